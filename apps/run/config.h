@@ -1,0 +1,65 @@
+// One TOML file describes a run. Every key has its type, unit, default and range in one table (config.cc), from which parsing, --help,
+// and docs/configuration.md are made. Unknown or impossible settings are refused with file, line and the nearest valid key.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "diloco/outer.h"
+#include "inter/mesh.h"
+#include "intra/worker_loop.h"
+
+namespace causeway::run {
+
+struct RegionConfig {
+  std::string name;
+  inter::Endpoint listen;       // bind address
+  inter::Endpoint advertise;    // what other regions dial
+  std::uint32_t workers = 1;
+  std::string device = "cpu";
+};
+
+struct SyncConfig {
+  std::string decider;          // default: the first region in the file
+  std::uint32_t contributions_min = 0;
+  std::chrono::milliseconds grace_min{5'000};
+  std::chrono::milliseconds grace_max{600'000};
+  std::uint64_t spool_bytes_max = 4ULL << 30;
+};
+
+struct Config {
+  std::string name;
+  intra::ModelOptions model;
+  intra::DataOptions data;
+  intra::TrainOptions train;
+  intra::InnerOptions inner;
+  diloco::OuterOptions outer;
+  intra::CodecOptions codec;
+  SyncConfig sync;
+  std::vector<RegionConfig> regions;          // as in the file
+  std::filesystem::path certificates;         // PKI directory (by-hand runs)
+  std::filesystem::path wan;                  // scenario file for simulate; empty: none
+};
+
+// A configuration problem; what() is "file:line: key: problem; what is allowed". Exit code 2.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// `overrides`: "a.b=c" in TOML syntax, applied over the file. Relative paths in the file are relative to the current directory.
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+
+std::string to_toml(const Config& config);           // resolved, complete, loadable
+std::string shared_settings(const Config& config);   // "key = value" lines of everything all regions must share
+std::string reference_markdown();                    // docs/configuration.md
+
+// What each process is given.
+intra::WorkerOptions worker_options(const Config& config, const std::string& region, std::uint32_t rank,
+                                    const std::filesystem::path& region_directory);
+
+}  // namespace causeway::run

@@ -1,0 +1,11 @@
+# Decides whether the GPU backend is built; sets CAUSEWAY_HAS_CUDA.
+set(CAUSEWAY_HAS_CUDA OFF)
+if(NOT CAUSEWAY_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(CAUSEWAY_HAS_CUDA ON)
+  elseif(CAUSEWAY_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "CAUSEWAY_CUDA=ON but no CUDA compiler was found: put nvcc on PATH or set CUDACXX.")
+  endif()
+endif()

@@ -1,0 +1,39 @@
+# What every target of ours compiles with, as an interface target: no global flags.
+
+add_library(causeway_options INTERFACE)
+target_compile_features(causeway_options INTERFACE cxx_std_20)
+target_include_directories(causeway_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(
+  causeway_options
+  INTERFACE
+    -Wall
+    -Wextra
+    -Wpedantic
+    -Wshadow
+    -Wnon-virtual-dtor
+    # Canonical maths must give the same bits on every machine: no fused multiply-add behind our back.
+    -ffp-contract=off
+    # Asserts live in release builds too.
+    -UNDEBUG)
+if(CAUSEWAY_WERROR)
+  target_compile_options(causeway_options INTERFACE -Werror)
+endif()
+if(CAUSEWAY_SANITIZE)
+  target_compile_options(causeway_options INTERFACE -fsanitize=${CAUSEWAY_SANITIZE}
+                                                    -fno-omit-frame-pointer)
+  target_link_options(causeway_options INTERFACE -fsanitize=${CAUSEWAY_SANITIZE})
+endif()
+
+# Header-only Asio, as Debian ships it. Clang 14 hides coroutines unless told that it has them.
+add_library(causeway_asio INTERFACE)
+target_compile_definitions(
+  causeway_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
+                          $<$<CXX_COMPILER_ID:Clang>:ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1>)
+target_link_libraries(causeway_asio INTERFACE Threads::Threads)
+
+# A library of ours: one per folder, with the alias causeway::NAME.
+function(causeway_library name)
+  add_library(causeway_${name} STATIC ${ARGN})
+  add_library(causeway::${name} ALIAS causeway_${name})
+  target_link_libraries(causeway_${name} PUBLIC causeway_options)
+endfunction()

@@ -1,0 +1,19 @@
+// Error feedback (EF-SGD, arXiv 1901.09847; decay beta as in SparseLoCo, arXiv 2508.15706).
+#pragma once
+
+#include <span>
+
+#include "compression/codec.h"
+
+namespace causeway::compression {
+
+// p = beta * residual + delta; appends encode(p) to `out`; residual <- p - Q(p). All spans have one size.
+// If p is not finite, throws Errc::not_finite and leaves residual and `out` as they were.
+EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
+                                 std::span<float> residual, std::vector<std::byte>& out);
+
+// The outcome "expired": residual <- residual + Q(p), decoded from the region's own encoding.
+void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,
+                        std::span<float> residual);
+
+}  // namespace causeway::compression

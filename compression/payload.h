@@ -1,0 +1,34 @@
+// A payload: what one region sends for one round. Header, directory, then the encoded segments in canonical
+// order. The bytes do not depend on how many workers encoded them. Field by field in docs/wire-format.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compression/codec.h"
+
+namespace causeway::compression {
+
+struct EncodedSegment {
+  std::uint32_t index = 0;           // position in the canonical list of segments
+  std::uint32_t element_count = 0;   // a multiple of kChunk
+  std::uint8_t codec = 0;            // index into the payload's codec table
+  std::span<const std::byte> bytes;  // the codec's encoding
+};
+
+// `codec_specs`: the codecs used, at most 255. `segments`: ascending index, each exactly once.
+std::vector<std::byte> write_payload(std::span<const std::string> codec_specs,
+                                     std::span<const EncodedSegment> segments);
+
+struct Payload {
+  std::vector<std::string> codec_specs;
+  std::vector<EncodedSegment> segments;  // views into the bytes given to read_payload
+};
+
+// Untrusted bytes: every length and count is checked first. Throws Errc::malformed with what is wrong.
+Payload read_payload(std::span<const std::byte> bytes);
+
+}  // namespace causeway::compression

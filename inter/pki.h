@@ -1,0 +1,38 @@
+// The run's private PKI: one CA, one certificate per region with the region's name bound to it (CN and a DNS SAN equal
+// to the name). Ed25519 or P-256 keys; PEM files with mode 0600 for keys.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace causeway::inter {
+
+// Files of one region's credentials.
+struct Credentials {
+  std::filesystem::path ca_certificate;
+  std::filesystem::path certificate;
+  std::filesystem::path key;
+};
+
+// ca.crt, ca.key, NAME.crt, NAME.key under `directory`.
+Credentials credentials_in(const std::filesystem::path& directory, const std::string& region);
+
+// Creates the CA. Refuses to overwrite an existing one (throws Errc::already_exists).
+void create_ca(const std::filesystem::path& directory, const std::string& run_name,
+               std::chrono::days validity = std::chrono::days{3650});
+
+// Issues a certificate for `region`. `starts_in` may be negative (tests: expired and not yet valid certificates).
+// Region names: 1-63 of [a-z0-9-]. Throws Errc::bad_name, Errc::already_exists, or Errc::no_ca saying what to run.
+void add_region(const std::filesystem::path& directory, const std::string& region,
+                std::chrono::days validity = std::chrono::days{365},
+                std::chrono::seconds starts_in = std::chrono::seconds{-300});
+
+struct CertificateInfo {
+  std::string subject, issuer, not_before, not_after, sha256_fingerprint;
+  std::vector<std::string> dns_names;
+};
+CertificateInfo describe_certificate(const std::filesystem::path& certificate);
+
+}  // namespace causeway::inter

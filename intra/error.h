@@ -1,0 +1,21 @@
+// intra's error category.
+#pragma once
+
+#include <system_error>
+
+namespace causeway::intra {
+
+enum class Errc {
+  bad_data = 1,      // a data file cannot be used; the message names it and what is allowed
+  bad_checkpoint,    // a checkpoint is missing, corrupt or of another model
+  bad_model,         // impossible model settings
+  collective,        // an in-region collective failed: a rank died or hung
+  not_finite,        // loss or gradient became NaN or infinite
+  interrupted,       // SIGINT or SIGTERM asked the worker to stop; state was saved
+};
+std::error_code make_error_code(Errc code);
+
+}  // namespace causeway::intra
+
+template <>
+struct std::is_error_code_enum<causeway::intra::Errc> : std::true_type {};

@@ -1,0 +1,1 @@
+# The model: sources of causeway_intra that live in intra/model.

@@ -1,0 +1,44 @@
+// The inner optimizer: AdamW (arXiv 1711.05101) over the flat span, its schedule, and global-norm clipping.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "diloco/layout.h"
+
+namespace causeway::intra {
+
+struct InnerOptions {
+  enum class Schedule { constant, linear, cosine };
+  float lr = 1e-3F;
+  float lr_final_fraction = 0.1F;   // of lr, reached at the last step by linear and cosine
+  Schedule schedule = Schedule::cosine;
+  std::uint64_t warmup_steps = 100;  // linear from 0
+  float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F;
+  float weight_decay = 0.1F;         // decoupled; on matrices only
+  float clip_norm = 1.0F;            // of the global gradient; 0: off
+};
+
+// Learning rate of global inner step `step` (0-based) of `total_steps`.
+float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64_t total_steps);
+
+// sqrt(sum of squares), summed in double in a fixed order.
+double global_norm(std::span<const float> values);
+
+class AdamW {
+ public:
+  AdamW(const InnerOptions& options, const diloco::Layout& layout);
+  // One step: `gradients` are multiplied by `gradient_scale` (clipping) on the fly. step is 0-based, for bias correction.
+  void step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
+            std::span<const float> gradients);
+  std::span<float> first_moment() { return first_moment_; }
+  std::span<float> second_moment() { return second_moment_; }
+
+ private:
+  InnerOptions options_;
+  std::size_t decay_end_;  // elements before this one are matrices
+  std::vector<float> first_moment_, second_moment_;
+};
+
+}  // namespace causeway::intra
