@@ -1,0 +1,76 @@
+// causeway certs: the run's private certificate authority.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+#include "inter/pki.h"
+
+namespace causeway::apps {
+namespace {
+
+struct CertsFlags {
+  std::filesystem::path directory = "certificates";
+  std::string run_name = "causeway";
+  std::vector<std::string> regions;
+  int days = 365;
+};
+
+void show(const std::filesystem::path& file) {
+  const inter::CertificateInfo info = inter::describe_certificate(file);
+  std::cout << file.string() << "\n  subject      " << info.subject << "\n  issuer       " << info.issuer
+            << "\n  valid        " << info.not_before << " to " << info.not_after << "\n  SHA-256      "
+            << info.sha256_fingerprint << "\n";
+  for (const std::string& name : info.dns_names) std::cout << "  region       " << name << "\n";
+}
+
+void show_all(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".crt") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) show(file);
+}
+
+void issue(const CertsFlags& flags) {
+  for (const std::string& region : flags.regions) {
+    inter::add_region(flags.directory, region, std::chrono::days{flags.days});
+    const inter::Credentials made = inter::credentials_in(flags.directory, region);
+    std::cout << "Wrote " << made.certificate.string() << " and " << made.key.string() << ".\n"
+              << "Region " << region << " needs these two and " << made.ca_certificate.string()
+              << "; ca.key stays here.\n";
+  }
+}
+
+}  // namespace
+
+void add_certs(CLI::App& app, int&) {
+  auto flags = std::make_shared<CertsFlags>();
+  CLI::App* certs = app.add_subcommand("certs", "Make the certificates that coordinators know each other by");
+  certs->require_subcommand(1);
+  certs->add_option("--directory", flags->directory, "Where they are kept")->capture_default_str();
+  certs->fallthrough();
+
+  CLI::App* init = certs->add_subcommand("init", "Create the certificate authority");
+  init->add_option("--name", flags->run_name, "A name to recognise it by")->capture_default_str();
+  init->callback([flags] {
+    inter::create_ca(flags->directory, flags->run_name);
+    std::cout << "Wrote " << (flags->directory / "ca.crt").string() << " and "
+              << (flags->directory / "ca.key").string() << ". Keep ca.key private.\n";
+  });
+
+  CLI::App* add = certs->add_subcommand("add-region", "Issue a region's certificate and key");
+  add->add_option("REGION", flags->regions, "Region names")->required();
+  add->add_option("--days", flags->days, "Days of validity")->check(CLI::Range(1, 3650))->capture_default_str();
+  add->callback([flags] { issue(*flags); });
+
+  CLI::App* list = certs->add_subcommand("show", "Describe the certificates");
+  list->callback([flags] { show_all(flags->directory); });
+}
+
+}  // namespace causeway::apps

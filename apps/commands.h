@@ -1,0 +1,18 @@
+// The subcommands of `causeway`, one file each. Each adds itself to the command line; its callback sets `exit_code`
+// (design.md section 5: 0 done, 2 usage or configuration, 3 a peer failed for good, 4 state missing or foreign, 130 interrupted).
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace causeway::apps {
+
+void add_simulate(CLI::App& app, int& exit_code);
+void add_coordinator(CLI::App& app, int& exit_code);
+void add_worker(CLI::App& app, int& exit_code);
+void add_certs(CLI::App& app, int& exit_code);
+void add_wan_sim(CLI::App& app, int& exit_code);
+void add_eval(CLI::App& app, int& exit_code);
+void add_generate(CLI::App& app, int& exit_code);
+void add_config(CLI::App& app, int& exit_code);
+
+}  // namespace causeway::apps

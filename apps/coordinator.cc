@@ -1,0 +1,140 @@
+// causeway coordinator: one region's links and its part in the agreement.
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <spdlog/spdlog.h>
+
+#include "apps/commands.h"
+#include "apps/run/config.h"
+#include "diloco/coordinator.h"
+
+namespace causeway::apps {
+namespace {
+
+struct CoordinatorFlags {
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::string region;
+  std::filesystem::path directory;
+  std::filesystem::path certificates;
+  std::string listen;
+  std::vector<std::string> peers;
+  bool found = false;
+  bool join = false;
+};
+
+// "NAME=HOST:PORT" flags over the advertised addresses of the configuration.
+std::map<std::string, inter::Endpoint> peer_addresses(const run::Config& config,
+                                                      const CoordinatorFlags& flags) {
+  std::map<std::string, inter::Endpoint> peers;
+  for (const run::RegionConfig& region : config.regions) {
+    if (region.name != flags.region) peers[region.name] = region.advertise;
+  }
+  for (const std::string& text : flags.peers) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (equals == std::string::npos || !peers.contains(name)) {
+      throw run::ConfigError("--peer " + text + ": expected NAME=HOST:PORT, NAME another region of the file");
+    }
+    peers[name] = inter::parse_endpoint(text.substr(equals + 1));
+  }
+  return peers;
+}
+
+const run::RegionConfig& find_region(const run::Config& config, const std::string& name) {
+  std::string known;
+  for (const run::RegionConfig& region : config.regions) {
+    if (region.name == name) return region;
+    known += " " + region.name;
+  }
+  throw run::ConfigError("--region " + name + ": no such region in the configuration; it has" + known);
+}
+
+diloco::CoordinatorOptions coordinator_options(const run::Config& config, const CoordinatorFlags& flags) {
+  const run::RegionConfig& region = find_region(config, flags.region);
+  diloco::CoordinatorOptions options;
+  options.region = flags.region;
+  for (const run::RegionConfig& other : config.regions) options.roster.push_back(other.name);
+  options.decider = config.sync.decider;
+  options.workers = region.workers;
+  options.start = flags.found  ? diloco::Start::found
+                  : flags.join ? diloco::Start::join
+                               : diloco::Start::resume;
+  options.rounds = config.train.steps / config.train.k;
+  options.k = config.train.k;
+  options.contributions_min = config.sync.contributions_min;
+  options.grace_min = config.sync.grace_min;
+  options.grace_max = config.sync.grace_max;
+  options.shared_config = run::shared_settings(config);
+  options.directory =
+      flags.directory.empty() ? std::filesystem::path("runs") / config.name / flags.region : flags.directory;
+  options.spool_bytes_max = config.sync.spool_bytes_max;
+  options.mesh.self = flags.region;
+  options.mesh.bind = flags.listen.empty() ? region.listen : inter::parse_endpoint(flags.listen);
+  options.mesh.peers = peer_addresses(config, flags);
+  options.mesh.credentials = inter::credentials_in(
+      flags.certificates.empty() ? config.certificates : flags.certificates, flags.region);
+  options.mesh.seed = config.train.seed;
+  return options;
+}
+
+int run_coordinator(const CoordinatorFlags& flags) {
+  const run::Config config = run::load_config(flags.config, flags.overrides);
+  asio::io_context context(1);
+  diloco::Coordinator coordinator(context.get_executor(), coordinator_options(config, flags));
+
+  asio::signal_set signals(context, SIGINT, SIGTERM);
+  signals.async_wait([&](const asio::error_code& error, int) {
+    if (error) return;
+    coordinator.stop();
+    signals.async_wait([](const asio::error_code& again, int) {
+      if (!again) std::_Exit(130);
+    });
+  });
+
+  diloco::Outcome outcome;
+  std::exception_ptr failure;
+  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
+    failure = error;
+    outcome = std::move(result);
+    signals.cancel();
+  });
+  context.run();
+  if (failure) std::rethrow_exception(failure);
+  if (outcome.exit_code == 0) {
+    spdlog::info("{}: {}", flags.region, outcome.message);
+  } else {
+    spdlog::error("{}: {}", flags.region, outcome.message);
+  }
+  return outcome.exit_code;
+}
+
+}  // namespace
+
+void add_coordinator(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<CoordinatorFlags>();
+  CLI::App* command = app.add_subcommand("coordinator", "Run one region's coordinator");
+  command->add_option("CONFIG", flags->config, "The run's configuration file")->required();
+  command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
+  command->add_option("--region", flags->region, "This region's name")->required();
+  command->add_option("--directory", flags->directory,
+                      "Where this region keeps its state (default: runs/NAME/REGION)");
+  command->add_option("--certificates", flags->certificates,
+                      "Directory made by `causeway certs` (default: certificates.directory)");
+  command->add_option("--listen", flags->listen, "HOST:PORT to bind instead of the configured one");
+  command->add_option("--peer", flags->peers, "NAME=HOST:PORT to dial instead of the advertised one");
+  CLI::Option* found = command->add_flag("--found", flags->found, "Found a new run (the decider, once)");
+  command->add_flag("--join", flags->join, "Join a run that this region has no state of")->excludes(found);
+  command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
+}
+
+}  // namespace causeway::apps

@@ -1,0 +1,69 @@
+// `causeway`: parses the command line, runs one subcommand, and turns every failure into a message that says what to do
+// and an exit code.
+#include <cstdio>
+#include <exception>
+#include <system_error>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "apps/commands.h"
+#include "apps/run/config.h"
+#include "diloco/error.h"
+#include "intra/error.h"
+#include "wan-sim/error.h"
+
+namespace {
+
+int exit_code_of(const std::system_error& error) {
+  const std::error_code code = error.code();
+  if (code == make_error_code(causeway::intra::Errc::interrupted)) return 130;
+  if (code == make_error_code(causeway::diloco::Errc::lineage) ||
+      code == make_error_code(causeway::diloco::Errc::divergence) ||
+      code == make_error_code(causeway::intra::Errc::bad_checkpoint)) {
+    return 4;
+  }
+  if (code == make_error_code(causeway::diloco::Errc::config_mismatch) ||
+      code == make_error_code(causeway::intra::Errc::bad_data) ||
+      code == make_error_code(causeway::intra::Errc::bad_model) ||
+      code == make_error_code(causeway::wan_sim::Errc::bad_scenario)) {
+    return 2;
+  }
+  return 1;
+}
+
+int report(const char* message, int exit_code) {
+  std::fprintf(stderr, "causeway: %s\n", message);
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+
+  CLI::App app("Trains one model across regions that are far apart.", "causeway");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  causeway::apps::add_simulate(app, exit_code);
+  causeway::apps::add_coordinator(app, exit_code);
+  causeway::apps::add_worker(app, exit_code);
+  causeway::apps::add_certs(app, exit_code);
+  causeway::apps::add_wan_sim(app, exit_code);
+  causeway::apps::add_eval(app, exit_code);
+  causeway::apps::add_generate(app, exit_code);
+  causeway::apps::add_config(app, exit_code);
+  try {
+    app.parse(argc, argv);
+    return exit_code;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const causeway::run::ConfigError& error) {
+    return report(error.what(), 2);
+  } catch (const std::system_error& error) {
+    return report(error.what(), exit_code_of(error));
+  } catch (const std::exception& error) {
+    return report(error.what(), 1);
+  }
+}

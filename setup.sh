@@ -1,0 +1,42 @@
+# Sourced by ./quickstart and ./check: the Debian packages each needs, and how missing ones are installed.
+
+packages_build=(g++ cmake ninja-build pkg-config libasio-dev libssl-dev libprotobuf-dev protobuf-compiler
+  libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev)
+packages_quickstart=("${packages_build[@]}" bible-kjv)
+packages_check=("${packages_build[@]}" libgtest-dev libgmock-dev libbenchmark-dev python3 openssl)
+
+# install_missing yes|no PACKAGE...: installs what dpkg does not know as installed, or says what is missing and why it stops.
+install_missing() {
+  local allowed=$1
+  shift
+  if ! command -v dpkg-query >/dev/null; then
+    echo "This is not a Debian system, so packages cannot be installed for you. Causeway needs what Debian 12 calls:" >&2
+    printf '  %s\n' "$@" >&2
+    echo "Install their equivalents, then: cmake --preset release && cmake --build build-release" >&2
+    return 2
+  fi
+  local missing=() package
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+  if [[ $allowed == no ]]; then
+    echo "Missing Debian packages, not installed because of --no-install:" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    echo "Install them with: apt-get install ${missing[*]}" >&2
+    return 2
+  fi
+  local as_root=()
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "Missing Debian packages: ${missing[*]}" >&2
+      echo "Neither root nor sudo is at hand. As root, run: apt-get install ${missing[*]}" >&2
+      return 2
+    fi
+    as_root=(sudo)
+  fi
+  echo "Installing Debian packages: ${missing[*]}"
+  "${as_root[@]}" apt-get update -q >/dev/null || echo "apt-get update failed; trying with the lists at hand" >&2
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
+}

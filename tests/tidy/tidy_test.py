@@ -1,0 +1,93 @@
+"""Style that a program can check: sizes, banned calls (with what to use instead), and what must not be in the tree."""
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CODE = ["compression", "inter", "diloco", "intra", "wan-sim", "apps"]
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 100
+
+BANNED = {
+    r"\bsleep_for\b|\busleep\s*\(|\bnanosleep\s*\(": "wait on a timer or a condition with a deadline",
+    r"\bstd::rand\b|[^_a-z]rand\(\)|\bsrand\(": "a seeded engine given by the caller",
+    r"\basio::detached\b|\.detach\(\)": "give the coroutine or thread an owner that joins it",
+    r"\bFIXME\b|\bXXX\b|\bTODO\b": "do it, or file an issue",
+    r"\bsystem\s*\(\s*\"": "apps/run/process.h",
+    r"#\s*ifndef\s+\w+_H_?\b": "#pragma once",
+}
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def code_files():
+    return [p for p in tracked() if p.suffix in {".h", ".cc", ".cu", ".cuh"}]
+
+
+def functions(path):
+    """Start line and length of each body at namespace level: a line that ends in '{' up to a '}' in column 0."""
+    start = None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if start is None and re.match(r"\S.*\{$", line) and not re.match(
+                r"(namespace|class|struct|enum|union|extern|template <)", line):
+            start = number
+        elif start is not None and line.startswith("}"):
+            yield start, number - start + 1
+            start = None
+
+
+class Tidy(unittest.TestCase):
+    def check(self, problems):
+        self.assertEqual(problems, [], "\n" + "\n".join(map(str, problems)))
+
+    def test_files_are_about_one_idea(self):
+        self.check([f"{p.relative_to(ROOT)}: {n} lines, at most {FILE_LINES_MAX}" for p in code_files()
+                    if (n := len(p.read_text().splitlines())) > FILE_LINES_MAX])
+
+    def test_functions_fit_in_a_reader_s_head(self):
+        self.check([f"{p.relative_to(ROOT)}:{start}: {length} lines, at most {FUNCTION_LINES_MAX}"
+                    for p in code_files() for start, length in functions(p) if length > FUNCTION_LINES_MAX])
+
+    def test_lines_fit(self):
+        self.check([f"{p.relative_to(ROOT)}:{n}: {len(line)} columns" for p in code_files()
+                    for n, line in enumerate(p.read_text().splitlines(), 1) if len(line) > COLUMNS_MAX])
+
+    def test_no_banned_calls(self):
+        problems = []
+        for path in code_files():
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                for pattern, instead in BANNED.items():
+                    if re.search(pattern, line):
+                        problems.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}: use: {instead}")
+        self.check(problems)
+
+    def test_no_absolute_paths_of_a_machine(self):
+        pattern = re.compile(r"(/root/|/home/\w|/work/|/tmp/\w)")
+        problems = []
+        for path in tracked():
+            if path == pathlib.Path(__file__).resolve() or path.suffix in {".png"}:
+                continue
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                if pattern.search(line):
+                    problems.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+        self.check(problems)
+
+    def test_every_source_file_is_built(self):
+        lists = "\n".join(p.read_text() for p in tracked()
+                          if p.name == "CMakeLists.txt" or p.suffix == ".cmake")
+        self.check([str(p.relative_to(ROOT)) for p in code_files()
+                    if p.suffix in {".cc", ".cu"} and p.name not in lists])
+
+    def test_no_large_or_generated_files(self):
+        self.check([str(p.relative_to(ROOT)) for p in tracked()
+                    if p.stat().st_size > 1 << 20 or p.name.endswith((".pb.cc", ".pb.h", ".o"))])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])
