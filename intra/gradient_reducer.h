@@ -1,0 +1,46 @@
+// Overlaps the in-region all-reduce of gradients with backward: while deeper layers' gradients are
+// being summed over the ranks, backward computes the shallower ones.
+//
+//   backward thread                               communication thread
+//   model->train(..., reducer.ready)  --range-->  bucket complete? all-reduce it
+//   reducer.finish()                  <--done---  after the last bucket
+//
+// Buckets are cut from the layout alone, from the last matrix down to the first and then the
+// vectors, and are all-reduced in that order: every rank makes the same calls whatever its timing.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "diloco/layout.h"
+#include "intra/collective.h"
+
+namespace causeway::intra {
+
+class GradientReducer {
+ public:
+  // Sums `gradients` (laid out by `layout`) over the ranks of `collective`; both outlive the
+  // reducer. bucket_bytes is rounded up to a whole chunk of 4,096 elements. In a group of one
+  // nothing is started and every call returns at once.
+  GradientReducer(Collective& collective, const diloco::Layout& layout, std::span<float> gradients,
+                  std::size_t bucket_bytes);
+  // Waits for the all-reduce in flight, if a step was abandoned: at most the collective's deadline.
+  ~GradientReducer();
+
+  // Model::GradientReady: elements [offset, offset + count) are final for this step. Matrices must
+  // come in descending order; vectors are small and wait for finish(). Report ranges only in the
+  // last micro-batch of a step.
+  void ready(std::size_t offset, std::size_t count);
+
+  // Ends the step: every gradient is final. Returns when all are summed; then the next step may
+  // begin. Rethrows what the collective threw, after which neither may be used again. From the
+  // first ready() until here the collective is the reducer's.
+  void finish();
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;  // empty in a group of one
+};
+
+}  // namespace causeway::intra
