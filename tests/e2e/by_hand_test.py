@@ -1,0 +1,141 @@
+"""The same run started by hand: certs, then coordinators and workers, and what a stranger meets at the door."""
+import socket
+import subprocess
+import sys
+import unittest
+
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
+
+
+class ByHand(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
+        self.run_causeway("certs", "--directory", "certificates", "init")
+        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
+
+    def region_directory(self, region):
+        return self.out / "regions" / region
+
+    def coordinator(self, config, region, *flags):
+        return self.start("coordinator", config, "--region", region, "--directory",
+                          self.region_directory(region), *flags)
+
+    def worker(self, config, region, rank=0):
+        return self.start("worker", config, "--region", region, "--rank", rank, "--directory",
+                          self.region_directory(region))
+
+    def start_coordinators(self, config):
+        return [self.coordinator(config, region, "--found" if region == "us-east" else "--join")
+                for region in REGIONS]
+
+    def start_workers(self, config, workers):
+        return [self.worker(config, region, rank)
+                for region, count in zip(REGIONS, workers) for rank in range(count)]
+
+    def finish_all(self, children):
+        for child in children:
+            self.finish(child)
+
+    def test_three_terminals_each_end_with_the_same_weights(self):
+        workers = (1, 2, 1)
+        config = self.config(workers=workers, addresses=self.addresses, steps=30, **DENSE)
+        self.finish_all(self.start_coordinators(config) + self.start_workers(config, workers))
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+
+    def test_rank_comes_from_the_environment(self):
+        workers = (2, 1, 1)
+        config = self.config(workers=workers, addresses=self.addresses, steps=10)
+        children = self.start_coordinators(config)
+        for rank in range(2):
+            children.append(self.start("worker", config, "--region", "us-east", "--directory",
+                                       self.region_directory("us-east"), env={"SLURM_PROCID": str(rank)}))
+        children += [self.worker(config, "eu-west"), self.worker(config, "ap-northeast")]
+        self.finish_all(children)
+
+    def test_a_region_with_another_configuration_is_refused_with_a_diff(self):
+        config = self.config(addresses=self.addresses)
+        other = self.config(addresses=self.addresses, name="other.toml", k=10)
+        self.coordinator(config, "us-east", "--found")
+        output = self.finish(self.coordinator(other, "eu-west", "--join"), code=2)
+        self.assertIn("train.k", output)
+
+    def test_resume_without_state_says_what_to_do(self):
+        config = self.config(addresses=self.addresses)
+        output = self.finish(self.coordinator(config, "eu-west"), code=4)
+        self.assertIn("--join", output)
+
+    def test_founding_twice_is_refused(self):
+        config = self.config(addresses=self.addresses)
+        first = self.coordinator(config, "us-east", "--found")
+        wait_until(lambda: (self.region_directory("us-east") / "status.json").exists(), "status", first)
+        first.terminate()
+        self.finish(first, code=130)
+        self.finish(self.coordinator(config, "us-east", "--found"), code=4)
+
+
+class Strangers(ByHand):
+    """A run of three goes on and ends whatever knocks at a coordinator's port meanwhile."""
+
+    def setUp(self):
+        super().setUp()
+        self.settings = dict(addresses=self.addresses, steps=20)
+
+    def log_of(self, region):
+        return self.logs_by_region.get(region, "")
+
+    def run_with(self, knock):
+        config = self.config(**self.settings)
+        coordinators = self.start_coordinators(config)
+        host, port = self.addresses["us-east"].split(":")
+
+        def listening():
+            with socket.socket() as probe:
+                return probe.connect_ex((host, int(port))) == 0
+
+        wait_until(listening, "the listening port", coordinators[0])
+        knock(host, int(port), config)
+        workers = self.start_workers(config, (1, 1, 1))
+        output = self.finish(coordinators[0])
+        self.finish_all(coordinators[1:] + workers)
+        return output
+
+    def test_plaintext_is_refused_with_a_clear_line(self):
+        def knock(host, port, _):
+            with socket.create_connection((host, port)) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                stranger.settimeout(60)
+                while stranger.recv(4096):
+                    pass
+
+        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*TLS")
+
+    def test_a_client_without_certificate_is_refused(self):
+        def knock(host, port, _):
+            subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_3"], timeout=60,
+                           input=b"hello\n", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
+
+    def test_a_region_with_certificates_of_another_authority_is_refused(self):
+        def knock(_host, _port, config):
+            self.run_causeway("certs", "--directory", "foreign", "init")
+            self.run_causeway("certs", "--directory", "foreign", "add-region", "ap-northeast")
+            impostor = self.start("coordinator", config, "--region", "ap-northeast", "--join", "--directory",
+                                  self.directory / "impostor", "--certificates", "foreign", "--listen",
+                                  "127.0.0.1:0")
+            seen = []
+            for line in impostor.stdout:
+                seen.append(line)
+                if "certificate" in line:
+                    break
+            else:
+                self.fail("the impostor was not refused: " + "".join(seen))
+            impostor.kill()
+
+        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

@@ -1,0 +1,188 @@
+"""Runs the real program: real processes, real TLS. CAUSEWAY names the binary."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+CAUSEWAY = os.environ["CAUSEWAY"]
+DEADLINE_S = 240  # of any single wait; a test that needs it has failed
+REGIONS = ("us-east", "eu-west", "ap-northeast")
+
+CONFIG = """
+[run]
+name = "e2e"
+seed = 7
+[model]
+family = "{family}"
+layers = 2
+width = 32
+heads = 2
+kv_heads = 2
+context = 32
+[data]
+files = ["{text}"]
+[train]
+batch = 6
+steps = {steps}
+k = {k}
+checkpoint_rounds = 2
+validation_sequences = 16
+[inner]
+lr = 3e-3
+warmup_steps = 5
+[outer]
+optimizer = "{optimizer}"
+lr = {outer_lr}
+[codec]
+matrix = "{codec}"
+[sync]
+grace_min_s = 2
+[wan]
+profile = "{wan}"
+[certificates]
+directory = "{certificates}"
+"""
+
+SPARSE = dict(codec="topk:k=64,chunk=4096,value=2bit,index=elias-fano", optimizer="sgd", outer_lr=1.0)
+DENSE = dict(codec="dense:int8,block=128", optimizer="nesterov", outer_lr=0.6)
+
+
+def wait_until(condition, what, still_alive=None):
+    """Polls until the condition holds; fails naming what was waited for."""
+    end = time.monotonic() + DEADLINE_S
+    pause = threading.Event()
+    while not (result := condition()):
+        if still_alive is not None and still_alive.poll() is not None:
+            raise AssertionError(f"the process ended with {still_alive.returncode} while waiting for {what}")
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {DEADLINE_S} s for {what}")
+        pause.wait(0.02)
+    return result
+
+
+def read_json(path):
+    try:
+        return json.loads(pathlib.Path(path).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def processes(*words):
+    """Pids of our processes whose command line has all the words."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                arguments = (entry / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if all(word in arguments for word in words):
+                found.append(int(entry.name))
+    return found
+
+
+def kill(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class EndToEnd(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="causeway-e2e-"))
+        self.children = []
+        self.out = self.directory / "run"
+        (self.directory / "text").write_text(self.make_text())
+        (self.directory / "wan.toml").write_text(self.make_wan())
+
+    def tearDown(self):
+        for child in self.children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+            child.stdout.close()
+        failed = any(error for _, error in self._outcome.errors) if hasattr(self._outcome, "errors") else False
+        if os.environ.get("CAUSEWAY_KEEP") or failed:
+            print("kept:", self.directory)
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @staticmethod
+    def make_text():
+        chance = random.Random(3)
+        words = "the king of the land went up to the city and all the people saw him there".split()
+        return " ".join(chance.choice(words) for _ in range(20_000))
+
+    @staticmethod
+    def make_wan():
+        return ('name = "e2e"\nseed = 1\nregions = ["us-east", "eu-west", "ap-northeast"]\n'
+                "[defaults]\nrtt_ms = 8\nrate_mbit_s = 200\n")
+
+    def config(self, workers=(1, 1, 1), addresses=None, name="config.toml", **settings):
+        values = dict(family="gpt2", steps=40, k=5, text=self.directory / "text",
+                      wan=self.directory / "wan.toml", certificates=self.directory / "certificates",
+                      **SPARSE)
+        values.update(settings)
+        text = CONFIG.format(**values)
+        for region, count in zip(REGIONS, workers):
+            text += f'[[regions]]\nname = "{region}"\nworkers = {count}\n'
+            if addresses:
+                text += f'listen = "{addresses[region]}"\nadvertise = "{addresses[region]}"\n'
+        path = self.directory / name
+        path.write_text(text)
+        return path
+
+    def start(self, *arguments, env=None):
+        child = subprocess.Popen([CAUSEWAY, *map(str, arguments)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True, cwd=self.directory,
+                                 env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
+        self.children.append(child)
+        return child
+
+    def finish(self, child, code=0):
+        """Waits for the end, checks the exit code, returns what it printed."""
+        try:
+            output, _ = child.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+            raise AssertionError(f"still running after {DEADLINE_S} s:\n{output[-4000:]}") from None
+        self.assertEqual(child.returncode, code, output[-4000:] + self.logs())
+        return output
+
+    def run_causeway(self, *arguments, code=0):
+        return self.finish(self.start(*arguments), code)
+
+    def simulate(self, config, *more, code=0):
+        self.run_causeway("simulate", config, "--out", self.out, *more, code=code)
+        return read_json(self.out / "summary.json")
+
+    def status(self, region):
+        return read_json(self.out / "regions" / region / "status.json")
+
+    def logs(self):
+        text = ""
+        for path in sorted(self.directory.rglob("*.log")):
+            tail = path.read_text(errors="replace").splitlines()[-15:]
+            text += f"\n--- {path.relative_to(self.directory)}\n" + "\n".join(tail)
+        return text
+
+    def assert_identical(self, summary):
+        self.assertTrue(summary["identical"], summary)
+        self.assertEqual(len({region["params_digest"] for region in summary["regions"]}), 1, summary)

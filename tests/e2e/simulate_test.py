@@ -1,0 +1,119 @@
+"""causeway simulate: the whole job on one host."""
+import json
+import signal
+import sys
+import unittest
+
+from harness import DENSE, REGIONS, SPARSE, EndToEnd, kill, processes, read_json, wait_until
+
+
+class Simulate(EndToEnd):
+    def test_sparse_run_learns_and_ends_with_the_same_bits(self):
+        summary = self.simulate(self.config(steps=60), "--sample-tokens", "20")
+        self.assert_identical(summary)
+        self.assertEqual(summary["rounds"], 12)
+        self.assertEqual(summary["k"], 5)
+        self.assertLess(summary["val_loss"], 3.0)
+        self.assertLess(summary["baseline_val_loss"], 3.0)
+        parameters = summary["parameters"]
+        self.assertEqual(summary["wan_bytes_if_synced_every_step"], 16 * parameters * 60)
+        self.assertEqual(summary["wan_bytes"], sum(r["wan_tx_bytes"] for r in summary["regions"]))
+        self.assertGreater(summary["wan_bytes"], 0)
+        for region in summary["regions"]:
+            self.assertEqual(region["steps"], 60)
+            self.assertEqual(region["val_loss"], summary["val_loss"])
+        events = [json.loads(line) for line in (self.out / "events.jsonl").read_text().splitlines()]
+        rounds = [(e["round"], e["region"]) for e in events if "participants" in e]
+        self.assertEqual(sorted(rounds), sorted((t, r) for t in range(12) for r in REGIONS))
+        for name in ("config.toml", "report.html", "checkpoints/final.safetensors", "tensorboard", "ledger"):
+            self.assertTrue((self.out / name).exists(), name)
+
+        final = self.out / "checkpoints" / "final.safetensors"
+        text = self.run_causeway("generate", final, "--tokens", "40", "--seed", "1")
+        self.assertEqual(text, self.run_causeway("generate", final, "--tokens", "40", "--seed", "1"))
+        evaluated = json.loads(self.run_causeway("eval", final, "--config", self.out / "config.toml", "--json"))
+        self.assertAlmostEqual(evaluated["val_loss"], summary["val_loss"], places=5)
+
+    def test_dense_nesterov_llama_with_one_two_and_three_workers_ends_with_the_same_bits(self):
+        config = self.config(workers=(1, 2, 3), family="llama", steps=20, **DENSE)
+        summary = self.simulate(config, "--no-baseline")
+        self.assert_identical(summary)
+        self.assertIsNone(summary["baseline_val_loss"])
+
+    def test_killed_region_is_restarted_catches_up_and_rejoins(self):
+        child = self.start("simulate", self.config(steps=400), "--out", self.out, "--no-baseline")
+        wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "three rounds", child)
+        kill(processes(str(self.out / "regions" / "eu-west")))
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual(summary["rounds"], 80)
+        self.assertGreaterEqual(summary["restarts"], 2)
+
+    def test_killed_decider_pauses_the_run_and_its_restart_resumes_it(self):
+        child = self.start("simulate", self.config(steps=300, **DENSE), "--out", self.out, "--no-baseline")
+        wait_until(lambda: self.status("us-east").get("version", 0) >= 3, "three rounds", child)
+        kill(processes("coordinator", str(self.out / "regions" / "us-east")))
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual(summary["rounds"], 60)
+
+    def test_killed_worker_of_two_returns_from_its_checkpoint(self):
+        config = self.config(workers=(1, 2, 1), steps=300)
+        child = self.start("simulate", config, "--out", self.out, "--no-baseline")
+        wait_until(lambda: self.status("eu-west").get("version", 0) >= 5, "five rounds", child)
+        kill(processes("worker", "--rank", "1", str(self.out / "regions" / "eu-west")))
+        self.finish(child)
+        self.assert_identical(read_json(self.out / "summary.json"))
+
+    def test_interrupt_saves_exits_130_and_resume_finishes(self):
+        config = self.config(steps=2000)
+        child = self.start("simulate", config, "--out", self.out, "--no-baseline")
+        wait_until(lambda: self.status("ap-northeast").get("version", 0) >= 3, "three rounds", child)
+        child.send_signal(signal.SIGINT)
+        output = self.finish(child, code=130)
+        self.assertIn("--resume", output)
+        self.assertEqual(processes(str(self.out / "regions" / "eu-west")), [])
+        before = {r: self.status(r)["version"] for r in REGIONS}
+        child = self.start("simulate", config, "--out", self.out, "--no-baseline", "--resume",
+                           )
+        wait_until(lambda: all(self.status(r).get("version", 0) > before[r] for r in REGIONS),
+                   "rounds after the resume", child)
+        child.send_signal(signal.SIGINT)
+        self.finish(child, code=130)
+
+    def test_an_existing_run_is_not_overwritten(self):
+        config = self.config(steps=5)
+        self.simulate(config, "--no-baseline")
+        output = self.run_causeway("simulate", config, "--out", self.out, code=2)
+        self.assertIn("--resume", output)
+
+    def test_timed_steps_are_labelled(self):
+        summary = self.simulate(self.config(steps=20), "--no-baseline", "--set", "train.timed_step_ms=20")
+        self.assert_identical(summary)
+        self.assertTrue(summary["timed_steps"])
+
+
+class BadInput(EndToEnd):
+    def test_unknown_key_names_file_line_and_the_nearest_key(self):
+        path = self.config()
+        path.write_text(path.read_text().replace("heads = 2", "head = 2", 1))
+        output = self.run_causeway("simulate", path, "--out", self.out, code=2)
+        line = path.read_text().splitlines().index("head = 2") + 1
+        self.assertIn(f"config.toml:{line}", output)
+        self.assertIn("model.heads", output)
+
+    def test_missing_data_file_is_named(self):
+        output = self.run_causeway("simulate", self.config(text="missing.txt"), "--out", self.out, code=2)
+        self.assertIn("missing.txt", output)
+
+    def test_unknown_subcommand_is_a_usage_error(self):
+        self.run_causeway("trian", code=2)
+
+    def test_missing_checkpoint_is_named(self):
+        self.assertIn("none.safetensors", self.run_causeway("generate", "none.safetensors", code=4))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
