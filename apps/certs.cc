@@ -22,9 +22,9 @@ struct CertsFlags {
 
 void show(const std::filesystem::path& file) {
   const inter::CertificateInfo info = inter::describe_certificate(file);
-  std::cout << file.string() << "\n  subject      " << info.subject << "\n  issuer       " << info.issuer
-            << "\n  valid        " << info.not_before << " to " << info.not_after << "\n  SHA-256      "
-            << info.sha256_fingerprint << "\n";
+  std::cout << file.string() << "\n  subject      " << info.subject << "\n  issuer       "
+            << info.issuer << "\n  valid        " << info.not_before << " to " << info.not_after
+            << "\n  SHA-256      " << info.sha256_fingerprint << "\n";
   for (const std::string& name : info.dns_names) std::cout << "  region       " << name << "\n";
 }
 
@@ -51,7 +51,8 @@ void issue(const CertsFlags& flags) {
 
 void add_certs(CLI::App& app, int&) {
   auto flags = std::make_shared<CertsFlags>();
-  CLI::App* certs = app.add_subcommand("certs", "Make the certificates that coordinators know each other by");
+  CLI::App* certs =
+      app.add_subcommand("certs", "Make the certificates that coordinators know each other by");
   certs->require_subcommand(1);
   certs->add_option("--directory", flags->directory, "Where they are kept")->capture_default_str();
   certs->fallthrough();
@@ -66,7 +67,9 @@ void add_certs(CLI::App& app, int&) {
 
   CLI::App* add = certs->add_subcommand("add-region", "Issue a region's certificate and key");
   add->add_option("REGION", flags->regions, "Region names")->required();
-  add->add_option("--days", flags->days, "Days of validity")->check(CLI::Range(1, 3650))->capture_default_str();
+  add->add_option("--days", flags->days, "Days of validity")
+      ->check(CLI::Range(1, 3650))
+      ->capture_default_str();
   add->callback([flags] { issue(*flags); });
 
   CLI::App* list = certs->add_subcommand("show", "Describe the certificates");

@@ -1,5 +1,6 @@
-// The subcommands of `causeway`, one file each. Each adds itself to the command line; its callback sets `exit_code`
-// (design.md section 5: 0 done, 2 usage or configuration, 3 a peer failed for good, 4 state missing or foreign, 130 interrupted).
+// The subcommands of `causeway`, one file each. Each adds itself to the command line; its callback
+// sets `exit_code` (design.md section 5: 0 done, 2 usage or configuration, 3 a peer failed for
+// good, 4 state missing or foreign, 130 interrupted).
 #pragma once
 
 #include <CLI/CLI.hpp>

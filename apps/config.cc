@@ -16,13 +16,14 @@ void add_config(CLI::App& app, int&) {
     std::vector<std::string> overrides;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("config", "Check a configuration and print it resolved; without a file, all keys");
+  CLI::App* command = app.add_subcommand(
+      "config", "Check a configuration and print it resolved; without a file, all keys");
   command->add_option("CONFIG", flags->file, "The run's configuration file");
   command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
   command->callback([flags] {
-    std::cout << (flags->file.empty() ? run::reference_markdown()
-                                      : run::to_toml(run::load_config(flags->file, flags->overrides)));
+    std::cout << (flags->file.empty()
+                      ? run::reference_markdown()
+                      : run::to_toml(run::load_config(flags->file, flags->overrides)));
   });
 }
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
-#include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
 #include "apps/run/config.h"
@@ -43,7 +43,8 @@ std::map<std::string, inter::Endpoint> peer_addresses(const run::Config& config,
     const std::size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
     if (equals == std::string::npos || !peers.contains(name)) {
-      throw run::ConfigError("--peer " + text + ": expected NAME=HOST:PORT, NAME another region of the file");
+      throw run::ConfigError("--peer " + text +
+                             ": expected NAME=HOST:PORT, NAME another region of the file");
     }
     peers[name] = inter::parse_endpoint(text.substr(equals + 1));
   }
@@ -56,10 +57,12 @@ const run::RegionConfig& find_region(const run::Config& config, const std::strin
     if (region.name == name) return region;
     known += " " + region.name;
   }
-  throw run::ConfigError("--region " + name + ": no such region in the configuration; it has" + known);
+  throw run::ConfigError("--region " + name + ": no such region in the configuration; it has" +
+                         known);
 }
 
-diloco::CoordinatorOptions coordinator_options(const run::Config& config, const CoordinatorFlags& flags) {
+diloco::CoordinatorOptions coordinator_options(const run::Config& config,
+                                               const CoordinatorFlags& flags) {
   const run::RegionConfig& region = find_region(config, flags.region);
   diloco::CoordinatorOptions options;
   options.region = flags.region;
@@ -75,8 +78,9 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config, const 
   options.grace_min = config.sync.grace_min;
   options.grace_max = config.sync.grace_max;
   options.shared_config = run::shared_settings(config);
-  options.directory =
-      flags.directory.empty() ? std::filesystem::path("runs") / config.name / flags.region : flags.directory;
+  options.directory = flags.directory.empty()
+                          ? std::filesystem::path("runs") / config.name / flags.region
+                          : flags.directory;
   options.spool_bytes_max = config.sync.spool_bytes_max;
   options.mesh.self = flags.region;
   options.mesh.bind = flags.listen.empty() ? region.listen : inter::parse_endpoint(flags.listen);
@@ -131,9 +135,12 @@ void add_coordinator(CLI::App& app, int& exit_code) {
   command->add_option("--certificates", flags->certificates,
                       "Directory made by `causeway certs` (default: certificates.directory)");
   command->add_option("--listen", flags->listen, "HOST:PORT to bind instead of the configured one");
-  command->add_option("--peer", flags->peers, "NAME=HOST:PORT to dial instead of the advertised one");
-  CLI::Option* found = command->add_flag("--found", flags->found, "Found a new run (the decider, once)");
-  command->add_flag("--join", flags->join, "Join a run that this region has no state of")->excludes(found);
+  command->add_option("--peer", flags->peers,
+                      "NAME=HOST:PORT to dial instead of the advertised one");
+  CLI::Option* found =
+      command->add_flag("--found", flags->found, "Found a new run (the decider, once)");
+  command->add_flag("--join", flags->join, "Join a run that this region has no state of")
+      ->excludes(found);
   command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
 }
 

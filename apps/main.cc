@@ -1,5 +1,5 @@
-// `causeway`: parses the command line, runs one subcommand, and turns every failure into a message that says what to do
-// and an exit code.
+// `causeway`: parses the command line, runs one subcommand, and turns every failure into a message
+// that says what to do and an exit code.
 #include <cstdio>
 #include <exception>
 #include <system_error>

@@ -1,7 +1,7 @@
 #include "apps/signals.h"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 namespace causeway::apps {
 namespace {
@@ -16,13 +16,15 @@ extern "C" void on_signal(int) {
 }  // namespace
 
 void watch_signals() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool stop_requested() { return stop != 0; }
+bool stop_requested() {
+  return stop != 0;
+}
 
 }  // namespace causeway::apps

@@ -44,8 +44,9 @@ std::uint32_t rank_from_environment() {
 
 int run_worker(const WorkerFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
-  const auto directory =
-      flags.directory.empty() ? std::filesystem::path("runs") / config.name / flags.region : flags.directory;
+  const auto directory = flags.directory.empty()
+                             ? std::filesystem::path("runs") / config.name / flags.region
+                             : flags.directory;
   const std::uint32_t rank = flags.rank ? *flags.rank : rank_from_environment();
   intra::WorkerOptions options = run::worker_options(config, flags.region, rank, directory);
   if (flags.synchronous_rank) {
@@ -66,13 +67,17 @@ void add_worker(CLI::App& app, int& exit_code) {
   command->add_option("CONFIG", flags->config, "The run's configuration file")->required();
   command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
   command->add_option("--region", flags->region, "This region's name")->required();
-  command->add_option("--rank", flags->rank,
-                      "Rank within the region (default: RANK, SLURM_PROCID or OMPI_COMM_WORLD_RANK)");
-  command->add_option("--directory", flags->directory,
-                      "The region's directory, the same as its coordinator's (default: runs/NAME/REGION)");
-  CLI::Option* rank = command->add_option("--synchronous-rank", flags->synchronous_rank,
-                                          "Fully synchronous baseline: rank among all regions' workers");
-  command->add_option("--synchronous-world", flags->synchronous_world, "... of how many")->needs(rank);
+  command->add_option(
+      "--rank", flags->rank,
+      "Rank within the region (default: RANK, SLURM_PROCID or OMPI_COMM_WORLD_RANK)");
+  command->add_option(
+      "--directory", flags->directory,
+      "The region's directory, the same as its coordinator's (default: runs/NAME/REGION)");
+  CLI::Option* rank =
+      command->add_option("--synchronous-rank", flags->synchronous_rank,
+                          "Fully synchronous baseline: rank among all regions' workers");
+  command->add_option("--synchronous-world", flags->synchronous_world, "... of how many")
+      ->needs(rank);
   command->add_option("--generation", flags->generation, "... under this group name")->needs(rank);
   command->callback([flags, &exit_code] { exit_code = run_worker(*flags); });
 }

@@ -1,0 +1,69 @@
+// causeway eval: the validation loss of a checkpoint.
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.h"
+#include "apps/run/config.h"
+#include "intra/checkpoint.h"
+#include "intra/collective.h"
+#include "intra/evaluation.h"
+
+namespace causeway::apps {
+namespace {
+
+struct EvalFlags {
+  std::filesystem::path checkpoint;
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+int evaluate(const EvalFlags& flags) {
+  const run::Config config = run::load_config(flags.config, flags.overrides);
+  const intra::LoadedModel loaded = intra::load_model(flags.checkpoint);
+  if (loaded.options.vocabulary != config.data.vocabulary) {
+    throw run::ConfigError(flags.checkpoint.string() + " has a vocabulary of " +
+                           std::to_string(loaded.options.vocabulary) + ", the data of " +
+                           flags.config.string() + " one of " +
+                           std::to_string(config.data.vocabulary));
+  }
+  const auto model = intra::make_model(loaded.options);
+  const intra::Dataset dataset(config.data);
+  const auto alone = intra::make_collective({});
+  const double loss = intra::validation_loss(*model, loaded.params, dataset,
+                                             config.train.validation_sequences, *alone);
+  if (flags.json) {
+    std::cout << nlohmann::json{{"val_loss", loss},
+                                {"perplexity", std::exp(loss)},
+                                {"parameters", model->layout().parameter_count()}}
+              << "\n";
+  } else {
+    std::cout << "validation loss " << loss << " nats per token (perplexity " << std::exp(loss)
+              << ")\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<EvalFlags>();
+  CLI::App* command = app.add_subcommand("eval", "Measure a trained model's validation loss");
+  command->add_option("CHECKPOINT", flags->checkpoint, "A model written by a run, .safetensors")
+      ->required();
+  command
+      ->add_option("--config", flags->config, "The run's configuration; its data section is used")
+      ->required();
+  command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback([flags, &exit_code] { exit_code = evaluate(*flags); });
+}
+
+}  // namespace causeway::apps
