@@ -1,0 +1,22 @@
+// The validation loss: mean loss over windows of `context` tokens, evenly spread over the
+// validation part.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "intra/collective.h"
+#include "intra/data.h"
+#include "intra/model/model.h"
+
+namespace causeway::intra {
+
+// Throws Errc::bad_data if the validation part does not hold even one window.
+void check_validation(const Dataset& dataset, std::int64_t context);
+
+// Nats per token over at most `sequences` windows that do not overlap. The ranks share the windows;
+// the value does not depend on how many ranks there are. Every rank of `group` calls it.
+double validation_loss(Model& model, std::span<const float> params, const Dataset& dataset,
+                       std::uint64_t sequences, Collective& group);
+
+}  // namespace causeway::intra

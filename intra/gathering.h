@@ -1,0 +1,55 @@
+// One rank's place in its region, from one attach to the next: the session with the coordinator and
+// the collective group with the other ranks. What happens to one rank (a signal, a lost session) is
+// made known to all at the same point, so that all leave together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "diloco/worker_session.h"
+#include "intra/collective.h"
+#include "intra/worker_loop.h"
+
+namespace causeway::intra {
+
+using Interrupted = std::function<bool()>;
+using KeepWaiting = diloco::WorkerSession::KeepWaiting;
+// WorkerSession::attach, or a test's stand-in.
+using Attach = std::function<std::unique_ptr<diloco::WorkerSession>(const diloco::AttachRequest&,
+                                                                    const KeepWaiting&)>;
+
+class Gathering {
+ public:
+  // Attaches and forms the group; returns when all ranks are there. Throws Errc::interrupted,
+  // Errc::collective, and what attach throws.
+  Gathering(const WorkerOptions& options, const diloco::AttachRequest& request,
+            const Attach& attach, Interrupted interrupted);
+
+  Collective& group() { return *group_; }
+  bool leads() const { return group_->rank() == 0; }
+  const std::string& run_id() const { return session_->attachment().run_id; }
+
+  // What to do next, the same on all ranks. `waiting` is called on rank 0 at least every second
+  // until it is known. On all ranks at once it throws Errc::interrupted if any was asked to stop,
+  // diloco::Errc::coordinator_lost if any lost its session.
+  diloco::Instruction next(const std::function<void()>& waiting);
+
+  // Calls the session, on rank 0 only. A lost session is kept for next() to tell everyone; the
+  // result says if it is well.
+  bool tell(const std::function<void(diloco::WorkerSession&)>& call);
+
+ private:
+  struct Agreed {
+    bool stop, lost, ready;
+  };
+  Agreed agree(bool lost, bool ready);
+  std::optional<diloco::Instruction> ask(const std::function<void()>& waiting, Agreed& agreed);
+
+  Interrupted interrupted_;
+  std::unique_ptr<diloco::WorkerSession> session_;
+  std::unique_ptr<Collective> group_;
+  bool lost_ = false;
+};
+
+}  // namespace causeway::intra

@@ -1,0 +1,52 @@
+// Inner steps: what happens K times between two outer rounds (design.md section 3, rows 1-4). The
+// fully synchronous baseline runs the same steps in one group over all regions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "intra/collective.h"
+#include "intra/training_state.h"
+#include "intra/worker_loop.h"
+
+namespace causeway::intra {
+
+struct InnerStep {
+  std::uint64_t index = 0;   // over the whole run: learning rate and dropout depend on it
+  std::uint64_t cursor = 0;  // the region's sample number of the first sample of this step's batch
+};
+
+struct StepOutcome {
+  double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
+  bool stop = false;  // some rank asked to stop
+};
+
+class InnerTrainer {
+ public:
+  virtual ~InnerTrainer() = default;
+
+  // The initial weights: the same in every region.
+  virtual void initialise(std::span<float> params) = 0;
+
+  // The group that steps are taken with, until leave(). `state` outlives that.
+  virtual void join(Collective& group, TrainingState& state) = 0;
+  virtual void leave() = 0;
+
+  // One step on the parameters and moments of the state; its scratch is used. All ranks of the
+  // group call it; `stop_requested` of any of them reaches all. Throws Errc::not_finite on all
+  // ranks, with the parameters untouched.
+  virtual StepOutcome step(const InnerStep& step, bool stop_requested) = 0;
+
+  // Must be called when the parameters changed otherwise than by step().
+  virtual void params_changed() = 0;
+
+  // Validation loss of `params`, shared among the ranks of the group.
+  virtual double evaluate(std::span<const float> params) = 0;
+};
+
+// Checks that the batch divides among the ranks, opens the data and builds the model; with timed
+// steps (train.timed_step_ms) neither is needed. `options` outlives the trainer.
+std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options);
+
+}  // namespace causeway::intra

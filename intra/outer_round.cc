@@ -1,0 +1,235 @@
+#include "intra/outer_round.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "compression/feedback.h"
+#include "compression/payload.h"
+#include "diloco/error.h"
+#include "intra/error.h"
+#include "intra/float_mode.h"
+#include "intra/together.h"
+
+namespace causeway::intra {
+namespace {
+
+using compression::Codec;
+using compression::EncodedSegment;
+using compression::Payload;
+
+// Norms of one segment, gathered with its bytes.
+struct SegmentNorms {
+  double delta_squared = 0;
+  double error_squared = 0;
+};
+
+constexpr std::uint8_t codec_index(diloco::SegmentClass kind) {
+  return kind == diloco::SegmentClass::matrix ? 0 : 1;
+}
+
+std::unique_ptr<Codec> checked_codec(const std::string& spec, const char* key, bool feedback) {
+  auto codec = compression::make_codec(spec);
+  if (codec->is_sparse() && !feedback) {
+    throw std::system_error(
+        Errc::bad_model,
+        std::string(key) + " = \"" + spec +
+            "\" drops coordinates, which without error feedback are lost for good; "
+            "set codec.feedback = true or choose a dense codec");
+  }
+  return codec;
+}
+
+// The payload's segments must be exactly those of the layout.
+void check_shape(const Payload& payload, const diloco::Layout& layout) {
+  const auto refuse = [](const std::string& why) {
+    throw std::system_error(compression::Errc::malformed, why);
+  };
+  if (payload.segments.size() != layout.segments().size()) {
+    refuse("has " + std::to_string(payload.segments.size()) + " segments where the model has " +
+           std::to_string(layout.segments().size()));
+  }
+  for (std::size_t i = 0; i < payload.segments.size(); ++i) {
+    const EncodedSegment& segment = payload.segments[i];
+    if (segment.index != i || segment.element_count != layout.segments()[i].count ||
+        segment.codec >= payload.codec_specs.size()) {
+      refuse("segment " + std::to_string(i) + " is not the model's");
+    }
+  }
+}
+
+std::vector<std::unique_ptr<Codec>> codecs_of(const Payload& payload) {
+  std::vector<std::unique_ptr<Codec>> codecs;
+  for (const std::string& spec : payload.codec_specs)
+    codecs.push_back(compression::make_codec(spec));
+  return codecs;
+}
+
+}  // namespace
+
+OuterRound::OuterRound(std::string region, const CodecOptions& codec,
+                       const diloco::OuterOptions& outer, const diloco::Layout& layout,
+                       std::size_t rank, std::size_t world)
+    : region_(std::move(region)),
+      feedback_(codec.feedback),
+      decay_(codec.feedback ? codec.feedback_decay : 0.0F),
+      matrix_(checked_codec(codec.matrix, "codec.matrix", codec.feedback)),
+      vector_(checked_codec(codec.vector, "codec.vector", codec.feedback)),
+      outer_(outer),
+      ownership_(layout, rank, world) {}
+
+const Codec& OuterRound::codec_of(const diloco::Segment& segment) const {
+  return segment.kind == diloco::SegmentClass::matrix ? *matrix_ : *vector_;
+}
+
+void OuterRound::encode(Collective& collective, TrainingState& state) const {
+  restore_float_mode();
+  state.intact = false;
+  std::vector<std::byte> own;
+  together(collective, "encoding", [&] { own = encode_own(state); });
+  assemble(collective.all_gather(own), state);
+  state.intact = true;
+}
+
+// For each own segment: its norms, then its encoding.
+std::vector<std::byte> OuterRound::encode_own(TrainingState& state) const {
+  std::vector<std::byte> own;
+  diloco::pseudo_gradient(state.anchor, state.params, state.scratch);
+  for (const std::size_t index : ownership_.mine()) {
+    const auto delta = ownership_.segment(index, std::span<const float>(state.scratch));
+    const std::size_t norms_at = own.size();
+    own.resize(norms_at + sizeof(SegmentNorms));
+    const auto stats = compression::encode_with_feedback(
+        codec_of(ownership_.layout().segments()[index]), delta, decay_,
+        ownership_.segment(index, std::span<float>(state.residual)), own);
+    const double norm = global_norm(delta);
+    const SegmentNorms norms{norm * norm, stats.error_norm_squared};
+    std::memcpy(own.data() + norms_at, &norms, sizeof norms);
+  }
+  return own;
+}
+
+// Every rank assembles the same payload: any of them may have to return its part to the residual.
+void OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
+                          TrainingState& state) const {
+  const auto segments = ownership_.layout().segments();
+  std::vector<EncodedSegment> encoded(segments.size());
+  std::vector<SegmentNorms> norms(segments.size());
+  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+    std::span<const std::byte> rest = gathered[rank];
+    for (const std::size_t index : ownership_.of(rank)) {
+      const diloco::Segment& segment = segments[index];
+      const std::size_t bytes = codec_of(segment).encoded_bytes(segment.count);
+      assert(rest.size() >= sizeof(SegmentNorms) + bytes);
+      std::memcpy(&norms[index], rest.data(), sizeof(SegmentNorms));
+      encoded[index] = {static_cast<std::uint32_t>(index),
+                        static_cast<std::uint32_t>(segment.count), codec_index(segment.kind),
+                        rest.subspan(sizeof(SegmentNorms), bytes)};
+      rest = rest.subspan(sizeof(SegmentNorms) + bytes);
+    }
+    assert(rest.empty());
+  }
+  SegmentNorms
+      total;  // in canonical order, so that it does not depend on the number of ranks either
+  for (const SegmentNorms& segment : norms) {
+    total.delta_squared += segment.delta_squared;
+    total.error_squared += segment.error_squared;
+  }
+  state.delta_norm = std::sqrt(total.delta_squared);
+  state.error_norm = std::sqrt(total.error_squared);
+  state.payload = compression::write_payload(std::array{matrix_->spec(), vector_->spec()}, encoded);
+}
+
+Fate OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
+                       std::span<const std::span<const std::byte>> payloads,
+                       TrainingState& state) const {
+  assert(record.round == state.version && payloads.size() == record.participants.size());
+  if (record.state != state.digest) {
+    throw std::system_error(diloco::Errc::divergence,
+                            "round " + std::to_string(record.round) + " was decided for state " +
+                                diloco::to_hex(record.state).substr(0, 12) + " but region " +
+                                region_ + " holds " + diloco::to_hex(state.digest).substr(0, 12));
+  }
+  restore_float_mode();
+  together(collective, "decoding", [&] { reduce(record, payloads, state.scratch); });
+
+  state.intact = false;
+  Fate fate = Fate::none;
+  together(collective, "settling the own contribution", [&] { fate = settle(record, state); });
+  for (const std::size_t index : ownership_.mine()) {
+    diloco::outer_step(outer_, ownership_.segment(index, std::span<const float>(state.scratch)),
+                       ownership_.segment(index, std::span<float>(state.anchor)),
+                       ownership_.segment(index, std::span<float>(state.momentum)));
+  }
+  const diloco::Digest anchor_root = ownership_.root(collective, state.anchor);
+  const diloco::Digest momentum_root = ownership_.root(collective, state.momentum);
+  ownership_.complete(collective, state.anchor);
+  state.params = state.anchor;
+  state.digest = diloco::state_digest(anchor_root, momentum_root);
+  state.payload.clear();
+  state.contributed = false;
+  state.step_in_round = 0;
+  ++state.version;
+  state.intact = true;
+  return fate;
+}
+
+void OuterRound::reduce(const diloco::CommitRecord& record,
+                        std::span<const std::span<const std::byte>> payloads,
+                        std::span<float> sum) const {
+  for (const std::size_t index : ownership_.mine()) {
+    const auto part = ownership_.segment(index, sum);
+    std::fill(part.begin(), part.end(), 0.0F);
+  }
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    const diloco::Participant& participant = record.participants[i];
+    try {
+      const Payload payload = compression::read_payload(payloads[i]);
+      check_shape(payload, ownership_.layout());
+      const auto codecs = codecs_of(payload);
+      for (const std::size_t index : ownership_.mine()) {
+        const EncodedSegment& segment = payload.segments[index];
+        codecs[segment.codec]->decode_add(segment.bytes, participant.weight,
+                                          ownership_.segment(index, sum));
+      }
+    } catch (const std::system_error& error) {
+      throw std::system_error(error.code(), "the payload of region " + participant.region +
+                                                " in round " + std::to_string(record.round) + ": " +
+                                                error.what());
+    }
+  }
+}
+
+Fate OuterRound::settle(const diloco::CommitRecord& record, TrainingState& state) const {
+  const auto own =
+      std::find_if(record.participants.begin(), record.participants.end(),
+                   [&](const auto& participant) { return participant.region == region_; });
+  if (own != record.participants.end()) {
+    if (!state.payload.empty() && diloco::sha256(state.payload) == own->payload.hash)
+      return Fate::delivered;
+    // An earlier life of this region sent it; what it left in its residual is not in ours.
+    std::fill(state.residual.begin(), state.residual.end(), 0.0F);
+    return Fate::dropped;
+  }
+  if (state.payload.empty()) return state.step_in_round > 0 ? Fate::dropped : Fate::none;
+  if (!feedback_) return Fate::dropped;
+  return_own(state);
+  return Fate::returned;
+}
+
+void OuterRound::return_own(TrainingState& state) const {
+  const Payload payload = compression::read_payload(state.payload);
+  check_shape(payload, ownership_.layout());
+  const auto codecs = codecs_of(payload);
+  for (const std::size_t index : ownership_.mine()) {
+    const EncodedSegment& segment = payload.segments[index];
+    compression::return_to_residual(*codecs[segment.codec], segment.bytes,
+                                    ownership_.segment(index, std::span<float>(state.residual)));
+  }
+}
+
+}  // namespace causeway::intra

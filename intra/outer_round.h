@@ -1,0 +1,70 @@
+// The worker's side of one outer round (design.md section 3, rows 5-6 and 11-13), on the segments
+// that this rank owns.
+//
+//   encode   delta = anchor - params; p = beta * residual + delta; payload = Q(p); residual <- p -
+//   Q(p) apply    sum = weighted payloads in region order; outer step; every rank gets the whole
+//   anchor; params <- anchor
+//
+// Numbers here are canonical: the same for any number of ranks, on any machine.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compression/codec.h"
+#include "diloco/outer.h"
+#include "diloco/record.h"
+#include "intra/collective.h"
+#include "intra/ownership.h"
+#include "intra/training_state.h"
+#include "intra/worker_loop.h"
+
+namespace causeway::intra {
+
+// What a commit record made of the region's own work in that round.
+enum class Fate {
+  none,       // there was none
+  delivered,  // listed
+  returned,   // encoded but not listed: back in the residual, to be sent later
+  dropped,    // lost: not listed and without feedback, cut short, or listed from before a restart
+};
+
+class OuterRound {
+ public:
+  // Throws Errc::bad_model if a codec that drops coordinates is to run without feedback. `layout`
+  // outlives this.
+  OuterRound(std::string region, const CodecOptions& codec, const diloco::OuterOptions& outer,
+             const diloco::Layout& layout, std::size_t rank, std::size_t world);
+
+  const Ownership& ownership() const { return ownership_; }
+
+  // Fills payload and norms of `state`, on every rank alike, and updates the residual.
+  void encode(Collective& collective, TrainingState& state) const;
+
+  // Takes `state` from version record.round to the next. payloads[i] belongs to participants[i] and
+  // is untrusted: a bad one throws std::system_error naming the region, with the anchor untouched.
+  // Throws diloco::Errc::divergence if the record was made for another state than this one.
+  Fate apply(Collective& collective, const diloco::CommitRecord& record,
+             std::span<const std::span<const std::byte>> payloads, TrainingState& state) const;
+
+ private:
+  const compression::Codec& codec_of(const diloco::Segment& segment) const;
+  std::vector<std::byte> encode_own(TrainingState& state) const;
+  void assemble(std::span<const std::vector<std::byte>> gathered, TrainingState& state) const;
+  void reduce(const diloco::CommitRecord& record,
+              std::span<const std::span<const std::byte>> payloads, std::span<float> sum) const;
+  Fate settle(const diloco::CommitRecord& record, TrainingState& state) const;
+  void return_own(TrainingState& state) const;
+
+  std::string region_;
+  bool feedback_;
+  float decay_;
+  std::unique_ptr<compression::Codec> matrix_, vector_;
+  diloco::OuterOptions outer_;
+  Ownership ownership_;
+};
+
+}  // namespace causeway::intra

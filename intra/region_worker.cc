@@ -1,0 +1,336 @@
+#include "intra/region_worker.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/error.h"
+#include "intra/atomic_file.h"
+#include "intra/checkpoint.h"
+#include "intra/error.h"
+#include "intra/together.h"
+#include "intra/worker_result.h"
+
+namespace causeway::intra {
+namespace {
+
+// A region whose ranks fail again and again without a step between has a problem that attaching
+// again will not solve.
+constexpr int kFailuresMax = 8;
+constexpr int kReloadsMax = 3;
+
+// Weight of the newest step in the rate that displays show.
+constexpr double kRateWeight = 0.2;
+
+// What must be equal on all ranks; compared as bytes.
+struct Fingerprint {
+  diloco::Digest params, state, payload;
+  std::uint64_t version, step_in_round, data_cursor;
+};
+
+[[noreturn]] void refuse_instruction(const std::string& what, diloco::Round told,
+                                     diloco::Round held) {
+  throw std::system_error(diloco::Errc::lineage,
+                          "the coordinator says " + what + " " + std::to_string(told) +
+                              " but this region holds version " + std::to_string(held));
+}
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+}  // namespace
+
+RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted, Attach attach)
+    : options_(options),
+      interrupted_(std::move(interrupted)),
+      attach_(std::move(attach)),
+      layout_(parameter_tensors(options.model)),
+      state_(options.inner, layout_),
+      round_(options.region, options.codec, options.outer, layout_, options.rank, options.world),
+      trainer_(make_inner_trainer(options)) {
+  if (options_.train.timed_step_ms > 0) {
+    spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
+                 options_.train.timed_step_ms);
+  }
+  open_state();
+}
+
+// The state on disk, or fresh weights.
+void RegionWorker::open_state() {
+  if (load_state(options_.directory, layout_, state_)) {
+    spdlog::info("resuming from version {}, step {} of the round", state_.version,
+                 state_.step_in_round);
+    return;
+  }
+  state_ = TrainingState(options_.inner, layout_);
+  trainer_->initialise(state_.anchor);
+  state_.params = state_.anchor;
+  state_.digest = whole_digest(state_);
+}
+
+WorkerResult RegionWorker::run() {
+  for (;;) {
+    try {
+      gather();
+      return follow();
+    } catch (const std::system_error& error) {
+      const bool passing =
+          error.code() == diloco::Errc::coordinator_lost || error.code() == Errc::collective;
+      if (!passing || ++failures_ > kFailuresMax) throw;
+      recover(error);
+    }
+  }
+}
+
+void RegionWorker::gather() {
+  for (int reloads = 0;; ++reloads) {
+    gathering_ = std::make_unique<Gathering>(options_, request(), attach_, interrupted_);
+    if (ranks_agree()) break;
+    if (reloads == kReloadsMax) {
+      throw std::system_error(Errc::bad_checkpoint,
+                              "the ranks of this region cannot agree on a state");
+    }
+    // A rank was restarted while the others went on. The coordinator must hear of the version that
+    // all really have.
+    spdlog::warn("the ranks hold different states; all take the one on disk");
+    gathering_.reset();
+    open_state();
+  }
+  trainer_->join(gathering_->group(), state_);
+}
+
+diloco::AttachRequest RegionWorker::request() const {
+  return {.socket = options_.directory / "worker.sock",
+          .region = options_.region,
+          .rank = options_.rank,
+          .world = options_.world,
+          .version = state_.version,
+          .state = state_.digest,
+          .has_lineage = !state_.run_id.empty(),
+          .run_id = state_.run_id,
+          .contributed = state_.contributed};
+}
+
+bool RegionWorker::ranks_agree() {
+  const Fingerprint own{diloco::merkle_root(diloco::merkle_leaves(state_.params)),
+                        state_.digest,
+                        diloco::sha256(state_.payload),
+                        state_.version,
+                        state_.step_in_round,
+                        state_.data_cursor};
+  // A rank whose state is half changed agrees with nobody.
+  const auto bytes =
+      state_.intact ? std::as_bytes(std::span(&own, 1)) : std::span<const std::byte>();
+  const auto all = gathering_->group().all_gather(bytes);
+  return state_.intact && std::all_of(all.begin(), all.end(), [&](const auto& other) {
+           return std::equal(other.begin(), other.end(), bytes.begin(), bytes.end());
+         });
+}
+
+void RegionWorker::recover(const std::system_error& error) {
+  spdlog::warn("{}; attaching again", error.what());
+  if (gathering_ && error.code() == diloco::Errc::coordinator_lost) {
+    // A signal may come while the coordinator is away, when ranks can no longer gather their parts.
+    try {
+      save();
+    } catch (const std::system_error& failure) {
+      if (failure.code() != Errc::collective) throw;
+      spdlog::warn("state not saved: {}", failure.what());
+    }
+  }
+  trainer_->leave();
+  gathering_.reset();
+}
+
+WorkerResult RegionWorker::follow() {
+  for (;;) {
+    enter("wait");
+    diloco::Instruction instruction = [&] {
+      try {
+        return gathering_->next([this] { report(); });
+      } catch (const std::system_error& error) {
+        if (error.code() == Errc::interrupted) stop();
+        throw;
+      }
+    }();
+    stopwatch_.start();
+    if (state_.run_id.empty()) state_.run_id = gathering_->run_id();
+    if (const auto* finish = std::get_if<diloco::Finish>(&instruction))
+      return this->finish(*finish);
+    std::visit(Overloaded{[this](const diloco::Train& train) { this->train(train); },
+                          [this](const diloco::Apply& apply) { this->apply(apply); },
+                          [this](const diloco::Restore& restore) { this->restore(restore); },
+                          [](const diloco::Finish&) {}},
+               instruction);
+    failures_ = 0;
+  }
+}
+
+void RegionWorker::train(const diloco::Train& train) {
+  if (train.round != state_.version)
+    refuse_instruction("to train round", train.round, state_.version);
+  // After a restart, or when the coordinator was lost, part of the round or all of it may already
+  // be done.
+  if (state_.payload.empty()) {
+    if (state_.step_in_round == 0) state_.data_cursor = train.data_cursor;
+    inner_steps(train.k);
+    enter("encode");
+    round_.encode(gathering_->group(), state_);
+  }
+  contribute();
+}
+
+void RegionWorker::inner_steps(std::uint32_t k) {
+  const auto batch = static_cast<std::uint64_t>(options_.train.batch);
+  const std::uint64_t step_tokens = batch * static_cast<std::uint64_t>(options_.model.context);
+  enter("compute");
+  while (state_.step_in_round < k) {
+    const InnerStep step{state_.version * options_.train.k + state_.step_in_round,
+                         state_.data_cursor + state_.step_in_round * batch};
+    stopwatch_.charge(state_.wait_s);
+    const StepOutcome outcome = trainer_->step(step, interrupted_());
+    const double seconds = stopwatch_.charge(state_.compute_s);
+    ++state_.step_in_round;
+    ++state_.steps;
+    state_.tokens += step_tokens;
+    const double rate = seconds > 0 ? static_cast<double>(step_tokens) / seconds : 0;
+    progress_.tokens_per_s +=
+        (progress_.tokens_per_s == 0 ? 1 : kRateWeight) * (rate - progress_.tokens_per_s);
+    progress_.loss = outcome.loss;
+    report();
+    if (outcome.stop) stop();
+  }
+}
+
+void RegionWorker::contribute() {
+  diloco::Contribution contribution;
+  const std::uint64_t sequences =
+      std::uint64_t{state_.step_in_round} * static_cast<std::uint64_t>(options_.train.batch);
+  contribution.run_id = state_.run_id;
+  contribution.region = options_.region;
+  contribution.round = state_.version;
+  contribution.base_version = state_.version;
+  contribution.tokens = sequences * static_cast<std::uint64_t>(options_.model.context);
+  contribution.data_cursor = state_.data_cursor + sequences;
+  contribution.state = state_.digest;
+  contribution.delta_norm = state_.delta_norm;
+  contribution.error_norm = state_.error_norm;
+  contribution.payload = {diloco::sha256(state_.payload), state_.payload.size()};
+  state_.contributed =
+      gathering_->tell([&](auto& session) { session.contribute(contribution, state_.payload); });
+}
+
+void RegionWorker::apply(const diloco::Apply& apply) {
+  if (apply.record.round != state_.version || apply.record.run_id != state_.run_id) {
+    refuse_instruction("to apply round", apply.record.round, state_.version);
+  }
+  enter("apply");
+  std::vector<std::span<const std::byte>> payloads;
+  for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
+  const std::uint32_t steps = state_.step_in_round;
+  const Fate fate = round_.apply(gathering_->group(), apply.record, payloads, state_);
+  trainer_->params_changed();
+  if (fate == Fate::returned) {
+    spdlog::warn("round {}: not listed; the work went back into the residual", apply.record.round);
+  } else if (fate == Fate::dropped) {
+    spdlog::warn(
+        "round {}: dropped: this region's work of {} inner steps and its residual's part of it",
+        apply.record.round, steps);
+  }
+  gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
+  if (state_.version % options_.train.checkpoint_rounds == 0) checkpoint();
+}
+
+void RegionWorker::restore(const diloco::Restore& restore) {
+  enter("apply");
+  spdlog::warn("adopting the run's version {}; what this region had of version {} is dropped",
+               restore.version, state_.version);
+  const auto file = checkpoint_directory(options_.directory) /
+                    ("restore-" + std::to_string(options_.rank) + ".safetensors");
+  together(gathering_->group(), "restoring", [&] {
+    std::filesystem::create_directories(file.parent_path());
+    write_atomically(file, restore.snapshot.bytes(), Durability::visible);
+    adopt_snapshot(file, layout_, restore.version, restore.state, state_);
+    std::filesystem::remove(file);
+  });
+  trainer_->params_changed();
+  gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
+  save();
+}
+
+WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
+  if (finish.version != state_.version)
+    refuse_instruction("to end at version", finish.version, state_.version);
+  checkpoint();
+  enter("evaluate");
+  WorkerResult result{
+      .steps = state_.steps,
+      .tokens = state_.tokens,
+      .rounds = state_.version,
+      .val_loss = trainer_->evaluate(state_.anchor),
+      .compute_s = state_.compute_s,
+      .wait_s = state_.wait_s,
+      .params_digest = diloco::to_hex(round_.ownership().root(gathering_->group(), state_.anchor)),
+      .timed_steps = options_.train.timed_step_ms > 0};
+  together(gathering_->group(), "writing the result", [&] {
+    if (!gathering_->leads()) return;
+    save_model(checkpoint_directory(options_.directory) / "final.safetensors", options_.model,
+               layout_, state_.anchor,
+               {{"run", state_.run_id}, {"round", std::to_string(state_.version)}});
+    write_result(options_.directory, result);
+  });
+  trainer_->leave();
+  return result;
+}
+
+void RegionWorker::enter(const std::string& phase) {
+  progress_.phase = phase;
+  report();
+}
+
+void RegionWorker::report() {
+  stopwatch_.charge(state_.wait_s);  // inner steps charge their own time as soon as they end
+  progress_.step = state_.version * options_.train.k + state_.step_in_round;
+  progress_.round = state_.version;
+  progress_.tokens = state_.tokens;
+  progress_.compute_s = state_.compute_s;
+  progress_.wait_s = state_.wait_s;
+  gathering_->tell([this](auto& session) { session.report(progress_); });
+}
+
+void RegionWorker::save() {
+  stopwatch_.charge(state_.wait_s);
+  Collective& group = gathering_->group();
+  round_.ownership().complete(group, state_.momentum);
+  round_.ownership().complete(group, state_.residual);
+  together(group, "saving the state", [&] {
+    if (gathering_->leads()) save_state(options_.directory, layout_, state_);
+  });
+}
+
+void RegionWorker::checkpoint() {
+  save();
+  together(gathering_->group(), "saving the snapshot", [&] {
+    if (gathering_->leads()) save_snapshot(options_.directory, layout_, state_);
+  });
+  gathering_->tell([this](auto& session) {
+    session.offer_snapshot(state_.version, state_.digest, snapshot_file(options_.directory));
+  });
+}
+
+void RegionWorker::stop() {
+  save();
+  trainer_->leave();
+  throw std::system_error(Errc::interrupted, "state saved in " +
+                                                 checkpoint_directory(options_.directory).string() +
+                                                 "; the same command resumes");
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,67 @@
+// The worker of a region that takes part in a run: the loop of worker_loop.h.
+//
+//   gather ──► next ──► Train | Apply | Restore ──► next ... ──► Finish ──► evaluate, result
+//     ▲                  │ coordinator lost: all stays in memory, and is saved as well
+//     └──────────────────┤ a rank lost: ranks that then differ all take the state on disk
+//                        │ interrupted: save, throw
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "diloco/layout.h"
+#include "intra/gathering.h"
+#include "intra/inner_trainer.h"
+#include "intra/outer_round.h"
+#include "intra/stopwatch.h"
+#include "intra/training_state.h"
+#include "intra/worker_loop.h"
+
+namespace causeway::intra {
+
+class RegionWorker {
+ public:
+  // Opens data and model, and the state on disk if there is one. `options` outlives the worker.
+  RegionWorker(const WorkerOptions& options, Interrupted interrupted, Attach attach);
+
+  // As run_worker().
+  WorkerResult run();
+
+  const TrainingState& state() const { return state_; }
+
+ private:
+  void open_state();
+  void gather();
+  diloco::AttachRequest request() const;
+  bool ranks_agree();
+  void recover(const std::system_error& error);
+
+  WorkerResult follow();
+  void train(const diloco::Train& train);
+  void inner_steps(std::uint32_t k);
+  void contribute();
+  void apply(const diloco::Apply& apply);
+  void restore(const diloco::Restore& restore);
+  WorkerResult finish(const diloco::Finish& finish);
+
+  void enter(const std::string& phase);
+  void report();
+  void save();
+  void checkpoint();
+  [[noreturn]] void stop();
+
+  const WorkerOptions& options_;
+  Interrupted interrupted_;
+  Attach attach_;
+  diloco::Layout layout_;
+  TrainingState state_;
+  OuterRound round_;
+  std::unique_ptr<Gathering> gathering_;
+  std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
+  diloco::Progress progress_;
+  Stopwatch stopwatch_;
+  int failures_ = 0;  // gatherings in a row that ended before anything was done
+};
+
+}  // namespace causeway::intra

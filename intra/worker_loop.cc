@@ -1,0 +1,14 @@
+#include "intra/worker_loop.h"
+
+#include "diloco/worker_session.h"
+#include "intra/region_worker.h"
+#include "intra/synchronous_worker.h"
+
+namespace causeway::intra {
+
+WorkerResult run_worker(const WorkerOptions& options, const std::function<bool()>& interrupted) {
+  if (options.synchronous) return run_synchronous(options, interrupted);
+  return RegionWorker(options, interrupted, diloco::WorkerSession::attach).run();
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,45 @@
+#include "intra/worker_result.h"
+
+#include <nlohmann/json.hpp>
+
+#include "intra/atomic_file.h"
+
+namespace causeway::intra {
+namespace {
+
+void write(const std::filesystem::path& file, const nlohmann::json& json, Durability durability) {
+  const std::string text = json.dump(2) + "\n";
+  write_atomically(file, std::as_bytes(std::span(text)), durability);
+}
+
+}  // namespace
+
+void write_result(const std::filesystem::path& directory, const WorkerResult& result) {
+  write(directory / "result.json",
+        {{"steps", result.steps},
+         {"tokens", result.tokens},
+         {"rounds", result.rounds},
+         {"val_loss", result.val_loss},
+         {"compute_s", result.compute_s},
+         {"wait_s", result.wait_s},
+         {"params_digest", result.params_digest},
+         {"timed_steps", result.timed_steps}},
+        Durability::on_disk);
+}
+
+void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {
+  write(directory / "status.json",
+        {{"version", progress.round},
+         {"progress",
+          {{"step", progress.step},
+           {"round", progress.round},
+           {"loss", progress.loss},
+           {"tokens_per_s", progress.tokens_per_s},
+           {"tokens", progress.tokens},
+           {"compute_s", progress.compute_s},
+           {"wait_s", progress.wait_s},
+           {"phase", progress.phase}}}},
+        Durability::visible);
+}
+
+}  // namespace causeway::intra
