@@ -1,9 +1,10 @@
 // The worker's side of one outer round (design.md section 3, rows 5-6 and 11-13), on the segments
 // that this rank owns.
 //
-//   encode   delta = anchor - params; p = beta * residual + delta; payload = Q(p); residual <- p -
-//   Q(p) apply    sum = weighted payloads in region order; outer step; every rank gets the whole
-//   anchor; params <- anchor
+//   encode   delta = anchor - params; p = beta * residual + delta
+//            payload = Q(p); residual <- p - Q(p)
+//   apply    sum = weighted payloads in region order; outer step
+//            every rank gets the whole anchor; params <- anchor
 //
 // Numbers here are canonical: the same for any number of ranks, on any machine.
 #pragma once

@@ -10,9 +10,8 @@
 namespace causeway::intra {
 
 // train.timed_step_ms per step. Parameters change a little in every step, differently in every
-// region, so that pseudo-gradients and payloads are real. The loss
-// is always 0, the validation loss no number. `options` outlives
-// the trainer.
+// region, so that pseudo-gradients and payloads are real. The loss is always 0, the validation loss
+// not a number. `options` outlives the trainer.
 std::unique_ptr<InnerTrainer> make_timed_trainer(const WorkerOptions& options);
 
 }  // namespace causeway::intra

@@ -3,9 +3,10 @@
 // In memory, every rank holds all of it, but momentum and residual are right only in the rank's own
 // segments (ownership.h). On disk there is one state per region, whatever the number of its ranks:
 //   checkpoints/state.safetensors      params, Adam moments, anchor, outer momentum, residual;
-//   counters as metadata checkpoints/contribution-HASH.bin  the region's own payload of this round,
-//   while its outcome is open checkpoints/snapshot.safetensors   anchor and outer momentum alone,
-//   for other regions
+//                                      counters as metadata
+//   checkpoints/contribution-HASH.bin  the region's own payload of this round, while its outcome
+//                                      is open
+//   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
 #pragma once
 
 #include <cstdint>
