@@ -1,11 +1,14 @@
 // Codecs: one segment of a pseudo-gradient to bytes and back.
 //
-// Where they stand in a round (design.md section 3): the worker forms p = beta * residual + delta (step 5-6), encodes it
-// segment by segment (this file), keeps residual = p - Q(p) (feedback.h) and ships the segments as one payload
-// (payload.h). Every region decodes every payload, its own included (step 11).
+// Where they stand in a round (design.md section 3): the worker forms p = beta * residual + delta
+// (step 5-6), encodes it segment by segment (this file), keeps residual = p - Q(p) (feedback.h) and
+// ships the segments as one payload (payload.h). Every region decodes every payload, its own
+// included (step 11).
 //
-// Everything here is canonical: the same floats give the same bytes on every machine. A codec holds no
-// mutable state; one object may be used by several threads at once.
+// Everything here is canonical: the same floats give the same bytes on every machine. A codec holds
+// no mutable state; one object may be used by several threads at once. Chunks are encoded one by
+// one: the encoding of several chunks is the concatenation of theirs, so any thread or kernel may
+// do any of them.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +26,16 @@ namespace causeway::compression {
 inline constexpr std::size_t kChunk = 4096;
 
 enum class Errc {
-  bad_spec = 1,    // a codec spec string that cannot be understood; the message says what is allowed
-  malformed,       // bytes that are not a valid encoding
-  not_finite,      // NaN or infinity offered for encoding
+  bad_spec = 1,  // a codec spec string that cannot be understood; the message says what is allowed
+  malformed,     // bytes that are not a valid encoding
+  not_finite,    // NaN or infinity offered for encoding
 };
 std::error_code make_error_code(Errc code);
 
 // What an encode did, for the contribution's norms and for the error budget.
 struct EncodeStats {
-  double input_norm_squared = 0;   // ||p||^2
-  double error_norm_squared = 0;   // ||p - Q(p)||^2
+  double input_norm_squared = 0;  // ||p||^2
+  double error_norm_squared = 0;  // ||p - Q(p)||^2
 };
 
 class Codec {
@@ -50,8 +53,9 @@ class Codec {
   virtual EncodeStats encode(std::span<const float> input, std::span<float> decoded,
                              std::vector<std::byte>& out) const = 0;
 
-  // accumulator += weight * Q. Untrusted bytes: throws Errc::malformed before writing anything out of place;
-  // the accumulator may then hold a partial sum. Rounding: one fp32 multiply, one fp32 add per element.
+  // accumulator += weight * Q. Untrusted bytes: throws Errc::malformed before writing anything out
+  // of place; the accumulator may then hold a partial sum. Rounding: one fp32 multiply, one fp32
+  // add per element.
   virtual void decode_add(std::span<const std::byte> bytes, float weight,
                           std::span<float> accumulator) const = 0;
 

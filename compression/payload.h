@@ -1,5 +1,6 @@
-// A payload: what one region sends for one round. Header, directory, then the encoded segments in canonical
-// order. The bytes do not depend on how many workers encoded them. Field by field in docs/wire-format.md.
+// A payload: what one region sends for one round. Header, directory, then the encoded segments in
+// canonical order. The bytes do not depend on how many workers encoded them. Field by field in
+// docs/wire-format.md.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,10 @@ struct EncodedSegment {
   std::span<const std::byte> bytes;  // the codec's encoding
 };
 
-// `codec_specs`: the codecs used, at most 255. `segments`: ascending index, each exactly once.
+// `codec_specs`: what the segments' `codec` counts in, as Codec::spec() writes them. `segments`:
+// ascending index, each exactly once, at most 2^20 elements. The payload's own codec table lists
+// the specs in the order of their first use, each once: it may be shorter than `codec_specs` and
+// number them differently.
 std::vector<std::byte> write_payload(std::span<const std::string> codec_specs,
                                      std::span<const EncodedSegment> segments);
 
@@ -28,7 +32,9 @@ struct Payload {
   std::vector<EncodedSegment> segments;  // views into the bytes given to read_payload
 };
 
-// Untrusted bytes: every length and count is checked first. Throws Errc::malformed with what is wrong.
+// Untrusted bytes: every length and count is checked first. Throws Errc::malformed with what is
+// wrong. Whether the segments are those of the run's layout, and the specs those of its
+// configuration, is for the caller to check.
 Payload read_payload(std::span<const std::byte> bytes);
 
 }  // namespace causeway::compression

@@ -1,0 +1,81 @@
+// Little-endian integers and packed bits in byte buffers. Every buffer is bounds-checked by the
+// caller.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace causeway::compression {
+
+static_assert(std::endian::native == std::endian::little,
+              "encodings are little-endian and are read and written as memory");
+
+template <typename Value>
+Value load(const std::byte* from) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  Value value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <typename Value>
+void store(std::byte* to, Value value) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  std::memcpy(to, &value, sizeof value);
+}
+
+constexpr std::size_t bytes_for_bits(std::size_t bits) {
+  return (bits + 7) / 8;
+}
+
+// Appends fields of up to 32 bits, least significant bit first, to a buffer of bytes.
+class BitWriter {
+ public:
+  explicit BitWriter(std::byte* to) : to_(to) {}
+
+  void put(std::uint32_t value, unsigned width) {
+    pending_ |= std::uint64_t{value} << pending_bits_;
+    pending_bits_ += width;
+    for (; pending_bits_ >= 8; pending_bits_ -= 8, pending_ >>= 8) {
+      *to_++ = static_cast<std::byte>(pending_);
+    }
+  }
+  // Writes the last, partly filled byte; its unused bits are zero.
+  void finish() {
+    if (pending_bits_ > 0) *to_++ = static_cast<std::byte>(pending_);
+    pending_ = pending_bits_ = 0;
+  }
+
+ private:
+  std::byte* to_;
+  std::uint64_t pending_ = 0;
+  unsigned pending_bits_ = 0;
+};
+
+// Reads what BitWriter wrote.
+class BitReader {
+ public:
+  explicit BitReader(const std::byte* from) : from_(from) {}
+
+  std::uint32_t get(unsigned width) {
+    for (; pending_bits_ < width; pending_bits_ += 8) {
+      pending_ |= std::to_integer<std::uint64_t>(*from_++) << pending_bits_;
+    }
+    const auto value = static_cast<std::uint32_t>(pending_ & ((std::uint64_t{1} << width) - 1));
+    pending_ >>= width;
+    pending_bits_ -= width;
+    return value;
+  }
+  // True if the unused bits of the last byte read are zero, as they must be.
+  bool rest_is_zero() const { return pending_ == 0; }
+
+ private:
+  const std::byte* from_;
+  std::uint64_t pending_ = 0;
+  unsigned pending_bits_ = 0;
+};
+
+}  // namespace causeway::compression

@@ -1,0 +1,75 @@
+#include "compression/spec.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "compression/fail.h"
+
+namespace causeway::compression {
+
+Spec::Spec(std::string_view text) : text_(text) {
+  const std::size_t colon = text.find(':');
+  family_ = text.substr(0, colon);
+  if (colon == std::string_view::npos) return;
+  std::string_view rest = text.substr(colon + 1);
+  for (bool first = true;; first = false) {
+    const std::size_t comma = rest.find(',');
+    add_setting(rest.substr(0, comma), first);
+    if (comma == std::string_view::npos) return;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void Spec::add_setting(std::string_view setting, bool first) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string_view::npos) {
+    if (setting.empty() || !first) {
+      refuse("\"" + std::string(setting) + "\" is not a setting; write key=value");
+    }
+    variant_ = setting;
+    return;
+  }
+  const std::string key(setting.substr(0, equals));
+  if (!settings_.emplace(key, setting.substr(equals + 1)).second) {
+    refuse("\"" + key + "\" is set twice");
+  }
+}
+
+std::size_t Spec::take_number(const std::string& key, std::size_t otherwise,
+                              const std::function<bool(std::size_t)>& allowed,
+                              const std::string& allowed_in_words) {
+  known_ += " " + key;
+  const auto setting = settings_.extract(key);
+  if (setting.empty()) return otherwise;
+  const std::string& text = setting.mapped();
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !allowed(number)) {
+    refuse(key + "=" + text + " is not allowed; " + key + " is " + allowed_in_words);
+  }
+  return number;
+}
+
+std::string Spec::take_word(const std::string& key, const std::string& otherwise,
+                            std::initializer_list<const char*> allowed) {
+  known_ += " " + key;
+  const auto setting = settings_.extract(key);
+  if (setting.empty()) return otherwise;
+  const std::string& word = setting.mapped();
+  if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
+  std::string all;
+  for (const char* each : allowed) all += std::string(" ") + each;
+  refuse(key + "=" + word + " is not allowed; allowed:" + all);
+}
+
+void Spec::finish() const {
+  if (settings_.empty()) return;
+  refuse("unknown setting \"" + settings_.begin()->first +
+         "\"; allowed:" + (known_.empty() ? " none" : known_));
+}
+
+void Spec::refuse(const std::string& why) const {
+  fail(Errc::bad_spec, "codec \"" + text_ + "\": " + why);
+}
+
+}  // namespace causeway::compression
