@@ -8,6 +8,5 @@ function(causeway_proto name)
   if(CAUSEWAY_SANITIZE)
     target_compile_options(${name} PRIVATE -fsanitize=${CAUSEWAY_SANITIZE})
   endif()
-  protobuf_generate(TARGET ${name} LANGUAGE cpp IMPORT_DIRS ${PROJECT_SOURCE_DIR}
-                    PROTOC_OUT_DIR ${PROJECT_BINARY_DIR})
+  protobuf_generate(TARGET ${name} LANGUAGE cpp PROTOC_OUT_DIR ${CMAKE_CURRENT_BINARY_DIR})
 endfunction()
