@@ -1,5 +1,6 @@
-// In-region collectives: one process per rank, sums over the region's ranks every step. Implementations: Gloo on CPUs (collective_gloo.cc), the
-// group of one (collective_solo.cc); NCCL joins with the GPU region. One thread at a time per object.
+// In-region collectives: one process per rank, sums over the region's ranks every step.
+// Implementations: Gloo on CPUs (collective_gloo.cc), the group of one (collective_solo.cc); NCCL
+// joins with the GPU region. One thread at a time per object.
 #pragma once
 
 #include <chrono>
@@ -27,7 +28,8 @@ class Collective {
   virtual void barrier() = 0;
 };
 
-// How the ranks of a group find each other: a directory they all see, and a name that no earlier group used.
+// How the ranks of a group find each other: a directory they all see, and a name that no earlier
+// group used.
 struct Rendezvous {
   std::filesystem::path directory;
   std::string generation;
@@ -36,8 +38,9 @@ struct Rendezvous {
   std::chrono::milliseconds deadline{60'000};  // of forming the group and of every operation in it
 };
 
-// The group of one when world is 1, else Gloo over TCP on this host. Throws std::system_error (Errc::collective) if it cannot form in
-// time; every operation throws the same when a rank died or hung. After that the group is unusable: form a new one.
+// The group of one when world is 1, else Gloo over TCP on this host. Throws std::system_error
+// (Errc::collective) if it cannot form in time; every operation throws the same when a rank died or
+// hung. After that the group is unusable: form a new one.
 std::unique_ptr<Collective> make_collective(const Rendezvous& rendezvous);
 
 }  // namespace causeway::intra

@@ -1,4 +1,5 @@
-// The inner optimizer: AdamW (arXiv 1711.05101) over the flat span, its schedule, and global-norm clipping.
+// The inner optimizer: AdamW (arXiv 1711.05101) over the flat span, its schedule, and global-norm
+// clipping.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,12 @@ namespace causeway::intra {
 struct InnerOptions {
   enum class Schedule { constant, linear, cosine };
   float lr = 1e-3F;
-  float lr_final_fraction = 0.1F;   // of lr, reached at the last step by linear and cosine
+  float lr_final_fraction = 0.1F;  // of lr, reached at the last step by linear and cosine
   Schedule schedule = Schedule::cosine;
   std::uint64_t warmup_steps = 100;  // linear from 0
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F;
-  float weight_decay = 0.1F;         // decoupled; on matrices only
-  float clip_norm = 1.0F;            // of the global gradient; 0: off
+  float weight_decay = 0.1F;  // decoupled; on matrices only
+  float clip_norm = 1.0F;     // of the global gradient; 0: off
 };
 
 // Learning rate of global inner step `step` (0-based) of `total_steps`.
@@ -29,7 +30,8 @@ double global_norm(std::span<const float> values);
 class AdamW {
  public:
   AdamW(const InnerOptions& options, const diloco::Layout& layout);
-  // One step: `gradients` are multiplied by `gradient_scale` (clipping) on the fly. step is 0-based, for bias correction.
+  // One step: `gradients` are multiplied by `gradient_scale` (clipping) on the fly. step is
+  // 0-based, for bias correction.
   void step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
             std::span<const float> gradients);
   std::span<float> first_moment() { return first_moment_; }

@@ -1,0 +1,13 @@
+// The Gloo implementation of Collective, for ranks on one host: TCP on the loopback interface.
+#pragma once
+
+#include <memory>
+
+#include "intra/collective.h"
+
+namespace causeway::intra {
+
+// Needs a world of at least two. Throws as make_collective does.
+std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous);
+
+}  // namespace causeway::intra

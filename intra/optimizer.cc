@@ -1,0 +1,142 @@
+#include "intra/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+#include "intra/flat_parts.h"
+
+namespace causeway::intra {
+namespace {
+
+// One block is one task of the loops over a flat span: small enough to balance, large enough to
+// stream.
+constexpr std::size_t kBlock = std::size_t{1} << 16;
+
+// The factors of one step, the same for every element.
+struct StepFactors {
+  float beta1, beta2, one_minus_beta1, one_minus_beta2;
+  float gradient_scale;
+  float step_size;         // lr / (1 - beta1^t)
+  float inverse_root_bc2;  // 1 / sqrt(1 - beta2^t)
+  float epsilon;
+};
+
+// The loop is bound by memory once it is vectorised: 16 bytes are read and 12 written per element.
+void step_elements(const StepFactors& f, float decay, std::size_t count,
+                   const float* __restrict gradients, float* __restrict params,
+                   float* __restrict first, float* __restrict second) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float gradient = gradients[i] * f.gradient_scale;
+    const float m = f.beta1 * first[i] + f.one_minus_beta1 * gradient;
+    const float v = f.beta2 * second[i] + f.one_minus_beta2 * (gradient * gradient);
+    first[i] = m;
+    second[i] = v;
+    const float denominator = std::sqrt(v) * f.inverse_root_bc2 + f.epsilon;
+    params[i] = params[i] * decay - f.step_size * m / denominator;
+  }
+}
+
+// Four streams through the block keep more reads in flight than one does (1.5 times the rate on the
+// machine this was written on), and four sums in each let the compiler vectorise without changing
+// their order.
+double sum_of_squares(std::span<const float> values) {
+  constexpr std::size_t kStreams = 4, kLanes = 4;
+  std::array<std::array<double, kLanes>, kStreams> sums{};
+  const std::size_t stride = values.size() / (kStreams * kLanes) * kLanes;
+  for (std::size_t i = 0; i < stride; i += kLanes) {
+    for (std::size_t stream = 0; stream < kStreams; ++stream) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const double value = values[stream * stride + i + lane];
+        sums[stream][lane] += value * value;
+      }
+    }
+  }
+  double total = 0;
+  for (const auto& stream : sums) {
+    for (const double sum : stream) total += sum;
+  }
+  for (const float value : values.subspan(kStreams * stride)) {
+    total += static_cast<double>(value) * value;
+  }
+  return total;
+}
+
+}  // namespace
+
+float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64_t total_steps) {
+  using Schedule = InnerOptions::Schedule;
+  const double lr = options.lr;
+  if (step < options.warmup_steps) {
+    return static_cast<float>(lr * static_cast<double>(step + 1) /
+                              static_cast<double>(options.warmup_steps));
+  }
+  if (options.schedule == Schedule::constant || total_steps <= options.warmup_steps + 1) {
+    return options.lr;
+  }
+  // 0 at the end of the warm-up, 1 at the last step.
+  const double progress =
+      std::min(1.0, static_cast<double>(step - options.warmup_steps) /
+                        static_cast<double>(total_steps - 1 - options.warmup_steps));
+  const double remaining = options.schedule == Schedule::linear
+                               ? 1 - progress
+                               : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  const double final_lr = lr * options.lr_final_fraction;
+  return static_cast<float>(final_lr + (lr - final_lr) * remaining);
+}
+
+double global_norm(std::span<const float> values) {
+  // One sum per block, added in block order: the same bits for any number of threads.
+  const std::size_t blocks = (values.size() + kBlock - 1) / kBlock;
+  std::vector<double> sums(blocks);
+#pragma omp parallel for schedule(static) if (blocks > 1)
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::size_t begin = block * kBlock;
+    sums[block] = sum_of_squares(values.subspan(begin, std::min(kBlock, values.size() - begin)));
+  }
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return std::sqrt(total);
+}
+
+AdamW::AdamW(const InnerOptions& options, const diloco::Layout& layout)
+    : options_(options),
+      decay_end_(matrices_end(layout)),
+      first_moment_(layout.size()),
+      second_moment_(layout.size()) {}
+
+void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
+                 std::span<const float> gradients) {
+  const std::size_t size = first_moment_.size();
+  assert(params.size() == size && gradients.size() == size);
+  const double t = static_cast<double>(step) + 1;
+  const double beta1 = options_.beta1, beta2 = options_.beta2;
+  const StepFactors factors{
+      .beta1 = options_.beta1,
+      .beta2 = options_.beta2,
+      .one_minus_beta1 = static_cast<float>(1 - beta1),
+      .one_minus_beta2 = static_cast<float>(1 - beta2),
+      .gradient_scale = gradient_scale,
+      .step_size = static_cast<float>(lr / (1 - std::pow(beta1, t))),
+      .inverse_root_bc2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t))),
+      .epsilon = options_.epsilon,
+  };
+  const auto matrix_decay = static_cast<float>(1 - static_cast<double>(lr) * options_.weight_decay);
+  const std::size_t blocks = (size + kBlock - 1) / kBlock;
+#pragma omp parallel for schedule(static) if (blocks > 1)
+  for (std::size_t block = 0; block < blocks; ++block) {
+    // The block in which the matrices end is done in two parts.
+    const std::size_t begin = block * kBlock, end = std::min(begin + kBlock, size);
+    const std::size_t middle = std::clamp(decay_end_, begin, end);
+    const auto part = [&](std::size_t from, std::size_t to, float decay) {
+      step_elements(factors, decay, to - from, gradients.data() + from, params.data() + from,
+                    first_moment_.data() + from, second_moment_.data() + from);
+    };
+    part(begin, middle, matrix_decay);
+    part(middle, end, 1);
+  }
+}
+
+}  // namespace causeway::intra
