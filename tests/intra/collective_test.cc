@@ -248,17 +248,18 @@ bool fails(const std::function<void()>& action) {
   return false;
 }
 
-// Rank 2 of 3 gets `signal` in the middle of training; the others must notice, whatever they do.
-void expect_failure_after(int signal, milliseconds deadline) {
+// Rank 2 of 3 gets `signal` in the middle of training; the others must notice while they repeat
+// `operation`.
+void expect_failure_after(int signal, milliseconds deadline,
+                          const std::function<void(Collective&)>& operation) {
   const TemporaryDirectory directory;
   Processes processes;
   processes.start(3, [&](std::size_t rank) {
     const auto group = make_collective({directory.path(), "test", rank, 3, deadline});
-    std::vector<float> values(200'000, 1);
-    group->all_reduce_sum(values);
+    operation(*group);
     if (rank == 2) raise(signal);
     return fails([&] {
-      for (;;) group->all_reduce_sum(values);
+      for (;;) operation(*group);
     });
   });
   for (const std::size_t survivor : {0, 1}) {
@@ -267,12 +268,24 @@ void expect_failure_after(int signal, milliseconds deadline) {
   }
 }
 
+void sum_much(Collective& group) {
+  std::vector<float> values(200'000, 1);
+  group.all_reduce_sum(values);
+}
+
+// The root waits for nobody, so that it writes to a rank that is gone: no SIGPIPE may kill it.
+void broadcast_little(Collective& group) {
+  std::byte byte{};
+  group.broadcast({&byte, 1}, 0);
+}
+
 TEST(GlooCollective, FailsWhenARankIsKilled) {
-  expect_failure_after(SIGKILL, milliseconds(60'000));
+  expect_failure_after(SIGKILL, milliseconds(60'000), sum_much);
+  expect_failure_after(SIGKILL, milliseconds(60'000), broadcast_little);
 }
 
 TEST(GlooCollective, FailsAtTheDeadlineWhenARankHangs) {
-  expect_failure_after(SIGSTOP, milliseconds(2'000));
+  expect_failure_after(SIGSTOP, milliseconds(2'000), sum_much);
 }
 
 }  // namespace
