@@ -1,4 +1,4 @@
-// dense:int8: per chunk, one bf16 scale per block, then one signed byte per element.
+// dense:int8: per chunk, one 16-bit scale per block, then one signed byte per element.
 // (algorithms.md 9.1)
 #include <algorithm>
 
@@ -23,7 +23,7 @@ float largest_magnitude(std::span<const float> block) {
 std::uint16_t encode_block(std::span<const float> block, std::span<float> decoded,
                            std::byte* codes) {
   const std::uint16_t scale_bits = int8_scale(largest_magnitude(block));
-  const float scale = bfloat16_value(scale_bits);
+  const float scale = ufloat16_value(scale_bits);
   const float divisor = scale_bits == 0 ? 1.0F : scale;
   for (std::size_t i = 0; i < block.size(); ++i) {
     const std::int32_t code = round_quotient(block[i], divisor);
@@ -73,7 +73,7 @@ class DenseInt8 final : public ChunkCodec {
     for (std::size_t begin = 0; begin < kChunk; begin += block_) {
       const auto scale_bits = load<std::uint16_t>(bytes + begin / block_ * sizeof(std::uint16_t));
       check_block(scale_bits, {codes + begin, block_});
-      const float scale = bfloat16_value(scale_bits);
+      const float scale = ufloat16_value(scale_bits);
       for (std::size_t i = begin; i < begin + block_; ++i) {
         accumulator[i] += weight * (scale * static_cast<float>(code_at(codes, i)));
       }

@@ -64,7 +64,7 @@ Centroids two_bit_encode(std::span<const float> values, std::span<float> decoded
   }
   if (count[1] > 0) centroids.high = centroid(sum[1], count[1], division.exponent);
 
-  const std::array levels{bfloat16_value(centroids.low), bfloat16_value(centroids.high)};
+  const std::array levels{ufloat16_value(centroids.low), ufloat16_value(centroids.high)};
   BitWriter writer(codes);
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::uint32_t code = division.is_high(magnitude_bits(values[i])) ? kTwoBitHigh : 0;
@@ -77,8 +77,8 @@ Centroids two_bit_encode(std::span<const float> values, std::span<float> decoded
 }
 
 bool two_bit_decode(Centroids centroids, const std::byte* codes, std::span<float> decoded) {
-  if (centroids.high > kBfloat16Max || centroids.low > centroids.high) return false;
-  const std::array levels{bfloat16_value(centroids.low), bfloat16_value(centroids.high)};
+  if (centroids.high > kUfloat16Max || centroids.low > centroids.high) return false;
+  const std::array levels{ufloat16_value(centroids.low), ufloat16_value(centroids.high)};
   BitReader reader(codes);
   for (float& value : decoded) {
     const std::uint32_t code = reader.get(2);

@@ -12,13 +12,13 @@
 #include <cstdint>
 #include <span>
 
-#include "compression/bfloat16.h"
 #include "compression/bytes.h"
+#include "compression/ufloat16.h"
 
 namespace causeway::compression {
 
 struct Centroids {
-  std::uint16_t low = 0, high = 0;  // bf16; low <= high
+  std::uint16_t low = 0, high = 0;  // ufloat16; low <= high
 };
 
 // Codes. On the wire: do not renumber.
@@ -41,13 +41,13 @@ constexpr std::uint64_t fixed_point(std::uint32_t magnitude_bits, std::uint32_t 
   return shift > 63 ? 0 : significand << 16 >> shift;
 }
 
-// sum / count in the units of fixed_point, as bf16: quotient in fp64, to fp32, to bf16,
-// nearest-even each time; at least the smallest bf16, because the class holds values that are not
-// zero.
+// sum / count in the units of fixed_point, as ufloat16: quotient in fp64, to fp32, to ufloat16,
+// nearest-even each time; at least the smallest ufloat16, because the class holds values that are
+// not zero.
 constexpr std::uint16_t centroid(std::uint64_t sum, std::uint64_t count, std::uint32_t exponent) {
   const auto unit = std::bit_cast<double>((std::uint64_t{1023} + exponent - 166) << 52);
   const double mean = static_cast<double>(sum) / static_cast<double>(count) * unit;
-  const std::uint16_t bits = bfloat16_nearest(static_cast<float>(mean));
+  const std::uint16_t bits = ufloat16_nearest(static_cast<float>(mean));
   return bits == 0 ? 1 : bits;
 }
 

@@ -72,8 +72,8 @@ TEST(TwoBit, CentroidsAreTheMeansInDoublePrecision) {
       ++count[high];
     }
     const Centroids centroids = encode(values).centroids;
-    EXPECT_NEAR(bfloat16_value(centroids.low) * count[0] / sum[0], 1, 0x1p-8);
-    EXPECT_NEAR(bfloat16_value(centroids.high) * count[1] / sum[1], 1, 0x1p-8);
+    EXPECT_NEAR(ufloat16_value(centroids.low) * count[0] / sum[0], 1, 0x1p-9);
+    EXPECT_NEAR(ufloat16_value(centroids.high) * count[1] / sum[1], 1, 0x1p-9);
   }
 }
 
@@ -81,12 +81,12 @@ TEST(TwoBit, ReachesBothEndsOfTheRange) {
   const float largest = std::numeric_limits<float>::max();
   const float smallest = std::numeric_limits<float>::denorm_min();
   for (const float x : encode(Floats(64, -largest)).decoded) {
-    EXPECT_EQ(x, -bfloat16_value(kBfloat16Max));
+    EXPECT_EQ(x, -ufloat16_value(kUfloat16Max));
   }
   for (const float x : encode(Floats(64, smallest)).decoded) EXPECT_GT(x, 0);
   const Encoded wide = encode({largest, smallest});
   EXPECT_GT(wide.centroids.low, 0);
-  EXPECT_EQ(wide.decoded[1], bfloat16_value(1));
+  EXPECT_EQ(wide.decoded[1], ufloat16_value(1));
 }
 
 TEST(TwoBit, DecodesWhatItEncodes) {
@@ -100,13 +100,12 @@ TEST(TwoBit, DecodesWhatItEncodes) {
 
 TEST(TwoBit, RefusesWhatIsNotCanonical) {
   const std::vector codes{std::byte{0b00'00'01'10}};  // -low, high, low, low
-  EXPECT_TRUE(decodes({0x3F80, 0x4000}, codes, 4));
-  EXPECT_FALSE(decodes({0x4000, 0x3F80}, codes, 4)) << "centroids out of order";
-  EXPECT_FALSE(decodes({0x3F80, 0x7F80}, codes, 4)) << "infinite centroid";
-  EXPECT_FALSE(decodes({0x3F80, 0xC000}, codes, 4)) << "negative centroid";
-  EXPECT_FALSE(decodes({0, 0x4000}, codes, 4)) << "minus zero";
+  EXPECT_TRUE(decodes({0x7F00, 0x8000}, codes, 4));
+  EXPECT_FALSE(decodes({0x8000, 0x7F00}, codes, 4)) << "centroids out of order";
+  EXPECT_FALSE(decodes({0x7F00, 0xFF00}, codes, 4)) << "infinite centroid";
+  EXPECT_FALSE(decodes({0, 0x8000}, codes, 4)) << "minus zero";
   EXPECT_FALSE(decodes({0, 0}, {std::byte{1}}, 4)) << "high without a high centroid";
-  EXPECT_FALSE(decodes({0x3F80, 0x4000}, {std::byte{0b01'00'00'00}}, 3)) << "unused bits";
+  EXPECT_FALSE(decodes({0x7F00, 0x8000}, {std::byte{0b01'00'00'00}}, 3)) << "unused bits";
 }
 
 }  // namespace
