@@ -3,7 +3,6 @@
 
 #include <cassert>
 #include <charconv>
-#include <cmath>
 #include <system_error>
 
 #include "intra/error.h"
@@ -84,12 +83,7 @@ bool from_text(const std::string& text, Number& number) {
   const char* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, number);
   if (result.ec != std::errc() || result.ptr != end) return false;
-  if constexpr (std::is_floating_point_v<Number>) {
-    return std::isfinite(number);
-  } else {
-    // Keeps products of two settings far from overflow; the file's tensors bound them further.
-    return number >= 1 && number < (Number{1} << 31);
-  }
+  return true;
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
@@ -112,12 +106,11 @@ ModelOptions take_options(const std::filesystem::path& file, Metadata& metadata)
   return options;
 }
 
-// Checked against the file before anything is allocated by the settings, which may lie.
+// parameter_tensors() bounds the settings, and what it returns is checked against the file before a
+// layout is made of it: the settings may lie, and nothing large may be allocated on their word.
 std::vector<diloco::TensorSpec> expected_tensors(const std::filesystem::path& file,
                                                  const SafetensorsReader& reader,
                                                  const ModelOptions& options) {
-  const std::size_t count = reader.names().size();
-  if (static_cast<std::size_t>(options.layers) > count) refuse(file, "lacks layers of its model");
   std::vector<diloco::TensorSpec> tensors;
   try {
     tensors = parameter_tensors(options);
@@ -129,7 +122,8 @@ std::vector<diloco::TensorSpec> expected_tensors(const std::filesystem::path& fi
       refuse(file, "has another shape for tensor '" + spec.name + "' than its model");
     }
   }
-  if (tensors.size() != count) refuse(file, "has tensors that its model does not have");
+  if (tensors.size() != reader.names().size())
+    refuse(file, "has tensors that its model does not have");
   return tensors;
 }
 

@@ -8,6 +8,7 @@
 
 #include "intra/checkpoint.h"
 #include "tests/intra/expect_refusal.h"
+#include "tests/intra/memory_file.h"
 #include "tests/intra/temporary_directory.h"
 
 namespace causeway::intra {
@@ -43,10 +44,10 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 class Safetensors : public testing::Test {
  protected:
-  void refuses(const std::string& bytes, std::vector<std::string> parts) const {
-    const std::string file = directory_.file("bad.safetensors", bytes);
-    parts.push_back(file);
-    expect_refusal(Errc::bad_checkpoint, parts, [&] { SafetensorsReader{file}; });
+  static void refuses(const std::string& bytes, std::vector<std::string> parts) {
+    const MemoryFile file(bytes);
+    parts.push_back(file.path());
+    expect_refusal(Errc::bad_checkpoint, parts, [&] { SafetensorsReader{file.path()}; });
   }
 
   TemporaryDirectory directory_;
@@ -242,7 +243,7 @@ TEST_F(Safetensors, SurvivesRandomDamage) {
     for (std::size_t flips = 1 + below(4); flips > 0; --flips) {
       bytes[below(bytes.size())] = static_cast<char>(engine());
     }
-    read_all(directory_.file("damaged", bytes));
+    read_all(MemoryFile(bytes).path());
   }
 }
 

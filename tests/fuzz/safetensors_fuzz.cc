@@ -1,0 +1,44 @@
+// Any bytes are either a readable checkpoint or refused with Errc::bad_checkpoint.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "intra/checkpoint.h"
+#include "intra/error.h"
+#include "tests/intra/memory_file.h"
+
+namespace {
+
+using causeway::intra::SafetensorsReader;
+
+void read_all(const std::string& path) {
+  const SafetensorsReader reader(path);
+  for (const std::string& name : reader.names()) {
+    std::size_t count = 1;
+    for (const std::int64_t dimension : reader.shape(name)) {
+      count *= static_cast<std::size_t>(dimension);
+    }
+    std::vector<float> values(count);
+    reader.read(name, values);
+  }
+}
+
+template <typename Action>
+void allow_refusal(Action&& action) {
+  try {
+    action();
+  } catch (const std::system_error& error) {
+    if (error.code() != causeway::intra::Errc::bad_checkpoint) throw;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const causeway::intra::MemoryFile file({reinterpret_cast<const char*>(data), size});
+  allow_refusal([&] { read_all(file.path()); });
+  allow_refusal([&] { causeway::intra::load_model(file.path()); });
+  return 0;
+}
