@@ -47,7 +47,7 @@ class MetadataReader {
 
   const std::string& get(const std::string& key) const {
     const auto found = metadata_.find(key);
-    if (found == metadata_.end()) refuse(file_, "has no \"" + key + "\"");
+    if (found == metadata_.end()) refuse(file_, "has no entry " + key);
     return found->second;
   }
 
@@ -56,7 +56,7 @@ class MetadataReader {
     const std::string& value = get(key);
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
     if (error != std::errc() || end != value.data() + value.size()) {
-      refuse(file_, "\"" + key + "\" is not a number: " + value);
+      refuse(file_, "entry " + key + " is not a number: " + value);
     }
   }
 
@@ -170,7 +170,7 @@ std::string fingerprint(const diloco::Layout& layout) {
   std::string description;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     description += tensor.spec.name;
-    for (const std::int64_t size : tensor.spec.shape) description += " " + std::to_string(size);
+    for (const std::int64_t size : tensor.spec.shape) description += ' ' + std::to_string(size);
     description += '\n';
   }
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(description))));

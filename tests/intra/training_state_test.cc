@@ -1,0 +1,165 @@
+#include "intra/training_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "tests/intra/expect_refusal.h"
+#include "tests/intra/temporary_directory.h"
+
+namespace causeway::intra {
+namespace {
+
+const diloco::Layout& layout() {
+  static const diloco::Layout small({{"a", {64, 65}}, {"x", {7}}});
+  return small;
+}
+
+// Every number different.
+TrainingState distinct_state() {
+  TrainingState state({}, layout());
+  float next = 1;
+  for (const std::span<float> part :
+       {std::span(state.params), std::span(state.anchor), std::span(state.momentum),
+        std::span(state.residual), state.optimizer.first_moment(),
+        state.optimizer.second_moment()}) {
+    std::iota(part.begin(), part.end(), next);
+    next += static_cast<float>(part.size());
+  }
+  state.version = 7;
+  state.run_id = "0123456789abcdef";
+  state.data_cursor = (1ULL << 60) + 1;
+  state.step_in_round = 3;
+  state.optimizer_steps = 73;
+  state.payload.assign(100, std::byte{42});
+  state.delta_norm = 0.1;
+  state.error_norm = 1e-300;
+  state.contributed = true;
+  state.steps = 75;
+  state.tokens = 1ULL << 61;
+  state.compute_s = 1.0 / 3;
+  state.wait_s = 2.0 / 3;
+  state.digest = whole_digest(state);
+  return state;
+}
+
+void expect_equal(TrainingState& a, TrainingState& b) {
+  EXPECT_EQ(a.params, b.params);
+  EXPECT_EQ(a.anchor, b.anchor);
+  EXPECT_EQ(a.momentum, b.momentum);
+  EXPECT_EQ(a.residual, b.residual);
+  EXPECT_THAT(a.optimizer.first_moment(), testing::ElementsAreArray(b.optimizer.first_moment()));
+  EXPECT_THAT(a.optimizer.second_moment(), testing::ElementsAreArray(b.optimizer.second_moment()));
+  EXPECT_EQ(a.optimizer_steps, b.optimizer_steps);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.digest, b.digest);
+  EXPECT_EQ(a.run_id, b.run_id);
+  EXPECT_EQ(a.data_cursor, b.data_cursor);
+  EXPECT_EQ(a.step_in_round, b.step_in_round);
+  EXPECT_EQ(a.payload, b.payload);
+  EXPECT_EQ(a.delta_norm, b.delta_norm);
+  EXPECT_EQ(a.error_norm, b.error_norm);
+  EXPECT_EQ(a.contributed, b.contributed);
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.compute_s, b.compute_s);
+  EXPECT_EQ(a.wait_s, b.wait_s);
+}
+
+std::vector<std::filesystem::path> contributions(const TemporaryDirectory& directory) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(checkpoint_directory(directory.path()))) {
+    if (entry.path().filename().string().starts_with("contribution-"))
+      found.push_back(entry.path());
+  }
+  return found;
+}
+
+TEST(TrainingState, ComesBackFromDiskBitForBit) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  save_state(directory.path(), layout(), saved);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  expect_equal(saved, loaded);
+}
+
+TEST(TrainingState, IsNotThereBeforeTheFirstSave) {
+  const TemporaryDirectory directory;
+  TrainingState state({}, layout());
+  EXPECT_FALSE(load_state(directory.path(), layout(), state));
+}
+
+TEST(TrainingState, KeepsTheOpenContributionAlone) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  state.payload.assign(5, std::byte{1});
+  save_state(directory.path(), layout(), state);
+  EXPECT_EQ(contributions(directory).size(), 1);
+  state.payload.clear();
+  save_state(directory.path(), layout(), state);
+  EXPECT_TRUE(contributions(directory).empty());
+}
+
+TEST(TrainingState, OfAnotherModelIsRefused) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  const diloco::Layout other({{"a", {65, 64}}, {"x", {7}}});
+  TrainingState loaded({}, other);
+  expect_refusal(Errc::bad_checkpoint, {"state.safetensors", "another model"},
+                 [&] { load_state(directory.path(), other, loaded); });
+}
+
+TEST(TrainingState, WithoutItsContributionIsRefused) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  const auto file = contributions(directory).at(0);
+  std::ofstream(file) << "something else";
+  expect_refusal(Errc::bad_checkpoint, {"contribution-"},
+                 [&] { load_state(directory.path(), layout(), state); });
+  std::filesystem::remove(file);
+  expect_refusal(Errc::bad_checkpoint, {"contribution-", "missing"},
+                 [&] { load_state(directory.path(), layout(), state); });
+}
+
+TEST(Snapshot, BringsAnchorAndMomentumAndDropsTheRest) {
+  const TemporaryDirectory directory;
+  const TrainingState saved = distinct_state();
+  save_snapshot(directory.path(), layout(), saved);
+  TrainingState state = distinct_state();
+  std::fill(state.anchor.begin(), state.anchor.end(), 0.5F);
+  std::fill(state.momentum.begin(), state.momentum.end(), 0.5F);
+  state.version = 2;
+  adopt_snapshot(snapshot_file(directory.path()), layout(), 7, saved.digest, state);
+  EXPECT_EQ(state.anchor, saved.anchor);
+  EXPECT_EQ(state.params, saved.anchor);
+  EXPECT_EQ(state.momentum, saved.momentum);
+  EXPECT_EQ(state.digest, saved.digest);
+  EXPECT_THAT(state.residual, testing::Each(0.0F));
+  EXPECT_TRUE(state.payload.empty());
+  EXPECT_FALSE(state.contributed);
+  EXPECT_EQ(state.version, 7);
+  EXPECT_EQ(state.step_in_round, 0);
+  EXPECT_EQ(state.optimizer_steps, 73) << "Adam's moments are the region's own and stay";
+}
+
+TEST(Snapshot, WithAnotherDigestThanAnnouncedIsRefused) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_snapshot(directory.path(), layout(), state);
+  diloco::Digest other = state.digest;
+  other[0] ^= 1;
+  expect_refusal(Errc::bad_checkpoint, {"version 7", "digest"}, [&] {
+    adopt_snapshot(snapshot_file(directory.path()), layout(), 7, other, state);
+  });
+  EXPECT_FALSE(state.intact);
+}
+
+}  // namespace
+}  // namespace causeway::intra
