@@ -25,13 +25,13 @@ void make_leg_neutral(tcp::socket& socket) {
   ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
+}  // namespace
+
 void close_with_reset(tcp::socket& socket) {
   std::error_code ignored;
   socket.set_option(asio::socket_base::linger(true, 0), ignored);
   socket.close(ignored);
 }
-
-}  // namespace
 
 Connection::Connection(tcp::socket dialler, std::shared_ptr<Link> forward,
                        std::shared_ptr<Link> backward, std::uint64_t key)

@@ -28,6 +28,9 @@
 
 namespace causeway::wan_sim {
 
+// Not by destroying it: Asio's destructor undoes the option that makes closing a reset.
+void close_with_reset(asio::ip::tcp::socket& socket);
+
 // The handlers of its operations keep it alive, so that its buffers outlive the kernel's use of
 // them.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -45,7 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     asio::ip::tcp::socket& sink;
     std::shared_ptr<Link> link;
     std::uint64_t flow = 0;
-    ByteQueue buffer{};                 // read, and not yet written
+    ByteQueue buffer{};               // read, and not yet written
     std::uint64_t arrived_bytes = 0;  // of those, how many may be written
     Ending arrived_ending = Ending::none;
     bool reading = false;

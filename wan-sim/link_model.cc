@@ -51,6 +51,7 @@ std::uint64_t LinkModel::add_flow(std::uint64_t key) {
 void LinkModel::remove_flow(std::uint64_t flow) {
   flows_.erase(flow);
   std::erase(turns_, flow);
+  if (served_ == flow) served_.reset();
 }
 
 void LinkModel::offer(std::uint64_t flow, std::uint64_t bytes, Time now) {
@@ -103,16 +104,22 @@ std::optional<Time> LinkModel::next_event() {
 
 void LinkModel::enqueue(std::uint64_t flow, Time now) {
   stalls_.start(now);
-  if (turns_.empty()) free_at_ = std::max(free_at_, now);
+  if (!next_flow()) free_at_ = std::max(free_at_, now);
   Flow& state = flows_.at(flow);
-  if (!state.waiting) turns_.push_back(flow);
+  if (!state.waiting && served_ != flow) turns_.push_back(flow);
   state.waiting = true;
   transmit_until(now);
 }
 
+std::optional<std::uint64_t> LinkModel::next_flow() const {
+  if (!turns_.empty()) return turns_.front();
+  return served_ && flows_.at(*served_).waiting ? served_ : std::nullopt;
+}
+
 std::optional<LinkModel::Segment> LinkModel::next_segment() {
-  if (turns_.empty()) return std::nullopt;
-  const Flow& flow = flows_.at(turns_.front());
+  const auto id = next_flow();
+  if (!id) return std::nullopt;
+  const Flow& flow = flows_.at(*id);
   // Segments end on a grid of offsets, so that the same bytes make the same segments, and draw the
   // same jitter, again.
   const std::uint64_t bytes =
@@ -132,9 +139,11 @@ void LinkModel::transmit_until(Time now) {
 }
 
 void LinkModel::transmit(const Segment& segment) {
-  const std::uint64_t id = turns_.front();
+  const std::uint64_t id = *next_flow();
   Flow& flow = flows_.at(id);
-  turns_.pop_front();
+  if (!turns_.empty()) turns_.pop_front();
+  if (served_ && served_ != id && flows_.at(*served_).waiting) turns_.push_back(*served_);
+  served_ = id;
   const double jitter = half_normal(mix(flow.key, flow.offset));
   const Time jitter_time(
       static_cast<Time::rep>(jitter * 1e3 * static_cast<double>(profile_.jitter.count())));
@@ -145,7 +154,6 @@ void LinkModel::transmit(const Segment& segment) {
   flow.queued_bytes -= segment.bytes;
   if (segment.ending == flow.ending) flow.ending = Ending::none;
   flow.waiting = flow.queued_bytes > 0 || flow.ending != Ending::none;
-  if (flow.waiting) turns_.push_back(id);
 }
 
 }  // namespace causeway::wan_sim

@@ -62,7 +62,7 @@ class LinkModel {
     std::uint64_t offset = 0;  // bytes that have entered the link
     std::uint64_t queued_bytes = 0;
     Ending ending = Ending::none;
-    bool waiting = false;  // is in turns_
+    bool waiting = false;  // has something to send
     Time last_arrival{0};
   };
   struct Segment {
@@ -80,6 +80,7 @@ class LinkModel {
   };
 
   void enqueue(std::uint64_t flow, Time now);
+  std::optional<std::uint64_t> next_flow() const;
   std::optional<Segment> next_segment();
   void transmit_until(Time now);
   void transmit(const Segment& segment);
@@ -90,7 +91,10 @@ class LinkModel {
   StallSchedule stalls_;
   Time free_at_{0};  // when the last segment was, or will be, through
   std::map<std::uint64_t, Flow> flows_;
-  std::deque<std::uint64_t> turns_;  // flows with something to send
+  // Whose turn is next. The flow being served comes back behind those that join meanwhile: a few
+  // bytes of another flow wait for one segment, not for two.
+  std::deque<std::uint64_t> turns_;
+  std::optional<std::uint64_t> served_;
   std::priority_queue<InFlight, std::vector<InFlight>, std::greater<>> in_flight_;
   std::uint64_t next_flow_ = 0;
   std::uint64_t next_sequence_ = 0;

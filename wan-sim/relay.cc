@@ -124,11 +124,7 @@ void Core::accept_later(const std::shared_ptr<Port>& port, std::error_code error
 void Core::admit(Port& port, tcp::socket dialler) {
   const auto& [from, to] = port.pair;
   const Pair pair = unordered(from, to);
-  if (cut_.contains(pair)) {
-    std::error_code ignored;
-    dialler.set_option(asio::socket_base::linger(true, 0), ignored);
-    return;  // and closed
-  }
+  if (cut_.contains(pair)) return close_with_reset(dialler);
   const auto forward = link(port.pair);
   forward->count_connection();
   const std::uint64_t key = mix(key_of_pair(seed_, port.pair), ++port.connections);

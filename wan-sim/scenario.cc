@@ -9,6 +9,8 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <toml++/toml.h>
 
@@ -109,9 +111,13 @@ void Reader::fail(std::uint32_t line, const std::string& problem) const {
 void Reader::allow_only(const toml::table& table, std::vector<std::string_view> keys) const {
   for (const auto& [key, node] : table) {
     if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
-    const auto nearest = std::min_element(keys.begin(), keys.end(), [&](auto a, auto b) {
-      return edit_distance(a, key.str()) < edit_distance(b, key.str());
-    });
+    // Relative to the length, or every short key would be near.
+    const auto distance = [&](std::string_view known) {
+      return static_cast<double>(edit_distance(known, key.str())) /
+             static_cast<double>(std::max(known.size(), key.str().size()));
+    };
+    const auto nearest = std::min_element(
+        keys.begin(), keys.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
     fail(key.source().begin.line, "unknown key '" + std::string(key.str()) + "'; did you mean '" +
                                       std::string(*nearest) + "'? (allowed here: " + join(keys) +
                                       ")");
