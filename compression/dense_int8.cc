@@ -39,14 +39,14 @@ std::int8_t code_at(const std::byte* codes, std::size_t i) {
 
 void check_block(std::uint16_t scale_bits, std::span<const std::byte> codes) {
   if (scale_bits > kInt8ScaleMax) fail(Errc::malformed, "dense:int8: scale out of range");
-  bool unused_code = false;
-  bool any = false;
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    unused_code |= codes[i] == std::byte{0x80};
-    any |= codes[i] != std::byte{0};
+  std::uint8_t unused_code = 0;  // flags as wide as the codes, so that the loop vectorises
+  std::uint8_t any = 0;
+  for (const std::byte code : codes) {
+    unused_code |= code == std::byte{0x80} ? 1 : 0;
+    any |= std::to_integer<std::uint8_t>(code);
   }
-  if (unused_code) fail(Errc::malformed, "dense:int8: code -128");
-  if (scale_bits == 0 && any) fail(Errc::malformed, "dense:int8: codes in a block of scale 0");
+  if (unused_code != 0) fail(Errc::malformed, "dense:int8: code -128");
+  if (scale_bits == 0 && any != 0) fail(Errc::malformed, "dense:int8: codes in a block of scale 0");
 }
 
 class DenseInt8 final : public ChunkCodec {

@@ -48,7 +48,7 @@ Floats draw(Distribution at, std::size_t count, std::uint64_t seed = 1, double s
 }
 
 // Integers below 2^23 over 2^0 ... 2^19: exact in fp32 and easy to make in any language
-// (tests/golden/codec_golden.py).
+// (tests/golden/make_codec_golden.py).
 inline Floats exact_samples(std::size_t count, std::uint64_t seed) {
   Floats values(count);
   for (std::size_t i = 0; i < count; ++i) {
