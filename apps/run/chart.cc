@@ -1,0 +1,163 @@
+#include "apps/run/chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "apps/run/format.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr double kWidth = 720, kHeight = 300;
+constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 44;
+constexpr std::size_t kPointsMax = 1'000;  // per series; more than a screen can show
+constexpr std::array<const char*, 8> kColours = {"#0b6fa4", "#d1495b", "#3a7d44", "#8a5a9e",
+                                                 "#c47f17", "#4a4a4a", "#1b998b", "#a23e48"};
+
+struct Interval {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  void widen_if_empty() {
+    if (low > high) low = high = 0;
+    if (high - low < 1e-12 * std::max(1.0, std::abs(high))) high = low + 1;
+  }
+};
+
+class Frame {
+ public:
+  explicit Frame(const Chart& chart) {
+    for (const Series& series : chart.series) {
+      for (const auto& [x, y] : series.points) {
+        x_.include(x);
+        y_.include(y);
+      }
+    }
+    if (chart.from_zero) y_.include(0);
+    x_.widen_if_empty();
+    y_.widen_if_empty();
+  }
+  double x(double value) const {
+    return kLeft + (value - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
+  }
+  double y(double value) const {
+    return kHeight - kBottom - (value - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+  }
+  const Interval& x_range() const { return x_; }
+  const Interval& y_range() const { return y_; }
+
+ private:
+  Interval x_, y_;
+};
+
+std::string number(double value) {
+  return format_fixed(value, 1);
+}
+
+std::string line(double x1, double y1, double x2, double y2) {
+  return "<line class=\"grid\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" +
+         number(x2) + "\" y2=\"" + number(y2) + "\"/>";
+}
+
+std::string label(double x, double y, const std::string& anchor, const std::string& text) {
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\">" +
+         escape_html(text) + "</text>";
+}
+
+std::string tick_text(double value, double step) {
+  if (value >= 10'000) {
+    std::string text = format_bytes(value);  // k, M, G
+    text.pop_back();
+    return text;
+  }
+  return format_fixed(value, std::clamp(static_cast<int>(std::ceil(-std::log10(step))), 0, 6));
+}
+
+std::string axes(const Chart& chart, const Frame& frame) {
+  std::string out;
+  const std::vector<double> xs = ticks(frame.x_range().low, frame.x_range().high, 8);
+  const std::vector<double> ys = ticks(frame.y_range().low, frame.y_range().high, 5);
+  for (const double x : xs) {
+    out += label(frame.x(x), kHeight - kBottom + 16, "middle",
+                 tick_text(x, xs.size() > 1 ? xs[1] - xs[0] : 1));
+  }
+  for (const double y : ys) {
+    out += line(kLeft, frame.y(y), kWidth - kRight, frame.y(y));
+    out += label(kLeft - 6, frame.y(y) + 4, "end", tick_text(y, ys.size() > 1 ? ys[1] - ys[0] : 1));
+  }
+  out += label((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_label);
+  out +=
+      label(kLeft, 16, "start", chart.title + (chart.y_label.empty() ? "" : ", " + chart.y_label));
+  return out;
+}
+
+std::string polyline(const Series& series, const Frame& frame, const char* colour) {
+  std::string out = "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"" + std::string(colour) +
+                    "\" points=\"";
+  const std::size_t stride = series.points.size() / kPointsMax + 1;
+  for (std::size_t i = 0; i < series.points.size(); i += stride) {
+    out += number(frame.x(series.points[i].first)) + "," +
+           number(frame.y(series.points[i].second)) + " ";
+  }
+  return out + "\"/>";
+}
+
+}  // namespace
+
+std::vector<double> ticks(double low, double high, int count) {
+  const double rough = (high - low) / count;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  const double unit = rough / power;
+  const double step = power * (unit <= 1 ? 1 : unit <= 2 ? 2 : unit <= 5 ? 5 : 10);
+  std::vector<double> out;
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
+    out.push_back(i * step);
+  return out;
+}
+
+std::string svg(const Chart& chart) {
+  const Frame frame(chart);
+  std::string out = "<svg viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
+                    "\" role=\"img\" aria-label=\"" + escape_html(chart.title) + "\">" +
+                    axes(chart, frame);
+  double legend_x = kWidth - kRight;
+  for (std::size_t i = chart.series.size(); i-- > 0;) {
+    const char* colour = kColours[i % kColours.size()];
+    out += polyline(chart.series[i], frame, colour);
+    if (chart.series.size() < 2) continue;
+    out += "<g fill=\"" + std::string(colour) + "\">" +
+           label(legend_x, 16, "end", chart.series[i].name) + "</g>";
+    legend_x -= 12 + 6.5 * double(chart.series[i].name.size());
+  }
+  return out + "</svg>";
+}
+
+std::string escape_html(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace causeway::run

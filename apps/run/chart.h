@@ -1,0 +1,28 @@
+// Line charts as inline SVG.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::run {
+
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // x ascending
+};
+
+struct Chart {
+  std::string title, x_label, y_label;
+  std::vector<Series> series;
+  bool from_zero = false;  // the y axis begins at 0
+};
+
+std::string svg(const Chart& chart);
+std::string escape_html(const std::string& text);
+
+// Round numbers that divide [low, high] into about `count` parts: 1, 2 or 5 times a power of ten
+// apart.
+std::vector<double> ticks(double low, double high, int count);
+
+}  // namespace causeway::run

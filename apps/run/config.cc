@@ -1,0 +1,205 @@
+#include "apps/run/config.h"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+
+#include "apps/run/config_schema.h"
+#include "apps/run/config_source.h"
+#include "compression/codec.h"
+
+namespace causeway::run {
+namespace {
+
+// What a key that was left out, or set to 0, takes from other keys.
+void resolve(ParsedConfig& parsed) {
+  Config& config = parsed.config;
+  intra::ModelOptions& model = config.model;
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.hidden == 0) {
+    const std::int64_t two_thirds = (8 * model.width + 2) / 3;
+    model.hidden = model.family == intra::ModelOptions::Family::gpt2 ? 4 * model.width
+                                                                     : (two_thirds + 63) / 64 * 64;
+  }
+  config.data.vocabulary = model.vocabulary;
+  if (config.sync.decider.empty() && !config.regions.empty())
+    config.sync.decider = config.regions.front().name;
+  for (std::size_t i = 0; i < config.regions.size(); ++i) {
+    RegionConfig& region = config.regions[i];
+    if (!parsed.places.contains("regions[" + std::to_string(i) + "].advertise"))
+      region.advertise = region.listen;
+  }
+}
+
+// Settings that are fine alone and impossible together. Each message names one of them and where it
+// was set.
+class CombinationChecks {
+ public:
+  CombinationChecks(const ParsedConfig& parsed, std::string file)
+      : config_(parsed.config), places_(parsed.places), file_(std::move(file)) {}
+
+  void run() const {
+    regions();
+    model();
+    training();
+    codec("codec.matrix", config_.codec.matrix);
+    codec("codec.vector", config_.codec.vector);
+    synchronisation();
+  }
+
+ private:
+  // `key` as in Places; a --set place names its key already.
+  void require(bool holds, const std::string& key, const std::string& problem) const {
+    if (holds) return;
+    const auto place = places_.find(key);
+    if (place == places_.end()) throw ConfigError(file_ + ": " + key + ": " + problem);
+    const bool named = place->second.rfind("--set", 0) == 0;
+    throw ConfigError(place->second + ": " + (named ? "" : key + ": ") + problem);
+  }
+
+  void regions() const {
+    require(!config_.regions.empty(), "regions", "must have at least one [[regions]]");
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+      const std::string& name = config_.regions[i].name;
+      require(names.insert(name).second, "regions[" + std::to_string(i) + "].name",
+              "must be unique; another region is also called '" + name + "'");
+    }
+  }
+
+  void model() const {
+    const intra::ModelOptions& model = config_.model;
+    const bool gpt2 = model.family == intra::ModelOptions::Family::gpt2;
+    require(model.width % model.heads == 0, "model.width",
+            "must be a multiple of model.heads, " + std::to_string(model.heads));
+    require(model.kv_heads <= model.heads && model.heads % model.kv_heads == 0, "model.kv_heads",
+            "must divide model.heads, " + std::to_string(model.heads));
+    require(!gpt2 || model.kv_heads == model.heads, "model.kv_heads",
+            "must equal model.heads with model.family gpt2; grouped-query attention needs llama");
+    require(gpt2 || model.width / model.heads % 2 == 0, "model.width",
+            "must give an even number per head with model.family llama, for its rotary positions");
+    require(config_.data.format != intra::DataOptions::Format::uint16 || model.vocabulary <= 65'536,
+            "model.vocabulary", "must be at most 65536 with data.format uint16");
+  }
+
+  void training() const {
+    const intra::TrainOptions& train = config_.train;
+    require(train.steps % train.k == 0, "train.steps",
+            "must be a multiple of train.k, " + std::to_string(train.k));
+    for (const RegionConfig& region : config_.regions) {
+      const std::int64_t parts = std::int64_t{region.workers} * train.micro_batches;
+      require(train.batch % parts == 0, "train.batch",
+              "must be a multiple of workers x micro_batches, " + std::to_string(parts) +
+                  " in region " + region.name);
+    }
+  }
+
+  void codec(const std::string& key, const std::string& spec) const {
+    try {
+      const bool sparse = compression::make_codec(spec)->is_sparse();
+      require(!sparse || config_.codec.feedback, "codec.feedback",
+              "must be true with a sparse codec (" + key + " = " + spec +
+                  "), or what it drops is lost");
+    } catch (const std::system_error& error) {
+      require(false, key, error.what());
+    }
+  }
+
+  void synchronisation() const {
+    std::string known;
+    bool found = false;
+    for (const RegionConfig& region : config_.regions) {
+      known += (known.empty() ? "" : ", ") + region.name;
+      found = found || region.name == config_.sync.decider;
+    }
+    require(found, "sync.decider", "must be one of the regions: " + known);
+    require(config_.sync.contributions_min <= config_.regions.size(), "sync.contributions_min",
+            "must be at most the number of regions, " + std::to_string(config_.regions.size()));
+    require(config_.sync.grace_min <= config_.sync.grace_max, "sync.grace_min_s",
+            "must be at most sync.grace_max_s");
+  }
+
+  const Config& config_;
+  const Places& places_;
+  std::string file_;
+};
+
+std::vector<std::string> region_names_sorted(const Config& config) {
+  std::vector<std::string> names;
+  for (const RegionConfig& region : config.regions) names.push_back(region.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  ParsedConfig parsed = parse_config(file, overrides);
+  resolve(parsed);
+  CombinationChecks(parsed, file.string()).run();
+  return std::move(parsed.config);
+}
+
+std::string to_toml(const Config& config) {
+  std::string out, section;
+  for (const auto& key : config_keys()) {
+    const std::size_t dot = key.name.find('.');
+    if (key.name.compare(0, dot, section) != 0) {
+      section = key.name.substr(0, dot);
+      out += (out.empty() ? "[" : "\n[") + section + "]\n";
+    }
+    out += key.name.substr(dot + 1) + " = " + format_value(key.get(config)) + "\n";
+  }
+  for (const RegionConfig& region : config.regions) {
+    out += "\n[[regions]]\n";
+    for (const auto& key : region_keys()) {
+      out += key.name.substr(key.name.find('.') + 1) + " = " + format_value(key.get(region)) + "\n";
+    }
+  }
+  return out;
+}
+
+std::string shared_settings(const Config& config) {
+  std::set<std::string> lines;
+  for (const auto& key : config_keys()) {
+    if (key.shared) lines.insert(key.name + " = " + format_value(key.get(config)) + "\n");
+  }
+  lines.insert("regions.name = " + format_value(region_names_sorted(config)) + "\n");
+  std::string out;
+  for (const std::string& line : lines) out += line;
+  return out;
+}
+
+intra::WorkerOptions worker_options(const Config& config, const std::string& region,
+                                    std::uint32_t rank,
+                                    const std::filesystem::path& region_directory) {
+  const std::vector<std::string> names = region_names_sorted(config);
+  const auto named = std::find_if(config.regions.begin(), config.regions.end(),
+                                  [&](const RegionConfig& r) { return r.name == region; });
+  if (named == config.regions.end()) {
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    throw ConfigError("--region " + region + ": must be one of the regions: " + known);
+  }
+  if (rank >= named->workers) {
+    throw ConfigError("--rank " + std::to_string(rank) + ": must be below the workers of region " +
+                      region + ", " + std::to_string(named->workers));
+  }
+  intra::WorkerOptions options;
+  options.region = region;
+  options.region_index =
+      static_cast<std::size_t>(std::find(names.begin(), names.end(), region) - names.begin());
+  options.region_count = names.size();
+  options.rank = rank;
+  options.world = named->workers;
+  options.model = config.model;
+  options.data = config.data;
+  options.inner = config.inner;
+  options.outer = config.outer;
+  options.codec = config.codec;
+  options.train = config.train;
+  options.directory = region_directory;
+  return options;
+}
+
+}  // namespace causeway::run

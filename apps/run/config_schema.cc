@@ -1,0 +1,360 @@
+#include "apps/run/config_schema.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
+
+#include "apps/run/key_builders.h"
+
+namespace causeway::run {
+namespace {
+
+using C = Keys<Config>;
+using R = Keys<RegionConfig>;
+constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
+constexpr double kMebi = 1024.0 * 1024.0;
+constexpr double kGibi = 1024.0 * kMebi;
+
+bool is_name(const std::string& text, bool (*allowed)(char)) {
+  return !text.empty() && text.size() <= 63 && std::all_of(text.begin(), text.end(), allowed);
+}
+bool is_region_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+bool is_run_letter(char c) {
+  return is_region_letter(c) || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+// Writes a name after checking its letters; it becomes part of paths and certificates.
+auto name_writer(bool (*allowed)(char), std::string letters) {
+  return [allowed, letters](auto& owner, const std::string& text) {
+    if (!is_name(text, allowed)) throw std::invalid_argument("must be 1 to 63 of " + letters);
+    owner.name = text;
+  };
+}
+
+void add_run_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(shared(C::text_as(
+      "run.name", [](const Config& c) { return c.name; },
+      name_writer(is_run_letter, "[A-Za-z0-9_-]"), "1 to 63 of [A-Za-z0-9_-]",
+      "Names the run: its directory and its certificate authority.")));
+  keys.push_back(shared(C::integer(
+      "run.seed", "", [](auto& c) -> auto& { return c.train.seed; }, 0, kAnyInteger,
+      "Seed of the initial weights, the order of the data and dropout.")));
+}
+
+void add_model_keys(std::vector<Key<Config>>& keys) {
+  using Family = intra::ModelOptions::Family;
+  using Precision = intra::ModelOptions::Precision;
+  keys.push_back(shared(C::choice<Family>(
+      "model.family", [](auto& c) -> auto& { return c.model.family; },
+      {{"gpt2", Family::gpt2}, {"llama", Family::llama}},
+      "gpt2: learned positions, LayerNorm, GELU, tied head. llama: RoPE, RMSNorm, SwiGLU, "
+      "grouped-query "
+      "attention, untied head.")));
+  keys.push_back(shared(C::integer(
+      "model.layers", "", [](auto& c) -> auto& { return c.model.layers; }, 1, 1024,
+      "Transformer blocks.")));
+  keys.push_back(shared(C::integer(
+      "model.width", "", [](auto& c) -> auto& { return c.model.width; }, 1, 65'536,
+      "Width of the residual stream; a multiple of heads.")));
+  keys.push_back(shared(C::integer(
+      "model.heads", "", [](auto& c) -> auto& { return c.model.heads; }, 1, 1024,
+      "Attention heads.")));
+  keys.push_back(defaults_to(
+      "heads",
+      shared(C::integer(
+          "model.kv_heads", "", [](auto& c) -> auto& { return c.model.kv_heads; }, 0, 1024,
+          "Key and value heads, a divisor of heads; gpt2 allows only heads itself. 0: heads."))));
+  keys.push_back(defaults_to(
+      "from width",
+      shared(C::integer(
+          "model.hidden", "", [](auto& c) -> auto& { return c.model.hidden; }, 0, 1 << 20,
+          "Width of the feed-forward layer. 0: 4 x width for gpt2, 8/3 x width rounded up to 64 "
+          "for "
+          "llama."))));
+  keys.push_back(shared(C::integer(
+      "model.context", "tokens", [](auto& c) -> auto& { return c.model.context; }, 1, 1 << 20,
+      "Length of a training sequence.")));
+  keys.push_back(shared(C::integer(
+      "model.vocabulary", "tokens", [](auto& c) -> auto& { return c.model.vocabulary; }, 2, 1 << 24,
+      "Number of different tokens; 256 for raw text.")));
+  keys.push_back(shared(C::number(
+      "model.dropout", [](auto& c) -> auto& { return c.model.dropout; }, {0, 1, false, true},
+      "Probability of dropping, on embeddings, attention weights and residual branches.")));
+  keys.push_back(C::choice<Precision>(
+      "model.precision", [](auto& c) -> auto& { return c.model.precision; },
+      {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
+      "Precision of the matrix products; weights, gradients and optimizer are always kept in "
+      "fp32."));
+  keys.push_back(shared(C::number(
+      "model.rope_theta", [](auto& c) -> auto& { return c.model.rope_theta; }, {1, 1e9},
+      "Base of the rotary position frequencies (llama).")));
+  keys.push_back(shared(C::number(
+      "model.norm_epsilon", [](auto& c) -> auto& { return c.model.norm_epsilon; }, {0, 1, true},
+      "Added to the variance in LayerNorm and RMSNorm.")));
+}
+
+Key<Config> data_files_key() {
+  auto key = C::make(
+      "data.files", "list of texts",
+      "Paths or globs; every match is read, in sorted order. Relative to the current directory.");
+  key.allowed = "one or more paths or globs";
+  key.required = true;
+  key.get = [](const Config& c) -> Value { return c.data.files; };
+  key.set = [](Config& c, const Value& value) {
+    std::vector<std::string> files;
+    if (const auto* one = std::get_if<std::string>(&value)) files = {*one};
+    if (const auto* list = std::get_if<std::vector<std::string>>(&value)) files = *list;
+    const auto bad = [](const std::string& file) {
+      return file.empty() || file.find('\0') != std::string::npos;
+    };
+    if (files.empty() || std::any_of(files.begin(), files.end(), bad)) {
+      throw std::invalid_argument("must be a list of one or more paths or globs, in quotes");
+    }
+    c.data.files = std::move(files);
+  };
+  return key;
+}
+
+void add_data_keys(std::vector<Key<Config>>& keys) {
+  using Format = intra::DataOptions::Format;
+  keys.push_back(data_files_key());
+  keys.push_back(shared(C::choice<Format>(
+      "data.format", [](auto& c) -> auto& { return c.data.format; },
+      {{"text", Format::text},
+       {"uint16", Format::uint16},
+       {"uint32", Format::uint32},
+       {"llmc", Format::llmc}},
+      "text: bytes are tokens. uint16, uint32: little-endian tokens. llmc: the .bin shards of "
+      "llm.c.")));
+  keys.push_back(shared(C::number(
+      "data.validation_fraction", [](auto& c) -> auto& { return c.data.validation_fraction; },
+      {0, 1, true, true}, "Last part of the tokens, kept for validation and never trained on.")));
+}
+
+void add_inner_keys(std::vector<Key<Config>>& keys) {
+  using Schedule = intra::InnerOptions::Schedule;
+  keys.push_back(shared(C::number(
+      "inner.lr", [](auto& c) -> auto& { return c.inner.lr; }, {0, 100, true},
+      "Highest learning rate of AdamW.")));
+  keys.push_back(shared(C::number(
+      "inner.lr_final_fraction", [](auto& c) -> auto& { return c.inner.lr_final_fraction; }, {0, 1},
+      "Fraction of lr reached at the last step by the linear and cosine schedules.")));
+  keys.push_back(shared(C::choice<Schedule>(
+      "inner.schedule", [](auto& c) -> auto& { return c.inner.schedule; },
+      {{"cosine", Schedule::cosine},
+       {"linear", Schedule::linear},
+       {"constant", Schedule::constant}},
+      "Shape of the learning rate after warm-up.")));
+  keys.push_back(shared(C::integer(
+      "inner.warmup_steps", "steps", [](auto& c) -> auto& { return c.inner.warmup_steps; }, 0,
+      kAnyInteger, "Steps over which the learning rate rises from 0.")));
+  keys.push_back(shared(C::number(
+      "inner.beta1", [](auto& c) -> auto& { return c.inner.beta1; }, {0, 1, false, true},
+      "Decay of the first moment.")));
+  keys.push_back(shared(C::number(
+      "inner.beta2", [](auto& c) -> auto& { return c.inner.beta2; }, {0, 1, false, true},
+      "Decay of the second moment.")));
+  keys.push_back(shared(C::number(
+      "inner.epsilon", [](auto& c) -> auto& { return c.inner.epsilon; }, {1e-30, 1},
+      "Added to the root of the second moment.")));
+  keys.push_back(shared(C::number(
+      "inner.weight_decay", [](auto& c) -> auto& { return c.inner.weight_decay; }, {0, 100},
+      "Decoupled weight decay, on matrices only.")));
+  keys.push_back(shared(C::number(
+      "inner.clip_norm", [](auto& c) -> auto& { return c.inner.clip_norm; }, {0, 1e9},
+      "Largest global norm of the gradient. 0: no clipping.")));
+}
+
+void add_outer_keys(std::vector<Key<Config>>& keys) {
+  using Kind = diloco::OuterOptions::Kind;
+  keys.push_back(shared(C::choice<Kind>(
+      "outer.optimizer", [](auto& c) -> auto& { return c.outer.kind; },
+      {{"nesterov", Kind::nesterov}, {"sgd", Kind::sgd}},
+      "How the averaged pseudo-gradient moves the shared weights: nesterov with a dense codec, sgd "
+      "with "
+      "a sparse one.")));
+  keys.push_back(shared(C::number(
+      "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
+      "Outer learning rate.")));
+  keys.push_back(shared(C::number(
+      "outer.momentum", [](auto& c) -> auto& { return c.outer.momentum; }, {0, 1, false, true},
+      "Outer momentum; unused by sgd.")));
+  const std::string specs =
+      "a codec, such as dense:fp32, dense:int8,block=128 or topk:k=64,chunk=4096";
+  keys.push_back(shared(C::text(
+      "codec.matrix", [](auto& c) -> auto& { return c.codec.matrix; }, specs,
+      "How pseudo-gradients of matrices are compressed.")));
+  keys.push_back(shared(C::text(
+      "codec.vector", [](auto& c) -> auto& { return c.codec.vector; }, specs,
+      "How pseudo-gradients of vectors (norms, biases) are compressed.")));
+  keys.push_back(shared(C::boolean(
+      "codec.feedback", [](auto& c) -> auto& { return c.codec.feedback; },
+      "Keep what compression dropped and add it to the next round. Sparse codecs need it.")));
+  keys.push_back(shared(C::number(
+      "codec.feedback_decay", [](auto& c) -> auto& { return c.codec.feedback_decay; }, {0, 1},
+      "Factor on what was kept from the round before.")));
+}
+
+void add_train_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(shared(C::integer(
+      "train.batch", "sequences", [](auto& c) -> auto& { return c.train.batch; }, 1, 1 << 24,
+      "Sequences per region and inner step, over all its workers.")));
+  keys.push_back(C::integer(
+      "train.micro_batches", "", [](auto& c) -> auto& { return c.train.micro_batches; }, 1, 65'536,
+      "Parts into which a worker cuts its share of the batch, to save memory."));
+  keys.push_back(required(shared(C::integer(
+      "train.steps", "steps", [](auto& c) -> auto& { return c.train.steps; }, 1, kAnyInteger,
+      "Inner steps of the whole run; a multiple of k."))));
+  keys.push_back(required(shared(C::integer(
+      "train.k", "steps", [](auto& c) -> auto& { return c.train.k; }, 1, 1'000'000,
+      "Inner steps between two exchanges over the WAN."))));
+  keys.push_back(C::integer(
+      "train.validation_sequences", "sequences",
+      [](auto& c) -> auto& { return c.train.validation_sequences; }, 1, 1 << 24,
+      "Sequences evaluated for the validation loss, spread evenly over the validation part."));
+  keys.push_back(C::integer(
+      "train.checkpoint_rounds", "rounds",
+      [](auto& c) -> auto& { return c.train.checkpoint_rounds; }, 1, 1'000'000,
+      "Rounds between two saved training states and snapshots."));
+  keys.push_back(C::integer(
+      "train.timed_step_ms", "ms", [](auto& c) -> auto& { return c.train.timed_step_ms; }, 0,
+      3'600'000,
+      "Above 0: nothing is computed and a step is a wait of this length. Only for measuring "
+      "utilisation; reports say so."));
+  keys.push_back(C::number_as(
+      "train.bucket_mib", "MiB",
+      [](const Config& c) { return double(c.train.bucket_bytes) / kMebi; },
+      [](Config& c, double mib) {
+        c.train.bucket_bytes = static_cast<std::size_t>(std::llround(mib * kMebi));
+      },
+      {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region."));
+}
+
+// Seconds in the file, milliseconds in the field.
+template <typename Access>
+Key<Config> seconds_key(std::string name, Access access, std::string meaning) {
+  return C::number_as(
+      std::move(name), "s",
+      [access](const Config& c) { return double(access(c).count()) / 1000.0; },
+      [access](Config& c, double s) {
+        access(c) = std::chrono::milliseconds(std::llround(s * 1000.0));
+      },
+      {0, 1e7}, std::move(meaning));
+}
+
+void add_sync_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(defaults_to(
+      "the first region",
+      shared(C::text(
+          "sync.decider", [](auto& c) -> auto& { return c.sync.decider; }, "the name of a region",
+          "Region whose coordinator decides the rounds; while it is down, the run pauses."))));
+  keys.push_back(C::integer(
+      "sync.contributions_min", "regions",
+      [](auto& c) -> auto& { return c.sync.contributions_min; }, 0, 1024,
+      "Fewest regions a round may close with. 0: a majority."));
+  keys.push_back(seconds_key(
+      "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.grace_min; },
+      "Shortest time a round waits for the last regions."));
+  keys.push_back(seconds_key(
+      "sync.grace_max_s", [](auto& c) -> auto& { return c.sync.grace_max; },
+      "Longest time a round waits for the last regions."));
+  keys.push_back(C::number_as(
+      "sync.spool_gib", "GiB",
+      [](const Config& c) { return double(c.sync.spool_bytes_max) / kGibi; },
+      [](Config& c, double gib) {
+        c.sync.spool_bytes_max = static_cast<std::uint64_t>(std::llround(gib * kGibi));
+      },
+      {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
+  keys.push_back(defaults_to(
+      "none", C::text(
+                  "wan.profile", [](auto& c) -> auto& { return c.wan; }, "a file, or empty",
+                  "Scenario of the simulated WAN, used by `causeway simulate`.")));
+  keys.push_back(C::text(
+      "certificates.directory", [](auto& c) -> auto& { return c.certificates; }, "a directory",
+      "Certificates made by `causeway certs`, for runs started by hand."));
+}
+
+template <typename Access>
+Key<RegionConfig> endpoint_key(std::string name, Access access, std::string meaning) {
+  return R::text_as(
+      std::move(name), [access](const RegionConfig& r) { return inter::to_string(access(r)); },
+      [access](RegionConfig& r, const std::string& text) {
+        try {
+          access(r) = inter::parse_endpoint(text);
+        } catch (const std::system_error& error) {
+          throw std::invalid_argument(error.what());
+        }
+      },
+      "HOST:PORT", std::move(meaning));
+}
+
+Key<RegionConfig> device_key() {
+  return R::text_as(
+      "regions.device", [](const RegionConfig& r) { return r.device; },
+      [](RegionConfig& r, const std::string& text) {
+        if (text == "cuda" || text == "gpu") {
+          throw std::invalid_argument("must be cpu: the GPU region is not built in");
+        }
+        if (text != "cpu") throw std::invalid_argument("must be cpu");
+        r.device = text;
+      },
+      "cpu", "What the region's workers compute on.");
+}
+
+}  // namespace
+
+Config default_config() {
+  Config config;
+  config.name = "run";
+  config.model.kv_heads = 0;
+  config.model.hidden = 0;
+  config.certificates = "certificates";
+  return config;
+}
+
+const std::vector<Key<Config>>& config_keys() {
+  static const std::vector<Key<Config>> keys = [] {
+    std::vector<Key<Config>> all;
+    add_run_keys(all);
+    add_model_keys(all);
+    add_data_keys(all);
+    add_inner_keys(all);
+    add_outer_keys(all);
+    add_train_keys(all);
+    add_sync_keys(all);
+    return all;
+  }();
+  return keys;
+}
+
+const std::vector<Key<RegionConfig>>& region_keys() {
+  static const std::vector<Key<RegionConfig>> keys = [] {
+    std::vector<Key<RegionConfig>> all;
+    all.push_back(required(R::text_as(
+        "regions.name", [](const RegionConfig& r) { return r.name; },
+        name_writer(is_region_letter, "[a-z0-9-]"), "1 to 63 of [a-z0-9-]",
+        "The region's name, bound to its certificate.")));
+    all.back().shared = true;
+    all.push_back(defaults_to("127.0.0.1:0",
+                              endpoint_key(
+                                  "regions.listen", [](auto& r) -> auto& { return r.listen; },
+                                  "Address its coordinator binds; port 0 takes any free one.")));
+    all.push_back(
+        defaults_to("listen", endpoint_key(
+                                  "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
+                                  "Address other regions dial.")));
+    all.push_back(R::integer(
+        "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
+        "Worker processes that share the region's batch."));
+    all.push_back(device_key());
+    return all;
+  }();
+  return keys;
+}
+
+}  // namespace causeway::run

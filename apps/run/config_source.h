@@ -1,0 +1,26 @@
+// A configuration as text: one TOML file and overrides, turned into a Config with the place where
+// every key was set.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/run/config.h"
+
+namespace causeway::run {
+
+// "file:line" or "--set key" of every key that was set; a region's key is "regions[0].workers".
+using Places = std::map<std::string, std::string>;
+
+struct ParsedConfig {
+  Config config;  // defaults where nothing was set; derived keys not filled in yet
+  Places places;
+};
+
+// Checks each key alone: unknown keys, types, ranges. Throws ConfigError.
+ParsedConfig parse_config(const std::filesystem::path& file,
+                          const std::vector<std::string>& overrides);
+
+}  // namespace causeway::run

@@ -1,0 +1,54 @@
+// Child processes: each in its own process group, its output in a log file, and never outliving
+// this process.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+namespace causeway::run {
+
+struct ProcessOptions {
+  std::vector<std::string> arguments;  // [0] is the program: a path, or a name looked up in PATH
+  std::map<std::string, std::string> environment;  // added to ours
+  std::filesystem::path log;                       // stdout and stderr are appended here
+  std::filesystem::path output;                    // if not empty, stdout is appended here instead
+};
+
+struct ExitStatus {
+  int code = 0;    // as passed to exit(), when signal is 0
+  int signal = 0;  // that ended it
+  bool ok() const { return code == 0 && signal == 0; }
+};
+std::string to_string(const ExitStatus& status);  // "exit code 3", "killed by signal 9 (Killed)"
+
+// One running child. The kernel kills it when the thread that started it ends, however that
+// happens: start children from a thread that lives as long as they should.
+class Process {
+ public:
+  // Starts it. Throws std::system_error naming the program if it cannot be run, or the log if it
+  // cannot be opened.
+  Process(asio::any_io_executor executor, const ProcessOptions& options);
+  ~Process();  // kills and reaps it if it still runs
+
+  pid_t pid() const;
+  void send_signal(int signal);  // to the child alone; nothing if it has ended
+  // Completes when it has ended. One waiter at a time.
+  asio::awaitable<ExitStatus> wait();
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// The last lines of a file, for showing what a child said before it ended; empty if there is none.
+std::vector<std::string> last_lines(const std::filesystem::path& file, std::size_t count);
+
+}  // namespace causeway::run

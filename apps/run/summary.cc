@@ -1,0 +1,175 @@
+#include "apps/run/summary.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "diloco/layout.h"
+#include "intra/model/model.h"
+
+namespace causeway::run {
+namespace {
+
+RegionSummary summarize_region(const RegionConfig& region, const std::filesystem::path& directory) {
+  const auto result = read_result(directory);
+  if (!result)
+    throw std::runtime_error((directory / "result.json").string() + " is missing or damaged");
+  const RegionStatus status = read_status(directory).value_or(RegionStatus{});
+  RegionSummary out;
+  out.name = region.name;
+  out.steps = result->steps;
+  out.tokens = result->tokens;
+  out.val_loss = result->val_loss;
+  out.wan_tx_bytes = status.wan_tx_bytes;
+  out.wan_rx_bytes = status.wan_rx_bytes;
+  out.compute_s = result->compute_s;
+  out.wait_s = result->wait_s;
+  const double total_s = result->compute_s + result->wait_s;
+  out.utilisation = total_s > 0 ? result->compute_s / total_s : 0;
+  out.workers = region.workers;
+  out.params_digest = result->params_digest;
+  return out;
+}
+
+// All ranks of the baseline hold the same parameters; the first region's result speaks for them.
+std::optional<double> baseline_loss(const Config& config, const std::filesystem::path& out) {
+  const auto result = read_result(out / "baseline" / config.regions.front().name);
+  if (!result) return std::nullopt;
+  return result->val_loss;
+}
+
+bool same_parameters(const std::vector<RegionSummary>& regions) {
+  return std::all_of(regions.begin(), regions.end(), [&](const RegionSummary& region) {
+    return !region.params_digest.empty() && region.params_digest == regions.front().params_digest;
+  });
+}
+
+}  // namespace
+
+std::optional<double> Summary::val_loss_ratio() const {
+  if (!baseline_val_loss || *baseline_val_loss <= 0) return std::nullopt;
+  return val_loss / *baseline_val_loss;
+}
+
+double Summary::wan_ratio() const {
+  return wan_bytes == 0 ? 0 : double(wan_bytes_if_synced_every_step) / double(wan_bytes);
+}
+
+std::uint32_t Summary::worker_processes() const {
+  std::uint32_t total = 0;
+  for (const RegionSummary& region : regions) total += region.workers;
+  return total;
+}
+
+std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,
+                                    std::uint64_t steps) {
+  if (regions < 2) return 0;
+  return 2 * (regions - 1) * 4 * parameters * steps;  // 2(R-1)/R x 4N, of each of R regions
+}
+
+bool states_identical(const std::vector<std::vector<RoundEvent>>& events_by_region,
+                      std::uint64_t rounds) {
+  std::map<std::uint64_t, std::string> agreed;
+  for (const auto& events : events_by_region) {
+    std::map<std::uint64_t, std::string> mine;
+    for (const RoundEvent& event : events) {
+      const auto [entry, added] = mine.emplace(event.round, event.state);
+      if (event.state.empty() || entry->second != event.state) return false;
+      if (agreed.emplace(event.round, event.state).first->second != event.state) return false;
+    }
+    if (mine.size() != rounds || (rounds > 0 && mine.rbegin()->first != rounds - 1)) return false;
+  }
+  return true;
+}
+
+Summary summarize(const Config& config, const std::filesystem::path& out,
+                  const SimulationFacts& facts) {
+  Summary summary;
+  summary.name = config.name;
+  summary.seed = config.train.seed;
+  summary.parameters = diloco::Layout(intra::parameter_tensors(config.model)).parameter_count();
+  summary.k = config.train.k;
+  summary.codec = config.codec.matrix;
+  summary.outer = config.outer.kind == diloco::OuterOptions::Kind::nesterov ? "nesterov" : "sgd";
+  summary.steps = config.train.steps;
+  summary.rounds = config.train.steps / config.train.k;
+  summary.facts = facts;
+  std::vector<std::vector<RoundEvent>> events;
+  for (const RegionConfig& region : config.regions) {
+    const auto directory = out / "regions" / region.name;
+    summary.regions.push_back(summarize_region(region, directory));
+    summary.wan_bytes += summary.regions.back().wan_tx_bytes;
+    events.push_back(read_events(directory / "events.jsonl"));
+    if (region.name == config.sync.decider) summary.val_loss = summary.regions.back().val_loss;
+  }
+  summary.baseline_val_loss = baseline_loss(config, out);
+  summary.wan_bytes_if_synced_every_step =
+      ring_all_reduce_bytes(summary.parameters, config.regions.size(), config.train.steps);
+  summary.identical = same_parameters(summary.regions) && states_identical(events, summary.rounds);
+  summary.timed_steps = config.train.timed_step_ms > 0;
+  return summary;
+}
+
+std::string to_json(const Summary& summary) {
+  using Json = nlohmann::ordered_json;
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  Json regions = Json::array();
+  for (const RegionSummary& region : summary.regions) {
+    regions.push_back({{"name", region.name},
+                       {"steps", region.steps},
+                       {"tokens", region.tokens},
+                       {"val_loss", region.val_loss},
+                       {"wan_tx_bytes", region.wan_tx_bytes},
+                       {"wan_rx_bytes", region.wan_rx_bytes},
+                       {"compute_s", region.compute_s},
+                       {"wait_s", region.wait_s},
+                       {"utilisation", region.utilisation},
+                       {"workers", region.workers},
+                       {"params_digest", region.params_digest}});
+  }
+  const Json json = {{"name", summary.name},
+                     {"seed", summary.seed},
+                     {"parameters", summary.parameters},
+                     {"k", summary.k},
+                     {"codec", summary.codec},
+                     {"outer", summary.outer},
+                     {"steps", summary.steps},
+                     {"rounds", summary.rounds},
+                     {"wall_s", summary.facts.wall_s},
+                     {"baseline_wall_s", summary.facts.baseline_wall_s},
+                     {"val_loss", summary.val_loss},
+                     {"baseline_val_loss", optional(summary.baseline_val_loss)},
+                     {"val_loss_ratio", optional(summary.val_loss_ratio())},
+                     {"wan", summary.facts.wan},
+                     {"relay_lateness_p99_ms", optional(summary.facts.relay_lateness_p99_ms)},
+                     {"wan_bytes", summary.wan_bytes},
+                     {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
+                     {"identical", summary.identical},
+                     {"timed_steps", summary.timed_steps},
+                     {"restarts", summary.facts.restarts},
+                     {"cores", summary.facts.cores},
+                     {"regions", regions}};
+  return json.dump(2) + "\n";
+}
+
+void merge_events(const Config& config, const std::filesystem::path& out) {
+  std::map<std::pair<std::uint64_t, std::string>, std::string> lines;
+  for (const RegionConfig& region : config.regions) {
+    for (RoundEvent& event : read_events(out / "regions" / region.name / "events.jsonl")) {
+      lines[{event.round, region.name}] = std::move(event.json);
+    }
+  }
+  for (const Restart& restart : read_restarts(out / "restarts.jsonl")) {
+    lines[{restart.round, restart.process}] += restart.json + "\n";
+  }
+  std::string text;
+  for (auto& [_, line] : lines) text += line.back() == '\n' ? line : line + "\n";
+  write_text_file(out / "events.jsonl", text);
+}
+
+}  // namespace causeway::run

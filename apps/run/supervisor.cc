@@ -1,0 +1,130 @@
+#include "apps/run/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include <asio/co_spawn.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+
+namespace causeway::run {
+
+std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t progress) {
+  constexpr std::uint32_t kDeathsMax = 10;
+  if (progress > last_progress_) deaths_ = 0;
+  last_progress_ = std::max(progress, last_progress_);
+  if (deaths_ == kDeathsMax) return std::nullopt;
+  return std::min<std::chrono::milliseconds>(std::chrono::milliseconds(500) * (1U << deaths_++),
+                                             std::chrono::seconds(30));
+}
+
+namespace {
+
+std::string describe(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  }
+}
+
+}  // namespace
+
+struct Supervisor::Child {
+  Child(Supervised what, const asio::any_io_executor& executor)
+      : task(std::move(what)), pause(executor) {}
+  Supervised task;
+  RestartPolicy policy;
+  std::unique_ptr<Process> process;  // while it runs
+  std::filesystem::path log;
+  asio::steady_timer pause;  // before a restart
+};
+
+Supervisor::Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes,
+                       Options options)
+    : executor_(executor),
+      options_(std::move(options)),
+      kill_timer_(executor),
+      all_ended_(executor) {
+  for (Supervised& task : processes) children_.emplace_back(std::move(task), executor);
+}
+
+Supervisor::~Supervisor() = default;
+
+asio::awaitable<SupervisionOutcome> Supervisor::run() {
+  running_ = children_.size();
+  all_ended_.expires_at(asio::steady_timer::time_point::max());
+  for (Child& child : children_) {
+    asio::co_spawn(executor_, keep_running(child), [this, &child](std::exception_ptr error) {
+      if (error) {
+        end_all({1, child.task.label, describe(error), child.log});
+        kill_stragglers();
+      }
+      if (--running_ == 0) all_ended_.cancel();
+    });
+  }
+  asio::error_code ignored;
+  if (running_ > 0)
+    co_await all_ended_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  kill_timer_.cancel();
+  co_return outcome_.value_or(SupervisionOutcome{});
+}
+
+asio::awaitable<void> Supervisor::keep_running(Child& child) {
+  while (!outcome_) {
+    const ProcessOptions command = child.task.command();
+    child.log = command.log;
+    child.process = std::make_unique<Process>(executor_, command);
+    const ExitStatus status = co_await child.process->wait();
+    child.process.reset();
+    if (status.ok() || outcome_) co_return;
+    const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
+    std::optional<std::chrono::milliseconds> pause;
+    if (!final && options_.restart) pause = child.policy.on_death(child.task.progress());
+    if (!pause) {
+      end_all({final ? status.code : 1, child.task.label,
+               child.task.label + " ended with " + to_string(status), child.log});
+      kill_stragglers();
+      co_return;
+    }
+    ++restarts_;
+    if (options_.on_restart) options_.on_restart(child.task, status, *pause);
+    child.pause.expires_after(*pause);
+    asio::error_code ignored;  // cancelled when the run is to end
+    co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+void Supervisor::end_all(SupervisionOutcome outcome) {
+  if (outcome_) return;
+  outcome_ = std::move(outcome);
+  signal_all(SIGINT);
+  for (Child& child : children_) child.pause.cancel();
+}
+
+// Nobody waits for ever for the others to save when the run has failed.
+void Supervisor::kill_stragglers() {
+  kill_timer_.expires_after(options_.stop_deadline);
+  kill_timer_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled) signal_all(SIGKILL);
+  });
+}
+
+void Supervisor::interrupt() {
+  end_all({130, "", "", {}});
+}
+
+void Supervisor::kill() {
+  end_all({130, "", "", {}});
+  signal_all(SIGKILL);
+}
+
+void Supervisor::signal_all(int signal) {
+  for (Child& child : children_) {
+    if (child.process) child.process->send_signal(signal);
+  }
+}
+
+}  // namespace causeway::run

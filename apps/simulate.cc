@@ -1,0 +1,52 @@
+// causeway simulate: a whole run on this host.
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "apps/commands.h"
+#include "apps/run/config.h"
+#include "apps/run/simulation.h"
+
+namespace causeway::apps {
+
+void add_simulate(CLI::App& app, int& exit_code) {
+  struct Flags {
+    run::SimulateOptions options;
+    std::string wan = "relay";
+    bool no_baseline = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  run::SimulateOptions& options = flags->options;
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Run all regions of a configuration on this host, over a simulated WAN");
+  command->add_option("CONFIG", options.config, "The run's configuration file")->required();
+  command
+      ->add_option("--wan", flags->wan,
+                   "relay: shape the links as wan.profile says; none: plain loopback")
+      ->check(CLI::IsMember({"relay", "none", "packet"}))
+      ->capture_default_str();
+  command->add_option("--out", options.out, "Run directory (default: runs/NAME-TIME)");
+  command->add_option("--set", options.overrides, "Override a setting: section.key=value")
+      ->allow_extra_args(false);
+  command->add_flag("--no-baseline", flags->no_baseline,
+                    "Skip the fully synchronous run that the result is compared with");
+  command->add_flag("--resume", options.resume, "Go on with the run in --out");
+  command
+      ->add_option("--sample-tokens", options.sample_tokens,
+                   "Length of the closing sample of text; 0: none")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  command->callback([flags, &exit_code] {
+    if (flags->wan == "packet") {
+      throw run::ConfigError("--wan packet: is not available yet; it must be relay or none");
+    }
+    if (flags->options.resume && flags->options.out.empty()) {
+      throw run::ConfigError("--resume: needs --out, the directory of the run to go on with");
+    }
+    flags->options.relay = flags->wan == "relay";
+    flags->options.baseline = !flags->no_baseline;
+    exit_code = run::simulate(flags->options);
+  });
+}
+
+}  // namespace causeway::apps

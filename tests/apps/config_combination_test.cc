@@ -1,0 +1,94 @@
+// Settings that are fine alone and impossible together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string problem_with(const std::vector<std::string>& overrides, const std::string& more = "") {
+  try {
+    load_text(kSmallConfig + more, overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ConfigCombination, StepsMustBeAMultipleOfK) {
+  EXPECT_THAT(problem_with({"train.k=30"}),
+              HasSubstr("train.steps: must be a multiple of train.k, 30"));
+}
+
+TEST(ConfigCombination, ProblemsOfTheFileNameTheirLine) {
+  EXPECT_THAT(problem_with({"train.k=30"}), HasSubstr("run.toml:5: train.steps"));
+}
+
+TEST(ConfigCombination, BatchMustSplitAmongWorkersOfEveryRegion) {
+  EXPECT_THAT(
+      problem_with({}, "workers = 3\n"),
+      HasSubstr("train.batch: must be a multiple of workers x micro_batches, 3 in region west"));
+  EXPECT_EQ(problem_with({}, "workers = 2\n"), "");
+  EXPECT_THAT(problem_with({"train.micro_batches=3"}), HasSubstr("train.batch"));
+}
+
+TEST(ConfigCombination, WidthMustSplitAmongHeads) {
+  EXPECT_THAT(problem_with({"model.heads=3"}),
+              HasSubstr("model.width: must be a multiple of model.heads, 3"));
+}
+
+TEST(ConfigCombination, KeyValueHeadsMustDivideHeads) {
+  EXPECT_THAT(problem_with({"model.family=llama", "model.kv_heads=3"}),
+              HasSubstr("must divide model.heads, 4"));
+  EXPECT_THAT(problem_with({"model.kv_heads=2"}), HasSubstr("needs llama"));
+  EXPECT_EQ(problem_with({"model.family=llama", "model.kv_heads=2"}), "");
+}
+
+TEST(ConfigCombination, RotaryPositionsNeedAnEvenHead) {
+  EXPECT_THAT(problem_with({"model.family=llama", "model.width=12"}),
+              HasSubstr("even number per head"));
+  EXPECT_EQ(problem_with({"model.width=12"}), "");
+}
+
+TEST(ConfigCombination, SparseCodecsNeedFeedback) {
+  const std::string sparse = "codec.matrix=topk:k=64,chunk=4096,value=2bit,index=elias-fano";
+  EXPECT_EQ(problem_with({sparse}), "");
+  EXPECT_THAT(problem_with({sparse, "codec.feedback=false"}),
+              HasSubstr("--set codec.feedback: must be true"));
+  EXPECT_EQ(problem_with({"codec.feedback=false"}), "");
+}
+
+TEST(ConfigCombination, CodecSpecsAreChecked) {
+  EXPECT_THAT(problem_with({"codec.matrix=dense:int9"}), HasSubstr("--set codec.matrix: "));
+}
+
+TEST(ConfigCombination, RegionsMustBeThereAndHaveNamesOfTheirOwn) {
+  EXPECT_THAT(problem_with({}, "[[regions]]\nname = \"east\"\n"),
+              HasSubstr("run.toml:12: regions[2].name: must be unique"));
+  EXPECT_THAT(problem_with({}, "[[regions]]\nname = \"East\"\n"),
+              HasSubstr("must be 1 to 63 of [a-z0-9-]"));
+  EXPECT_THAT(problem_with({}, "[[regions]]\nname = \"../up\"\n"),
+              HasSubstr("must be 1 to 63 of [a-z0-9-]"));
+  EXPECT_THROW(load_text("[data]\nfiles=[\"a\"]\n[train]\nsteps=1\nk=1\n"), ConfigError);
+}
+
+TEST(ConfigCombination, DeciderMustBeARegion) {
+  EXPECT_THAT(problem_with({"sync.decider=north"}),
+              HasSubstr("must be one of the regions: east, west"));
+}
+
+TEST(ConfigCombination, NoMoreContributionsThanRegions) {
+  EXPECT_THAT(problem_with({"sync.contributions_min=3"}),
+              HasSubstr("must be at most the number of regions, 2"));
+}
+
+TEST(ConfigCombination, GraceMustNotShrink) {
+  EXPECT_THAT(problem_with({"sync.grace_min_s=10", "sync.grace_max_s=9"}),
+              HasSubstr("sync.grace_min_s"));
+}
+
+}  // namespace
+}  // namespace causeway::run
