@@ -8,11 +8,11 @@ namespace causeway::inter {
 enum class Errc {
   hash_mismatch = 1,
   spool_full,
-  bad_frame,       // a peer's bytes are not a valid frame
+  bad_frame,  // a peer's bytes are not a valid frame
   frame_too_large,
-  not_tls,         // the peer spoke something other than TLS 1.3
-  refused,         // the peer, or we, refused the handshake; the message says why
-  deadline,        // no progress within the deadline
+  not_tls,   // the peer spoke something other than TLS 1.3
+  refused,   // the peer, or we, refused the handshake; the message says why
+  deadline,  // no progress within the deadline
   already_exists,
   no_ca,
   bad_name,

@@ -1,16 +1,17 @@
 // The mesh: this coordinator's links to all the others.
 //
-// Per peer two TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one for control messages, one for
-// bulk data, so that bulk can never starve control. Of a pair, the region whose name sorts first dials; a
-// lost link is dialled again with exponential back-off and jitter, for ever. A peer is "up" when both connections stand
-// and both sides accepted the other's greeting.
+// Per peer two TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one
+// for control messages, one for bulk data, so that bulk can never starve control. Of a pair, the
+// region whose name sorts first dials; a lost link is dialled again with exponential back-off and
+// jitter, for ever. A peer is "up" when both connections stand and both sides accepted the other's
+// greeting.
 //
-// Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on the control connection measure
-// the round trip; a connection on which nothing arrives for the idle deadline is dropped, and the log says how long and
-// what was under way.
+// Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
+// the control connection measure the round trip; a connection on which nothing arrives for the idle
+// deadline is dropped, and the log says how long and what was under way.
 //
-// Bulk: push_blob streams a blob from the spool in chunks; after a drop, fetch_blob resumes at the first missing
-// byte, from any peer that holds it.
+// Bulk: push_blob streams a blob from the spool in chunks; after a drop, fetch_blob resumes at the
+// first missing byte, from any peer that holds it.
 //
 // Threads: everything runs on the executor given, which must be one thread or a strand.
 #pragma once
@@ -41,22 +42,23 @@ Endpoint parse_endpoint(const std::string& text);
 std::string to_string(const Endpoint& endpoint);
 
 struct MeshOptions {
-  std::string self;                      // this region's name
-  Endpoint bind;                         // port 0: any free port (see Mesh::listening_port)
-  std::map<std::string, Endpoint> peers; // where to dial each other region of the roster
+  std::string self;                       // this region's name
+  Endpoint bind;                          // port 0: any free port (see Mesh::listening_port)
+  std::map<std::string, Endpoint> peers;  // where to dial each other region of the roster
   Credentials credentials;
-  std::string greeting;                  // opaque bytes shown to every peer; judged by MeshHandler::judge_greeting
+  std::string greeting;  // opaque bytes shown to every peer; judged by MeshHandler::judge_greeting
   std::chrono::milliseconds heartbeat_interval{500};
   std::chrono::milliseconds idle_deadline{10'000};
   std::chrono::milliseconds handshake_deadline{10'000};
   std::chrono::milliseconds reconnect_delay_min{100};
   std::chrono::milliseconds reconnect_delay_max{5'000};
-  std::uint32_t message_bytes_max = 4U << 20;   // a control message larger than this is refused
-  std::uint64_t blob_bytes_max = 1ULL << 40;    // a blob larger than this is refused
-  std::uint64_t seed = 0;                // of the back-off jitter
+  std::uint32_t message_bytes_max = 4U << 20;  // a control message larger than this is refused
+  std::uint64_t blob_bytes_max = 1ULL << 40;   // a blob larger than this is refused
+  std::uint64_t seed = 0;                      // of the back-off jitter
 };
 
-// Figures of one peer's link, cumulative over reconnections. Bytes are counted at the sockets, TLS included.
+// Figures of one peer's link, cumulative over reconnections. Bytes are counted at the sockets, TLS
+// included.
 struct LinkStats {
   bool up = false;
   std::uint64_t tx_bytes = 0, rx_bytes = 0;
@@ -64,7 +66,8 @@ struct LinkStats {
   std::chrono::microseconds round_trip{0};  // smoothed; 0 until measured
 };
 
-// What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to the mesh.
+// What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to
+// the mesh.
 class MeshHandler {
  public:
   virtual ~MeshHandler() = default;
@@ -74,7 +77,8 @@ class MeshHandler {
   virtual void on_peer_up(const std::string& peer) = 0;
   virtual void on_peer_down(const std::string& peer, const std::string& reason) = 0;
   virtual void on_message(const std::string& peer, const std::string& message) = 0;
-  virtual void on_blob(const std::string& from, const BlobId& id) = 0;  // complete in the spool, hash checked
+  virtual void on_blob(const std::string& from,
+                       const BlobId& id) = 0;  // complete in the spool, hash checked
 };
 
 class Mesh {
@@ -83,8 +87,8 @@ class Mesh {
   Mesh(asio::any_io_executor executor, MeshOptions options, Spool& spool, MeshHandler& handler);
   ~Mesh();
 
-  // Binds and starts accepting and dialling. Throws std::system_error naming the address if it cannot bind, or the file
-  // if a credential cannot be read.
+  // Binds and starts accepting and dialling. Throws std::system_error naming the address if it
+  // cannot bind, or the file if a credential cannot be read.
   void start();
   // Closes every connection and joins every coroutine.
   asio::awaitable<void> stop();
@@ -92,11 +96,14 @@ class Mesh {
   std::uint16_t listening_port() const;
   bool is_up(const std::string& peer) const;
 
-  // Queues a control message. Silently dropped if the peer is down: state is exchanged anew when it comes up.
+  // Queues a control message. Silently dropped if the peer is down: state is exchanged anew when it
+  // comes up.
   void send(const std::string& peer, std::string message);
-  // Streams a blob that the spool holds, from the first byte the peer lacks as far as known (0 at first).
+  // Streams a blob that the spool holds, from the first byte the peer lacks as far as known (0 at
+  // first).
   void push_blob(const std::string& peer, const BlobId& id);
-  // Asks a peer to stream a blob from where our spool's copy ends. A peer that lacks it ignores this.
+  // Asks a peer to stream a blob from where our spool's copy ends. A peer that lacks it ignores
+  // this.
   void fetch_blob(const std::string& peer, const BlobId& id);
 
   std::map<std::string, LinkStats> stats() const;

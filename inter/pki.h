@@ -1,5 +1,5 @@
-// The run's private PKI: one CA, one certificate per region with the region's name bound to it (CN and a DNS SAN equal
-// to the name). Ed25519 or P-256 keys; PEM files with mode 0600 for keys.
+// The run's private PKI: one CA, one certificate per region with the region's name bound to it (CN
+// and a DNS SAN equal to the name). Ed25519 or P-256 keys; PEM files with mode 0600 for keys.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,9 @@ Credentials credentials_in(const std::filesystem::path& directory, const std::st
 void create_ca(const std::filesystem::path& directory, const std::string& run_name,
                std::chrono::days validity = std::chrono::days{3650});
 
-// Issues a certificate for `region`. `starts_in` may be negative (tests: expired and not yet valid certificates).
-// Region names: 1-63 of [a-z0-9-]. Throws Errc::bad_name, Errc::already_exists, or Errc::no_ca saying what to run.
+// Issues a certificate for `region`. `starts_in` may be negative (tests: expired and not yet valid
+// certificates). Region names: 1-63 of [a-z0-9-]. Throws Errc::bad_name, Errc::already_exists, or
+// Errc::no_ca saying what to run.
 void add_region(const std::filesystem::path& directory, const std::string& region,
                 std::chrono::days validity = std::chrono::days{365},
                 std::chrono::seconds starts_in = std::chrono::seconds{-300});

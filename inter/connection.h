@@ -1,0 +1,71 @@
+// One TCP connection carrying frames under TLS 1.3.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <asio/awaitable.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "inter/frame.h"
+#include "inter/link_error.h"
+#include "inter/tls.h"
+
+namespace causeway::inter {
+
+// Bytes at the socket: TLS handshakes and record overhead included.
+struct Traffic {
+  std::uint64_t tx_bytes = 0, rx_bytes = 0;
+};
+
+struct ConnectionSettings {
+  std::uint32_t message_bytes_max = 0;
+  std::chrono::milliseconds user_timeout{0};  // TCP gives up on unacknowledged bytes after this
+};
+
+// At most one coroutine reads and one writes at a time. Every wait ends when close() is called, so
+// deadlines and owners close.
+class Connection {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `socket` is connected, or for a client still to be connected by connect().
+  Connection(asio::ip::tcp::socket socket, const TlsContext& context, TlsRole role,
+             const ConnectionSettings& settings);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  // All throw LinkError, with the reason given to close() if that is what ended them.
+  asio::awaitable<void> connect(asio::ip::tcp::endpoint endpoint);
+  asio::awaitable<std::string> handshake();  // the region that the peer's certificate is for
+  asio::awaitable<FrameView> read();         // valid until the next read
+  asio::awaitable<void> write(std::span<const std::byte> frame);
+
+  // After a refusal: says that we are done and discards what still arrives until the peer closes,
+  // so that the reason, already sent, is not lost to a reset. Ends with close().
+  asio::awaitable<void> linger();
+
+  void close(std::error_code code, const std::string& reason);  // the first reason stays
+  bool is_closed() const;
+  void check_open() const;  // throws LinkError with the reason of close()
+
+  // Where bytes are counted, those counted so far included.
+  void count_into(std::shared_ptr<Traffic> traffic);
+
+  const std::string& remote() const;  // address and port, for logs
+  std::string remote_host() const;    // address alone
+  bool inside_frame() const;          // a frame has arrived in part
+  std::uint64_t received_bytes() const;
+  Clock::time_point last_received() const;
+  Clock::time_point last_progress() const;  // bytes arrived, or the kernel took some
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace causeway::inter

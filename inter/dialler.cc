@@ -1,0 +1,136 @@
+// The dialling half of the mesh: from a peer's address to a served session, again and again.
+#include <openssl/rand.h>
+
+#include <cassert>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/mesh_core.h"
+
+namespace causeway::inter {
+namespace {
+
+using asio::ip::tcp;
+
+SessionNonce random_nonce() {
+  SessionNonce nonce;
+  const bool filled = RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) == 1;
+  assert(filled);
+  return nonce;
+}
+
+}  // namespace
+
+asio::awaitable<void> MeshCore::dial_loop(Self self, Peer& peer) {
+  while (!self->stopping_) {
+    std::string failure;
+    try {
+      co_await dial(self, peer);
+    } catch (const LinkError& error) {
+      failure = error.reason();
+    }
+    if (self->stopping_) {
+      break;
+    }
+    if (const auto times = failure.empty() ? 0 : peer.failures.count(failure)) {
+      spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer.name,
+                   to_string(peer.endpoint), failure, times_seen(times));
+    }
+    peer.retry.expires_after(peer.backoff.next());
+    std::error_code cancelled;
+    co_await peer.retry.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  }
+}
+
+asio::awaitable<void> MeshCore::dial(Self self, Peer& peer) {
+  const SessionNonce nonce = random_nonce();
+  const Hello control_hello = self->hello(ConnectionKind::control, nonce);
+  const Hello data_hello = self->hello(ConnectionKind::data, nonce);
+  const Judge judge = self->judge(peer);
+  const auto control = co_await open(self, peer);
+  std::shared_ptr<Connection> data;
+  {
+    const auto give_up = [self, control] {
+      control->close(Errc::deadline, "no answer to our greeting within " +
+                                         seconds_text(self->options_.handshake_deadline));
+    };
+    const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
+    const Verdicts verdicts = co_await greet_listener(*control, peer.name, control_hello, judge);
+    self->act_on(verdicts, peer);
+  }
+  data = co_await open(self, peer);
+  {
+    const auto give_up = [self, data] {
+      data->close(Errc::deadline, "no answer on the data connection within " +
+                                      seconds_text(self->options_.handshake_deadline));
+    };
+    const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
+    const std::string refusal = co_await join_session(*data, data_hello);
+    if (!refusal.empty()) {
+      throw LinkError(Errc::refused, peer.name + " refused our data connection: " + refusal);
+    }
+  }
+  co_await run_session(self, peer, control, data);
+}
+
+// Tries every address of the peer in turn; the last failure is the one reported.
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, Peer& peer) {
+  const auto endpoints = co_await self->resolve(peer.endpoint);
+  LinkError failure(Errc::bad_address, "the name has no address");
+  for (const tcp::endpoint& endpoint : endpoints) {
+    const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
+    connection->count_into(peer.traffic);
+    std::string region;
+    try {
+      region = co_await open_at(self, connection, endpoint);
+    } catch (const LinkError& error) {
+      failure = error;
+      continue;
+    }
+    if (region != peer.name) {
+      co_await refuse(*connection, "the certificate at " + connection->remote() + " is for \"" +
+                                       printable(region) + "\", not for \"" + peer.name + "\"");
+    }
+    co_return connection;
+  }
+  throw failure;
+}
+
+asio::awaitable<std::string> MeshCore::open_at(Self self, std::shared_ptr<Connection> connection,
+                                               tcp::endpoint endpoint) {
+  // The core may have been shut down while the address was looked up, when there was no connection
+  // to close yet.
+  if (self->stopping_) {
+    connection->close(std::make_error_code(std::errc::operation_canceled), "this region stops");
+  }
+  connection->check_open();
+  const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, connection] {
+    connection->close(Errc::deadline,
+                      "no TLS handshake within " + seconds_text(self->options_.handshake_deadline));
+  });
+  co_await connection->connect(endpoint);
+  co_return co_await connection->handshake();
+}
+
+asio::awaitable<std::vector<tcp::endpoint>> MeshCore::resolve(Endpoint endpoint) {
+  std::error_code error;
+  const auto address = asio::ip::make_address(endpoint.host, error);
+  std::vector<tcp::endpoint> endpoints;
+  if (!error) {
+    endpoints.emplace_back(address, endpoint.port);
+    co_return endpoints;
+  }
+  tcp::resolver resolver(executor_);
+  const auto found =
+      co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
+                                      asio::redirect_error(asio::use_awaitable, error));
+  if (error) {
+    throw LinkError(error, "cannot look up " + endpoint.host + ": " + error.message());
+  }
+  for (const auto& entry : found) {
+    endpoints.push_back(entry.endpoint());
+  }
+  co_return endpoints;
+}
+
+}  // namespace causeway::inter

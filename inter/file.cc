@@ -1,0 +1,70 @@
+#include "inter/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+namespace causeway::inter {
+
+File::File(std::filesystem::path path, int flags, unsigned mode)
+    : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, mode)) {
+  if (descriptor_ < 0) {
+    fail("open");
+  }
+}
+
+File::~File() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno != EINTR) {
+      fail("write");
+    }
+    if (written > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+      offset += static_cast<std::uint64_t>(written);
+    }
+  }
+}
+
+std::size_t File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t got = ::pread(descriptor_, bytes.data() + filled, bytes.size() - filled,
+                                static_cast<off_t>(offset + filled));
+    if (got < 0 && errno != EINTR) {
+      fail("read");
+    }
+    if (got == 0) {
+      break;
+    }
+    filled += got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  return filled;
+}
+
+void File::sync() {
+  if (::fsync(descriptor_) != 0) {
+    fail("sync");
+  }
+}
+
+void File::fail(const char* operation) const {
+  throw std::system_error(errno, std::generic_category(),
+                          std::string("cannot ") + operation + " " + path_.string());
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  File(directory, O_RDONLY | O_DIRECTORY).sync();
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,35 @@
+// Files that must be durable or private, over POSIX calls. Failures throw std::system_error naming
+// the path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace causeway::inter {
+
+class File {
+ public:
+  // `flags` and `mode` as open(2) takes them.
+  File(std::filesystem::path path, int flags, unsigned mode = 0644);
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Fills `bytes` up to the end of the file; returns how many.
+  std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
+  void sync();
+
+ private:
+  [[noreturn]] void fail(const char* operation) const;
+
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+// Makes renames and new files in `directory` durable.
+void sync_directory(const std::filesystem::path& directory);
+
+}  // namespace causeway::inter

@@ -1,0 +1,175 @@
+// The listening half of the mesh: from an accepted socket to a served session.
+#include <spdlog/spdlog.h>
+
+#include "inter/mesh_core.h"
+
+namespace causeway::inter {
+namespace {
+
+using asio::ip::tcp;
+
+// Strangers may hold this many sockets; the oldest gives way, so that they cannot keep a region
+// out.
+constexpr std::size_t kUnauthenticatedMax = 64;
+
+// Holds a peer's place for a pending session while its coroutine runs.
+class PendingPlace {
+ public:
+  PendingPlace(Peer& peer, std::shared_ptr<PendingSession> pending)
+      : peer_(peer), pending_(std::move(pending)) {
+    peer_.pending = pending_;
+  }
+  PendingPlace(const PendingPlace&) = delete;
+  PendingPlace& operator=(const PendingPlace&) = delete;
+  ~PendingPlace() {
+    if (peer_.pending == pending_) {
+      peer_.pending.reset();
+    }
+  }
+
+ private:
+  Peer& peer_;
+  std::shared_ptr<PendingSession> pending_;
+};
+
+}  // namespace
+
+asio::awaitable<void> MeshCore::accept_loop(Self self) {
+  while (!self->stopping_) {
+    std::error_code error;
+    tcp::socket socket(self->executor_);
+    co_await self->acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    if (self->stopping_) {
+      break;
+    }
+    if (!error) {
+      self->tasks_.spawn(serve(self, std::move(socket)));
+      continue;
+    }
+    // Most likely out of file descriptors, which only time can mend.
+    if (const auto times = self->refusals_.count(error.message())) {
+      spdlog::error("{}: cannot accept: {}{}", self->options_.self, error.message(),
+                    times_seen(times));
+    }
+    self->accept_retry_.expires_after(self->options_.reconnect_delay_min);
+    co_await self->accept_retry_.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
+asio::awaitable<void> MeshCore::serve(Self self, tcp::socket socket) {
+  const auto connection = self->make_connection(std::move(socket), TlsRole::server);
+  std::string failure;
+  try {
+    co_await admit(self, connection);
+  } catch (const LinkError& error) {
+    failure = error.reason();
+  }
+  self->unauthenticated_.remove(connection);
+  if (failure.empty() || self->stopping_) {
+    co_return;
+  }
+  self->log_refusal(*connection, failure);
+  const Deadline deadline(self->executor_, self->options_.handshake_deadline, [connection] {
+    connection->close(Errc::deadline, "the peer does not close");
+  });
+  co_await connection->linger();
+}
+
+void MeshCore::log_refusal(const Connection& connection, const std::string& reason) {
+  if (const auto times = refusals_.count(connection.remote_host() + " " + reason)) {
+    spdlog::warn("{}: refused {}: {}{}", options_.self, connection.remote(), reason,
+                 times_seen(times));
+  }
+}
+
+void MeshCore::wait_for_greeting(const std::shared_ptr<Connection>& connection) {
+  unauthenticated_.push_back(connection);
+  if (unauthenticated_.size() > kUnauthenticatedMax) {
+    const auto oldest = unauthenticated_.front();
+    unauthenticated_.pop_front();
+    oldest->close(Errc::refused, "too many connections wait for their handshake");
+  }
+}
+
+asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> connection) {
+  self->wait_for_greeting(connection);
+  std::optional<Deadline> deadline;
+  deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, connection] {
+    connection->close(Errc::deadline, "no TLS handshake and greeting within " +
+                                          seconds_text(self->options_.handshake_deadline));
+  });
+  const std::string region = co_await connection->handshake();
+  const Hello theirs = co_await read_hello(*connection);
+  self->unauthenticated_.remove(connection);
+  const std::string objection = self->objection_to(region, theirs);
+  if (!objection.empty()) {
+    co_await refuse(*connection, objection);
+  }
+  deadline.reset();
+  Peer& peer = self->peer(region);
+  connection->count_into(peer.traffic);
+  if (theirs.kind == ConnectionKind::control) {
+    co_await admit_control(self, connection, peer, theirs);
+  } else {
+    co_await admit_data(connection, peer, theirs);
+  }
+}
+
+std::string MeshCore::objection_to(const std::string& region, const Hello& hello) const {
+  if (hello.sender != region) {
+    return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
+           printable(region) + "\"";
+  }
+  const auto peer = peers_.find(region);
+  if (peer == peers_.end()) {
+    return "region \"" + printable(region) + "\" is not a peer of \"" + options_.self + "\"";
+  }
+  if (dials(peer->second)) {
+    return "\"" + options_.self + "\" dials \"" + region + "\", not the other way round";
+  }
+  return "";
+}
+
+asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
+                                              Peer& peer, Hello theirs) {
+  // Whatever stood before belongs to a life of the peer that is over.
+  self->take_down(peer, "the region connected anew");
+  if (peer.pending) {
+    peer.pending->control->close(Errc::refused, "the region connected anew");
+    peer.pending->changed.notify();
+  }
+  const auto pending = std::make_shared<PendingSession>(self->executor_, theirs.nonce, control);
+  std::optional<PendingPlace> place;
+  place.emplace(peer, pending);
+  std::optional<Deadline> deadline;
+  deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, pending] {
+    pending->control->close(Errc::deadline, "no data connection within " +
+                                                seconds_text(self->options_.handshake_deadline));
+    pending->changed.notify();
+  });
+  const Hello mine = self->hello(ConnectionKind::control, theirs.nonce);
+  const Judge judge = self->judge(peer);
+  const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
+  self->act_on(verdicts, peer);
+  while (!pending->data && !control->is_closed()) {
+    co_await pending->changed.wait();
+  }
+  control->check_open();
+  deadline.reset();
+  place.reset();
+  co_await run_session(self, peer, control, pending->data);
+}
+
+asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, Peer& peer,
+                                           Hello theirs) {
+  const auto pending = peer.pending;
+  if (!pending || pending->nonce != theirs.nonce || pending->data) {
+    co_await refuse(*data, "no control connection waits for this data connection");
+  }
+  const Bytes accepted = encode_empty(FrameType::accept);
+  co_await data->write(accepted);
+  pending->data = data;
+  pending->changed.notify();
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,73 @@
+#include "inter/mesh.h"
+
+#include "inter/mesh_core.h"
+
+namespace causeway::inter {
+
+class Mesh::Implementation {
+ public:
+  std::shared_ptr<MeshCore> core;
+};
+
+Mesh::Mesh(asio::any_io_executor executor, MeshOptions options, Spool& spool, MeshHandler& handler)
+    : implementation_(new Implementation{
+          std::make_shared<MeshCore>(std::move(executor), std::move(options), spool, handler)}) {}
+
+Mesh::~Mesh() {
+  implementation_->core->shut_down();
+}
+
+void Mesh::start() {
+  MeshCore::start(implementation_->core);
+}
+
+asio::awaitable<void> Mesh::stop() {
+  const auto core = implementation_->core;
+  core->shut_down();
+  co_await core->join();
+}
+
+std::uint16_t Mesh::listening_port() const {
+  return implementation_->core->listening_port();
+}
+
+bool Mesh::is_up(const std::string& peer) const {
+  return implementation_->core->peer(peer).session != nullptr;
+}
+
+void Mesh::send(const std::string& peer, std::string message) {
+  const MeshCore& core = *implementation_->core;
+  if (message.size() > core.options().message_bytes_max) {
+    throw std::system_error(Errc::frame_too_large,
+                            "a message of " + std::to_string(message.size()) + " bytes to " + peer +
+                                "; at most " + std::to_string(core.options().message_bytes_max));
+  }
+  if (const auto& session = implementation_->core->peer(peer).session) {
+    session->send(message);
+  }
+}
+
+void Mesh::push_blob(const std::string& peer, const BlobId& id) {
+  Peer& to = implementation_->core->peer(peer);
+  to.outgoing.push(id);
+  if (to.session) {
+    to.session->wake_data();
+  }
+}
+
+void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {
+  if (const auto& session = implementation_->core->peer(peer).session) {
+    session->fetch(id);
+  }
+}
+
+std::map<std::string, LinkStats> Mesh::stats() const {
+  std::map<std::string, LinkStats> stats;
+  for (const auto& [name, peer] : implementation_->core->peers()) {
+    stats[name] = {peer.session != nullptr, peer.traffic->tx_bytes, peer.traffic->rx_bytes,
+                   peer.connects, peer.round_trip};
+  }
+  return stats;
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,178 @@
+#include "inter/mesh_core.h"
+
+#include <cassert>
+
+#include <spdlog/spdlog.h>
+
+namespace causeway::inter {
+namespace {
+
+using asio::ip::tcp;
+
+// FNV-1a: regions that share a seed must not share their jitter, and std::hash differs between
+// libraries.
+std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
+  std::uint64_t hash = 14695981039346656037ULL ^ seed;
+  for (const char character : self + "/" + peer) {
+    hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+}  // namespace
+
+Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
+           const std::string& name_in, const Endpoint& endpoint_in)
+    : name(name_in),
+      endpoint(endpoint_in),
+      outgoing(spool, name_in),
+      backoff(options.reconnect_delay_min, options.reconnect_delay_max,
+              jitter_seed(options.seed, options.self, name_in)),
+      retry(executor) {}
+
+MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& spool,
+                   MeshHandler& handler)
+    : executor_(std::move(executor)),
+      options_(std::move(options)),
+      spool_(spool),
+      handler_(handler),
+      acceptor_(executor_),
+      accept_retry_(executor_),
+      tasks_(executor_) {
+  assert(options_.greeting.size() <= kGreetingBytesMax);
+  for (const auto& [name, endpoint] : options_.peers) {
+    if (name != options_.self) {
+      peers_.try_emplace(name, executor_, spool_, options_, name, endpoint);
+    }
+  }
+}
+
+void MeshCore::start(const Self& self) {
+  check_own_certificate(self->options_.credentials, self->options_.self);
+  self->client_context_ = make_tls_context(self->options_.credentials, TlsRole::client);
+  self->server_context_ = make_tls_context(self->options_.credentials, TlsRole::server);
+  self->bind();
+  self->tasks_.spawn(accept_loop(self));
+  for (auto& [name, peer] : self->peers_) {
+    if (self->dials(peer)) {
+      self->tasks_.spawn(dial_loop(self, peer));
+    }
+  }
+}
+
+void MeshCore::shut_down() {
+  stopping_ = true;
+  std::error_code ignored;
+  acceptor_.close(ignored);
+  accept_retry_.cancel();
+  const std::string reason = "this region stops";
+  const auto code = std::make_error_code(std::errc::operation_canceled);
+  for (const auto& weak : connections_) {
+    if (const auto connection = weak.lock()) {
+      connection->close(code, reason);
+    }
+  }
+  for (auto& [name, peer] : peers_) {
+    peer.retry.cancel();
+    if (peer.session) {
+      peer.session->close(code, reason);
+    }
+    if (peer.pending) {
+      peer.pending->changed.notify();
+    }
+  }
+}
+
+Peer& MeshCore::peer(const std::string& name) {
+  const auto found = peers_.find(name);
+  assert(found != peers_.end() && "not a peer of this mesh");
+  return found->second;
+}
+
+tcp::endpoint MeshCore::bind_endpoint() const {
+  std::error_code not_numeric;
+  const auto address = asio::ip::make_address(options_.bind.host, not_numeric);
+  if (!not_numeric) {
+    return {address, options_.bind.port};
+  }
+  tcp::resolver resolver(executor_);
+  const auto found = resolver.resolve(options_.bind.host, std::to_string(options_.bind.port));
+  return found.begin()->endpoint();
+}
+
+void MeshCore::bind() {
+  try {
+    const tcp::endpoint endpoint = bind_endpoint();
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.bind(endpoint);
+    acceptor_.listen();
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), "cannot listen on " + to_string(options_.bind));
+  }
+}
+
+std::shared_ptr<Connection> MeshCore::make_connection(tcp::socket socket, TlsRole role) {
+  const auto& context = role == TlsRole::client ? client_context_ : server_context_;
+  auto connection = std::make_shared<Connection>(
+      std::move(socket), context, role,
+      ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline});
+  std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
+  connections_.push_back(connection);
+  return connection;
+}
+
+Hello MeshCore::hello(ConnectionKind kind, const SessionNonce& nonce) const {
+  return {kind, nonce, options_.self,
+          kind == ConnectionKind::control ? options_.greeting : std::string()};
+}
+
+Judge MeshCore::judge(const Peer& peer) {
+  return [this, name = peer.name](const std::string& greeting) {
+    return handler_.judge_greeting(name, greeting);
+  };
+}
+
+void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
+  if (!verdicts.theirs.empty()) {
+    handler_.on_refused_by(peer.name, verdicts.theirs);
+    throw LinkError(Errc::refused, peer.name + " refused us: " + verdicts.theirs);
+  }
+  if (!verdicts.ours.empty()) {
+    throw LinkError(Errc::refused, "we refuse " + peer.name + ": " + verdicts.ours);
+  }
+}
+
+asio::awaitable<void> MeshCore::run_session(Self self, Peer& peer,
+                                            std::shared_ptr<Connection> control,
+                                            std::shared_ptr<Connection> data) {
+  const auto session = std::make_shared<Session>(
+      SessionContext{self->executor_, self->options_, self->spool_, self->handler_, peer.name,
+                     peer.outgoing, peer.round_trip},
+      control, data);
+  peer.session = session;
+  ++peer.connects;
+  peer.failures.reset();
+  peer.backoff.reset();
+  peer.outgoing.on_reconnected();
+  spdlog::info("{}: {} is up at {}", self->options_.self, peer.name, control->remote());
+  self->handler_.on_peer_up(peer.name);
+  const std::string reason = co_await Session::run(session);
+  if (peer.session == session) {
+    self->take_down(peer, reason);
+  }
+}
+
+void MeshCore::take_down(Peer& peer, const std::string& reason) {
+  if (!peer.session) {
+    return;
+  }
+  peer.session->close(Errc::refused, reason);
+  peer.session.reset();
+  if (!stopping_) {
+    spdlog::warn("{}: {} is down: {}", options_.self, peer.name, reason);
+    handler_.on_peer_down(peer.name, reason);
+  }
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,119 @@
+// The mesh behind its public face: peers, and the coroutines that listen and dial. One thread.
+// Coroutines hold the core by shared_ptr, so a mesh that is destroyed without stop() leaves them
+// something to end on.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/ip/tcp.hpp>
+
+#include "inter/async.h"
+#include "inter/connection.h"
+#include "inter/greeting.h"
+#include "inter/mesh.h"
+#include "inter/retry.h"
+#include "inter/session.h"
+
+namespace causeway::inter {
+
+// A control connection that waits for its data connection, at the listener.
+struct PendingSession {
+  PendingSession(const asio::any_io_executor& executor, const SessionNonce& nonce_in,
+                 std::shared_ptr<Connection> control_in)
+      : nonce(nonce_in), control(std::move(control_in)), changed(executor) {}
+
+  SessionNonce nonce;
+  std::shared_ptr<Connection> control;
+  std::shared_ptr<Connection> data;
+  Signal changed;
+};
+
+struct Peer {
+  Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
+       const std::string& name_in, const Endpoint& endpoint_in);
+
+  std::string name;
+  Endpoint endpoint;
+  BlobSender outgoing;
+  Backoff backoff;
+  LogThrottle failures;
+  asio::steady_timer retry;
+  std::shared_ptr<Session> session;         // set: the peer is up
+  std::shared_ptr<PendingSession> pending;  // only where the peer dials
+  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
+  std::chrono::microseconds round_trip{0};
+  std::uint64_t connects = 0;
+};
+
+class MeshCore {
+ public:
+  using Self = std::shared_ptr<MeshCore>;
+
+  MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& spool, MeshHandler& handler);
+
+  static void start(const Self& self);
+  void shut_down();  // everything ends soon; no handler is called any more
+  asio::awaitable<void> join() { return tasks_.join(); }
+
+  std::uint16_t listening_port() const { return acceptor_.local_endpoint().port(); }
+  Peer& peer(const std::string& name);
+  const std::map<std::string, Peer>& peers() const { return peers_; }
+  const MeshOptions& options() const { return options_; }
+
+ private:
+  bool dials(const Peer& peer) const { return options_.self < peer.name; }
+  void bind();
+  asio::ip::tcp::endpoint bind_endpoint() const;
+  std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, TlsRole role);
+
+  // listener.cc
+  static asio::awaitable<void> accept_loop(Self self);
+  static asio::awaitable<void> serve(Self self, asio::ip::tcp::socket socket);
+  static asio::awaitable<void> admit(Self self, std::shared_ptr<Connection> connection);
+  static asio::awaitable<void> admit_control(Self self, std::shared_ptr<Connection> control,
+                                             Peer& peer, Hello theirs);
+  static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, Peer& peer,
+                                          Hello theirs);
+  std::string objection_to(const std::string& region, const Hello& hello) const;
+  void log_refusal(const Connection& connection, const std::string& reason);
+  void wait_for_greeting(const std::shared_ptr<Connection>& connection);
+
+  // dialler.cc
+  static asio::awaitable<void> dial_loop(Self self, Peer& peer);
+  static asio::awaitable<void> dial(Self self, Peer& peer);
+  static asio::awaitable<std::shared_ptr<Connection>> open(Self self, Peer& peer);
+  static asio::awaitable<std::string> open_at(Self self, std::shared_ptr<Connection> connection,
+                                              asio::ip::tcp::endpoint endpoint);
+  asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(Endpoint endpoint);
+
+  // both
+  Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;
+  Judge judge(const Peer& peer);
+  void act_on(const Verdicts& verdicts, const Peer& peer);
+  static asio::awaitable<void> run_session(Self self, Peer& peer,
+                                           std::shared_ptr<Connection> control,
+                                           std::shared_ptr<Connection> data);
+  void take_down(Peer& peer, const std::string& reason);
+
+  asio::any_io_executor executor_;
+  MeshOptions options_;
+  Spool& spool_;
+  MeshHandler& handler_;
+  TlsContext client_context_;
+  TlsContext server_context_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer accept_retry_;
+  std::map<std::string, Peer> peers_;
+  std::vector<std::weak_ptr<Connection>> connections_;      // all that may be open
+  std::list<std::shared_ptr<Connection>> unauthenticated_;  // oldest first
+  LogThrottle refusals_;
+  TaskGroup tasks_;
+  bool stopping_ = false;
+};
+
+}  // namespace causeway::inter

@@ -1,0 +1,29 @@
+// Ownership of OpenSSL objects, and its errors in words. Internal to inter.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+namespace causeway::inter {
+
+template <auto Free>
+struct OpensslDeleter {
+  template <typename Object>
+  void operator()(Object* object) const {
+    Free(object);
+  }
+};
+
+using BioPtr = std::unique_ptr<BIO, OpensslDeleter<BIO_free_all>>;
+using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslDeleter<EVP_PKEY_free>>;
+using DigestPtr = std::unique_ptr<EVP_MD_CTX, OpensslDeleter<EVP_MD_CTX_free>>;
+using CertificatePtr = std::unique_ptr<X509, OpensslDeleter<X509_free>>;
+
+// The oldest queued OpenSSL error as text; empties the queue.
+std::string take_openssl_error();
+
+}  // namespace causeway::inter

@@ -1,0 +1,201 @@
+#include "inter/pki.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <system_error>
+#include <tuple>
+
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+
+#include "inter/certificate.h"
+#include "inter/error.h"
+#include "inter/file.h"
+#include "inter/openssl.h"
+
+namespace causeway::inter {
+namespace {
+
+using std::filesystem::path;
+
+constexpr std::chrono::seconds kClockSkew{
+    300};  // of the hosts that will check the CA's certificate
+
+struct Issuer {
+  CertificatePtr certificate;
+  KeyPtr key;
+};
+
+[[noreturn]] void openssl_failed(const std::string& operation) {
+  throw std::system_error(std::make_error_code(std::errc::io_error),
+                          operation + ": " + take_openssl_error());
+}
+
+void check(bool succeeded, const char* operation) {
+  if (!succeeded) {
+    openssl_failed(operation);
+  }
+}
+
+void refuse_overwrite(const path& file) {
+  if (std::filesystem::exists(file)) {
+    throw std::system_error(Errc::already_exists,
+                            file.string() + " exists; delete it yourself if it is to be replaced");
+  }
+}
+
+void check_region_name(const std::string& region) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (region.empty() || region.size() > 63 || !std::all_of(region.begin(), region.end(), allowed)) {
+    throw std::system_error(Errc::bad_name, "\"" + region + "\": use 1 to 63 of a-z, 0-9 and -");
+  }
+  if (region == "ca") {
+    throw std::system_error(Errc::bad_name, "\"ca\" is the name of the authority's own files");
+  }
+}
+
+void write_pem(const path& file, BIO* pem, unsigned mode) {
+  char* data = nullptr;
+  const auto size = static_cast<std::size_t>(BIO_get_mem_data(pem, &data));
+  File out(file, O_WRONLY | O_CREAT | O_EXCL, mode);
+  out.write_at(0, std::as_bytes(std::span(data, size)));
+  out.sync();
+}
+
+void write_key(const path& file, EVP_PKEY* key) {
+  const BioPtr pem(BIO_new(BIO_s_secmem()));
+  check(pem && PEM_write_bio_PrivateKey(pem.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1,
+        "cannot encode a private key");
+  write_pem(file, pem.get(), 0600);
+}
+
+void write_certificate(const path& file, X509* certificate) {
+  const BioPtr pem(BIO_new(BIO_s_mem()));
+  check(pem && PEM_write_bio_X509(pem.get(), certificate) == 1, "cannot encode a certificate");
+  write_pem(file, pem.get(), 0644);
+}
+
+KeyPtr make_key() {
+  KeyPtr key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+  check(key != nullptr, "cannot make an Ed25519 key");
+  return key;
+}
+
+void set_random_serial(X509* certificate) {
+  unsigned char bytes[16];
+  check(RAND_bytes(bytes, sizeof bytes) == 1, "no randomness for a serial number");
+  bytes[0] &= 0x7f;  // positive
+  const std::unique_ptr<BIGNUM, OpensslDeleter<BN_free>> number(
+      BN_bin2bn(bytes, sizeof bytes, nullptr));
+  check(number && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr,
+        "cannot set a serial number");
+}
+
+void set_validity(X509* certificate, std::chrono::seconds starts_in, std::chrono::days validity) {
+  const auto ends_in = starts_in + std::chrono::seconds(validity);
+  check(X509_gmtime_adj(X509_getm_notBefore(certificate), starts_in.count()) != nullptr &&
+            X509_gmtime_adj(X509_getm_notAfter(certificate), ends_in.count()) != nullptr,
+        "cannot set a certificate's dates");
+}
+
+void set_common_name(X509_NAME* name, const std::string& text) {
+  check(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
+                                   reinterpret_cast<const unsigned char*>(text.c_str()), -1, -1,
+                                   0) == 1,
+        "cannot set a certificate's name (at most 64 characters)");
+}
+
+void add_extension(X509* certificate, X509* issuer, int kind, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+  const std::unique_ptr<X509_EXTENSION, OpensslDeleter<X509_EXTENSION_free>> extension(
+      X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str()));
+  check(extension && X509_add_ext(certificate, extension.get(), -1) == 1,
+        "cannot add a certificate extension");
+}
+
+// What a CA's and a region's certificate have in common; unsigned.
+CertificatePtr make_certificate(const std::string& name, EVP_PKEY* key, X509* issuer,
+                                std::chrono::seconds starts_in, std::chrono::days validity) {
+  CertificatePtr certificate(X509_new());
+  check(certificate && X509_set_version(certificate.get(), X509_VERSION_3) == 1 &&
+            X509_set_pubkey(certificate.get(), key) == 1,
+        "cannot make a certificate");
+  set_random_serial(certificate.get());
+  set_validity(certificate.get(), starts_in, validity);
+  set_common_name(X509_get_subject_name(certificate.get()), name);
+  X509* signer = issuer == nullptr ? certificate.get() : issuer;
+  check(X509_set_issuer_name(certificate.get(), X509_get_subject_name(signer)) == 1,
+        "cannot set a certificate's issuer");
+  add_extension(certificate.get(), signer, NID_subject_key_identifier, "hash");
+  add_extension(certificate.get(), signer, NID_authority_key_identifier, "keyid:always");
+  return certificate;
+}
+
+void sign(X509* certificate, EVP_PKEY* key) {
+  // Ed25519 brings its own digest.
+  check(X509_sign(certificate, key, nullptr) > 0, "cannot sign a certificate");
+}
+
+Issuer load_issuer(const path& directory) {
+  const path key_file = directory / "ca.key";
+  if (!std::filesystem::exists(directory / "ca.crt") || !std::filesystem::exists(key_file)) {
+    throw std::system_error(Errc::no_ca, "no ca.crt and ca.key in " + directory.string() +
+                                             "; run `causeway certs init` first");
+  }
+  Issuer issuer;
+  issuer.certificate = load_certificate(directory / "ca.crt");
+  const BioPtr pem(BIO_new_file(key_file.c_str(), "r"));
+  issuer.key.reset(pem ? PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr) : nullptr);
+  check(issuer.key != nullptr, ("cannot read " + key_file.string()).c_str());
+  check(X509_check_private_key(issuer.certificate.get(), issuer.key.get()) == 1,
+        "ca.key does not belong to ca.crt");
+  return issuer;
+}
+
+}  // namespace
+
+Credentials credentials_in(const path& directory, const std::string& region) {
+  return {directory / "ca.crt", directory / (region + ".crt"), directory / (region + ".key")};
+}
+
+void create_ca(const path& directory, const std::string& run_name, std::chrono::days validity) {
+  std::filesystem::create_directories(directory);
+  refuse_overwrite(directory / "ca.key");
+  refuse_overwrite(directory / "ca.crt");
+  const KeyPtr key = make_key();
+  const CertificatePtr certificate =
+      make_certificate(run_name + " CA", key.get(), nullptr, -kClockSkew, validity);
+  X509* ca = certificate.get();
+  add_extension(ca, ca, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+  add_extension(ca, ca, NID_key_usage, "critical,keyCertSign,cRLSign");
+  sign(ca, key.get());
+  write_key(directory / "ca.key", key.get());
+  write_certificate(directory / "ca.crt", ca);
+}
+
+void add_region(const path& directory, const std::string& region, std::chrono::days validity,
+                std::chrono::seconds starts_in) {
+  check_region_name(region);
+  const Issuer issuer = load_issuer(directory);
+  const Credentials files = credentials_in(directory, region);
+  refuse_overwrite(files.key);
+  refuse_overwrite(files.certificate);
+  const KeyPtr key = make_key();
+  X509* ca = issuer.certificate.get();
+  const CertificatePtr owned = make_certificate(region, key.get(), ca, starts_in, validity);
+  X509* certificate = owned.get();
+  add_extension(certificate, ca, NID_basic_constraints, "critical,CA:FALSE");
+  add_extension(certificate, ca, NID_key_usage, "critical,digitalSignature");
+  add_extension(certificate, ca, NID_ext_key_usage, "serverAuth,clientAuth");
+  add_extension(certificate, ca, NID_subject_alt_name, "DNS:" + region);
+  sign(certificate, issuer.key.get());
+  write_key(files.key, key.get());
+  write_certificate(files.certificate, certificate);
+}
+
+}  // namespace causeway::inter

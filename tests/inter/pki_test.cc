@@ -1,0 +1,109 @@
+#include "inter/pki.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "inter/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::inter {
+namespace {
+
+using std::filesystem::perms;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+class Pki : public testing::Test {
+ protected:
+  const std::filesystem::path& path() const { return directory_.path(); }
+
+  template <typename Action>
+  std::system_error failure_of(const Action& action) {
+    try {
+      action();
+    } catch (const std::system_error& error) {
+      return error;
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return std::system_error(std::error_code());
+  }
+
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(Pki, BindsTheRegionNameToItsCertificate) {
+  create_ca(path(), "experiment 7");
+  add_region(path(), "us-east");
+  const CertificateInfo info = describe_certificate(path() / "us-east.crt");
+  EXPECT_EQ(info.subject, "CN = us-east");
+  EXPECT_EQ(info.issuer, "CN = experiment 7 CA");
+  EXPECT_THAT(info.dns_names, ElementsAre("us-east"));
+  EXPECT_THAT(info.not_before, MatchesRegex("....-..-..T..:..:..Z"));
+  EXPECT_LT(info.not_before, info.not_after);
+  EXPECT_THAT(info.sha256_fingerprint, MatchesRegex("([0-9A-F][0-9A-F]:)+[0-9A-F][0-9A-F]"));
+  EXPECT_EQ(info.sha256_fingerprint.size(), 95U);
+}
+
+TEST_F(Pki, KeysArePrivateFiles) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  for (const char* key : {"ca.key", "eu.key"}) {
+    EXPECT_EQ(std::filesystem::status(path() / key).permissions(),
+              perms::owner_read | perms::owner_write)
+        << key;
+  }
+}
+
+TEST_F(Pki, NamesTheFilesOfARegion) {
+  const Credentials files = credentials_in("/pki", "eu");
+  EXPECT_EQ(files.ca_certificate, "/pki/ca.crt");
+  EXPECT_EQ(files.certificate, "/pki/eu.crt");
+  EXPECT_EQ(files.key, "/pki/eu.key");
+}
+
+TEST_F(Pki, NeverOverwrites) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  const auto before = describe_certificate(path() / "eu.crt").sha256_fingerprint;
+  EXPECT_EQ(failure_of([&] { create_ca(path(), "run"); }).code(), Errc::already_exists);
+  EXPECT_EQ(failure_of([&] { add_region(path(), "eu"); }).code(), Errc::already_exists);
+  EXPECT_EQ(describe_certificate(path() / "eu.crt").sha256_fingerprint, before);
+}
+
+TEST_F(Pki, RefusesInvalidRegionNames) {
+  create_ca(path(), "run");
+  for (const std::string& name :
+       {std::string(), std::string("US"), std::string("a b"), std::string("../x"),
+        std::string("a,DNS:b"), std::string("ca"), std::string(64, 'a')}) {
+    EXPECT_EQ(failure_of([&] { add_region(path(), name); }).code(), Errc::bad_name) << name;
+  }
+  EXPECT_NO_THROW(add_region(path(), std::string(63, 'a')));
+}
+
+TEST_F(Pki, SaysWhatToRunWhenThereIsNoAuthority) {
+  const auto error = failure_of([&] { add_region(path(), "eu"); });
+  EXPECT_EQ(error.code(), Errc::no_ca);
+  EXPECT_THAT(error.what(), HasSubstr("causeway certs init"));
+}
+
+TEST_F(Pki, NamesTheFileThatIsNoCertificate) {
+  std::ofstream(path() / "x.crt") << "nonsense";
+  EXPECT_THAT(failure_of([&] { describe_certificate(path() / "x.crt"); }).what(),
+              HasSubstr("x.crt"));
+  EXPECT_THAT(failure_of([&] { describe_certificate(path() / "none.crt"); }).what(),
+              HasSubstr("none.crt"));
+}
+
+TEST_F(Pki, ValidityCanLieInThePastOrFuture) {
+  create_ca(path(), "run");
+  add_region(path(), "old", std::chrono::days(1), std::chrono::days(-10));
+  add_region(path(), "new", std::chrono::days(1), std::chrono::days(10));
+  EXPECT_LT(describe_certificate(path() / "old.crt").not_after,
+            describe_certificate(path() / "new.crt").not_before);
+}
+
+}  // namespace
+}  // namespace causeway::inter
