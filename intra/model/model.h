@@ -1,9 +1,10 @@
-// A decoder-only transformer with a hand-derived backward pass. Two families: GPT-2 (learned positions, LayerNorm,
-// GELU with the tanh approximation, tied head) and Llama (RoPE, RMSNorm, SwiGLU, grouped-query attention, no biases,
-// untied head).
+// A decoder-only transformer with a hand-derived backward pass. Two families: GPT-2 (learned
+// positions, LayerNorm, GELU with the tanh approximation, tied head) and Llama (RoPE, RMSNorm,
+// SwiGLU, grouped-query attention, no biases, untied head).
 //
-// Parameters and gradients are flat fp32 spans laid out by diloco::Layout over parameter_tensors(); names are those Hugging Face uses, so that
-// checkpoints carry over. Linear weights are stored as (out, in) for both families.
+// Parameters and gradients are flat fp32 spans laid out by diloco::Layout over parameter_tensors();
+// names are those Hugging Face uses, so that checkpoints carry over. Linear weights are stored as
+// (out, in) for both families.
 #pragma once
 
 #include <cstddef>
@@ -23,26 +24,28 @@ struct ModelOptions {
   enum class Precision { fp32, bf16 };
   Family family = Family::gpt2;
   std::int64_t vocabulary = 256;
-  std::int64_t context = 64;       // longest sequence, T
+  std::int64_t context = 64;  // longest sequence, T
   std::int64_t layers = 4;
-  std::int64_t width = 128;        // C
+  std::int64_t width = 128;  // C
   std::int64_t heads = 4;
-  std::int64_t kv_heads = 4;       // llama; divides heads. gpt2: equals heads
-  std::int64_t hidden = 512;       // width of the feed-forward layer
+  std::int64_t kv_heads = 4;  // llama; divides heads. gpt2: equals heads
+  std::int64_t hidden = 512;  // width of the feed-forward layer
   double rope_theta = 10'000.0;
   double norm_epsilon = 1e-5;
-  float dropout = 0.0F;            // on embeddings, attention weights and residual branches
+  float dropout = 0.0F;  // on embeddings, attention weights and residual branches
   Precision precision = Precision::fp32;
 };
 
-// In canonical order, deepest-last: the embedding first, then each layer, then the head. Throws Errc::bad_model saying which
-// setting is impossible and why.
+// In canonical order, deepest-last: the embedding first, then each layer, then the head. Throws
+// Errc::bad_model saying which setting is impossible and why.
 std::vector<diloco::TensorSpec> parameter_tensors(const ModelOptions& options);
 
-// Estimated floating-point operations of one training step per token (forward and backward; 6N + attention).
+// Estimated floating-point operations of one training step per token (forward and backward; 6N +
+// attention).
 double flops_per_token(const ModelOptions& options);
 
-// A batch of sequences: `tokens` and `targets` are (batch, length) row-major, targets[i] being the token after tokens[i].
+// A batch of sequences: `tokens` and `targets` are (batch, length) row-major, targets[i] being the
+// token after tokens[i].
 struct Batch {
   std::span<const std::int32_t> tokens;
   std::span<const std::int32_t> targets;
@@ -50,29 +53,31 @@ struct Batch {
   std::int64_t length = 0;
 };
 
-// Keys every random decision of a step, so that it depends on nothing but these and the position of the sample.
+// Keys every random decision of a step, so that it depends on nothing but these and the position of
+// the sample.
 struct DropoutKey {
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;          // global inner step
-  std::uint64_t first_sample = 0;  // index of the batch's first sample within the step, so that n ranks equal one
+  std::uint64_t step = 0;  // global inner step
+  std::uint64_t first_sample =
+      0;  // index of the batch's first sample within the step, so that n ranks equal one
 };
 
 class Model {
  public:
-  // Called during backward when the gradient of flat elements [offset, offset + count) is final. Ranges do not overlap, descend in
-  // flat order within matrices, and cover every tensor once.
+  // Called during backward when the gradient of flat elements [offset, offset + count) is final.
+  // Ranges do not overlap, descend in flat order within matrices, and cover every tensor once.
   using GradientReady = std::function<void(std::size_t offset, std::size_t count)>;
 
   virtual ~Model() = default;
   virtual const ModelOptions& options() const = 0;
   virtual const diloco::Layout& layout() const = 0;
 
-  // GPT-2 initialisation: normal(0, 0.02), residual projections scaled by 1/sqrt(2 layers), norms one, biases zero.
-  // Depends on seed and tensor name alone.
+  // GPT-2 initialisation: normal(0, 0.02), residual projections scaled by 1/sqrt(2 layers), norms
+  // one, biases zero. Depends on seed and tensor name alone.
   virtual void initialise(std::uint64_t seed, std::span<float> params) const = 0;
 
-  // Mean loss in nats per token. gradients += scale * d(loss)/d(params); `ready` may be empty. bf16: the weights are rounded from `params` on
-  // every call to begin_step.
+  // Mean loss in nats per token. gradients += scale * d(loss)/d(params); `ready` may be empty.
+  // bf16: the weights are rounded from `params` on every call to begin_step.
   virtual float train(const Batch& batch, const DropoutKey& dropout, float scale,
                       std::span<const float> params, std::span<float> gradients,
                       const GradientReady& ready) = 0;

@@ -1,1 +1,19 @@
 # The model: sources of causeway_intra that live in intra/model.
+target_sources(
+  causeway_intra
+  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/attention.cc
+          ${CMAKE_CURRENT_LIST_DIR}/attention_kernels.cc
+          ${CMAKE_CURRENT_LIST_DIR}/backward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/buffers.cc
+          ${CMAKE_CURRENT_LIST_DIR}/classifier_kernels.cc
+          ${CMAKE_CURRENT_LIST_DIR}/forward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/gemm.cc
+          ${CMAKE_CURRENT_LIST_DIR}/initialise.cc
+          ${CMAKE_CURRENT_LIST_DIR}/network.cc
+          ${CMAKE_CURRENT_LIST_DIR}/norm_kernels.cc
+          ${CMAKE_CURRENT_LIST_DIR}/parameters.cc
+          ${CMAKE_CURRENT_LIST_DIR}/pointwise_kernels.cc
+          ${CMAKE_CURRENT_LIST_DIR}/precision.cc
+          ${CMAKE_CURRENT_LIST_DIR}/random_kernels.cc
+          ${CMAKE_CURRENT_LIST_DIR}/transformer.cc)
+target_link_libraries(causeway_intra PRIVATE Dnnl::dnnl OpenMP::OpenMP_CXX hwy::hwy hwy::hwy_contrib)

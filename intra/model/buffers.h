@@ -1,0 +1,83 @@
+// Everything a step keeps besides parameters and gradients, in one allocation made once per shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "intra/model/attention.h"
+#include "intra/model/network.h"
+#include "intra/model/precision.h"
+
+namespace causeway::intra {
+
+// What the backward pass needs of one block. Rows are tokens; "operand" arrays have the element
+// type of the products.
+struct BlockBuffers {
+  float* input;                 // (rows, width): the residual stream before the block
+  float* attention_statistics;  // (rows, 2)
+  void* attention_in;           // operand (rows, width): normalised
+  float* qkv;                   // (rows, qkv_width)
+  void* attention_out;          // operand (rows, width)
+  float* log_sum_exp;           // (batch, heads, length)
+  float* middle;                // (rows, width): the residual stream before the feed-forward layer
+  float* mlp_statistics;        // (rows, 2)
+  void* mlp_in;                 // operand (rows, width): normalised
+  float* hidden_in;             // (rows, mlp_in_width): before the activation
+  void* hidden;                 // operand (rows, hidden): after it
+};
+
+struct BufferShape {
+  std::int64_t batch = 0, length = 0;
+  int slots = 0;  // threads
+  bool operator==(const BufferShape&) const = default;
+  std::int64_t rows() const { return batch * length; }
+};
+
+class Buffers {
+ public:
+  Buffers(const ModelOptions& options, const Network& network, Products products);
+
+  // Lays everything out for the shape; the contents are undefined after a change of shape.
+  void prepare(const BufferShape& shape);
+
+  BufferShape shape;
+  AttentionShape attention;
+  std::vector<BlockBuffers> blocks;
+  float* output;             // (rows, width): the residual stream after the last block
+  float* output_statistics;  // (rows, 2)
+  void* head_in;             // operand (rows, width): normalised
+
+  // Temporaries, shared by all blocks.
+  float* branch;  // (rows, width): output of a residual branch; gradient of a norm's output
+  float* wide;    // (rows, max(hidden, width)): fp32 form of an operand; gradient of the activation
+  float* gradient;       // (rows, width): of the residual stream
+  void* branch_operand;  // operand (rows, width): gradient of a residual branch
+  float* wide_gradient;  // (rows, max(qkv_width, mlp_in_width)): of qkv or of hidden_in
+  void* wide_operand;    // its operand form; the same array unless operands are 16 bits wide
+  float* logits;         // (logit_rows, vocabulary)
+  void* logits_operand;  // likewise
+  std::int64_t logit_rows;
+  float* row_losses;     // (rows)
+  float* norm_partials;  // (slots, 2 width), zero between uses
+  float* attention_scratch;
+
+ private:
+  class Carver;
+  struct Free {
+    void operator()(void* memory) const;
+  };
+
+  void lay_out(Carver& carver);
+  void lay_out_block(Carver& carver, BlockBuffers& block);
+  void lay_out_temporaries(Carver& carver);
+
+  const ModelOptions& options_;
+  const Network& network_;
+  Products products_;
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace causeway::intra

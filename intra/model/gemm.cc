@@ -1,0 +1,148 @@
+#include "intra/model/gemm.h"
+
+#include <array>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "intra/error.h"
+
+namespace causeway::intra {
+namespace {
+
+using dnnl::memory;
+
+// One row-major product C (m, n) (+)= A (m, k) B (k, n); strides of A and B say how they are
+// stored.
+struct Product {
+  std::int64_t m, n, k;
+  memory::dims a_strides, b_strides;
+  std::int64_t c_stride;
+  bool bias, accumulate;
+
+  auto key() const { return std::tie(m, n, k, a_strides, b_strides, c_stride, bias, accumulate); }
+  bool operator<(const Product& other) const { return key() < other.key(); }
+};
+
+dnnl::matmul::primitive_desc describe(const Product& product, memory::data_type type,
+                                      const dnnl::engine& engine) {
+  const memory::desc a({product.m, product.k}, type, product.a_strides);
+  const memory::desc b({product.k, product.n}, type, product.b_strides);
+  const memory::desc c({product.m, product.n}, memory::data_type::f32,
+                       memory::dims{product.c_stride, 1});
+  const memory::desc bias({1, product.n}, memory::data_type::f32, memory::dims{product.n, 1});
+  dnnl::primitive_attr attributes;
+  if (product.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+  const auto matmul =
+      product.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  return {matmul, attributes, engine};
+}
+
+// A primitive and its memory objects. The C interface takes a plain array of arguments; the C++ one
+// would allocate a map and a vector in every call.
+class PreparedProduct {
+ public:
+  PreparedProduct(const Product& product, memory::data_type type, const dnnl::engine& engine)
+      : PreparedProduct(describe(product, type, engine), product.bias, engine) {}
+  PreparedProduct(const PreparedProduct&) = delete;
+  PreparedProduct& operator=(const PreparedProduct&) = delete;
+
+  void run(const dnnl::stream& stream, const void* a, const void* b, const float* bias, float* c) {
+    a_.set_data_handle(const_cast<void*>(a));
+    b_.set_data_handle(const_cast<void*>(b));
+    c_.set_data_handle(c);
+    if (argument_count_ == 4) bias_.set_data_handle(const_cast<float*>(bias));
+    const auto status =
+        dnnl_primitive_execute(primitive_.get(), stream.get(), argument_count_, arguments_.data());
+    dnnl::error::wrap_c_api(status, "a matrix product failed");
+  }
+
+ private:
+  PreparedProduct(const dnnl::matmul::primitive_desc& description, bool bias,
+                  const dnnl::engine& engine)
+      : primitive_(description),
+        a_(description.src_desc(), engine, nullptr),
+        b_(description.weights_desc(), engine, nullptr),
+        c_(description.dst_desc(), engine, nullptr),
+        arguments_{{{DNNL_ARG_SRC, a_.get()},
+                    {DNNL_ARG_WEIGHTS, b_.get()},
+                    {DNNL_ARG_DST, c_.get()},
+                    {}}} {
+    if (bias) {
+      bias_ = memory(description.bias_desc(), engine, nullptr);
+      arguments_[3] = {DNNL_ARG_BIAS, bias_.get()};
+      argument_count_ = 4;
+    }
+  }
+
+  dnnl::matmul primitive_;
+  memory a_, b_, c_, bias_;
+  std::array<dnnl_exec_arg_t, 4> arguments_;
+  int argument_count_ = 3;
+};
+
+}  // namespace
+
+struct Gemm::Implementation {
+  explicit Implementation(Products products)
+      : type(products == Products::bf16 ? memory::data_type::bf16 : memory::data_type::f32),
+        engine(dnnl::engine::kind::cpu, 0),
+        stream(engine) {}
+
+  void run(const Product& product, const void* a, const void* b, const float* bias, float* c) {
+    auto found = prepared.find(product);
+    if (found == prepared.end()) {
+      found = prepared.try_emplace(product, product, type, engine).first;
+    }
+    found->second.run(stream, a, b, bias, c);
+  }
+
+  memory::data_type type;
+  dnnl::engine engine;
+  dnnl::stream stream;
+  std::map<Product, PreparedProduct> prepared;
+};
+
+Gemm::Gemm(Products products) : implementation_(std::make_unique<Implementation>(products)) {}
+Gemm::~Gemm() = default;
+
+void Gemm::forward(const LinearShape& shape, const void* x, const void* weight, const float* bias,
+                   float* y) {
+  implementation_->run({shape.rows,
+                        shape.out,
+                        shape.in,
+                        {shape.in, 1},
+                        {1, shape.in},
+                        shape.y_stride,
+                        bias != nullptr,
+                        false},
+                       x, weight, bias, y);
+}
+
+void Gemm::backward_input(const LinearShape& shape, const void* dy, const void* weight, float* dx,
+                          bool accumulate) {
+  implementation_->run({shape.rows,
+                        shape.in,
+                        shape.out,
+                        {shape.y_stride, 1},
+                        {shape.in, 1},
+                        shape.in,
+                        false,
+                        accumulate},
+                       dy, weight, nullptr, dx);
+}
+
+void Gemm::backward_weight(const LinearShape& shape, const void* dy, const void* x,
+                           float* dweight) {
+  implementation_->run(
+      {shape.out, shape.in, shape.rows, {1, shape.y_stride}, {shape.in, 1}, shape.in, false, true},
+      dy, x, nullptr, dweight);
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,87 @@
+#include "intra/model/network.h"
+
+#include <initializer_list>
+#include <string>
+
+namespace causeway::intra {
+namespace {
+
+FlatRange range_of(const diloco::PlacedTensor& tensor) {
+  return {tensor.offset, tensor.spec.count()};
+}
+
+Linear linear(const diloco::Layout& layout, const std::string& name, bool bias) {
+  const auto& weight = layout.find(name + ".weight");
+  Linear result;
+  result.weights = {range_of(weight)};
+  result.out = weight.spec.shape[0];
+  result.in = weight.spec.shape[1];
+  if (bias) result.bias = range_of(layout.find(name + ".bias"));
+  return result;
+}
+
+Norm norm(const diloco::Layout& layout, const std::string& name, bool bias) {
+  Norm result{range_of(layout.find(name + ".weight")), {}};
+  if (bias) result.bias = range_of(layout.find(name + ".bias"));
+  return result;
+}
+
+// Linear layers without bias that share their input, joined where no padding lies between them.
+std::vector<Linear> side_by_side(const diloco::Layout& layout, const std::string& prefix,
+                                 std::initializer_list<const char*> names) {
+  std::vector<Linear> result;
+  std::int64_t column = 0;
+  for (const auto* name : names) {
+    auto next = linear(layout, prefix + name, false);
+    next.column = column;
+    column += next.out;
+    const auto& weight = next.weights.front();
+    if (!result.empty() &&
+        result.back().weights.back().offset + result.back().weights.back().count == weight.offset) {
+      result.back().weights.push_back(weight);
+      result.back().out += next.out;
+    } else {
+      result.push_back(std::move(next));
+    }
+  }
+  return result;
+}
+
+Block gpt2_block(const diloco::Layout& layout, const std::string& prefix) {
+  return {.attention_norm = norm(layout, prefix + "ln_1", true),
+          .qkv = {linear(layout, prefix + "attn.c_attn", true)},
+          .attention_out = linear(layout, prefix + "attn.c_proj", true),
+          .mlp_norm = norm(layout, prefix + "ln_2", true),
+          .mlp_in = {linear(layout, prefix + "mlp.c_fc", true)},
+          .mlp_out = linear(layout, prefix + "mlp.c_proj", true)};
+}
+
+Block llama_block(const diloco::Layout& layout, const std::string& prefix) {
+  return {.attention_norm = norm(layout, prefix + "input_layernorm", false),
+          .qkv = side_by_side(layout, prefix + "self_attn.", {"q_proj", "k_proj", "v_proj"}),
+          .attention_out = linear(layout, prefix + "self_attn.o_proj", false),
+          .mlp_norm = norm(layout, prefix + "post_attention_layernorm", false),
+          .mlp_in = side_by_side(layout, prefix + "mlp.", {"gate_proj", "up_proj"}),
+          .mlp_out = linear(layout, prefix + "mlp.down_proj", false)};
+}
+
+}  // namespace
+
+Network::Network(const ModelOptions& options, const diloco::Layout& layout) {
+  const bool gpt2 = options.family == ModelOptions::Family::gpt2;
+  tied_head = gpt2;
+  token_embedding =
+      range_of(layout.find(gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight"));
+  if (gpt2) position_embedding = range_of(layout.find("transformer.wpe.weight"));
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    const auto index = std::to_string(layer) + ".";
+    blocks.push_back(gpt2 ? gpt2_block(layout, "transformer.h." + index)
+                          : llama_block(layout, "model.layers." + index));
+  }
+  final_norm = norm(layout, gpt2 ? "transformer.ln_f" : "model.norm", gpt2);
+  head = gpt2 ? linear(layout, "transformer.wte", false) : linear(layout, "lm_head", false);
+  qkv_width = options.width + 2 * (options.width / options.heads * options.kv_heads);
+  mlp_in_width = gpt2 ? options.hidden : 2 * options.hidden;
+}
+
+}  // namespace causeway::intra

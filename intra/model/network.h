@@ -1,0 +1,53 @@
+// Where each weight of the network lies in the flat span.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "intra/model/model.h"
+
+namespace causeway::intra {
+
+struct FlatRange {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
+// y = x W^T + bias with W (out, in). Tensors that happen to be adjacent in the flat span and share
+// their input (q, k and v; gate and up) are one linear layer with several weight tensors, because
+// one large product is faster than three small ones.
+struct Linear {
+  std::vector<FlatRange> weights;  // ascending
+  FlatRange bias;                  // count 0: none
+  std::int64_t in = 0, out = 0;
+  std::int64_t column = 0;  // of the first output within the rows of the buffer it writes
+};
+
+struct Norm {
+  FlatRange weight;
+  FlatRange bias;  // count 0: RMSNorm
+};
+
+struct Block {
+  Norm attention_norm;
+  std::vector<Linear> qkv;  // side by side in rows of qkv_width
+  Linear attention_out;
+  Norm mlp_norm;
+  std::vector<Linear> mlp_in;  // side by side in rows of mlp_in_width
+  Linear mlp_out;
+};
+
+struct Network {
+  Network(const ModelOptions& options, const diloco::Layout& layout);
+
+  FlatRange token_embedding;
+  FlatRange position_embedding;  // count 0: rotary
+  std::vector<Block> blocks;
+  Norm final_norm;
+  Linear head;
+  bool tied_head = false;  // head.weights is token_embedding
+  std::int64_t qkv_width = 0, mlp_in_width = 0;
+};
+
+}  // namespace causeway::intra

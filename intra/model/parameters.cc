@@ -1,0 +1,150 @@
+// The parameter list, the checks on a model's settings, and the cost of a step.
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "intra/error.h"
+#include "intra/model/model.h"
+
+namespace causeway::intra {
+namespace {
+
+using Family = ModelOptions::Family;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw std::system_error(Errc::bad_model, why);
+}
+
+// Far above any model that fits one host; they keep products of settings from a foreign checkpoint
+// within 64 bits.
+void check_range(const char* name, std::int64_t value, std::int64_t largest) {
+  if (value < 1 || value > largest) {
+    refuse(std::string("model.") + name + " is " + std::to_string(value) +
+           "; it must be from 1 to " + std::to_string(largest));
+  }
+}
+
+void check_heads(const ModelOptions& options) {
+  const auto heads = std::to_string(options.heads), kv_heads = std::to_string(options.kv_heads);
+  if (options.width % options.heads != 0) {
+    refuse("model.width is " + std::to_string(options.width) +
+           ", which is not a multiple of model.heads, " + heads);
+  }
+  if (options.family == Family::gpt2) {
+    if (options.kv_heads != options.heads) {
+      refuse("model.kv_heads is " + kv_heads +
+             " but the gpt2 family has no grouped queries: set it to model.heads, " + heads);
+    }
+    return;
+  }
+  if (options.heads % options.kv_heads != 0) {
+    refuse("model.heads is " + heads + ", which is not a multiple of model.kv_heads, " + kv_heads);
+  }
+  if (options.width / options.heads % 2 != 0) {
+    refuse(
+        "a head is model.width / model.heads = " + std::to_string(options.width / options.heads) +
+        " wide; rotary positions need an even number");
+  }
+}
+
+void check_reals(const ModelOptions& options) {
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    refuse("model.dropout is " + std::to_string(options.dropout) +
+           "; it must be at least 0 and below 1");
+  }
+  if (!(options.norm_epsilon > 0 && options.norm_epsilon < 1)) {
+    refuse("model.norm_epsilon is " + std::to_string(options.norm_epsilon) +
+           "; it must be between 0 and 1");
+  }
+  if (!(options.rope_theta > 0 && std::isfinite(options.rope_theta))) {
+    refuse("model.rope_theta is " + std::to_string(options.rope_theta) + "; it must be positive");
+  }
+}
+
+void check(const ModelOptions& options) {
+  check_range("vocabulary", options.vocabulary, std::int64_t{1} << 24);
+  check_range("context", options.context, std::int64_t{1} << 20);
+  check_range("layers", options.layers, 1024);
+  check_range("width", options.width, std::int64_t{1} << 16);
+  check_range("heads", options.heads, std::int64_t{1} << 10);
+  check_range("kv_heads", options.kv_heads, std::int64_t{1} << 10);
+  check_range("hidden", options.hidden, std::int64_t{1} << 18);
+  check_heads(options);
+  check_reals(options);
+}
+
+using Tensors = std::vector<diloco::TensorSpec>;
+
+void append_linear(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in,
+                   bool bias) {
+  tensors.push_back({name + ".weight", {out, in}});
+  if (bias) tensors.push_back({name + ".bias", {out}});
+}
+
+void append_norm(Tensors& tensors, const std::string& name, std::int64_t width, bool bias) {
+  tensors.push_back({name + ".weight", {width}});
+  if (bias) tensors.push_back({name + ".bias", {width}});
+}
+
+// Hugging Face's GPT-2 stores these weights as Conv1D, (in, out); ours are (out, in): transpose
+// when exchanging.
+Tensors gpt2_tensors(const ModelOptions& options) {
+  const auto width = options.width;
+  Tensors tensors{{"transformer.wte.weight", {options.vocabulary, width}},
+                  {"transformer.wpe.weight", {options.context, width}}};
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    const auto prefix = "transformer.h." + std::to_string(layer) + ".";
+    append_norm(tensors, prefix + "ln_1", width, true);
+    append_linear(tensors, prefix + "attn.c_attn", 3 * width, width, true);
+    append_linear(tensors, prefix + "attn.c_proj", width, width, true);
+    append_norm(tensors, prefix + "ln_2", width, true);
+    append_linear(tensors, prefix + "mlp.c_fc", options.hidden, width, true);
+    append_linear(tensors, prefix + "mlp.c_proj", width, options.hidden, true);
+  }
+  append_norm(tensors, "transformer.ln_f", width, true);
+  return tensors;
+}
+
+Tensors llama_tensors(const ModelOptions& options) {
+  const auto width = options.width;
+  const auto kv_width = width / options.heads * options.kv_heads;
+  Tensors tensors{{"model.embed_tokens.weight", {options.vocabulary, width}}};
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    const auto prefix = "model.layers." + std::to_string(layer) + ".";
+    append_norm(tensors, prefix + "input_layernorm", width, false);
+    append_linear(tensors, prefix + "self_attn.q_proj", width, width, false);
+    append_linear(tensors, prefix + "self_attn.k_proj", kv_width, width, false);
+    append_linear(tensors, prefix + "self_attn.v_proj", kv_width, width, false);
+    append_linear(tensors, prefix + "self_attn.o_proj", width, width, false);
+    append_norm(tensors, prefix + "post_attention_layernorm", width, false);
+    append_linear(tensors, prefix + "mlp.gate_proj", options.hidden, width, false);
+    append_linear(tensors, prefix + "mlp.up_proj", options.hidden, width, false);
+    append_linear(tensors, prefix + "mlp.down_proj", width, options.hidden, false);
+  }
+  append_norm(tensors, "model.norm", width, false);
+  append_linear(tensors, "lm_head", options.vocabulary, width, false);
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<diloco::TensorSpec> parameter_tensors(const ModelOptions& options) {
+  check(options);
+  return options.family == Family::gpt2 ? gpt2_tensors(options) : llama_tensors(options);
+}
+
+double flops_per_token(const ModelOptions& options) {
+  double multiplied = 0;  // weights that take part in a matrix product
+  for (const auto& tensor : parameter_tensors(options)) {
+    const bool looked_up =
+        tensor.name == "transformer.wpe.weight" || tensor.name == "model.embed_tokens.weight";
+    if (tensor.shape.size() == 2 && !looked_up) multiplied += static_cast<double>(tensor.count());
+  }
+  // Forward, a token multiplies with every weight and, in each layer, its query with on average
+  // half of `context` keys and values; backward costs twice as much.
+  const double attention = 2.0 * static_cast<double>(options.layers * options.context) *
+                           static_cast<double>(options.width) / 2.0;
+  return 6.0 * (multiplied + attention);
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,197 @@
+#include "intra/model/transformer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "intra/model/initialise.h"
+#include "intra/model/parallel.h"
+
+namespace causeway::intra {
+namespace {
+
+std::size_t end_of_matrices(const diloco::Layout& layout) {
+  std::size_t end = 0;
+  for (const auto& tensor : layout.tensors()) {
+    if (tensor.spec.shape.size() > 1) end = std::max(end, tensor.offset + tensor.spec.count());
+  }
+  return end;
+}
+
+// Angle of pair i at position t: t * theta^(-2i / head size).
+void fill_rotation(const ModelOptions& options, std::vector<float>& cosine,
+                   std::vector<float>& sine) {
+  const auto half = options.width / options.heads / 2;
+  for (std::int64_t position = 0; position < options.context; ++position) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      const double frequency =
+          std::pow(options.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
+      const double angle = static_cast<double>(position) * frequency;
+      cosine.push_back(static_cast<float>(std::cos(angle)));
+      sine.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+}
+
+// Lengths that generation runs at: few, so that few shapes are prepared. Causal attention ignores
+// what follows the last token.
+std::int64_t generation_length(std::int64_t tokens, std::int64_t context) {
+  constexpr std::int64_t kStep = 32;
+  return std::min(context, (tokens + kStep - 1) / kStep * kStep);
+}
+
+}  // namespace
+
+Transformer::Transformer(const ModelOptions& options)
+    : options_(options),
+      layout_(parameter_tensors(options)),
+      network_(options, layout_),
+      products_(choose_products(options.precision)),
+      gemm_(products_),
+      buffers_(options_, network_, products_),
+      matrices_end_(end_of_matrices(layout_)) {
+  if (options.family == ModelOptions::Family::llama) fill_rotation(options, cosine_, sine_);
+  if (products_ == Products::bf16) weights_bf16_.resize(matrices_end_);
+  if (products_ == Products::bf16_emulated) weights_rounded_.resize(matrices_end_);
+}
+
+void Transformer::initialise(std::uint64_t seed, std::span<float> params) const {
+  initialise_parameters(options_, layout_, seed, params);
+}
+
+void Transformer::begin(std::int64_t batch, std::int64_t length, std::span<const float> params,
+                        const DropoutKey& key, float probability) {
+  assert(batch > 0 && length > 0 && length <= options_.context);
+  assert(params.size() == layout_.size());
+  params_ = params;
+  first_sample_ = key.first_sample;
+  dropout_ = {.key = philox_key(mix_bits(mix_bits(key.seed) + key.step)),
+              .site = 0,
+              .probability = probability};
+  buffers_.prepare({batch, length, thread_count()});
+  refresh_weights();
+}
+
+void Transformer::refresh_weights() {
+  if (products_ == Products::fp32 || !weights_are_stale_) return;
+  void* operands = products_ == Products::bf16 ? static_cast<void*>(weights_bf16_.data())
+                                               : weights_rounded_.data();
+  parallel_for(static_cast<std::int64_t>(matrices_end_), 1 << 16, 64,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 make_operand(products_, end - begin, params_.data() + begin,
+                              operand_at(products_, operands, begin));
+               });
+  weights_are_stale_ = false;
+}
+
+float Transformer::train(const Batch& batch, const DropoutKey& dropout, float scale,
+                         std::span<const float> params, std::span<float> gradients,
+                         const GradientReady& ready) {
+  assert(gradients.size() == layout_.size());
+  gradients_ = gradients;
+  ready_ = &ready;
+  begin(batch.batch, batch.length, params, dropout, options_.dropout);
+  forward(batch.tokens);
+  const double sum = loss_and_gradient(batch.targets, scale / static_cast<float>(rows()));
+  backward_blocks();
+  backward_embedding(batch.tokens);
+  return static_cast<float>(sum / static_cast<double>(rows()));
+}
+
+float Transformer::evaluate(const Batch& batch, std::span<const float> params) {
+  begin(batch.batch, batch.length, params, {}, 0);
+  forward(batch.tokens);
+  return static_cast<float>(loss(batch.targets) / static_cast<double>(rows()));
+}
+
+std::vector<float> Transformer::next_token_logits(std::span<const std::int32_t> tokens,
+                                                  std::span<const float> params) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  assert(count > 0 && count <= options_.context);
+  std::vector<std::int32_t> sequence(tokens.begin(), tokens.end());
+  sequence.resize(static_cast<std::size_t>(generation_length(count, options_.context)));
+  begin(1, static_cast<std::int64_t>(sequence.size()), params, {}, 0);
+  forward(sequence);
+  std::vector<float> logits(static_cast<std::size_t>(options_.vocabulary));
+  const auto* last = operand_at(products_, static_cast<const void*>(buffers_.head_in),
+                                (count - 1) * options_.width);
+  apply_linear(network_.head, 1, last, logits.data(), options_.vocabulary);
+  return logits;
+}
+
+DropoutMask Transformer::mask(Site site, std::size_t layer) const {
+  constexpr std::uint32_t kSitesPerLayer = 3;
+  auto result = dropout_;
+  result.site =
+      static_cast<std::uint32_t>(site) + kSitesPerLayer * static_cast<std::uint32_t>(layer);
+  return result;
+}
+
+// Rows [begin, end) of (rows, width); a row's elements are numbered within its sequence and padded
+// to whole tiles.
+void Transformer::drop_rows(const DropoutMask& mask, std::int64_t begin, std::int64_t end,
+                            float* values) const {
+  const auto row_elements = (options_.width + kDropoutTile - 1) / kDropoutTile * kDropoutTile;
+  const auto length = buffers_.shape.length;
+  for (auto row = begin; row < end; ++row) {
+    apply_dropout(mask, first_sample_ + static_cast<std::uint64_t>(row / length),
+                  row % length * row_elements, options_.width, values + row * options_.width);
+  }
+}
+
+NormView Transformer::view(const Norm& norm) const {
+  return {param(norm.weight), param(norm.bias), options_.width,
+          static_cast<float>(options_.norm_epsilon)};
+}
+
+AttentionOptions Transformer::attention_options(std::size_t layer) const {
+  Rotation rotation;
+  if (!cosine_.empty()) rotation = {cosine_.data(), sine_.data(), 1};
+  return {buffers_.attention, rotation, mask(Site::attention, layer), first_sample_};
+}
+
+const float* Transformer::param(const FlatRange& range) const {
+  return range.count == 0 ? nullptr : params_.data() + range.offset;
+}
+
+float* Transformer::grad(const FlatRange& range) const {
+  return range.count == 0 ? nullptr : gradients_.data() + range.offset;
+}
+
+const void* Transformer::weight(const Linear& linear) const {
+  const auto offset = linear.weights.front().offset;
+  switch (products_) {
+    case Products::bf16:
+      return weights_bf16_.data() + offset;
+    case Products::bf16_emulated:
+      return weights_rounded_.data() + offset;
+    case Products::fp32:
+      break;
+  }
+  return params_.data() + offset;
+}
+
+float* Transformer::staging(void* operand) const {
+  return products_ == Products::bf16 ? buffers_.wide : static_cast<float*>(operand);
+}
+
+std::int64_t Transformer::row_grain() const {
+  constexpr std::int64_t kElements = 16'384;  // some ten microseconds of element-wise work
+  return std::max<std::int64_t>(1, kElements / options_.width);
+}
+
+std::unique_ptr<Model> make_model(const ModelOptions& options) {
+  auto model = std::make_unique<Transformer>(options);
+  if (options.precision == ModelOptions::Precision::bf16 &&
+      choose_products(options.precision) == Products::bf16_emulated) {
+    spdlog::info(
+        "model.precision is bf16, but this CPU multiplies no bfloat16 (AVX512_BF16 or AMX): "
+        "rounding operands to bfloat16 and "
+        "multiplying in fp32, with the same results at fp32 speed");
+  }
+  return model;
+}
+
+}  // namespace causeway::intra

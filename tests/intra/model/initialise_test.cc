@@ -1,0 +1,100 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "intra/model/model.h"
+#include "tests/intra/model/tiny_models.h"
+
+namespace causeway::intra {
+namespace {
+
+std::vector<float> initialised(const ModelOptions& options, std::uint64_t seed) {
+  const auto model = make_model(options);
+  std::vector<float> params(model->layout().size(), std::nanf(""));
+  model->initialise(seed, params);
+  return params;
+}
+
+std::span<const float> tensor(const Model& model, const std::vector<float>& params,
+                              const std::string& name) {
+  const auto& placed = model.layout().find(name);
+  return std::span(params).subspan(placed.offset, placed.spec.count());
+}
+
+double deviation(std::span<const float> values) {
+  return tiny::norm(values) / std::sqrt(static_cast<double>(values.size()));
+}
+
+TEST(Initialise, FollowsGpt2) {
+  ModelOptions options;  // 4 layers, width 128
+  const auto model = make_model(options);
+  const auto params = initialised(options, 1);
+  EXPECT_NEAR(deviation(tensor(*model, params, "transformer.wte.weight")), 0.02, 3e-4);
+  EXPECT_NEAR(deviation(tensor(*model, params, "transformer.h.3.attn.c_attn.weight")), 0.02, 3e-4);
+  const double residual = 0.02 / std::sqrt(8.0);
+  EXPECT_NEAR(deviation(tensor(*model, params, "transformer.h.1.attn.c_proj.weight")), residual,
+              2e-4);
+  EXPECT_NEAR(deviation(tensor(*model, params, "transformer.h.2.mlp.c_proj.weight")), residual,
+              2e-4);
+  EXPECT_THAT(tensor(*model, params, "transformer.h.0.ln_1.weight"), testing::Each(1.0F));
+  EXPECT_THAT(tensor(*model, params, "transformer.h.0.ln_1.bias"), testing::Each(0.0F));
+  EXPECT_THAT(tensor(*model, params, "transformer.h.0.mlp.c_fc.bias"), testing::Each(0.0F));
+}
+
+TEST(Initialise, FollowsTheSameRuleForLlama) {
+  const auto options = tiny::llama_with_joined_layers();
+  const auto model = make_model(options);
+  const auto params = initialised(options, 1);
+  EXPECT_NEAR(deviation(tensor(*model, params, "model.layers.0.mlp.down_proj.weight")),
+              0.02 / std::sqrt(2.0), 6e-4);
+  EXPECT_NEAR(deviation(tensor(*model, params, "model.layers.0.self_attn.q_proj.weight")), 0.02,
+              9e-4);
+  EXPECT_THAT(tensor(*model, params, "model.norm.weight"), testing::Each(1.0F));
+}
+
+TEST(Initialise, IsNormal) {
+  ModelOptions options;
+  const auto model = make_model(options);
+  const auto params = initialised(options, 3);
+  const auto values = tensor(*model, params, "transformer.h.0.mlp.c_fc.weight");
+  double mean = 0, kurtosis = 0;
+  for (const float value : values) {
+    mean += value / 0.02;
+    kurtosis += std::pow(value / 0.02, 4);
+  }
+  const auto count = static_cast<double>(values.size());  // 65,536
+  EXPECT_NEAR(mean / count, 0, 4 / std::sqrt(count));
+  EXPECT_NEAR(kurtosis / count, 3, 4 * std::sqrt(96 / count));
+}
+
+TEST(Initialise, DependsOnSeedAndNameAlone) {
+  const auto small = make_model(tiny::gpt2());
+  auto deeper_options = tiny::gpt2();
+  deeper_options.layers = 3;
+  const auto deeper = make_model(deeper_options);
+  const auto first = initialised(tiny::gpt2(), 1), second = initialised(tiny::gpt2(), 2);
+  const auto third = initialised(deeper_options, 1);
+  EXPECT_EQ(first, initialised(tiny::gpt2(), 1));
+  const std::string name = "transformer.h.1.attn.c_attn.weight";
+  EXPECT_THAT(tensor(*small, first, name),
+              testing::Pointwise(testing::Eq(), tensor(*deeper, third, name)));
+  EXPECT_NE(first, second);
+  EXPECT_NE(tensor(*small, first, name)[0],
+            tensor(*small, first, "transformer.h.0.attn.c_attn.weight")[0]);
+}
+
+TEST(Initialise, DoesNotDependOnThreads) {
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  const auto one = initialised({}, 1);
+  omp_set_num_threads(3);
+  EXPECT_EQ(initialised({}, 1), one);
+  omp_set_num_threads(threads);
+}
+
+}  // namespace
+}  // namespace causeway::intra
