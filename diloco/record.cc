@@ -1,0 +1,144 @@
+#include "diloco/record.h"
+
+#include <bit>
+#include <cmath>
+
+#include "diloco/error.h"
+#include "diloco/wire.h"
+
+namespace causeway::diloco {
+
+void throw_malformed(const std::string& what) {
+  throw std::system_error(make_error_code(Errc::malformed), what);
+}
+
+void encode(const Digest& digest, std::string* out) {
+  out->assign(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+void encode(const inter::BlobId& blob, wire::BlobId* out) {
+  encode(blob.hash, out->mutable_hash());
+  out->set_size_bytes(blob.size_bytes);
+}
+
+void encode(const Contribution& contribution, wire::Contribution* out) {
+  out->set_run_id(contribution.run_id);
+  out->set_region(contribution.region);
+  out->set_round(contribution.round);
+  out->set_base_version(contribution.base_version);
+  out->set_tokens(contribution.tokens);
+  out->set_data_cursor(contribution.data_cursor);
+  encode(contribution.state, out->mutable_state());
+  out->set_delta_norm(contribution.delta_norm);
+  out->set_error_norm(contribution.error_norm);
+  encode(contribution.payload, out->mutable_payload());
+}
+
+void encode(const CommitRecord& record, wire::CommitRecord* out) {
+  out->set_run_id(record.run_id);
+  out->set_round(record.round);
+  for (const Participant& participant : record.participants) {
+    wire::Participant* entry = out->add_participants();
+    entry->set_region(participant.region);
+    entry->set_weight_bits(std::bit_cast<std::uint32_t>(participant.weight));
+    entry->set_data_cursor(participant.data_cursor);
+    entry->set_tokens(participant.tokens);
+    encode(participant.payload, entry->mutable_payload());
+  }
+  encode(record.state, out->mutable_state());
+  out->set_next_k(record.next_k);
+}
+
+Digest decode_digest(const std::string& bytes) {
+  Digest digest{};
+  if (bytes.size() != digest.size()) {
+    throw_malformed("a digest has " + std::to_string(bytes.size()) + " bytes instead of 32");
+  }
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
+inter::BlobId decode(const wire::BlobId& message) {
+  return {.hash = decode_digest(message.hash()), .size_bytes = message.size_bytes()};
+}
+
+Contribution decode(const wire::Contribution& message) {
+  Contribution contribution{.run_id = message.run_id(),
+                            .region = message.region(),
+                            .round = message.round(),
+                            .base_version = message.base_version(),
+                            .tokens = message.tokens(),
+                            .data_cursor = message.data_cursor(),
+                            .state = decode_digest(message.state()),
+                            .delta_norm = message.delta_norm(),
+                            .error_norm = message.error_norm(),
+                            .payload = decode(message.payload())};
+  if (contribution.region.empty()) throw_malformed("a contribution names no region");
+  return contribution;
+}
+
+namespace {
+
+Participant decode_participant(const wire::Participant& message) {
+  const auto weight = std::bit_cast<float>(message.weight_bits());
+  if (!std::isfinite(weight) || weight < 0) {
+    throw_malformed("a commit record's weight is not a finite number at or above 0");
+  }
+  return {.region = message.region(),
+          .weight = weight,
+          .data_cursor = message.data_cursor(),
+          .tokens = message.tokens(),
+          .payload = decode(message.payload())};
+}
+
+template <typename Wire>
+Wire parse_wire(const std::string& bytes, const char* what) {
+  Wire message;
+  if (!message.ParseFromString(bytes)) throw_malformed(std::string(what) + " cannot be parsed");
+  return message;
+}
+
+template <typename Wire, typename Value>
+std::string serialize_as(const Value& value) {
+  Wire message;
+  encode(value, &message);
+  return message.SerializeAsString();
+}
+
+}  // namespace
+
+CommitRecord decode(const wire::CommitRecord& message) {
+  CommitRecord record{.run_id = message.run_id(),
+                      .round = message.round(),
+                      .participants = {},
+                      .state = decode_digest(message.state()),
+                      .next_k = message.next_k()};
+  for (const wire::Participant& entry : message.participants()) {
+    Participant participant = decode_participant(entry);
+    if (participant.region.empty() ||
+        (!record.participants.empty() && record.participants.back().region >= participant.region)) {
+      throw_malformed("a commit record's participants are not in ascending order");
+    }
+    record.participants.push_back(std::move(participant));
+  }
+  if (record.participants.empty()) throw_malformed("a commit record lists no participant");
+  return record;
+}
+
+std::string serialize(const Contribution& contribution) {
+  return serialize_as<wire::Contribution>(contribution);
+}
+
+std::string serialize(const CommitRecord& record) {
+  return serialize_as<wire::CommitRecord>(record);
+}
+
+Contribution parse_contribution(const std::string& bytes) {
+  return decode(parse_wire<wire::Contribution>(bytes, "a contribution"));
+}
+
+CommitRecord parse_commit_record(const std::string& bytes) {
+  return decode(parse_wire<wire::CommitRecord>(bytes, "a commit record"));
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,108 @@
+// RoundProtocol: how a run ends. The decider waits until every region that can be waited for holds
+// the last version, and says so.
+#include <algorithm>
+
+#include "diloco/round_protocol.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Time kLingerMax = seconds{60};
+constexpr Time kGoodbye = seconds{10};  // for the other regions to hear that the run is over
+
+}  // namespace
+
+Time RoundProtocol::linger() const {
+  return std::min(options_.grace_max, kLingerMax);
+}
+
+bool RoundProtocol::worker_done() const {
+  return applied_ && applied_->version >= options_.rounds && (finish_told_ || !worker_);
+}
+
+std::set<std::string> RoundProtocol::unfinished() const {
+  std::set<std::string> regions;
+  if (!worker_done()) regions.insert(options_.self);
+  for (const auto& [name, peer] : peers_) {
+    const bool done =
+        peer.status && peer.status->applied && peer.status->applied->version >= options_.rounds;
+    if (!done) regions.insert(name);
+  }
+  return regions;
+}
+
+bool RoundProtocol::final_states_agree() {
+  std::string differing;
+  for (const auto& [name, peer] : peers_) {
+    const bool concerns = is_decider() || name == options_.decider;
+    if (!concerns || !peer.status || !peer.status->applied || !applied_) continue;
+    if (peer.status->applied->version != applied_->version) continue;
+    if (peer.status->applied->state != applied_->state) differing += " " + name;
+  }
+  if (differing.empty()) return true;
+  end(4, "the final state here (" + to_hex(applied_->state) + ") differs from that of" + differing);
+  return false;
+}
+
+// When waiting for the end stops if nothing moves.
+std::optional<Time> RoundProtocol::end_deadline() const {
+  if (version() < options_.rounds) return std::nullopt;
+  if (decider_ && finished_at_) return *finished_at_ + kGoodbye;
+  if (decider_) {
+    const std::set<std::string> waiting = unfinished();
+    if (waiting.empty()) return std::nullopt;
+    const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
+      return region == options_.self || up_.contains(region);
+    });
+    return end_progress_at_ + (reachable ? options_.grace_max : linger());
+  }
+  if (finished_at_) return std::max(*finished_at_, end_progress_at_) + linger();
+  if (worker_done() && !up_.contains(options_.decider)) return decider_seen_at_ + linger();
+  return std::nullopt;
+}
+
+void RoundProtocol::check_end() {
+  if (ended_ || (version() < options_.rounds && !finished_at_)) return;
+  if (decider_) {
+    check_end_as_decider();
+  } else {
+    check_end_as_follower();
+  }
+}
+
+void RoundProtocol::check_end_as_decider() {
+  const std::set<std::string> waiting = unfinished();
+  if (!finished_at_) {
+    if (!waiting.empty() && now_ < *end_deadline()) return;
+    finished_at_ = now_;
+    broadcast(Finished{});
+    for (const std::string& region : waiting) {
+      note(Note::Severity::warning, region + " did not reach the last version in time");
+    }
+  }
+  // A follower that hears of the end closes its links.
+  if (!up_.empty() && now_ < *finished_at_ + kGoodbye) return;
+  if (!worker_done()) return end(3, "this region's worker did not reach the last version");
+  if (final_states_agree()) end(0, "the run is complete");
+}
+
+void RoundProtocol::on_message(const std::string& peer, const Finished&) {
+  if (peer == options_.decider && !finished_at_) finished_at_ = now_;
+}
+
+void RoundProtocol::check_end_as_follower() {
+  if (worker_done()) {
+    const bool alone = !up_.contains(options_.decider) && now_ >= decider_seen_at_ + linger();
+    if ((finished_at_ || alone) && final_states_agree()) end(0, "the run is complete");
+    return;
+  }
+  if (finished_at_ && now_ >= std::max(*finished_at_, end_progress_at_) + linger()) {
+    end(3,
+        "the run ended before this region could catch up: restart it while another region "
+        "still runs to take the final state");
+  }
+}
+
+}  // namespace causeway::diloco

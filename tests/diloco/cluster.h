@@ -1,0 +1,132 @@
+// A run in memory and in virtual time: the real RoundProtocol of every region, a network that
+// delays, loses and cuts, disks that survive crashes, and workers that apply instantly and hash
+// what they applied. One seed, one history. Whatever a run must never do throws Violation as soon
+// as it happens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "diloco/round_protocol.h"
+
+namespace causeway::diloco::testing {
+
+class Violation : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct ClusterOptions {
+  std::uint64_t seed = 1;
+  std::vector<std::string> regions{"a", "b", "c"};
+  Round rounds = 12;
+  std::size_t contributions_min = 2;
+  Round checkpoint_rounds = 3;
+  Time compute_min = std::chrono::milliseconds{2'000};
+  Time compute_max = std::chrono::milliseconds{4'000};
+  std::map<std::string, int> slowness{};  // factor on compute time
+  double push_loss = 0.05;                // pushes of which nothing arrives
+  double crash_between_actions = 0;       // per handled event
+};
+
+class Cluster {
+ public:
+  explicit Cluster(ClusterOptions options);
+  ~Cluster();
+
+  Time now() const { return now_; }
+  void run_until(Time time);
+  // Runs until every region's coordinator ended or `limit`; true if all ended with exit code 0.
+  bool finish(Time limit);
+
+  void kill_coordinator(const std::string& region);  // its worker lives on
+  void kill_worker(const std::string& region);       // it restarts from its checkpoint
+  void kill_region(const std::string& region);
+  void wipe(const std::string& region);   // kill, and lose the disk
+  void start(const std::string& region);  // what is not running
+  void cut(const std::string& a, const std::string& b);
+  void heal();                                    // every link, every process
+  void corrupt_state(const std::string& region);  // the worker's state goes wrong
+
+  bool alive(const std::string& region) const;
+  const std::vector<CommitRecord>& history() const { return history_; }
+  Round version(const std::string& region) const;  // records on disk
+  Applied worker_state(const std::string& region) const;
+  std::optional<EndRun> outcome(const std::string& region) const;
+  std::size_t restores() const { return restores_; }
+  std::size_t holders(const inter::BlobId& blob) const;  // live regions with the whole blob
+  std::string describe() const;
+  std::mt19937_64& random() { return random_; }
+  Time random_time(Time min, Time max);
+
+ private:
+  struct Worker {
+    bool running = false;
+    bool finished = false;
+    Applied holds;
+    bool has_lineage = false;
+    Applied checkpoint;
+    bool checkpoint_has_lineage = false;
+    std::uint64_t life = 0;     // changes when it dies: events of an earlier life are void
+    std::uint64_t session = 0;  // changes with every attachment
+  };
+  struct Node {
+    PersistentState disk;
+    std::map<inter::BlobId, std::uint64_t> partial;
+    std::unique_ptr<RoundProtocol> protocol;
+    std::optional<EndRun> outcome;
+    std::optional<Time> tick_at;
+    std::uint64_t life = 0;
+    Worker worker;
+  };
+  struct Link {
+    bool cut = false;
+    bool established = false;
+    bool connecting = false;
+    std::uint64_t epoch = 0;
+    std::map<std::string, bool> up;            // as each end sees it
+    std::map<std::string, Time> last_arrival;  // by receiver: messages do not overtake each other
+  };
+
+  void at(Time time, std::function<void()> action);
+  bool step(Time limit);
+  void deliver(const std::string& region, const Event& event);
+  void execute(const std::string& region, const Action& action);
+  void schedule_tick(const std::string& region);
+  Link& link(const std::string& a, const std::string& b);
+  void connect(const std::string& a, const std::string& b);
+  void disconnect(const std::string& a, const std::string& b);
+  void drop_links(const std::string& region);
+  void send(const std::string& from, const std::string& to, const Message& message);
+  void transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
+                std::uint64_t offset);
+  void store(const std::string& region, const inter::BlobId& blob);
+  void append(const std::string& region, const std::vector<CommitRecord>& records);
+  void attach_worker(const std::string& region);
+  void train(const std::string& region, const OrderTrain& order);
+  void apply(const std::string& region, const OrderApply& order);
+  void restore(const std::string& region, const OrderRestore& order);
+  void after_apply(const std::string& region, Applied holds);
+  void later_in_session(const std::string& region, Time delay, std::function<void()> action);
+  void die(const std::string& region);
+
+  ClusterOptions options_;
+  std::mt19937_64 random_;
+  Time now_{0};
+  std::uint64_t sequence_ = 0;
+  std::map<std::pair<Time, std::uint64_t>, std::function<void()>> queue_;
+  std::map<std::string, Node> nodes_;
+  std::map<std::pair<std::string, std::string>, Link> links_;
+  std::vector<CommitRecord> history_;
+  std::size_t restores_ = 0;
+};
+
+}  // namespace causeway::diloco::testing
