@@ -1,0 +1,128 @@
+// Meshes over loopback with real TLS, all in one io_context that a test drives until what it waits
+// for has happened.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "inter/mesh.h"
+#include "tests/support/test_pki.h"
+
+namespace causeway::inter {
+
+// What the default logger says while this object lives.
+class CapturedLog {
+ public:
+  CapturedLog() : before_(spdlog::default_logger()) {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before_); }
+
+  std::string text() const { return text_.str(); }
+  bool has(const std::string& words) const { return text().find(words) != std::string::npos; }
+  std::size_t count(const std::string& words) const {
+    std::size_t found = 0;
+    const std::string all = text();
+    for (std::size_t at = all.find(words); at != std::string::npos; at = all.find(words, at + 1)) {
+      ++found;
+    }
+    return found;
+  }
+
+ private:
+  std::shared_ptr<spdlog::logger> before_;
+  std::ostringstream text_;
+};
+
+// One region: its spool, its mesh, and what its handler was told.
+class Region : public MeshHandler {
+ public:
+  Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
+
+  std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  void on_refused_by(const std::string& peer, const std::string& reason) override;
+  void on_peer_up(const std::string& peer) override;
+  void on_peer_down(const std::string& peer, const std::string& reason) override;
+  void on_message(const std::string& peer, const std::string& message) override;
+  void on_blob(const std::string& from, const BlobId& id) override;
+
+  void restart(asio::io_context& context, MeshOptions options);  // same spool, new mesh
+
+  test::TemporaryDirectory directory;
+  Spool spool;
+  std::unique_ptr<Mesh> mesh;
+  std::string verdict;  // of judge_greeting
+  std::vector<std::string> greetings, refusals, downs, messages;
+  std::vector<std::pair<std::string, BlobId>> blobs;
+  int ups = 0;
+};
+
+// A TCP relay that a test can cut at a chosen byte.
+class CutProxy {
+ public:
+  CutProxy(asio::io_context& context, std::uint16_t target);
+
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  void cut_after(std::uint64_t bytes);  // more, towards the target: then every connection is reset
+  void stall() { stalled_ = true; }     // nothing passes any more; connections stay open
+  void close();
+
+ private:
+  struct Pipe;
+  void accept();
+  void pump(const std::shared_ptr<Pipe>& pipe, bool forward);
+  void cut();
+
+  asio::io_context& context_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::uint16_t target_;
+  std::vector<std::weak_ptr<Pipe>> pipes_;
+  std::vector<std::shared_ptr<Pipe>> stalled_pipes_;
+  std::uint64_t cut_in_ = ~0ULL;
+  bool stalled_ = false;
+};
+
+class MeshTest : public testing::Test {
+ protected:
+  ~MeshTest() override;
+
+  // Quick to notice and to return, so that tests are; the deadlines stay far above what a busy
+  // machine needs.
+  MeshOptions options(const std::string& self);
+
+  Region& add(MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
+  Region& add(const std::string& self) { return add(options(self)); }
+  // "a" and "b" with one link, started; "a" dials `port` if that is not 0.
+  void start_pair(std::uint16_t port = 0);
+  void stop(Mesh& mesh);
+
+  static void point(MeshOptions& from, const std::string& to, std::uint16_t port) {
+    from.peers[to] = {"127.0.0.1", port};
+  }
+
+  // Runs the context until `done` holds. False after a minute.
+  bool run_until(const std::function<bool()>& done);
+
+  test::TestPki pki_{{"a", "b", "c"}};
+  asio::io_context context_;
+  CapturedLog log_;
+  std::vector<std::unique_ptr<Region>> regions_;
+};
+
+std::vector<std::byte> make_bytes(std::size_t size, unsigned seed = 1);
+
+}  // namespace causeway::inter
