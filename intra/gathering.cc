@@ -67,8 +67,7 @@ diloco::Instruction Gathering::next(const std::function<void()>& waiting) {
   }
   if (agreed.stop) stop();
   if (agreed.lost) {
-    throw std::system_error(diloco::Errc::coordinator_lost,
-                            "the session with the coordinator ended");
+    throw std::system_error(diloco::Errc::coordinator_lost, "a rank of this region is cut off");
   }
   return relay(*group_, std::move(instruction));
 }

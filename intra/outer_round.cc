@@ -213,7 +213,7 @@ Fate OuterRound::settle(const diloco::CommitRecord& record, TrainingState& state
       return Fate::delivered;
     // An earlier life of this region sent it; what it left in its residual is not in ours.
     std::fill(state.residual.begin(), state.residual.end(), 0.0F);
-    return Fate::dropped;
+    return Fate::forgotten;
   }
   if (state.payload.empty()) return state.step_in_round > 0 ? Fate::dropped : Fate::none;
   if (!feedback_) return Fate::dropped;

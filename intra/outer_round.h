@@ -30,7 +30,8 @@ enum class Fate {
   none,       // there was none
   delivered,  // listed
   returned,   // encoded but not listed: back in the residual, to be sent later
-  dropped,    // lost: not listed and without feedback, cut short, or listed from before a restart
+  dropped,    // lost: cut short, or not listed and without feedback
+  forgotten,  // listed, but sent before a restart: what that left in the residual is lost
 };
 
 class OuterRound {

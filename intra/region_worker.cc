@@ -237,13 +237,7 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   const std::uint32_t steps = state_.step_in_round;
   const Fate fate = round_.apply(gathering_->group(), apply.record, payloads, state_);
   trainer_->params_changed();
-  if (fate == Fate::returned) {
-    spdlog::warn("round {}: not listed; the work went back into the residual", apply.record.round);
-  } else if (fate == Fate::dropped) {
-    spdlog::warn(
-        "round {}: dropped: this region's work of {} inner steps and its residual's part of it",
-        apply.record.round, steps);
-  }
+  log(fate, apply.record.round, steps);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   if (state_.version % options_.train.checkpoint_rounds == 0) checkpoint();
 }
@@ -288,6 +282,22 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
   });
   trainer_->leave();
   return result;
+}
+
+// Work that was not delivered is never lost silently.
+void RegionWorker::log(Fate fate, diloco::Round round, std::uint32_t steps) const {
+  if (!gathering_->leads()) return;
+  if (fate == Fate::returned) {
+    spdlog::warn("round {}: not listed; its {} inner steps went back into the residual", round,
+                 steps);
+  } else if (fate == Fate::dropped) {
+    spdlog::warn("round {}: not listed; its {} inner steps are dropped", round, steps);
+  } else if (fate == Fate::forgotten) {
+    spdlog::warn(
+        "round {}: listed with a contribution from before a restart; the residual that it left "
+        "and {} inner steps since are dropped",
+        round, steps);
+  }
 }
 
 void RegionWorker::enter(const std::string& phase) {

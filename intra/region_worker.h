@@ -45,6 +45,7 @@ class RegionWorker {
   void restore(const diloco::Restore& restore);
   WorkerResult finish(const diloco::Finish& finish);
 
+  void log(Fate fate, diloco::Round round, std::uint32_t steps) const;
   void enter(const std::string& phase);
   void report();
   void save();

@@ -1,0 +1,274 @@
+// A run without coordinators: what the regions' coordinators would say to their workers, decided in
+// memory. Any number of regions and ranks, each in a thread of its own.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diloco/error.h"
+#include "diloco/worker_session.h"
+#include "intra/gathering.h"
+
+namespace causeway::intra {
+
+class FakeRun {
+ public:
+  FakeRun(std::vector<std::string> names, std::uint64_t rounds, std::uint32_t k)
+      : names_(std::move(names)), rounds_(rounds), k_(k) {
+    for (const std::string& name : names_) regions_[name];
+  }
+
+  // ---- What a test may change before it starts a worker ----
+  // Regions that a round waits for and lists; default: all, in order.
+  std::function<std::vector<std::string>(diloco::Round)> listed;
+  // Sees every progress report, without a lock held.
+  std::function<void(const std::string& region, const diloco::Progress&)> on_report;
+  // Called as a contribution arrives; true: the session is lost before the worker hears that it
+  // did.
+  std::function<bool(const diloco::Contribution&)> lose_after_contribution;
+  // Regions below this version get the newest offered snapshot instead of records.
+  diloco::Round replay_from = 0;
+
+  Attach attach() {
+    return [this](const diloco::AttachRequest& request, const KeepWaiting& keep_waiting) {
+      return join(request, keep_waiting);
+    };
+  }
+
+  // ---- What happened ----
+  std::vector<diloco::CommitRecord> records() const { return locked(records_); }
+  std::vector<diloco::AttachRequest> requests() const { return locked(requests_); }
+  std::map<diloco::Round, diloco::Digest> states() const { return locked(states_); }
+
+ private:
+  struct Region {
+    std::uint64_t gathering = 1;  // being formed, or formed
+    bool formed = false;
+    std::set<std::uint32_t> ranks;  // of this gathering
+    diloco::Round version = 0;
+    std::uint64_t cursor = 0;         // after its listed contributions
+    diloco::Round contributions = 0;  // next round that it may contribute to
+  };
+  struct Offer {
+    diloco::Contribution contribution;
+    std::vector<std::byte> payload;
+  };
+  struct Snapshot {
+    diloco::Round version = 0;
+    diloco::Digest state{};
+    std::vector<std::byte> bytes;
+  };
+
+  class Session;
+
+  template <typename T>
+  T locked(const T& value) const {
+    const std::lock_guard lock(mutex_);
+    return value;
+  }
+
+  static diloco::MappedBytes mapped(std::span<const std::byte> bytes) {
+    const int fd = ::memfd_create("fake", MFD_CLOEXEC);
+    EXPECT_EQ(::write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    return diloco::MappedBytes(fd, bytes.size());
+  }
+
+  // Waits for `ready` under the lock; asks keep_waiting without it.
+  template <typename Ready>
+  void wait(std::unique_lock<std::mutex>& lock, const KeepWaiting& keep_waiting, Ready&& ready) {
+    while (!ready()) {
+      changed_.wait_for(lock, std::chrono::milliseconds(20));
+      if (ready()) return;
+      lock.unlock();
+      const bool go_on = keep_waiting("the test");
+      lock.lock();
+      if (!go_on) throw std::system_error(std::make_error_code(std::errc::operation_canceled));
+    }
+  }
+
+  std::unique_ptr<diloco::WorkerSession> join(const diloco::AttachRequest& request,
+                                              const KeepWaiting& keep_waiting);
+
+  // Ends the gathering for all its ranks.
+  void disband(Region& region) {
+    ++region.gathering;
+    region.formed = false;
+    region.ranks.clear();
+    changed_.notify_all();
+  }
+
+  void commit_if_ready() {
+    const diloco::Round round = records_.size();
+    if (round == rounds_) return;
+    const auto names = listed ? listed(round) : names_;
+    diloco::CommitRecord record;
+    record.run_id = kRunId;
+    record.round = round;
+    record.next_k = k_;
+    for (const std::string& name : names) {
+      const auto offer = offers_.find({round, name});
+      if (offer == offers_.end()) return;
+      const diloco::Contribution& contribution = offer->second.contribution;
+      record.state = contribution.state;
+      record.participants.push_back({name, 1.0F / static_cast<float>(names.size()),
+                                     contribution.data_cursor, contribution.tokens,
+                                     contribution.payload});
+    }
+    for (const auto& participant : record.participants) {
+      regions_[participant.region].cursor = participant.data_cursor;
+    }
+    records_.push_back(record);
+    changed_.notify_all();
+  }
+
+  // What the region has to do, if anything.
+  std::optional<diloco::Instruction> instruction(const std::string& name) {
+    const Region& region = regions_[name];
+    if (region.version < replay_from) {
+      if (snapshot_.version < replay_from) return {};
+      return diloco::Restore{snapshot_.version, snapshot_.state, mapped(snapshot_.bytes)};
+    }
+    if (region.version < records_.size()) {
+      const diloco::CommitRecord& record = records_[region.version];
+      diloco::Apply apply{record, {}};
+      for (const auto& participant : record.participants) {
+        apply.payloads.push_back(mapped(offers_.at({record.round, participant.region}).payload));
+      }
+      return apply;
+    }
+    if (records_.size() == rounds_) return diloco::Finish{rounds_};
+    if (region.contributions > region.version) return {};
+    return diloco::Train{region.version, k_, region.cursor};
+  }
+
+  static constexpr const char* kRunId = "run";
+
+  const std::vector<std::string> names_;
+  const std::uint64_t rounds_;
+  const std::uint32_t k_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Region> regions_;
+  std::map<std::pair<diloco::Round, std::string>, Offer> offers_;
+  std::vector<diloco::CommitRecord> records_;
+  std::vector<diloco::AttachRequest> requests_;
+  std::map<diloco::Round, diloco::Digest> states_;  // as the regions reported them; all must agree
+  Snapshot snapshot_;
+};
+
+class FakeRun::Session final : public diloco::WorkerSession {
+ public:
+  Session(FakeRun& run, std::string region, std::uint64_t gathering)
+      : run_(run), region_(std::move(region)), gathering_(gathering) {
+    attachment_ = {region_ + "-" + std::to_string(gathering), kRunId};
+  }
+  ~Session() override {
+    const std::lock_guard lock(run_.mutex_);
+    if (alive()) run_.disband(run_.regions_[region_]);
+  }
+  const diloco::Attachment& attachment() const override { return attachment_; }
+
+  diloco::Instruction next(const KeepWaiting& keep_waiting) override {
+    std::unique_lock lock(run_.mutex_);
+    std::optional<diloco::Instruction> instruction;
+    run_.wait(lock, keep_waiting, [&] {
+      if (!alive()) return true;
+      instruction = run_.instruction(region_);
+      return instruction.has_value();
+    });
+    require_alive();
+    return std::move(*instruction);
+  }
+
+  void contribute(const diloco::Contribution& contribution,
+                  std::span<const std::byte> payload) override {
+    const std::lock_guard lock(run_.mutex_);
+    require_alive();
+    EXPECT_EQ(contribution.region, region_);
+    EXPECT_EQ(contribution.payload.hash, diloco::sha256(payload));
+    check_state(contribution.round, contribution.state);
+    run_.offers_[{contribution.round, region_}] = {contribution, {payload.begin(), payload.end()}};
+    run_.regions_[region_].contributions = contribution.round + 1;
+    if (run_.lose_after_contribution && run_.lose_after_contribution(contribution)) {
+      run_.disband(run_.regions_[region_]);
+    }
+    run_.commit_if_ready();
+    require_alive();
+  }
+
+  void applied(diloco::Round version, const diloco::Digest& state) override {
+    const std::lock_guard lock(run_.mutex_);
+    require_alive();
+    check_state(version, state);
+    run_.regions_[region_].version = version;
+  }
+
+  void offer_snapshot(diloco::Round version, const diloco::Digest& state,
+                      const std::filesystem::path& file) override {
+    std::ifstream in(file, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const auto bytes = std::as_bytes(std::span(text));
+    const std::lock_guard lock(run_.mutex_);
+    run_.snapshot_ = {version, state, {bytes.begin(), bytes.end()}};
+    run_.changed_.notify_all();
+  }
+
+  void report(const diloco::Progress& progress) override {
+    if (run_.on_report) run_.on_report(region_, progress);
+  }
+
+  bool lost() override {
+    const std::lock_guard lock(run_.mutex_);
+    return !alive();
+  }
+
+ private:
+  bool alive() const { return run_.regions_[region_].gathering == gathering_; }
+  void require_alive() const {
+    if (!alive()) throw std::system_error(diloco::Errc::coordinator_lost, "lost by the test");
+  }
+  void check_state(diloco::Round version, const diloco::Digest& state) {
+    EXPECT_EQ(run_.states_.try_emplace(version, state).first->second, state)
+        << region_ << " at version " << version;
+  }
+
+  FakeRun& run_;
+  std::string region_;
+  std::uint64_t gathering_;
+  diloco::Attachment attachment_;
+};
+
+inline std::unique_ptr<diloco::WorkerSession> FakeRun::join(const diloco::AttachRequest& request,
+                                                            const KeepWaiting& keep_waiting) {
+  std::unique_lock lock(mutex_);
+  requests_.push_back(request);
+  Region& region = regions_.at(request.region);
+  // A rank that comes again ends the gathering that it was in.
+  if (region.formed || region.ranks.contains(request.rank)) disband(region);
+  region.ranks.insert(request.rank);
+  const std::uint64_t gathering = region.gathering;
+  if (request.rank == 0) region.version = request.version;
+  if (region.ranks.size() == request.world) {
+    region.formed = true;
+    changed_.notify_all();
+  }
+  wait(lock, keep_waiting, [&] { return region.formed || region.gathering != gathering; });
+  if (region.gathering != gathering) {
+    throw std::system_error(diloco::Errc::coordinator_lost, "lost by the test while attaching");
+  }
+  return std::make_unique<Session>(*this, request.region, gathering);
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,431 @@
+#include "intra/region_worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <atomic>
+#include <cmath>
+#include <list>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+
+#include "intra/checkpoint.h"
+#include "intra/synchronous_worker.h"
+#include "tests/intra/expect_refusal.h"
+#include "tests/intra/fake_run.h"
+#include "tests/intra/temporary_directory.h"
+#include "tests/intra/tiny_options.h"
+
+namespace causeway::intra {
+namespace {
+
+constexpr std::uint64_t kRounds = 3;
+constexpr std::uint32_t kSteps = 4;  // K
+
+// A rank's process died: nothing of it runs on.
+struct Killed : std::runtime_error {
+  Killed() : std::runtime_error("killed by the test") {}
+};
+
+// A region's workers, on its own directory; may be started again and again.
+class RegionUnderTest {
+ public:
+  RegionUnderTest(FakeRun& run, const TemporaryDirectory& directory, std::string name,
+                  std::size_t index, std::size_t count, std::uint32_t world = 1)
+      : run_(run) {
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      WorkerOptions options = tiny_options(directory);
+      options.region = name;
+      options.region_index = index;
+      options.region_count = count;
+      options.rank = rank;
+      options.world = world;
+      options.directory = directory.path() / name;
+      options.train.k = kSteps;
+      options.train.steps = kRounds * kSteps;
+      options.train.checkpoint_rounds = 1;
+      ranks_.emplace_back(options);
+    }
+  }
+  ~RegionUnderTest() { join(); }
+
+  WorkerOptions& options(std::uint32_t rank = 0) { return rank_at(rank).options; }
+  void set_all(const std::function<void(WorkerOptions&)>& change) {
+    for (Rank& rank : ranks_) change(rank.options);
+  }
+
+  void start() {
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) start(rank);
+  }
+  void start(std::uint32_t index) {
+    Rank& rank = rank_at(index);
+    if (rank.thread.joinable()) rank.thread.join();
+    rank.result.reset();
+    rank.failure = nullptr;
+    rank.killed = false;
+    rank.thread = std::thread([this, &rank] {
+      omp_set_num_threads(1);  // there are more ranks than cores
+      try {
+        RegionWorker worker(
+            rank.options, [this, &rank] { return poll(rank); }, run_.attach());
+        rank.result = worker.run();
+      } catch (...) {
+        rank.failure = std::current_exception();
+      }
+    });
+  }
+  void join() {
+    for (Rank& rank : ranks_) {
+      if (rank.thread.joinable()) rank.thread.join();
+    }
+  }
+  void join(std::uint32_t index) { rank_at(index).thread.join(); }
+
+  // Ends soon; as Ctrl-C, or as kill -9.
+  void interrupt(bool on = true) { interrupted_ = on; }
+  void kill(std::uint32_t index = 0) { rank_at(index).killed = true; }
+
+  // Waits for the end, which must be the run's.
+  WorkerResult finished(std::uint32_t index = 0) {
+    join();
+    Rank& rank = rank_at(index);
+    if (rank.failure) std::rethrow_exception(rank.failure);
+    return rank.result.value();
+  }
+  void expect_interrupted() {
+    join();
+    for (Rank& rank : ranks_) {
+      expect_refusal(Errc::interrupted, {"state saved", "resumes"}, [&] {
+        if (rank.failure) std::rethrow_exception(rank.failure);
+      });
+    }
+  }
+  void expect_killed(std::uint32_t index = 0) {
+    join(index);
+    EXPECT_THROW(std::rethrow_exception(rank_at(index).failure), Killed);
+  }
+
+ private:
+  struct Rank {
+    explicit Rank(WorkerOptions given) : options(std::move(given)) {}
+    WorkerOptions options;
+    std::optional<WorkerResult> result;
+    std::exception_ptr failure;
+    std::atomic<bool> killed = false;
+    std::thread thread;
+  };
+
+  bool poll(const Rank& rank) const {
+    if (rank.killed) throw Killed();
+    return interrupted_;
+  }
+  Rank& rank_at(std::uint32_t index) { return *std::next(ranks_.begin(), index); }
+
+  FakeRun& run_;
+  std::list<Rank> ranks_;
+  std::atomic<bool> interrupted_ = false;
+};
+
+// The end of a run of one region of one rank that nothing disturbed.
+std::string undisturbed_alone() {
+  static const std::string digest = [] {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1);
+    eu.start();
+    return eu.finished().params_digest;
+  }();
+  return digest;
+}
+
+struct Pair {
+  std::string eu, us;
+};
+
+Pair undisturbed_pair(std::uint32_t us_world = 1) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, us_world);
+  eu.start();
+  us.start();
+  return {eu.finished().params_digest, us.finished().params_digest};
+}
+
+TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  std::vector<std::uint64_t> steps;
+  std::set<std::string> phases;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    phases.insert(progress.phase);
+    if (steps.empty() || progress.step != steps.back()) steps.push_back(progress.step);
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.start();
+  const WorkerResult result = eu.finished();
+  EXPECT_EQ(result.steps, kRounds * kSteps);
+  EXPECT_EQ(result.rounds, kRounds);
+  EXPECT_EQ(result.tokens, kRounds * kSteps * 6 * 8);
+  EXPECT_GT(result.compute_s, 0);
+  EXPECT_GT(result.wait_s, 0);
+  EXPECT_LT(result.val_loss, 5.4) << "a model that knows nothing has ln 256 = 5.55";
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(phases, testing::ElementsAre("apply", "compute", "encode", "evaluate", "wait"));
+
+  std::ifstream file(eu.options().directory / "result.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json.at("params_digest"), result.params_digest);
+  EXPECT_EQ(json.at("steps"), result.steps);
+  EXPECT_EQ(json.at("val_loss"), result.val_loss);
+  const LoadedModel model = load_model(eu.options().directory / "checkpoints/final.safetensors");
+  EXPECT_EQ(diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(model.params))),
+            result.params_digest);
+}
+
+TEST(RegionWorker, RegionsOfOneTwoAndThreeRanksEndWithTheSameBits) {
+  const TemporaryDirectory directory;
+  FakeRun run({"ap", "eu", "us"}, kRounds, kSteps);
+  RegionUnderTest ap(run, directory, "ap", 0, 3, 1), eu(run, directory, "eu", 1, 3, 2),
+      us(run, directory, "us", 2, 3, 3);
+  for (auto* region : {&ap, &eu, &us}) region->start();
+  const WorkerResult first = ap.finished();
+  for (auto* region : {&ap, &eu, &us}) {
+    const WorkerResult result = region->finished();
+    EXPECT_EQ(result.params_digest, first.params_digest);
+    EXPECT_EQ(result.val_loss, first.val_loss);
+    EXPECT_EQ(result.tokens, first.tokens);
+  }
+  EXPECT_EQ(run.states().size(), kRounds + 1);
+}
+
+// algorithms.md section 1: with one region, eta = 1 and no momentum an outer round changes nothing
+// but roundings.
+TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, 1, kRounds * kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.options().outer = {diloco::OuterOptions::Kind::sgd, 1.0F, 0.0F};
+  eu.options().codec = {.matrix = "dense:fp32", .vector = "dense:fp32"};
+  eu.options().train.k = kRounds * kSteps;
+  WorkerOptions plain = eu.options();
+  plain.directory = directory.path() / "plain";
+  plain.synchronous = {0, 1, "plain"};
+  eu.start();
+  EXPECT_EQ(eu.finished().steps, kRounds * kSteps);
+  run_synchronous(plain, [] { return false; });
+  const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final.safetensors");
+  const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final.safetensors");
+  EXPECT_THAT(by_round.params, testing::Pointwise(testing::FloatNear(1e-6F), by_steps.params));
+}
+
+// ---- Ctrl-C ----
+
+class Interrupted : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Interrupted, ResumesExactlyWhereItStopped) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  std::vector<std::uint64_t> steps;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (steps.empty() || progress.step != steps.back()) steps.push_back(progress.step);
+    if (progress.step == GetParam()) eu.interrupt();
+  };
+  eu.start();
+  eu.expect_interrupted();
+  EXPECT_LE(steps.back(), GetParam() + 1) << "the step in progress may end, no other";
+  const std::uint64_t stopped = steps.back();
+  eu.interrupt(false);
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    EXPECT_GE(progress.step, stopped) << "no step is taken twice";
+  };
+  eu.start();
+  const WorkerResult result = eu.finished();
+  EXPECT_EQ(result.params_digest, undisturbed_alone());
+  EXPECT_EQ(result.steps, kRounds * kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(AtStep, Interrupted, testing::Values(0, 1, 5, 8, 11));
+
+TEST(RegionWorker, InterruptedWhileItsContributionIsOpenItResumesWithIt) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (progress.phase == "wait" && progress.step == kSteps) eu.interrupt();
+  };
+  eu.start();
+  eu.expect_interrupted();
+  run.on_report = nullptr;
+  eu.interrupt(false);
+  eu.start();
+  us.start();
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_pair().eu);
+  EXPECT_EQ(us.finished().params_digest, undisturbed_pair().eu);
+  std::vector<bool> contributed;  // as eu attached
+  for (const auto& request : run.requests()) {
+    if (request.region == "eu") contributed.push_back(request.contributed);
+  }
+  EXPECT_THAT(contributed, testing::ElementsAre(false, true));
+}
+
+TEST(RegionWorker, InterruptingOneRankStopsAll) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1, 2);
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (progress.step == 5) eu.interrupt();
+  };
+  eu.start();
+  eu.expect_interrupted();
+  run.on_report = nullptr;
+  eu.interrupt(false);
+  eu.start();
+  EXPECT_EQ(eu.finished(0).params_digest, eu.finished(1).params_digest);
+}
+
+// ---- Failures ----
+
+TEST(RegionWorker, LosesNothingWhenItsCoordinatorDies) {
+  for (const std::uint32_t world : {1, 2}) {
+    const Pair expected = undisturbed_pair(world);
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    int losses = 0;
+    run.lose_after_contribution = [&](const diloco::Contribution& contribution) {
+      return contribution.region == "us" && contribution.round == 1 && ++losses == 1;
+    };
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, world);
+    eu.start();
+    us.start();
+    EXPECT_EQ(us.finished().params_digest, expected.us);
+    EXPECT_EQ(us.finished().steps, kRounds * kSteps) << "no step is taken twice";
+    EXPECT_EQ(eu.finished().params_digest, expected.us);
+    EXPECT_EQ(losses, 1);
+  }
+}
+
+TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
+  const Pair expected = undisturbed_pair(2);
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+    if (region == "us" && progress.step == kSteps + 2) us.kill(1);
+  };
+  eu.start();
+  us.start();
+  us.expect_killed(1);
+  run.on_report = nullptr;
+  us.start(1);
+  EXPECT_EQ(us.finished().params_digest, expected.us);
+  EXPECT_EQ(eu.finished().params_digest, expected.us);
+}
+
+TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  us.set_all([](WorkerOptions& options) { options.train.checkpoint_rounds = 100; });
+  run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+    if (region == "us" && progress.phase == "wait" && progress.step == kSteps) us.kill();
+  };
+  us.start();
+  us.expect_killed();
+  run.on_report = nullptr;
+  us.start();  // from nothing: it had saved no state
+  eu.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+  EXPECT_EQ(run.records().at(0).participants.size(), 2);
+  EXPECT_EQ(us.finished().steps, (kRounds - 1) * kSteps);
+}
+
+TEST(RegionWorker, ALateRegionReplaysTheRecords) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round round) {
+    return round < 2 ? std::vector<std::string>{"eu"} : std::vector<std::string>{"eu", "us"};
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+}
+
+TEST(RegionWorker, ARegionFarBehindAdoptsASnapshot) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round) { return std::vector<std::string>{"eu"}; };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  eu.start();
+  const std::string expected = eu.finished().params_digest;
+  run.replay_from = kRounds;
+  us.start();
+  EXPECT_EQ(us.finished(0).params_digest, expected);
+  EXPECT_EQ(us.finished(1).params_digest, expected);
+  EXPECT_EQ(us.finished().steps, 0);
+}
+
+TEST(RegionWorker, FreshWeightsClaimNoLineage) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.start();
+  eu.finished();
+  eu.start();
+  eu.finished();
+  const auto requests = run.requests();
+  EXPECT_FALSE(requests.at(0).has_lineage);
+  EXPECT_TRUE(requests.at(1).has_lineage);
+  EXPECT_EQ(requests.at(1).run_id, "run");
+  EXPECT_EQ(requests.at(1).version, kRounds);
+}
+
+// ---- Settings ----
+
+TEST(RegionWorker, TimedStepsComputeNothingButSendRealPayloads) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  for (auto* region : {&eu, &us}) {
+    region->set_all([](WorkerOptions& options) {
+      options.train.timed_step_ms = 5;
+      options.data.files = {"no such file"};
+    });
+    region->start();
+  }
+  const WorkerResult result = us.finished();
+  EXPECT_EQ(result.params_digest, eu.finished().params_digest);
+  EXPECT_TRUE(result.timed_steps);
+  EXPECT_TRUE(std::isnan(result.val_loss));
+  EXPECT_GE(result.compute_s, kRounds * kSteps * 0.005);
+  const auto records = run.records();
+  EXPECT_NE(records.at(0).participants.at(0).payload, records.at(0).participants.at(1).payload);
+  EXPECT_NE(run.states().at(0), run.states().at(1));
+}
+
+TEST(RegionWorker, RefusesABatchThatDoesNotDivide) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.options().train.micro_batches = 4;
+  expect_refusal(Errc::bad_model, {"train.batch = 6", "4 micro-batches", "multiple of 4"}, [&] {
+    RegionWorker(
+        eu.options(), [] { return false; }, run.attach());
+  });
+}
+
+TEST(RegionWorker, StopsAtALossThatIsNotANumberAndSaysWhatToChange) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.options().inner.lr = 1e30F;
+  eu.options().inner.clip_norm = 0;
+  eu.start();
+  expect_refusal(Errc::not_finite, {"inner step", "inner.lr"}, [&] { eu.finished(); });
+}
+
+}  // namespace
+}  // namespace causeway::intra
