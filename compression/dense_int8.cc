@@ -11,11 +11,9 @@ namespace causeway::compression {
 namespace {
 
 float largest_magnitude(std::span<const float> block) {
-  // Bit patterns of magnitudes are ordered as the magnitudes are, and an integer maximum
-  // vectorises.
-  std::int32_t largest = 0;
+  std::int32_t largest = 0;  // signed, because every machine compares signed lanes
   for (const float x : block) {
-    largest = std::max(largest, std::bit_cast<std::int32_t>(x) & 0x7FFFFFFF);
+    largest = std::max(largest, static_cast<std::int32_t>(magnitude_bits(x)));
   }
   return std::bit_cast<float>(largest);
 }

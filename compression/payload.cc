@@ -70,8 +70,8 @@ class Reader {
   }
   void expect_zeros(std::size_t count, const char* what) {
     for (const std::byte byte : take(count, what)) {
-      if (byte != std::byte{0})
-        fail(Errc::malformed, std::string("payload: reserved bytes in ") + what);
+      if (byte == std::byte{0}) continue;
+      fail(Errc::malformed, std::string("payload: reserved bytes in ") + what);
     }
   }
 
@@ -119,8 +119,9 @@ void check(const EncodedSegment& segment) {
 std::string read_spec(Reader& reader) {
   const auto length = reader.get<std::uint8_t>("codec table");
   const auto text = reader.take(length, "codec table");
-  if (text.empty() || !is_printable(text))
+  if (text.empty() || !is_printable(text)) {
     fail(Errc::malformed, "payload: a codec spec is not text");
+  }
   return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 

@@ -1,22 +1,17 @@
-// Two bisections on the bit pattern of |x|, which is ordered as |x| is: first on its upper half
-// over the whole chunk, then on its lower half over the few elements that share the boundary's
-// upper half. 16-bit lanes count twice as many elements per instruction as 32-bit ones, and nothing
-// is moved or sorted: candidates come out in index order.
+// Two bisections on the bits of |x|: first on their upper half over the whole chunk, then on the
+// lower half over the few elements that share the boundary's upper half. 16-bit lanes count twice
+// as many elements per instruction as 32-bit ones, and nothing is moved or sorted: candidates come
+// out in index order.
 #include "compression/select.h"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 
 namespace causeway::compression {
 namespace {
 
-std::uint32_t magnitude_bits(float x) {
-  return std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFF;
-}
-
-// Sums fit 16 bits, and staying in them lets the loop count in 16-bit lanes.
+// Counts fit 16 bits, and staying in them lets the loop count in 16-bit lanes.
 template <typename Key>
 std::size_t count_at_least(std::span<const Key> keys, Key threshold) {
   std::uint16_t count = 0;
@@ -84,14 +79,13 @@ void settle(ChunkView chunk, std::uint32_t boundary, std::span<const std::uint16
 
 void select_largest(ChunkView chunk, std::span<std::uint16_t> indices) {
   assert(!indices.empty() && indices.size() <= kChunk);
-  std::array<std::int16_t, kChunk>
-      upper;  // 15 bits: the signed comparison, which every machine has, will do
+  // 15 bits each: the signed comparison, which every machine has in 16-bit lanes, will do.
+  std::array<std::int16_t, kChunk> upper;
   for (std::size_t i = 0; i < kChunk; ++i) {
     upper[i] = static_cast<std::int16_t>(magnitude_bits(chunk[i]) >> 16);
   }
-  const std::uint32_t above =
-      std::uint32_t{0x7F80};  // infinity's upper half: no finite element has it
-  const auto boundary = bisect<std::int16_t>(upper, indices.size(), above);
+  constexpr std::uint32_t kInfinity = 0x7F80;  // its upper half: no finite element has it
+  const auto boundary = bisect<std::int16_t>(upper, indices.size(), kInfinity);
   std::array<std::uint16_t, kChunk> candidates;
   const std::size_t count = collect(upper, boundary, candidates);
   if (count == indices.size()) {

@@ -4,26 +4,21 @@
 #include <array>
 #include <cassert>
 
-#include "compression/codec.h"
+#include "compression/chunk.h"
 
 namespace causeway::compression {
 namespace {
 
-std::uint32_t magnitude_bits(float x) {
-  return std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFF;
-}
-
-// Where the values divide: those whose fixed-point magnitude times `count` is at least `bound` are
-// high.
+// Where the values divide: at their mean, total / count.
 struct Division {
   std::uint32_t exponent = 1;
   std::uint64_t count = 0;
-  std::uint64_t bound = 0;
-  bool zeros = false;  // high is then whatever is not zero
+  std::uint64_t total = 0;  // in fixed point
+  bool zeros = false;       // high is then whatever is not zero
 
   bool is_high(std::uint32_t bits) const {
     if (zeros) return bits != 0;
-    return fixed_point(bits, exponent) * count >= bound;
+    return fixed_point(bits, exponent) * count >= total;
   }
 };
 
@@ -34,7 +29,7 @@ Division divide(std::span<const float> values) {
     division.zeros |= magnitude_bits(x) == 0;
   }
   for (const float x : values) {
-    division.bound += fixed_point(magnitude_bits(x), division.exponent);
+    division.total += fixed_point(magnitude_bits(x), division.exponent);
   }
   return division;
 }

@@ -27,17 +27,17 @@ inline constexpr std::uint32_t kTwoBitNegative = 2;  // never on a zero
 
 // The exponent field of a finite fp32, with denormals counted as the smallest normal exponent,
 // which is what they share.
-constexpr std::uint32_t exponent_field(std::uint32_t magnitude_bits) {
-  const std::uint32_t field = magnitude_bits >> 23;
+constexpr std::uint32_t exponent_field(std::uint32_t bits) {
+  const std::uint32_t field = bits >> 23;
   return field == 0 ? 1 : field;
 }
 
-// |v| in units of 2^(exponent - 166), rounded down; below 2^40. `exponent`: the largest
-// exponent_field of all values.
-constexpr std::uint64_t fixed_point(std::uint32_t magnitude_bits, std::uint32_t exponent) {
-  const std::uint32_t implicit_bit = magnitude_bits >> 23 == 0 ? 0 : std::uint32_t{1} << 23;
-  const std::uint64_t significand = (magnitude_bits & 0x7FFFFF) | implicit_bit;
-  const std::uint32_t shift = exponent - exponent_field(magnitude_bits);
+// |v|, given as its bits, in units of 2^(exponent - 166), rounded down; below 2^40. `exponent`: the
+// largest exponent_field of all values.
+constexpr std::uint64_t fixed_point(std::uint32_t bits, std::uint32_t exponent) {
+  const std::uint32_t implicit_bit = bits >> 23 == 0 ? 0 : std::uint32_t{1} << 23;
+  const std::uint64_t significand = (bits & 0x7FFFFF) | implicit_bit;
+  const std::uint32_t shift = exponent - exponent_field(bits);
   return shift > 63 ? 0 : significand << 16 >> shift;
 }
 
