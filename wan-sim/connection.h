@@ -1,16 +1,15 @@
 // One relayed TCP connection: two sockets and, per direction, what is under way on its link.
 //
-//   dialler ──read──► buffer ──forward link──► write──► upstream         and the same backwards
+//   dialler ──read──► buffer ──forward link──► write──► upstream      and the same backwards
 //
 // 1. The dialler connects to the relay at once, but nothing is read from it for one round trip (SYN
-// and SYN-ACK); the
-//    upstream is dialled when the SYN would arrive, and nothing is read from it until the dialler's
-//    ACK would.
+//    and SYN-ACK). The upstream is dialled when the SYN would arrive, and nothing is read from it
+//    until the dialler's ACK would.
 // 2. Bytes read are offered to the link and wait in the buffer; when the link says that they
-// arrived, they are written.
-//    When a window's worth is read and not yet written, reading stops: back-pressure.
+//    arrived, they are written. When a window's worth is read and not yet written, reading stops:
+//    back-pressure.
 // 3. An end of stream travels the link behind the bytes, and closes one half. A reset travels
-// likewise, and closes both.
+//    likewise, and closes both.
 #pragma once
 
 #include <cstdint>

@@ -30,10 +30,11 @@ class Link : public std::enable_shared_from_this<Link> {
   void offer(std::uint64_t flow, std::uint64_t bytes);
   void end(std::uint64_t flow, Ending ending);
   void stall(Time length);
+  void stop() { timer_.cancel(); }  // after the last flow is removed; figures stay
   Time traverse(Time from) { return model_.traverse(from); }
   std::uint64_t window_bytes() const { return model_.window_bytes(); }
 
-  void count_connection() { ++stats_.connections; }
+  std::uint64_t count_connection() { return ++stats_.connections; }  // its number
   void count_delivered(std::uint64_t bytes);
   void count_discarded(std::uint64_t bytes) { stats_.buffered_bytes -= bytes; }
   DirectedStats stats() const;

@@ -31,7 +31,6 @@ struct Port {
   Relay::Upstream upstream;
   tcp::acceptor acceptor;
   asio::steady_timer retry;
-  std::uint64_t connections = 0;
 };
 
 // All of the relay. Handlers of pending operations hold it, because Relay::stop cannot wait for
@@ -126,8 +125,7 @@ void Core::admit(Port& port, tcp::socket dialler) {
   const Pair pair = unordered(from, to);
   if (cut_.contains(pair)) return close_with_reset(dialler);
   const auto forward = link(port.pair);
-  forward->count_connection();
-  const std::uint64_t key = mix(key_of_pair(seed_, port.pair), ++port.connections);
+  const std::uint64_t key = mix(key_of_pair(seed_, port.pair), forward->count_connection());
   const auto connection =
       std::make_shared<Connection>(std::move(dialler), forward, link({to, from}), key);
   const std::uint64_t id = next_connection_++;
@@ -177,6 +175,7 @@ void Core::stop() {
   }
   ports_.clear();
   reset_connections([](const Open&) { return true; });
+  for (const auto& [pair, link] : links_) link->stop();
 }
 
 }  // namespace

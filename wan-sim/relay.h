@@ -1,5 +1,5 @@
-// A user-space TCP relay: a WAN between real sockets on one host, without privileges
-// (performance.md 6.4 (a)).
+// A user-space TCP relay: a WAN between real sockets on one host, without privileges.
+// docs/wan-sim.md has the model and its limits.
 //
 // One listening port per directed pair (from, to): region `from` dials it and reaches region `to`.
 // Bytes are never dropped or altered: a link's rate, delay and stalls shape when they arrive. Rate
@@ -26,8 +26,8 @@ namespace causeway::wan_sim {
 struct DirectedStats {
   std::uint64_t bytes = 0;        // delivered
   std::uint64_t connections = 0;  // opened, over the relay's life
-  std::uint64_t buffered_bytes =
-      0;  // inside the relay now: queued, under way, or waiting for a slow receiver
+  // Inside the relay now: queued, under way, or waiting for a slow receiver.
+  std::uint64_t buffered_bytes = 0;
   std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
 };
 
@@ -36,8 +36,8 @@ struct DirectedStats {
 // (Errc::bad_scenario).
 class Relay {
  public:
-  using Upstream = std::function<std::optional<asio::ip::tcp::endpoint>()>;  // where `to` listens
-                                                                             // now, if it does
+  // Where `to` listens now, if it does.
+  using Upstream = std::function<std::optional<asio::ip::tcp::endpoint>()>;
 
   Relay(asio::any_io_executor executor, Scenario scenario);
   ~Relay();
@@ -56,6 +56,8 @@ class Relay {
   void stall(const std::string& a, const std::string& b, std::chrono::microseconds length);
 
   std::map<std::pair<std::string, std::string>, DirectedStats> stats() const;
+  // Resets all connections and closes the ports; nothing stays pending on the executor. Figures
+  // stay.
   void stop();
 
  private:

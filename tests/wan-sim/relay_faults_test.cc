@@ -139,5 +139,17 @@ TEST_F(RelayFaults, StoppingResetsConnectionsAndNothingIsTouchedAfterwards) {
   EXPECT_TRUE(bulk.starts_with(text));
 }
 
+TEST_F(RelayFaults, StoppingLeavesNothingPending) {
+  use(fast());
+  auto [client, server] = connected();
+  relay_->stall("a", "b", 1h);
+  run(send(client, "hello"));
+  run_until([&] { return stats("a", "b").buffered_bytes > 0; });
+  relay_->stop();
+  context_.run();  // returns, for it has nothing left to wait for
+  EXPECT_EQ(stats("a", "b").buffered_bytes, 0U);
+  EXPECT_EQ(stats("a", "b").connections, 1U);
+}
+
 }  // namespace
 }  // namespace causeway::wan_sim
