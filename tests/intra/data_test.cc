@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <numeric>
-
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 
@@ -16,9 +13,7 @@ using Format = DataOptions::Format;
 
 template <typename Token>
 std::string packed(const std::vector<Token>& tokens) {
-  std::string bytes(tokens.size() * sizeof(Token), '\0');
-  std::memcpy(bytes.data(), tokens.data(), bytes.size());
-  return bytes;
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)};
 }
 
 template <typename Token>

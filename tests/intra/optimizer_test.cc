@@ -12,6 +12,14 @@ namespace {
 
 using Schedule = InnerOptions::Schedule;
 
+// TSan does not see libgomp's barriers. Its reports are suppressed, but making one for each element
+// takes minutes.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kCanUseOpenMp = false;
+#else
+constexpr bool kCanUseOpenMp = true;
+#endif
+
 InnerOptions schedule(Schedule kind) {
   return {.lr = 1, .lr_final_fraction = 0.1F, .schedule = kind, .warmup_steps = 10};
 }
@@ -59,7 +67,7 @@ TEST(LearningRate, StartsAtOnceWithoutWarmup) {
 TEST(GlobalNorm, IsTheRootOfTheSumOfSquares) {
   EXPECT_EQ(global_norm({}), 0);
   EXPECT_EQ(global_norm(std::vector<float>{3, -4}), 5);
-  for (const std::size_t size : {1, 15, 16, 17, 100, 65535, 65536, 65537, 300'001}) {
+  for (const std::size_t size : {1, 15, 16, 17, 100, 65535, 65536, 65537, 200'001}) {
     std::vector<float> values(size);
     double expected = 0;
     for (std::size_t i = 0; i < size; ++i) {
@@ -72,9 +80,9 @@ TEST(GlobalNorm, IsTheRootOfTheSumOfSquares) {
 
 TEST(GlobalNorm, SumsInDouble) {
   // In float the small squares would vanish beside the large one, and the largest would overflow.
-  std::vector<float> values(1'000'001, 1e-3F);
+  std::vector<float> values(200'001, 1e-3F);
   values[0] = 100;
-  EXPECT_NEAR(global_norm(values), std::sqrt(10'001.0), 1e-6);
+  EXPECT_NEAR(global_norm(values), std::sqrt(10'000.2), 1e-6);
   EXPECT_NEAR(global_norm(std::vector<float>{3e30F, 4e30F}), 5e30, 1e24);
 }
 
@@ -87,7 +95,8 @@ TEST(GlobalNorm, ShowsWhatIsNotFinite) {
 }
 
 TEST(GlobalNorm, HasTheSameBitsForAnyNumberOfThreads) {
-  std::vector<float> values(1'000'000);
+  if (!kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
+  std::vector<float> values(200'000);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = std::sin(static_cast<float>(i)) * static_cast<float>(i % 1000);
   }
@@ -158,7 +167,8 @@ TEST(AdamW, KeepsPaddingZero) {
 }
 
 TEST(AdamW, HasTheSameBitsForAnyNumberOfThreads) {
-  const diloco::Layout layout({{"matrix", {500, 500}}, {"vector", {500}}});
+  if (!kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
+  const diloco::Layout layout({{"matrix", {400, 400}}, {"vector", {400}}});
   std::vector<float> gradients(layout.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::sin(static_cast<float>(i));
   const auto run = [&](int threads) {
