@@ -1,5 +1,6 @@
-// A region's coordinator: links (inter), the round protocol (round_protocol.h, a pure state machine), the spool, the ledger file, and
-// the Unix socket that workers attach to. Owns all agreement and no numbers.
+// A region's coordinator: links (inter), the round protocol (round_protocol.h, a pure state
+// machine), the spool, the ledger file, and the Unix socket that workers attach to. Owns all
+// agreement and no numbers.
 #pragma once
 
 #include <chrono>
@@ -21,30 +22,38 @@ enum class Start { resume, found, join };
 
 struct CoordinatorOptions {
   std::string region;
-  std::vector<std::string> roster;       // all regions, any order
-  std::string decider;                   // the region whose coordinator decides the rounds
-  std::uint32_t workers = 1;             // ranks in this region
+  std::vector<std::string> roster;  // all regions, any order
+  std::string decider;              // the region whose coordinator decides the rounds
+  std::uint32_t workers = 1;        // ranks in this region
   Start start = Start::resume;
-  std::uint64_t rounds = 0;              // the run ends at this version
+  std::uint64_t rounds = 0;  // the run ends at this version
   std::uint32_t k = 0;
-  std::uint32_t contributions_min = 0;   // 0: a majority of the roster
-  std::chrono::milliseconds grace_min{5'000};    // see docs/rounds.md: how long a round waits for the last regions
+  std::uint32_t contributions_min = 0;  // 0: a majority of the roster
+  std::chrono::milliseconds grace_min{
+      5'000};  // see docs/rounds.md: how long a round waits for the last regions
   std::chrono::milliseconds grace_max{600'000};
-  std::string shared_config;             // canonical text of everything all regions must share, "key = value" lines
-  std::filesystem::path directory;       // the region's own directory: ledger/, spool/, status.json, events.jsonl, worker.sock
+  std::string
+      shared_config;  // canonical text of everything all regions must share, "key = value" lines
+  std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
+                                    // events.jsonl, worker.sock
   std::uint64_t spool_bytes_max = 0;
-  inter::MeshOptions mesh;               // self, greeting filled in by the coordinator
+  inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
 
-// Exit codes as in design.md section 5: 0 done, 3 a peer failed for good, 4 state missing or of another lineage.
-struct Outcome { int exit_code = 0; std::string message; };
+// Exit codes as in design.md section 5: 0 done, 3 a peer failed for good, 4 state missing or of
+// another lineage.
+struct Outcome {
+  int exit_code = 0;
+  std::string message;
+};
 
 class Coordinator {
  public:
   Coordinator(asio::any_io_executor executor, CoordinatorOptions options);
   ~Coordinator();
 
-  // Runs until the run is over, fails for good, or is stopped. Throws std::system_error for what must reach main.
+  // Runs until the run is over, fails for good, or is stopped. Throws std::system_error for what
+  // must reach main.
   asio::awaitable<Outcome> run();
 
   // Ends run() soon: workers were told, links are closed, state is on disk.

@@ -146,6 +146,7 @@ class RoundProtocol {
   Round version() const { return records_.size(); }
   const CommitRecord& record(Round round) const { return records_.at(round); }
   const std::optional<Contribution>& contribution() const { return own_; }
+  const std::optional<Applied>& applied() const { return applied_; }
   std::vector<inter::BlobId> wanted() const { return fetcher_.wanted(); }
   bool ended() const { return ended_; }
   // One sentence on what this region waits for; empty while its worker is busy.

@@ -1,13 +1,18 @@
-// The worker API: how a training loop takes part in a run. Blocking calls, one thread, every wait with a
-// deadline or a progress callback.
+// The worker API: how a training loop takes part in a run. Blocking calls, one thread, every wait
+// with a deadline or a progress callback.
 //
-//   1. attach: every rank of the region connects to its coordinator's Unix socket. The call returns when all ranks of the region
-//      are there; `generation` names this gathering, so that a collective group can be formed under a fresh name.
-//   2. Rank 0 then drives rounds; the other ranks follow rank 0 through the region's own collective and only keep their
+//   1. attach: every rank of the region connects to its coordinator's Unix socket. The call returns
+//   when all ranks of the region
+//      are there; `generation` names this gathering, so that a collective group can be formed under
+//      a fresh name.
+//   2. Rank 0 then drives rounds; the other ranks follow rank 0 through the region's own collective
+//   and only keep their
 //      session open (a lost session of any rank ends the gathering for all: re-attach).
-//   3. Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train round t, wait, or finish.
+//   3. Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train
+//   round t, wait, or finish.
 //
-// Bulk bytes cross as memfds or files passed over the socket; the coordinator never looks inside them.
+// Bulk bytes cross as memfds or files passed over the socket; the coordinator never looks inside
+// them.
 #pragma once
 
 #include <chrono>
@@ -43,64 +48,90 @@ struct AttachRequest {
   std::string region;
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  Round version = 0;           // version of the anchor held
-  Digest state{};              // its state digest
-  bool has_lineage = false;    // false: fresh weights, may only receive unless the run is at version 0
-  std::string run_id;          // empty when has_lineage is false
-  bool contributed = false;    // a contribution for round `version` was already made with this state
+  Round version = 0;  // version of the anchor held
+  Digest state{};     // its state digest
+  bool has_lineage =
+      false;           // false: fresh weights, may only receive unless the run is at version 0
+  std::string run_id;  // empty when has_lineage is false
+  bool contributed = false;  // a contribution for round `version` was already made with this state
 };
 
 struct Attachment {
   std::string generation;
   std::string run_id;
+  // The coordinator has this region's contribution for the version attached with: expect no Train
+  // for that round, only its outcome. It may differ from what the request said. True there, false
+  // here: it was lost; Train comes again. False there, true here: an earlier life of this worker
+  // made it, and what it left in the residual is not known: residual <- 0.
+  bool contributed = false;
 };
 
 // What rank 0 must do next.
-struct Train { Round round; std::uint32_t k; std::uint64_t data_cursor; };  // run K inner steps, then contribute()
-struct Apply { CommitRecord record; std::vector<MappedBytes> payloads; };   // payload i belongs to participant i
-struct Restore { Round version; Digest state; MappedBytes snapshot; };     // adopt this state; residual <- 0
-struct Finish { Round version; };                                         // the run is over
+struct Train {
+  Round round;
+  std::uint32_t k;
+  std::uint64_t data_cursor;
+};  // run K inner steps, then contribute()
+struct Apply {
+  CommitRecord record;
+  std::vector<MappedBytes> payloads;
+};  // payload i belongs to participant i
+struct Restore {
+  Round version;
+  Digest state;
+  MappedBytes snapshot;
+};  // adopt this state; residual <- 0
+struct Finish {
+  Round version;
+};  // the run is over
 using Instruction = std::variant<Train, Apply, Restore, Finish>;
 
 // What a region shows of itself while it works; best effort, for displays.
 struct Progress {
-  std::uint64_t step = 0;        // inner steps done, over the whole run
+  std::uint64_t step = 0;  // inner steps done, over the whole run
   Round round = 0;
-  double loss = 0;               // training loss of the last inner step, nats per token
+  double loss = 0;  // training loss of the last inner step, nats per token
   double tokens_per_s = 0;
   std::uint64_t tokens = 0;
-  double compute_s = 0;          // inner steps alone
-  double wait_s = 0;             // everything else since training began
-  std::string phase;             // "compute", "encode", "wait", "apply", "evaluate"
+  double compute_s = 0;  // inner steps alone
+  double wait_s = 0;     // everything else since training began
+  std::string phase;     // "compute", "encode", "wait", "apply", "evaluate"
 };
 
 class WorkerSession {
  public:
-  // Retries with back-off while the coordinator is not there. `keep_waiting` is called at least every second with a sentence
-  // that says what is being waited for; returning false cancels (throws std::system_error, operation_canceled).
+  // Retries with back-off while the coordinator is not there. `keep_waiting` is called at least
+  // every second with a sentence that says what is being waited for; returning false cancels
+  // (throws std::system_error, operation_canceled).
   using KeepWaiting = std::function<bool(const std::string& what)>;
-  static std::unique_ptr<WorkerSession> attach(const AttachRequest& request, const KeepWaiting& keep_waiting);
+  static std::unique_ptr<WorkerSession> attach(const AttachRequest& request,
+                                               const KeepWaiting& keep_waiting);
 
   virtual ~WorkerSession() = default;
   virtual const Attachment& attachment() const = 0;
 
-  // Rank 0 only. Blocks until there is something to do. Throws std::system_error (Errc::coordinator_lost) when the session ended:
-  // attach again.
+  // Rank 0 only. Blocks until there is something to do. Throws std::system_error
+  // (Errc::coordinator_lost) when the session ended: attach again.
   virtual Instruction next(const KeepWaiting& keep_waiting) = 0;
 
   // Rank 0 only. Hands over the payload; returns when the coordinator has it on disk.
+  // contribution.payload is ignored: the coordinator hashes what it got.
   virtual void contribute(const Contribution& contribution, std::span<const std::byte> payload) = 0;
 
   // Rank 0 only. After Apply or Restore: the version now held, and its digest.
   virtual void applied(Round version, const Digest& state) = 0;
 
-  // Rank 0 only. Offers a snapshot file (anchor and outer momentum of `version`) for joiners; the coordinator copies it.
-  virtual void offer_snapshot(Round version, const Digest& state, const std::filesystem::path& file) = 0;
+  // Rank 0 only. Offers a snapshot file (anchor and outer momentum of `version`) for joiners; the
+  // coordinator copies it in its own time, so that the file may be removed or replaced, but not
+  // written to.
+  virtual void offer_snapshot(Round version, const Digest& state,
+                              const std::filesystem::path& file) = 0;
 
   // Rank 0 only. Never blocks; may be dropped.
   virtual void report(const Progress& progress) = 0;
 
-  // True if the session's socket has been closed by the other side (cheap poll, for ranks other than 0).
+  // True if the session's socket has been closed by the other side (cheap poll, for ranks other
+  // than 0).
   virtual bool lost() = 0;
 };
 

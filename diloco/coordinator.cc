@@ -1,0 +1,540 @@
+#include "diloco/coordinator.h"
+
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <array>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/coordinator_status.h"
+#include "diloco/error.h"
+#include "diloco/greeting.h"
+#include "diloco/ledger.h"
+#include "diloco/round_protocol.h"
+#include "diloco/spool_copy.h"
+#include "diloco/worker_server.h"
+#include "inter/async.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kPulse{250};
+constexpr seconds kWaitLogInterval{10};
+constexpr seconds kWorkerGoodbye{60};  // without a word from a worker that was told to finish
+
+Time now() {
+  return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
+}
+
+std::string random_run_id() {
+  std::array<std::uint8_t, 32> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+    throw std::system_error(std::make_error_code(std::errc::io_error), "no random bytes");
+  }
+  return to_hex(bytes).substr(0, 32);
+}
+
+ProtocolOptions protocol_options(const CoordinatorOptions& options) {
+  const std::size_t majority = options.roster.size() / 2 + 1;
+  return {
+      .self = options.region,
+      .roster = {options.roster.begin(), options.roster.end()},
+      .decider = options.decider,
+      .rounds = options.rounds,
+      .k = options.k,
+      .contributions_min = options.contributions_min == 0 ? majority : options.contributions_min,
+      .grace_min = options.grace_min,
+      .grace_max = options.grace_max};
+}
+
+// Why these options cannot work; empty if they can.
+std::string objection(const CoordinatorOptions& options) {
+  const std::set<std::string> roster(options.roster.begin(), options.roster.end());
+  if (!roster.contains(options.region)) {
+    return "region " + options.region + " is not among the run's regions";
+  }
+  if (!roster.contains(options.decider)) {
+    return "the decider " + options.decider + " is not among the run's regions";
+  }
+  if (options.contributions_min > roster.size()) {
+    return "a round cannot need " + std::to_string(options.contributions_min) +
+           " contributions from " + std::to_string(roster.size()) + " regions";
+  }
+  return {};
+}
+
+}  // namespace
+
+class Coordinator::Implementation : public inter::MeshHandler, public WorkerServerHandler {
+ public:
+  Implementation(asio::any_io_executor executor, CoordinatorOptions options)
+      : executor_(executor),
+        options_(std::move(options)),
+        changed_(executor),
+        tick_(executor),
+        tasks_(executor) {}
+
+  asio::awaitable<Outcome> run();
+  void stop() { finish({130, "interrupted"}); }
+  std::uint16_t listening_port() const { return mesh_ ? mesh_->listening_port() : 0; }
+
+  // inter::MeshHandler
+  std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  void on_refused_by(const std::string& peer, const std::string& reason) override;
+  void on_peer_up(const std::string& peer) override;
+  void on_peer_down(const std::string& peer, const std::string& reason) override;
+  void on_message(const std::string& peer, const std::string& message) override;
+  void on_blob(const std::string& from, const inter::BlobId& id) override;
+
+  // WorkerServerHandler
+  void on_gathered(const AttachRequest& rank_0) override;
+  void on_worker_lost() override;
+  void on_ready() override;
+  void on_contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void on_applied(Round version, const Digest& state) override;
+  void on_snapshot(Round version, const Digest& state, Descriptor file) override;
+  void on_report(const Progress& progress) override;
+
+ private:
+  std::optional<Outcome> open_ledger();
+  void open_protocol();
+  void open_links();
+  asio::awaitable<void> close();
+  asio::awaitable<void> pulse();
+  asio::awaitable<void> say_goodbye();
+  asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
+
+  // Runs `body`; what it throws ends run() with the same exception.
+  template <typename Body>
+  void guard(Body&& body);
+  void handle(const Event& event);
+  void arm_tick();
+  void finish(Outcome outcome);
+  void refused(const std::string& reason);
+  void poll_progress();
+  void tell_what_is_waited_for();
+  CoordinatorStatus status() const;
+
+  void execute(const SendMessage& action);
+  void execute(const PushBlob& action) { mesh_->push_blob(action.peer, action.blob); }
+  void execute(const FetchBlob& action) { mesh_->fetch_blob(action.peer, action.blob); }
+  void execute(const RemoveBlob& action) { spool_->remove(action.blob); }
+  void execute(const SaveContribution& action) { ledger_->save(action.contribution); }
+  void execute(const SaveSnapshot& action) { ledger_->save(action.snapshot); }
+  void execute(const AppendRecords& action) { ledger_->append(action.records); }
+  void execute(const WelcomeWorker& action);
+  void execute(const OrderTrain& action);
+  void execute(const OrderApply& action);
+  void execute(const OrderRestore& action);
+  void execute(const OrderFinish& action) { workers_->finish(action.version); }
+  void execute(const EndRun& action) { finish({action.exit_code, action.message}); }
+  void execute(const Note& action);
+
+  asio::any_io_executor executor_;
+  CoordinatorOptions options_;
+  std::optional<Ledger> ledger_;
+  std::optional<inter::Spool> spool_;
+  std::optional<StatusFiles> files_;
+  std::optional<RoundProtocol> protocol_;
+  std::optional<WorkerServer> workers_;
+  std::optional<inter::Mesh> mesh_;
+  Greeting greeting_;
+
+  Progress progress_;
+  std::optional<Round> applying_;
+  steady_clock::time_point worker_heard_at_;
+  std::string told_worker_;
+  std::string logged_wait_;
+  steady_clock::time_point wait_logged_at_;
+
+  std::optional<Outcome> outcome_;
+  std::exception_ptr failure_;
+  bool closing_ = false;
+  inter::Signal changed_;
+  asio::steady_timer tick_;
+  inter::TaskGroup tasks_;
+};
+
+// ---- Life ----
+
+asio::awaitable<Outcome> Coordinator::Implementation::run() {
+  if (const std::string text = objection(options_); !text.empty()) co_return Outcome{2, text};
+  std::filesystem::create_directories(options_.directory);
+  if (std::optional<Outcome> outcome = open_ledger()) co_return *outcome;
+  open_protocol();
+  open_links();
+  tasks_.spawn(pulse());
+  handle(Tick{});
+  while (!outcome_ && !failure_) co_await changed_.wait();
+  co_await close();
+  if (failure_) std::rethrow_exception(failure_);
+  co_return *outcome_;
+}
+
+// The region's lineage: founding, joining and resuming are explicit.
+std::optional<Outcome> Coordinator::Implementation::open_ledger() {
+  const std::string directory = options_.directory.string();
+  const bool is_decider = options_.region == options_.decider;
+  ledger_.emplace(options_.directory / "ledger");
+  if (!ledger_->run_id().empty()) {
+    if (options_.start != Start::found) return std::nullopt;
+    return Outcome{4, directory + " already holds run " + ledger_->run_id() +
+                          ": start without --found to resume it, or use another directory"};
+  }
+  if (options_.start == Start::found && is_decider) {
+    ledger_->set_run_id(random_run_id());
+    return std::nullopt;
+  }
+  if (options_.start == Start::join && !is_decider) return std::nullopt;
+  const std::string start = is_decider ? "--found to begin a new run" : "--join to take part";
+  return Outcome{4, directory + " holds no run: start " + options_.region + " with " + start};
+}
+
+void Coordinator::Implementation::open_protocol() {
+  const std::uint64_t capacity_bytes = options_.spool_bytes_max == 0
+                                           ? std::numeric_limits<std::uint64_t>::max()
+                                           : options_.spool_bytes_max;
+  spool_.emplace(options_.directory / "spool", capacity_bytes);
+  files_.emplace(options_.directory, options_.region);
+  const std::vector<inter::BlobId> blobs = spool_->complete();
+  protocol_.emplace(protocol_options(options_),
+                    PersistentState{.run_id = ledger_->run_id(),
+                                    .records = ledger_->records(),
+                                    .contribution = ledger_->contribution(),
+                                    .snapshot = ledger_->snapshot(),
+                                    .blobs = {blobs.begin(), blobs.end()}});
+}
+
+void Coordinator::Implementation::open_links() {
+  greeting_ = {.run_id = ledger_->run_id(),
+               .region = options_.region,
+               .roster = {options_.roster.begin(), options_.roster.end()},
+               .shared_config = options_.shared_config,
+               .version = protocol_->version()};
+  inter::MeshOptions mesh = options_.mesh;
+  mesh.self = options_.region;
+  mesh.greeting = serialize(greeting_);
+  mesh.peers.erase(options_.region);
+  workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
+                   *this);
+  mesh_.emplace(executor_, std::move(mesh), *spool_, *this);
+  mesh_->start();
+  files_->write_listening_port(mesh_->listening_port());
+  workers_->start();
+  spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
+               greeting_.run_id.empty() ? "not known yet" : greeting_.run_id, greeting_.version,
+               mesh_->listening_port());
+}
+
+asio::awaitable<void> Coordinator::Implementation::close() {
+  closing_ = true;
+  tick_.cancel();
+  const int exit_code = outcome_ ? outcome_->exit_code : 1;
+  if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message);
+  co_await mesh_->stop();
+  if (exit_code == 0) co_await say_goodbye();
+  co_await workers_->stop();
+  co_await tasks_.join();
+  files_->write(status());
+  // A storage failure, say, must not hide behind a tidy end.
+  ledger_.reset();
+}
+
+// A worker that was told to finish still evaluates and saves; its ranks must not take the closed
+// socket for a crash.
+asio::awaitable<void> Coordinator::Implementation::say_goodbye() {
+  asio::steady_timer timer(executor_);
+  worker_heard_at_ = steady_clock::now();
+  while (workers_->attached() && steady_clock::now() < worker_heard_at_ + kWorkerGoodbye) {
+    timer.expires_after(kPulse);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+template <typename Body>
+void Coordinator::Implementation::guard(Body&& body) {
+  try {
+    body();
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+    changed_.notify();
+  }
+}
+
+void Coordinator::Implementation::finish(Outcome outcome) {
+  if (!outcome_) outcome_ = std::move(outcome);
+  changed_.notify();
+}
+
+void Coordinator::Implementation::handle(const Event& event) {
+  if (outcome_ || failure_) return;
+  guard([&] {
+    for (const Action& action : protocol_->handle(event, now())) {
+      std::visit([this](const auto& body) { execute(body); }, action);
+    }
+    arm_tick();
+  });
+}
+
+void Coordinator::Implementation::arm_tick() {
+  const std::optional<Time> next = protocol_->next_deadline();
+  if (!next || outcome_) {
+    tick_.cancel();
+    return;
+  }
+  tick_.expires_at(steady_clock::time_point(*next));
+  tick_.async_wait([this](const std::error_code& error) {
+    if (!error && !closing_) handle(Tick{});
+  });
+}
+
+// What nobody tells: how far transfers are, and what the display and the worker should know.
+asio::awaitable<void> Coordinator::Implementation::pulse() {
+  asio::steady_timer timer(executor_);
+  while (!outcome_ && !failure_) {
+    guard([this] {
+      poll_progress();
+      tell_what_is_waited_for();
+      files_->write(status());
+    });
+    timer.expires_after(kPulse);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+void Coordinator::Implementation::poll_progress() {
+  for (const inter::BlobId& blob : protocol_->wanted()) {
+    const std::uint64_t received_bytes = spool_->received_bytes(blob);
+    if (received_bytes > 0 && !spool_->has(blob)) handle(BlobProgress{blob, received_bytes});
+  }
+}
+
+void Coordinator::Implementation::tell_what_is_waited_for() {
+  const std::string what = protocol_->waiting_for(now());
+  if (what != told_worker_ && !what.empty()) workers_->waiting_for(what);
+  told_worker_ = what;
+  if (what.empty() || logged_wait_.empty()) {
+    wait_logged_at_ = steady_clock::now();
+  } else if (steady_clock::now() >= wait_logged_at_ + kWaitLogInterval) {
+    spdlog::info("{}: waiting for {}", options_.region, what);
+    wait_logged_at_ = steady_clock::now();
+  }
+  logged_wait_ = what;
+}
+
+CoordinatorStatus Coordinator::Implementation::status() const {
+  const auto& applied = protocol_->applied();
+  return {.region = options_.region,
+          .run_id = protocol_->run_id(),
+          .version = applied ? applied->version : protocol_->version(),
+          .round = protocol_->version(),
+          .listening_port = mesh_->listening_port(),
+          .waiting_for = protocol_->waiting_for(now()),
+          .progress = progress_,
+          .links = mesh_->stats(),
+          .finished = outcome_ && outcome_->exit_code == 0};
+}
+
+// ---- Links ----
+
+std::string Coordinator::Implementation::judge_greeting(const std::string& peer,
+                                                        const std::string& greeting) {
+  std::string reason;
+  guard([&] {
+    const Judgement judgement = judge(greeting_, peer, greeting);
+    reason = judgement.reason;
+    if (!reason.empty()) {
+      if (peer == options_.decider) refused(reason);
+      return;
+    }
+    const bool learned = greeting_.run_id.empty() && peer == options_.decider &&
+                         !judgement.peers_run_id.empty() && !outcome_;
+    if (!learned) return;
+    greeting_.run_id = judgement.peers_run_id;
+    ledger_->set_run_id(greeting_.run_id);
+    spdlog::info("{}: joins run {}", options_.region, greeting_.run_id);
+    handle(RunIdLearned{greeting_.run_id});
+  });
+  return reason;
+}
+
+void Coordinator::Implementation::on_refused_by(const std::string& peer,
+                                                const std::string& reason) {
+  spdlog::error("{}: refused by {}: {}", options_.region, peer, reason);
+  if (peer == options_.decider) refused("refused by " + peer + ": " + reason);
+}
+
+// Without the decider there is no run: what separates a region from it is final.
+void Coordinator::Implementation::refused(const std::string& reason) {
+  const RefusalKind kind = kind_of_refusal(reason);
+  if (kind == RefusalKind::none) return;
+  finish({static_cast<int>(kind), reason});
+}
+
+void Coordinator::Implementation::on_peer_up(const std::string& peer) {
+  spdlog::info("{}: {} is up", options_.region, peer);
+  guard([&] { files_->add_event("peer_up", peer, {}, protocol_->version()); });
+  handle(PeerUp{peer});
+}
+
+void Coordinator::Implementation::on_peer_down(const std::string& peer, const std::string& reason) {
+  spdlog::warn("{}: {} is down: {}", options_.region, peer, reason);
+  guard([&] { files_->add_event("peer_down", peer, reason, protocol_->version()); });
+  handle(PeerDown{peer});
+}
+
+void Coordinator::Implementation::on_message(const std::string& peer, const std::string& bytes) {
+  std::optional<Message> message;
+  try {
+    message = parse_message(bytes);
+  } catch (const std::system_error& error) {
+    spdlog::error("{}: a message of {} was dropped: {}", options_.region, peer, error.what());
+    return;
+  }
+  handle(PeerSaid{peer, std::move(*message)});
+}
+
+void Coordinator::Implementation::on_blob(const std::string&, const inter::BlobId& id) {
+  handle(BlobArrived{id});
+}
+
+// ---- Workers ----
+
+void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
+  spdlog::info("{}: {} workers attached at version {}", options_.region, options_.workers,
+               rank_0.version);
+  worker_heard_at_ = steady_clock::now();
+  told_worker_.clear();
+  handle(WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
+}
+
+void Coordinator::Implementation::on_worker_lost() {
+  if (!outcome_) {
+    spdlog::warn("{}: the workers are gone", options_.region);
+    guard([&] { files_->add_event("workers_lost", {}, {}, protocol_->version()); });
+  }
+  handle(WorkerLost{});
+}
+
+void Coordinator::Implementation::on_ready() {
+  handle(WorkerReady{});
+}
+
+void Coordinator::Implementation::on_contribute(const Contribution& contribution,
+                                                std::span<const std::byte> payload) {
+  const bool fits = contribution.region == options_.region &&
+                    contribution.run_id == protocol_->run_id() &&
+                    contribution.base_version == contribution.round;
+  if (!fits) {
+    throw std::system_error(make_error_code(Errc::malformed),
+                            "a contribution of another region or run");
+  }
+  guard([&] {
+    Contribution stored = contribution;
+    stored.payload = spool_->put(payload);
+    handle(WorkerContributed{std::move(stored)});
+    if (!failure_) workers_->stored();
+  });
+}
+
+void Coordinator::Implementation::on_applied(Round version, const Digest& state) {
+  const bool by_record = applying_ && version == *applying_ + 1;
+  if (by_record && !failure_) {
+    guard([&] {
+      AppliedRound round{.record = protocol_->record(*applying_), .own = {}, .state = state};
+      const auto& own = protocol_->contribution();
+      if (own && own->round == *applying_) round.own = *own;
+      files_->add_round(round, status());
+    });
+  }
+  applying_.reset();
+  handle(WorkerApplied{{version, state}});
+}
+
+void Coordinator::Implementation::on_snapshot(Round version, const Digest& state, Descriptor file) {
+  if (!closing_) tasks_.spawn(copy_snapshot({version, state}, std::move(file)));
+}
+
+void Coordinator::Implementation::on_report(const Progress& progress) {
+  progress_ = progress;
+  worker_heard_at_ = steady_clock::now();
+}
+
+// A snapshot that cannot be stored costs a joiner time, not the run.
+asio::awaitable<void> Coordinator::Implementation::copy_snapshot(Applied holds, Descriptor file) {
+  try {
+    const inter::BlobId blob = co_await copy_to_spool(file.get(), *spool_);
+    handle(WorkerOffered{{holds.version, holds.state, blob}});
+  } catch (const std::system_error& error) {
+    spdlog::error("{}: the snapshot of version {} was not stored: {}", options_.region,
+                  holds.version, error.what());
+  }
+}
+
+// ---- Actions ----
+
+void Coordinator::Implementation::execute(const SendMessage& action) {
+  mesh_->send(action.peer, serialize(action.message));
+}
+
+void Coordinator::Implementation::execute(const WelcomeWorker& action) {
+  workers_->welcome(action.run_id, action.contributed);
+}
+
+void Coordinator::Implementation::execute(const OrderTrain& action) {
+  workers_->train({.round = action.round, .k = action.k, .data_cursor = action.data_cursor});
+}
+
+void Coordinator::Implementation::execute(const OrderApply& action) {
+  std::vector<std::filesystem::path> payloads;
+  for (const Participant& participant : action.record.participants) {
+    payloads.push_back(spool_->path(participant.payload));
+  }
+  applying_ = action.record.round;
+  workers_->apply(action.record, payloads);
+}
+
+void Coordinator::Implementation::execute(const OrderRestore& action) {
+  const Snapshot& snapshot = action.snapshot;
+  files_->add_event("restore", {}, "takes version " + std::to_string(snapshot.version),
+                    protocol_->version());
+  workers_->restore(snapshot.version, snapshot.state, spool_->path(snapshot.blob),
+                    snapshot.blob.size_bytes);
+}
+
+void Coordinator::Implementation::execute(const Note& action) {
+  const auto level = action.severity == Note::Severity::error     ? spdlog::level::err
+                     : action.severity == Note::Severity::warning ? spdlog::level::warn
+                                                                  : spdlog::level::info;
+  spdlog::log(level, "{}: {}", options_.region, action.text);
+  if (action.severity == Note::Severity::error) {
+    files_->add_event("error", {}, action.text, protocol_->version());
+  }
+}
+
+// ---- The public face ----
+
+Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions options)
+    : implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
+Coordinator::~Coordinator() = default;
+asio::awaitable<Outcome> Coordinator::run() {
+  return implementation_->run();
+}
+void Coordinator::stop() {
+  implementation_->stop();
+}
+std::uint16_t Coordinator::listening_port() const {
+  return implementation_->listening_port();
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,163 @@
+#include "diloco/coordinator_status.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include <nlohmann/json.hpp>
+
+#include "diloco/file_io.h"
+#include "diloco/worker_channel.h"
+
+namespace causeway::diloco {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+struct Traffic {
+  std::uint64_t tx_bytes = 0, rx_bytes = 0;
+};
+
+Traffic sum(const std::map<std::string, inter::LinkStats>& links) {
+  Traffic total;
+  for (const auto& [peer, link] : links) {
+    total.tx_bytes += link.tx_bytes;
+    total.rx_bytes += link.rx_bytes;
+  }
+  return total;
+}
+
+Json to_json(const Progress& progress) {
+  return {{"step", progress.step},     {"round", progress.round},
+          {"loss", progress.loss},     {"tokens_per_s", progress.tokens_per_s},
+          {"tokens", progress.tokens}, {"compute_s", progress.compute_s},
+          {"wait_s", progress.wait_s}, {"phase", progress.phase}};
+}
+
+Json to_json(const std::map<std::string, inter::LinkStats>& links) {
+  Json json = Json::object();
+  for (const auto& [peer, link] : links) {
+    json[peer] = {
+        {"up", link.up},
+        {"tx_bytes", link.tx_bytes},
+        {"rx_bytes", link.rx_bytes},
+        {"round_trip_ms", std::chrono::duration<double, std::milli>(link.round_trip).count()},
+        {"connects", link.connects}};
+  }
+  return json;
+}
+
+}  // namespace
+
+StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
+    : directory_(std::move(directory)), region_(std::move(region)) {
+  const Json old = Json::parse(read_file(directory_ / "status.json").value_or(""), nullptr, false);
+  if (!old.is_object() || !old.contains("links") || !old["links"].is_object()) return;
+  for (const auto& [peer, link] : old["links"].items()) {
+    if (!link.is_object()) continue;
+    const auto counter = [&link = link](const char* name) {
+      const auto found = link.find(name);
+      const bool valid = found != link.end() && found->is_number_unsigned();
+      return valid ? found->get<std::uint64_t>() : std::uint64_t{0};
+    };
+    earlier_[peer] = {.tx_bytes = counter("tx_bytes"),
+                      .rx_bytes = counter("rx_bytes"),
+                      .connects = counter("connects")};
+  }
+}
+
+void StatusFiles::write_listening_port(std::uint16_t port) {
+  replace_file(directory_ / "listening_port", std::to_string(port) + "\n", Durability::renamed);
+}
+
+std::map<std::string, inter::LinkStats> StatusFiles::totals(const CoordinatorStatus& status) const {
+  std::map<std::string, inter::LinkStats> links = status.links;
+  for (const auto& [peer, before] : earlier_) {
+    inter::LinkStats& link = links[peer];
+    link.tx_bytes += before.tx_bytes;
+    link.rx_bytes += before.rx_bytes;
+    link.connects += before.connects;
+  }
+  return links;
+}
+
+void StatusFiles::write(const CoordinatorStatus& status) {
+  const auto links = totals(status);
+  const Traffic traffic = sum(links);
+  const Json json = {{"region", status.region},
+                     {"pid", ::getpid()},
+                     {"run_id", status.run_id},
+                     {"version", status.version},
+                     {"round", status.round},
+                     {"listening_port", status.listening_port},
+                     {"waiting", status.waiting_for},
+                     {"progress", to_json(status.progress)},
+                     {"wan_tx_bytes", traffic.tx_bytes},
+                     {"wan_rx_bytes", traffic.rx_bytes},
+                     {"links", to_json(links)},
+                     {"finished", status.finished}};
+  // What a worker calls its phase is not ours to trust with its encoding.
+  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (text == written_) return;
+  replace_file(directory_ / "status.json", text, Durability::renamed);
+  written_ = std::move(text);
+}
+
+void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& status) {
+  Json participants = Json::array();
+  bool listed = false;
+  for (const Participant& participant : round.record.participants) {
+    participants.push_back(participant.region);
+    listed = listed || participant.region == region_;
+  }
+  const Traffic traffic = sum(totals(status));
+  Json json = {{"round", round.record.round},
+               {"region", region_},
+               {"participants", participants},
+               {"listed", listed},
+               {"loss", status.progress.loss},
+               {"step", status.progress.step},
+               {"tokens", status.progress.tokens},
+               {"delta_norm", nullptr},
+               {"error_norm", nullptr},
+               {"payload_bytes", nullptr},
+               {"wan_tx_bytes", traffic.tx_bytes},
+               {"wan_rx_bytes", traffic.rx_bytes},
+               {"compute_s", status.progress.compute_s},
+               {"wait_s", status.progress.wait_s},
+               {"state", to_hex(round.state)},
+               {"time_unix_s", unix_seconds()}};
+  if (round.own) {
+    json["delta_norm"] = round.own->delta_norm;
+    json["error_norm"] = round.own->error_norm;
+    json["payload_bytes"] = round.own->payload.size_bytes;
+  }
+  append_line(json.dump());
+}
+
+void StatusFiles::add_event(const std::string& event, const std::string& peer,
+                            const std::string& text, Round round) {
+  Json json = {{"event", event}, {"region", region_}, {"round", round}};
+  if (!peer.empty()) json["peer"] = peer;
+  if (!text.empty()) json["text"] = text;
+  json["time_unix_s"] = unix_seconds();
+  append_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// One write per line, so that a crash leaves at most one line unfinished.
+void StatusFiles::append_line(const std::string& line) {
+  const std::filesystem::path path = directory_ / "events.jsonl";
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.get() < 0) throw_errno("open", path);
+  const std::string text = line + "\n";
+  write_all(file.get(), std::as_bytes(std::span(text)), path);
+}
+
+}  // namespace causeway::diloco

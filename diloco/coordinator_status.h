@@ -1,0 +1,57 @@
+// What a coordinator shows of itself in files, for displays and reports: status.json (now),
+// events.jsonl (what happened) and listening_port. docs/rounds.md has the fields.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "diloco/record.h"
+#include "diloco/worker_session.h"
+#include "inter/mesh.h"
+
+namespace causeway::diloco {
+
+struct CoordinatorStatus {
+  std::string region;
+  std::string run_id;
+  Round version = 0;  // rounds applied by the worker
+  Round round = 0;    // the open round: records in the ledger
+  std::uint16_t listening_port = 0;
+  std::string waiting_for;
+  Progress progress;
+  std::map<std::string, inter::LinkStats> links;  // since this process started
+  bool finished = false;
+};
+
+// An applied round.
+struct AppliedRound {
+  CommitRecord record;
+  std::optional<Contribution> own;  // to this round, listed or not
+  Digest state{};                   // after applying
+};
+
+class StatusFiles {
+ public:
+  // Traffic counters go on from what an earlier process left in status.json.
+  StatusFiles(std::filesystem::path directory, std::string region);
+
+  void write_listening_port(std::uint16_t port);
+  void write(const CoordinatorStatus& status);  // only if something changed
+  void add_round(const AppliedRound& round, const CoordinatorStatus& status);
+  void add_event(const std::string& event, const std::string& peer, const std::string& text,
+                 Round round);
+
+ private:
+  std::map<std::string, inter::LinkStats> totals(const CoordinatorStatus& status) const;
+  void append_line(const std::string& line);
+
+  std::filesystem::path directory_;
+  std::string region_;
+  std::map<std::string, inter::LinkStats> earlier_;
+  std::string written_;
+};
+
+}  // namespace causeway::diloco

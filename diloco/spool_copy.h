@@ -1,0 +1,15 @@
+// From a worker's file into the spool.
+#pragma once
+
+#include <asio/awaitable.hpp>
+
+#include "inter/blob.h"
+
+namespace causeway::diloco {
+
+// Copies a regular file piece by piece, letting other work run in between, so that a large snapshot
+// does not silence the links. Throws std::system_error for a storage failure, a full spool, or a
+// file that changes under the copy.
+asio::awaitable<inter::BlobId> copy_to_spool(int file, inter::Spool& spool);
+
+}  // namespace causeway::diloco

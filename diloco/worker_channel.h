@@ -1,0 +1,73 @@
+// Frames over a Unix stream socket, with file descriptors: what both ends of the worker socket
+// share.
+//
+// A frame is its length (4 bytes, little-endian), the number of descriptors that travel with it (4
+// bytes), then a Protocol Buffers message of worker.proto. The descriptors ride on the frame's
+// first byte.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::diloco {
+
+// An owned file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Frame {
+  std::string bytes;
+  std::vector<Descriptor> descriptors;
+};
+
+// Collects frames from a socket, whatever pieces they arrive in.
+class FrameReader {
+ public:
+  // Takes what is there without blocking. False: the other side closed. Throws Errc::malformed for
+  // a frame that is too large.
+  bool receive(int socket);
+  std::optional<Frame> next();
+
+ private:
+  std::string buffer_;
+  std::deque<Descriptor> descriptors_;
+};
+
+// Frames on their way out.
+class FrameWriter {
+ public:
+  void add(Frame frame);
+  // Writes what the socket takes without blocking; true when nothing is left. Throws
+  // Errc::coordinator_lost if the other side is gone.
+  bool flush(int socket);
+  bool empty() const { return frames_.empty(); }
+
+ private:
+  std::deque<Frame> frames_;    // bytes with header
+  std::size_t sent_bytes_ = 0;  // of the first one
+};
+
+// Non-blocking Unix sockets by path; paths longer than a socket address can hold work too. Both
+// throw std::system_error.
+Descriptor listen_at(
+    const std::filesystem::path& path);  // replaces a dead process's file; mode 0600
+// Nothing: nobody listens there (yet).
+std::optional<Descriptor> connect_to(const std::filesystem::path& path);
+
+}  // namespace causeway::diloco

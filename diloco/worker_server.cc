@@ -1,0 +1,407 @@
+#include "diloco/worker_server.h"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include <asio/local/stream_protocol.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/error.h"
+#include "diloco/file_io.h"
+#include "diloco/wire.h"
+#include "diloco/worker.pb.h"
+#include "inter/async.h"
+
+namespace causeway::diloco {
+namespace {
+
+using Socket = asio::local::stream_protocol::socket;
+using worker_wire::CoordinatorMessage;
+using worker_wire::WorkerMessage;
+
+constexpr std::uint32_t kProtocolVersion = 1;
+
+struct Session {
+  explicit Session(Socket socket_in) : socket(std::move(socket_in)) {}
+  Socket socket;
+  FrameReader reader;
+  FrameWriter writer;
+  bool writing = false;  // a coroutine waits for room in the socket
+  std::optional<AttachRequest> request;
+  bool close_when_sent = false;
+};
+using SessionPointer = std::shared_ptr<Session>;
+
+std::string fresh_name(const std::string& region) {
+  std::array<std::uint8_t, 8> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+    throw std::system_error(std::make_error_code(std::errc::io_error), "no random bytes");
+  }
+  Digest digest{};
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return region + "-" + to_hex(digest).substr(0, 2 * bytes.size());
+}
+
+AttachRequest decode(const worker_wire::Attach& message) {
+  return {.socket = {},
+          .region = message.region(),
+          .rank = message.rank(),
+          .world = message.world(),
+          .version = message.version(),
+          .state = decode_digest(message.state()),
+          .has_lineage = message.has_lineage(),
+          .run_id = message.run_id(),
+          .contributed = message.contributed()};
+}
+
+Progress decode(const worker_wire::Report& message) {
+  return {.step = message.step(),
+          .round = message.round(),
+          .loss = message.loss(),
+          .tokens_per_s = message.tokens_per_s(),
+          .tokens = message.tokens(),
+          .compute_s = message.compute_s(),
+          .wait_s = message.wait_s(),
+          .phase = message.phase()};
+}
+
+// The payload, mapped only if it cannot shrink or change under us.
+MappedBytes map_sealed(Descriptor file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_errno("fstat", "payload");
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_WRITE;
+  if (seals < 0 || (seals & kNeeded) != kNeeded) throw_malformed("a payload is not sealed");
+  return {file.release(), static_cast<std::size_t>(status.st_size)};
+}
+
+}  // namespace
+
+class WorkerServer::Implementation : public std::enable_shared_from_this<Implementation> {
+ public:
+  Implementation(asio::any_io_executor executor, std::filesystem::path path, std::string region,
+                 std::uint32_t workers, WorkerServerHandler& handler)
+      : executor_(executor),
+        path_(std::move(path)),
+        region_(std::move(region)),
+        workers_(workers),
+        handler_(&handler),
+        acceptor_(executor),
+        tasks_(executor) {}
+
+  void start() {
+    acceptor_.assign(asio::local::stream_protocol(), listen_at(path_).release());
+    tasks_.spawn(accept(shared_from_this()));
+  }
+
+  // No handler is called from here on.
+  void shut_down() {
+    handler_ = nullptr;
+    std::error_code ignored;
+    acceptor_.close(ignored);
+    for (const SessionPointer& session : sessions_) session->socket.close(ignored);
+    sessions_.clear();
+    gathering_.clear();
+    complete_ = false;
+  }
+
+  asio::awaitable<void> join() { return tasks_.join(); }
+  bool attached() const { return complete_; }
+
+  void send(std::uint32_t rank, const CoordinatorMessage& message,
+            std::vector<Descriptor> descriptors = {}) {
+    const auto found = gathering_.find(rank);
+    if (found == gathering_.end()) return;
+    found->second->writer.add({message.SerializeAsString(), std::move(descriptors)});
+    flush(found->second);
+  }
+
+  void send_all(const CoordinatorMessage& message) {
+    for (std::uint32_t rank = 0; rank < workers_; ++rank) send(rank, message);
+  }
+
+  void refuse(const CoordinatorMessage& message) {
+    for (const auto& [rank, session] : gathering_) session->close_when_sent = true;
+    send_all(message);
+  }
+
+  std::string generation() const { return fresh_name(region_); }
+
+ private:
+  using Self = std::shared_ptr<Implementation>;
+
+  static asio::awaitable<void> accept(Self self) {
+    while (self->handler_ != nullptr) {
+      std::error_code error;
+      Socket socket =
+          co_await self->acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
+      if (error == asio::error::operation_aborted || self->handler_ == nullptr) co_return;
+      if (error) throw std::system_error(error, "accept at " + self->path_.string());
+      self->sessions_.push_back(std::make_shared<Session>(std::move(socket)));
+      self->tasks_.spawn(serve(self, self->sessions_.back()));
+    }
+  }
+
+  static asio::awaitable<void> serve(Self self, SessionPointer session) {
+    bool open = true;
+    while (open && session->socket.is_open()) {
+      std::error_code error;
+      co_await session->socket.async_wait(Socket::wait_read,
+                                          asio::redirect_error(asio::use_awaitable, error));
+      if (error || !session->socket.is_open()) break;
+      open = self->read(session);
+    }
+    self->end(session);
+  }
+
+  // False: the session is over. A worker's malformed bytes end its session; all else concerns the
+  // coordinator.
+  bool read(const SessionPointer& session) {
+    try {
+      const bool open = session->reader.receive(session->socket.native_handle());
+      while (std::optional<Frame> frame = session->reader.next()) {
+        WorkerMessage message;
+        if (!message.ParseFromString(frame->bytes)) throw_malformed("not a worker's message");
+        handle(session, message, std::move(frame->descriptors));
+        if (handler_ == nullptr || !session->socket.is_open()) return false;
+      }
+      return open;
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::malformed) throw;
+      spdlog::error("a worker's session is closed: {}", error.what());
+      return false;
+    }
+  }
+
+  void handle(const SessionPointer& session, const WorkerMessage& message,
+              std::vector<Descriptor> descriptors) {
+    if (message.body_case() == WorkerMessage::kAttach) {
+      if (message.attach().protocol() != kProtocolVersion) {
+        throw_malformed("a worker of another program version");
+      }
+      return attach(session, decode(message.attach()));
+    }
+    const auto leader = gathering_.find(0);
+    if (!complete_ || leader->second != session) throw_malformed("only rank 0 may speak");
+    switch (message.body_case()) {
+      case WorkerMessage::kReady:
+        return handler_->on_ready();
+      case WorkerMessage::kContribute: {
+        if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
+        const MappedBytes payload = map_sealed(std::move(descriptors[0]));
+        return handler_->on_contribute(parse_contribution(message.contribute().contribution()),
+                                       payload.bytes());
+      }
+      case WorkerMessage::kApplied:
+        return handler_->on_applied(message.applied().version(),
+                                    decode_digest(message.applied().state()));
+      case WorkerMessage::kOfferSnapshot:
+        if (descriptors.size() != 1) throw_malformed("a snapshot came without its file");
+        return handler_->on_snapshot(message.offer_snapshot().version(),
+                                     decode_digest(message.offer_snapshot().state()),
+                                     std::move(descriptors[0]));
+      case WorkerMessage::kReport:
+        return handler_->on_report(decode(message.report()));
+      default:
+        throw_malformed("a worker's message has no known body");
+    }
+  }
+
+  void attach(const SessionPointer& session, AttachRequest request) {
+    const bool fits = request.region == region_ && request.world == workers_ &&
+                      request.rank < workers_ && !session->request;
+    if (!fits) {
+      CoordinatorMessage message;
+      message.mutable_refused()->set_reason(
+          "this coordinator expects " + std::to_string(workers_) + " workers of " + region_ +
+          ", not rank " + std::to_string(request.rank) + " of " + std::to_string(request.world) +
+          " of " + request.region);
+      session->close_when_sent = true;
+      session->writer.add({message.SerializeAsString(), {}});
+      return flush(session);
+    }
+    if (complete_) dissolve();  // a restarted worker: the others must gather with it anew
+    const std::uint32_t rank = request.rank;
+    if (const auto old = gathering_.find(rank); old != gathering_.end()) close(old->second);
+    session->request = std::move(request);
+    gathering_[rank] = session;
+    if (gathering_.size() < workers_) return tell_who_is_missing();
+    complete_ = true;
+    handler_->on_gathered(*gathering_.at(0)->request);
+  }
+
+  void tell_who_is_missing() {
+    std::string missing;
+    for (std::uint32_t rank = 0; rank < workers_; ++rank) {
+      if (!gathering_.contains(rank))
+        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    }
+    CoordinatorMessage message;
+    message.mutable_waiting()->set_what("rank " + missing + " of " + region_ + " to attach");
+    send_all(message);
+  }
+
+  void close(const SessionPointer& session) {
+    std::error_code ignored;
+    session->socket.close(ignored);
+  }
+
+  void dissolve() {
+    const auto gathering = std::exchange(gathering_, {});
+    const bool was_complete = std::exchange(complete_, false);
+    for (const auto& [rank, session] : gathering) close(session);
+    if (was_complete && handler_ != nullptr) handler_->on_worker_lost();
+  }
+
+  void end(const SessionPointer& session) {
+    close(session);
+    std::erase(sessions_, session);
+    if (!session->request) return;
+    const auto member = gathering_.find(session->request->rank);
+    if (member == gathering_.end() || member->second != session) return;
+    if (complete_) return dissolve();
+    gathering_.erase(member);
+  }
+
+  // Writes what the socket takes now, and the rest when it takes more.
+  void flush(const SessionPointer& session) {
+    if (session->writing || !session->socket.is_open()) return;
+    try {
+      if (!session->writer.flush(session->socket.native_handle())) {
+        session->writing = true;
+        return tasks_.spawn(flush_later(shared_from_this(), session));
+      }
+    } catch (const std::system_error&) {
+      return;  // the reading side notices that the worker is gone
+    }
+    if (session->close_when_sent) {
+      std::error_code ignored;
+      session->socket.shutdown(Socket::shutdown_both, ignored);
+    }
+  }
+
+  static asio::awaitable<void> flush_later(Self self, SessionPointer session) {
+    std::error_code error;
+    co_await session->socket.async_wait(Socket::wait_write,
+                                        asio::redirect_error(asio::use_awaitable, error));
+    session->writing = false;
+    if (!error) self->flush(session);
+  }
+
+  asio::any_io_executor executor_;
+  std::filesystem::path path_;
+  std::string region_;
+  std::uint32_t workers_;
+  WorkerServerHandler* handler_;  // null once shut down
+  asio::local::stream_protocol::acceptor acceptor_;
+  inter::TaskGroup tasks_;
+  std::vector<SessionPointer> sessions_;
+  std::map<std::uint32_t, SessionPointer> gathering_;
+  bool complete_ = false;
+};
+
+WorkerServer::WorkerServer(asio::any_io_executor executor, std::filesystem::path socket,
+                           std::string region, std::uint32_t workers, WorkerServerHandler& handler)
+    : implementation_(std::make_shared<Implementation>(executor, std::move(socket),
+                                                       std::move(region), workers, handler)) {}
+
+// Coroutines that are still under way hold the implementation and end by themselves.
+WorkerServer::~WorkerServer() {
+  implementation_->shut_down();
+}
+
+void WorkerServer::start() {
+  implementation_->start();
+}
+
+asio::awaitable<void> WorkerServer::stop() {
+  implementation_->shut_down();
+  return implementation_->join();
+}
+
+bool WorkerServer::attached() const {
+  return implementation_->attached();
+}
+
+void WorkerServer::welcome(const std::string& run_id, bool contributed) {
+  CoordinatorMessage message;
+  message.mutable_attached()->set_generation(implementation_->generation());
+  message.mutable_attached()->set_run_id(run_id);
+  message.mutable_attached()->set_contributed(contributed);
+  implementation_->send_all(message);
+}
+
+void WorkerServer::refuse(const std::string& reason) {
+  CoordinatorMessage message;
+  message.mutable_refused()->set_lineage(true);
+  message.mutable_refused()->set_reason(reason);
+  implementation_->refuse(message);
+}
+
+void WorkerServer::stored() {
+  CoordinatorMessage message;
+  message.mutable_stored();
+  implementation_->send(0, message);
+}
+
+void WorkerServer::train(const Train& train) {
+  CoordinatorMessage message;
+  message.mutable_train()->set_round(train.round);
+  message.mutable_train()->set_k(train.k);
+  message.mutable_train()->set_data_cursor(train.data_cursor);
+  implementation_->send(0, message);
+}
+
+namespace {
+
+Descriptor open_for_reading(const std::filesystem::path& path) {
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw_errno("open", path);
+  return fd;
+}
+
+}  // namespace
+
+void WorkerServer::apply(const CommitRecord& record,
+                         const std::vector<std::filesystem::path>& payloads) {
+  CoordinatorMessage message;
+  message.mutable_apply()->set_record(serialize(record));
+  std::vector<Descriptor> descriptors;
+  for (const std::filesystem::path& payload : payloads) {
+    descriptors.push_back(open_for_reading(payload));
+  }
+  implementation_->send(0, message, std::move(descriptors));
+}
+
+void WorkerServer::restore(Round version, const Digest& state,
+                           const std::filesystem::path& snapshot, std::uint64_t size_bytes) {
+  CoordinatorMessage message;
+  message.mutable_restore()->set_version(version);
+  encode(state, message.mutable_restore()->mutable_state());
+  message.mutable_restore()->set_size_bytes(size_bytes);
+  std::vector<Descriptor> descriptors;
+  descriptors.push_back(open_for_reading(snapshot));
+  implementation_->send(0, message, std::move(descriptors));
+}
+
+void WorkerServer::finish(Round version) {
+  CoordinatorMessage message;
+  message.mutable_finish()->set_version(version);
+  implementation_->send(0, message);
+}
+
+void WorkerServer::waiting_for(const std::string& what) {
+  CoordinatorMessage message;
+  message.mutable_waiting()->set_what(what);
+  implementation_->send(0, message);
+}
+
+}  // namespace causeway::diloco

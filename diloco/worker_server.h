@@ -1,0 +1,69 @@
+// The coordinator's end of the worker socket: gathers the region's ranks, then passes messages
+// between rank 0 and the coordinator.
+//
+// One gathering at a time. It is complete when all ranks are there, and ends for all when any
+// rank's session ends or a rank attaches anew. One thread, everything on the executor given.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include "diloco/worker_channel.h"
+#include "diloco/worker_session.h"
+
+namespace causeway::diloco {
+
+// What the owner of a worker server must answer. Rank 0 speaks for the region.
+class WorkerServerHandler {
+ public:
+  virtual ~WorkerServerHandler() = default;
+  virtual void on_gathered(const AttachRequest& rank_0) = 0;
+  virtual void on_worker_lost() = 0;  // after on_gathered
+  virtual void on_ready() = 0;
+  virtual void on_contribute(const Contribution& contribution,
+                             std::span<const std::byte> payload) = 0;
+  virtual void on_applied(Round version, const Digest& state) = 0;
+  virtual void on_snapshot(Round version, const Digest& state, Descriptor file) = 0;
+  virtual void on_report(const Progress& progress) = 0;
+};
+
+class WorkerServer {
+ public:
+  // `handler` must outlive the server.
+  WorkerServer(asio::any_io_executor executor, std::filesystem::path socket, std::string region,
+               std::uint32_t workers, WorkerServerHandler& handler);
+  ~WorkerServer();
+
+  // Throws std::system_error naming the socket if it cannot listen there.
+  void start();
+  // Closes every session and joins every coroutine.
+  asio::awaitable<void> stop();
+
+  bool attached() const;  // a complete gathering stands
+
+  // To every rank: the gathering stands.
+  void welcome(const std::string& run_id, bool contributed);
+  // To every rank: it may not take part, ever. Their sessions end.
+  void refuse(const std::string& reason);
+  // To rank 0; nothing happens without a gathering.
+  void stored();
+  void train(const Train& train);
+  void apply(const CommitRecord& record, const std::vector<std::filesystem::path>& payloads);
+  void restore(Round version, const Digest& state, const std::filesystem::path& snapshot,
+               std::uint64_t size_bytes);
+  void finish(Round version);
+  void waiting_for(const std::string& what);  // to show while it waits
+
+ private:
+  class Implementation;
+  std::shared_ptr<Implementation> implementation_;
+};
+
+}  // namespace causeway::diloco

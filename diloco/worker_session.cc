@@ -1,0 +1,334 @@
+#include "diloco/worker_session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "diloco/error.h"
+#include "diloco/file_io.h"
+#include "diloco/wire.h"
+#include "diloco/worker.pb.h"
+#include "diloco/worker_channel.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kProtocolVersion = 1;
+constexpr milliseconds kKeepWaitingInterval{500};
+constexpr milliseconds kRetryMin{100};
+constexpr milliseconds kRetryMax{1'000};
+// Of writing to the coordinator's disk, far below any disk's speed: past it the coordinator hangs.
+constexpr milliseconds kStoreDeadlineBase{60'000};
+constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
+
+[[noreturn]] void throw_lost(const std::string& what) {
+  throw std::system_error(make_error_code(Errc::coordinator_lost), what);
+}
+
+void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
+                           const std::string& what) {
+  if (keep_waiting && !keep_waiting(what)) {
+    throw std::system_error(std::make_error_code(std::errc::operation_canceled),
+                            "stopped while waiting for " + what);
+  }
+}
+
+// A sealed copy of the bytes in memory, which the coordinator can map without fear of it shrinking.
+Descriptor make_sealed_memfd(std::span<const std::byte> bytes) {
+  Descriptor fd(::memfd_create("payload", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (fd.get() < 0) throw_errno("memfd_create", "payload");
+  write_all(fd.get(), bytes, "payload (in memory)");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+    throw_errno("seal", "payload");
+  }
+  return fd;
+}
+
+class SocketSession : public WorkerSession {
+ public:
+  SocketSession(AttachRequest request, Descriptor socket)
+      : request_(std::move(request)), socket_(std::move(socket)) {}
+
+  // Returns when every rank of the region has attached.
+  void join(const KeepWaiting& keep_waiting);
+
+  const Attachment& attachment() const override { return attachment_; }
+  Instruction next(const KeepWaiting& keep_waiting) override;
+  void contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void applied(Round version, const Digest& state) override;
+  void offer_snapshot(Round version, const Digest& state,
+                      const std::filesystem::path& file) override;
+  void report(const Progress& progress) override;
+  bool lost() override;
+
+ private:
+  using Message = worker_wire::CoordinatorMessage;
+  struct Received {
+    Message message;
+    std::vector<Descriptor> descriptors;
+  };
+
+  void send(const worker_wire::WorkerMessage& message, std::vector<Descriptor> descriptors = {});
+  void wait_for_socket(short events, milliseconds at_most);
+  std::optional<Received> receive(milliseconds at_most);
+  Received wait(const KeepWaiting& keep_waiting);
+  static Instruction to_instruction(Received received);
+
+  AttachRequest request_;
+  Descriptor socket_;
+  FrameReader reader_;
+  FrameWriter writer_;
+  Attachment attachment_;
+  bool asked_ = false;  // what to do: the answer is still to come
+  std::string waiting_for_;
+};
+
+void SocketSession::wait_for_socket(short events, milliseconds at_most) {
+  pollfd entry{.fd = socket_.get(), .events = events, .revents = 0};
+  if (::poll(&entry, 1, static_cast<int>(at_most.count())) < 0 && errno != EINTR) {
+    throw_errno("poll", request_.socket);
+  }
+}
+
+void SocketSession::send(const worker_wire::WorkerMessage& message,
+                         std::vector<Descriptor> descriptors) {
+  writer_.add({message.SerializeAsString(), std::move(descriptors)});
+  const auto deadline = steady_clock::now() + kStoreDeadlineBase;
+  while (!writer_.flush(socket_.get())) {
+    if (steady_clock::now() > deadline) throw_lost("the coordinator does not read its socket");
+    wait_for_socket(POLLOUT, kKeepWaitingInterval);
+  }
+}
+
+// The next message that is not about waiting; nothing if none came in time.
+std::optional<SocketSession::Received> SocketSession::receive(milliseconds at_most) {
+  const auto deadline = steady_clock::now() + at_most;
+  for (;;) {
+    while (std::optional<Frame> frame = reader_.next()) {
+      Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
+      if (!received.message.ParseFromString(frame->bytes)) {
+        throw_malformed("the coordinator's message cannot be parsed");
+      }
+      if (received.message.has_refused()) {
+        const auto& refused = received.message.refused();
+        throw std::system_error(
+            make_error_code(refused.lineage() ? Errc::lineage : Errc::malformed), refused.reason());
+      }
+      if (!received.message.has_waiting()) return received;
+      waiting_for_ = received.message.waiting().what();
+    }
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) return std::nullopt;
+    wait_for_socket(POLLIN, left);
+    if (!reader_.receive(socket_.get())) throw_lost("the coordinator closed the session");
+  }
+}
+
+SocketSession::Received SocketSession::wait(const KeepWaiting& keep_waiting) {
+  for (;;) {
+    if (std::optional<Received> received = receive(kKeepWaitingInterval)) {
+      return std::move(*received);
+    }
+    keep_waiting_or_throw(keep_waiting, waiting_for_);
+  }
+}
+
+void SocketSession::join(const KeepWaiting& keep_waiting) {
+  worker_wire::WorkerMessage message;
+  auto* attach = message.mutable_attach();
+  attach->set_protocol(kProtocolVersion);
+  attach->set_region(request_.region);
+  attach->set_rank(request_.rank);
+  attach->set_world(request_.world);
+  attach->set_version(request_.version);
+  encode(request_.state, attach->mutable_state());
+  attach->set_has_lineage(request_.has_lineage);
+  attach->set_run_id(request_.run_id);
+  attach->set_contributed(request_.contributed);
+  send(message);
+
+  waiting_for_ = "the coordinator's answer";
+  const Received answer = wait(keep_waiting);
+  if (!answer.message.has_attached()) throw_malformed("the coordinator did not answer to attach");
+  const auto& attached = answer.message.attached();
+  attachment_ = {.generation = attached.generation(),
+                 .run_id = attached.run_id(),
+                 .contributed = attached.contributed()};
+}
+
+Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
+  assert(request_.rank == 0);
+  if (!asked_) {
+    worker_wire::WorkerMessage message;
+    message.mutable_ready();
+    send(message);
+    asked_ = true;
+    waiting_for_ = "the coordinator";
+  }
+  Received received = wait(keep_waiting);
+  asked_ = false;
+  return to_instruction(std::move(received));
+}
+
+Instruction SocketSession::to_instruction(Received received) {
+  switch (received.message.body_case()) {
+    case Message::kTrain: {
+      const auto& train = received.message.train();
+      return Train{.round = train.round(), .k = train.k(), .data_cursor = train.data_cursor()};
+    }
+    case Message::kApply: {
+      Apply apply{.record = parse_commit_record(received.message.apply().record()), .payloads = {}};
+      if (received.descriptors.size() != apply.record.participants.size()) {
+        throw_malformed("a commit came without its payloads");
+      }
+      for (std::size_t i = 0; i < received.descriptors.size(); ++i) {
+        apply.payloads.emplace_back(received.descriptors[i].release(),
+                                    apply.record.participants[i].payload.size_bytes);
+      }
+      return apply;
+    }
+    case Message::kRestore: {
+      const auto& restore = received.message.restore();
+      if (received.descriptors.size() != 1) throw_malformed("a snapshot came without its bytes");
+      return Restore{
+          .version = restore.version(),
+          .state = decode_digest(restore.state()),
+          .snapshot = MappedBytes(received.descriptors[0].release(), restore.size_bytes())};
+    }
+    case Message::kFinish:
+      return Finish{received.message.finish().version()};
+    default:
+      throw_malformed("the coordinator's message is not an instruction");
+  }
+}
+
+void SocketSession::contribute(const Contribution& contribution,
+                               std::span<const std::byte> payload) {
+  assert(request_.rank == 0);
+  worker_wire::WorkerMessage message;
+  message.mutable_contribute()->set_contribution(serialize(contribution));
+  std::vector<Descriptor> descriptors;
+  descriptors.push_back(make_sealed_memfd(payload));
+  send(message, std::move(descriptors));
+
+  const milliseconds deadline =
+      kStoreDeadlineBase +
+      milliseconds{static_cast<std::int64_t>(payload.size() / kStoreBytesPerMillisecond)};
+  const std::optional<Received> answer = receive(deadline);
+  if (!answer) {
+    throw_lost("the coordinator did not store a payload of " + std::to_string(payload.size()) +
+               " bytes within " + std::to_string(deadline.count() / 1000) + " s");
+  }
+  if (!answer->message.has_stored()) throw_malformed("the coordinator did not confirm a payload");
+}
+
+void SocketSession::applied(Round version, const Digest& state) {
+  assert(request_.rank == 0);
+  worker_wire::WorkerMessage message;
+  message.mutable_applied()->set_version(version);
+  encode(state, message.mutable_applied()->mutable_state());
+  send(message);
+}
+
+void SocketSession::offer_snapshot(Round version, const Digest& state,
+                                   const std::filesystem::path& file) {
+  assert(request_.rank == 0);
+  Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw_errno("open", file);
+  worker_wire::WorkerMessage message;
+  message.mutable_offer_snapshot()->set_version(version);
+  encode(state, message.mutable_offer_snapshot()->mutable_state());
+  std::vector<Descriptor> descriptors;
+  descriptors.push_back(std::move(fd));
+  send(message, std::move(descriptors));
+}
+
+void SocketSession::report(const Progress& progress) {
+  if (!writer_.empty()) return;  // an older report is still on its way
+  worker_wire::WorkerMessage message;
+  auto* report = message.mutable_report();
+  report->set_step(progress.step);
+  report->set_round(progress.round);
+  report->set_loss(progress.loss);
+  report->set_tokens_per_s(progress.tokens_per_s);
+  report->set_tokens(progress.tokens);
+  report->set_compute_s(progress.compute_s);
+  report->set_wait_s(progress.wait_s);
+  report->set_phase(progress.phase);
+  writer_.add({message.SerializeAsString(), {}});
+  try {
+    writer_.flush(socket_.get());
+  } catch (const std::system_error&) {
+    // Whoever must know finds out at the next call that waits for an answer.
+  }
+}
+
+bool SocketSession::lost() {
+  pollfd entry{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace
+
+std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
+                                                     const KeepWaiting& keep_waiting) {
+  const std::string where = "the coordinator at " + request.socket.string();
+  milliseconds retry = kRetryMin;
+  for (;;) {
+    if (std::optional<Descriptor> socket = connect_to(request.socket)) {
+      try {
+        auto session = std::make_unique<SocketSession>(request, std::move(*socket));
+        session->join(keep_waiting);
+        return session;
+      } catch (const std::system_error& error) {
+        if (error.code() != Errc::coordinator_lost) throw;  // it restarts, or another rank did
+      }
+    }
+    keep_waiting_or_throw(keep_waiting, where);
+    ::poll(nullptr, 0, static_cast<int>(retry.count()));
+    retry = std::min(2 * retry, kRetryMax);
+  }
+}
+
+MappedBytes::MappedBytes(int fd, std::size_t size) : size_(size) {
+  const Descriptor owned(fd);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw_errno("fstat", "received bytes");
+  // Reading past the end of a mapped file kills the process.
+  if (static_cast<std::uint64_t>(status.st_size) < size) {
+    throw_malformed("received a file of " + std::to_string(status.st_size) + " bytes instead of " +
+                    std::to_string(size));
+  }
+  if (size == 0) return;
+  data_ = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data_ == MAP_FAILED) throw_errno("mmap", "received bytes");
+}
+
+MappedBytes::MappedBytes(MappedBytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedBytes& MappedBytes::operator=(MappedBytes&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedBytes::~MappedBytes() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+std::span<const std::byte> MappedBytes::bytes() const {
+  return {static_cast<const std::byte*>(data_), size_};
+}
+
+}  // namespace causeway::diloco
