@@ -3,8 +3,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
-
 #include <asio/buffer.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/ssl.hpp>
@@ -184,7 +182,7 @@ asio::awaitable<void> Connection::linger() {
   Implementation& self = *implementation_;
   std::error_code error;
   self.stream.next_layer().shutdown(tcp::socket::shutdown_send, error);
-  std::array<std::byte, 4096> discarded;
+  Bytes discarded(4096);
   while (!error && !self.closed) {
     co_await self.stream.next_layer().async_read_some(
         asio::buffer(discarded), asio::redirect_error(asio::use_awaitable, error));

@@ -90,7 +90,9 @@ class Mesh {
   // Binds and starts accepting and dialling. Throws std::system_error naming the address if it
   // cannot bind, or the file if a credential cannot be read.
   void start();
-  // Closes every connection and joins every coroutine.
+  // Closes every connection and joins every coroutine. From its beginning on the handler is not
+  // called any more; the same holds for the destructor, after which the executor may still have to
+  // run what is left of the coroutines.
   asio::awaitable<void> stop();
 
   std::uint16_t listening_port() const;
@@ -99,11 +101,13 @@ class Mesh {
   // Queues a control message. Silently dropped if the peer is down: state is exchanged anew when it
   // comes up.
   void send(const std::string& peer, std::string message);
-  // Streams a blob that the spool holds, from the first byte the peer lacks as far as known (0 at
-  // first).
+  // Streams a blob that the spool holds, in the order of the calls, from the first byte the peer
+  // lacks as far as known (0 at first). Stays queued while the peer is down and goes on where it
+  // ended; a blob removed from the spool is skipped.
   void push_blob(const std::string& peer, const BlobId& id);
   // Asks a peer to stream a blob from where our spool's copy ends. A peer that lacks it ignores
-  // this.
+  // this. Silently dropped if the peer is down, or when all of the blob is here or already arriving
+  // from that peer.
   void fetch_blob(const std::string& peer, const BlobId& id);
 
   std::map<std::string, LinkStats> stats() const;
