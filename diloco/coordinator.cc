@@ -86,7 +86,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
 
   asio::awaitable<Outcome> run();
   void stop() { finish({130, "interrupted"}); }
-  std::uint16_t listening_port() const { return mesh_ ? mesh_->listening_port() : 0; }
+  std::uint16_t listening_port() const { return listening_port_; }
 
   // inter::MeshHandler
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
@@ -148,6 +148,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::optional<RoundProtocol> protocol_;
   std::optional<WorkerServer> workers_;
   std::optional<inter::Mesh> mesh_;
+  std::uint16_t listening_port_ = 0;
   Greeting greeting_;
 
   Progress progress_;
@@ -229,11 +230,12 @@ void Coordinator::Implementation::open_links() {
                    *this);
   mesh_.emplace(executor_, std::move(mesh), *spool_, *this);
   mesh_->start();
-  files_->write_listening_port(mesh_->listening_port());
+  listening_port_ = mesh_->listening_port();
+  files_->write_listening_port(listening_port_);
   workers_->start();
   spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
                greeting_.run_id.empty() ? "not known yet" : greeting_.run_id, greeting_.version,
-               mesh_->listening_port());
+               listening_port_);
 }
 
 asio::awaitable<void> Coordinator::Implementation::close() {
@@ -338,7 +340,7 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .run_id = protocol_->run_id(),
           .version = applied ? applied->version : protocol_->version(),
           .round = protocol_->version(),
-          .listening_port = mesh_->listening_port(),
+          .listening_port = listening_port_,
           .waiting_for = protocol_->waiting_for(now()),
           .progress = progress_,
           .links = mesh_->stats(),

@@ -26,7 +26,7 @@ struct Contribution {
   Digest state{};               // state_digest of the base version (anchor and outer momentum)
   double delta_norm = 0;        // ||delta|| before compression
   double error_norm = 0;        // ||p - Q(p)||
-  inter::BlobId payload;
+  inter::BlobId payload{};
 };
 
 struct Participant {
@@ -34,7 +34,7 @@ struct Participant {
   float weight = 0;               // normalised; the fp32 bits are what everyone uses
   std::uint64_t data_cursor = 0;
   std::uint64_t tokens = 0;
-  inter::BlobId payload;
+  inter::BlobId payload{};
 };
 
 // The decision on one round: every region applies exactly this. (design.md section 3, row 9)

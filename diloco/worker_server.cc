@@ -324,7 +324,7 @@ void WorkerServer::start() {
 
 asio::awaitable<void> WorkerServer::stop() {
   implementation_->shut_down();
-  return implementation_->join();
+  co_await implementation_->join();
 }
 
 bool WorkerServer::attached() const {

@@ -1,0 +1,196 @@
+// Whole coordinators: real TLS, real files, real worker sockets; only the workers' numbers are made
+// up.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/diloco/run_fixture.h"
+
+namespace causeway::diloco {
+namespace {
+
+using testing::TestRun;
+
+std::string read(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+void expect_complete(TestRun& run, const std::vector<std::string>& regions, Round rounds) {
+  for (const std::string& region : regions) {
+    const auto outcome = run.outcome(region);
+    ASSERT_TRUE(outcome) << region << " did not end";
+    EXPECT_EQ(outcome->exit_code, 0) << region << ": " << outcome->message;
+    EXPECT_TRUE(run.worker(region).finished()) << region << ": " << run.worker(region).error();
+    EXPECT_EQ(run.worker(region).version(), rounds) << region;
+    EXPECT_EQ(run.worker(region).state(), run.worker(regions.front()).state()) << region;
+    EXPECT_EQ(read(run.directory(region) / "ledger/records"),
+              read(run.directory(regions.front()) / "ledger/records"))
+        << region;
+  }
+}
+
+TEST(Coordinator, ThreeRegionsRunToTheEndWithOneState) {
+  TestRun run({"a", "b", "c"}, 5);
+  run.start_all();
+  expect_complete(run, {"a", "b", "c"}, 5);
+}
+
+TEST(Coordinator, ALoneRegionRunsByItself) {
+  TestRun run({"a"}, 3);
+  run.start_all();
+  expect_complete(run, {"a"}, 3);
+}
+
+TEST(Coordinator, ACoordinatorThatDiesMidRoundIsDoneWithoutAndComesBack) {
+  TestRun run({"a", "b", "c"}, 8);
+  run.start_all();
+  run.worker("b").hold_at(2);
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 2; }));
+  run.destroy("b");
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() >= 4; }));
+  run.worker("a").hold_at(6);  // not without b
+  run.worker("b").release();
+  run.start("b", Start::resume);
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() >= 4; }));
+  run.worker("a").release();
+  expect_complete(run, {"a", "b", "c"}, 8);
+}
+
+TEST(Coordinator, TheDecidersRestartResumesTheRun) {
+  TestRun run({"a", "b"}, 4);
+  run.start_all();
+  run.worker("a").hold_at(2);
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 2; }));
+  run.destroy("a");
+  run.worker("a").release();
+  run.start("a", Start::resume);
+  expect_complete(run, {"a", "b"}, 4);
+}
+
+TEST(Coordinator, ARegionThatLostEverythingJoinsAgain) {
+  TestRun run({"a", "b", "c"}, 12);
+  run.start_all();
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("c").version() >= 2; }));
+  run.stop_worker("c");
+  run.destroy("c");
+  std::filesystem::remove_all(run.directory("c"));
+  std::filesystem::create_directories(run.directory("c"));
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() >= 7; }));
+  run.worker("a").hold_at(10);
+  run.start("c", Start::join);
+  run.start_worker("c");
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("c").version() >= 7; }));
+  run.worker("a").release();
+  expect_complete(run, {"a", "b", "c"}, 12);
+}
+
+TEST(Coordinator, AStopEndsItWith130AndItsStateResumes) {
+  TestRun run({"a", "b"}, 4);
+  run.start_all();
+  run.worker("b").hold_at(1);
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() == 1; }));
+  run.stop("a");
+  ASSERT_TRUE(run.outcome("a"));
+  EXPECT_EQ(run.outcome("a")->exit_code, 130);
+  run.destroy("a");
+  run.worker("b").release();
+  run.start("a", Start::resume);
+  expect_complete(run, {"a", "b"}, 4);
+}
+
+TEST(Coordinator, AnotherConfigurationIsRefusedWithTheDifference) {
+  TestRun run({"a", "b"}, 4);
+  run.set_shared_config("a", "model.layers = 4\ntrain.k = 4\n");
+  run.set_shared_config("b", "model.layers = 6\ntrain.k = 4\n");
+  run.start("b", Start::join);
+  run.start("a", Start::found);
+  const auto outcome = run.outcome("b");
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->exit_code, 2);
+  EXPECT_NE(outcome->message.find("model.layers = "), std::string::npos) << outcome->message;
+  EXPECT_EQ(outcome->message.find("train.k"), std::string::npos) << outcome->message;
+}
+
+TEST(Coordinator, ResumingWithoutARunSaysWhatToDo) {
+  TestRun run({"a", "b"}, 4);
+  run.start("a", Start::resume);
+  run.start("b", Start::resume);
+  EXPECT_EQ(run.outcome("a")->exit_code, 4);
+  EXPECT_NE(run.outcome("a")->message.find("--found"), std::string::npos);
+  EXPECT_EQ(run.outcome("b")->exit_code, 4);
+  EXPECT_NE(run.outcome("b")->message.find("--join"), std::string::npos);
+}
+
+TEST(Coordinator, FoundingOverARunIsRefused) {
+  TestRun run({"a"}, 1);
+  run.start_all();
+  expect_complete(run, {"a"}, 1);
+  run.destroy("a");
+  run.start("a", Start::found);
+  EXPECT_EQ(run.outcome("a")->exit_code, 4);
+}
+
+TEST(Coordinator, ARegionOfAnotherRunIsRefused) {
+  TestRun run({"a", "b"}, 2);
+  run.start_all();
+  expect_complete(run, {"a", "b"}, 2);
+  run.destroy("a");
+  run.destroy("b");
+  std::filesystem::remove_all(run.directory("a"));
+  run.start("b", Start::resume);
+  run.start("a", Start::found);
+  const auto outcome = run.outcome("b");
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->exit_code, 4) << outcome->message;
+  EXPECT_NE(outcome->message.find("belongs to run"), std::string::npos) << outcome->message;
+}
+
+TEST(Coordinator, ShowsItselfInItsFiles) {
+  TestRun run({"a", "b"}, 3);
+  run.start_all();
+  expect_complete(run, {"a", "b"}, 3);
+  const auto status = nlohmann::json::parse(read(run.directory("b") / "status.json"));
+  EXPECT_EQ(status["version"], 3);
+  EXPECT_EQ(status["finished"], true);
+  EXPECT_EQ(status["progress"]["loss"], 2.0);
+  EXPECT_GT(status["wan_tx_bytes"], 3 * 200'000);  // its payloads
+  EXPECT_GT(status["links"]["a"]["rx_bytes"], 3 * 200'000);
+  EXPECT_EQ(read(run.directory("b") / "listening_port"),
+            std::to_string(status["listening_port"].get<int>()) + "\n");
+
+  std::ifstream events(run.directory("b") / "events.jsonl");
+  Round round = 0;
+  for (std::string line; std::getline(events, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (!event.contains("participants")) continue;
+    EXPECT_EQ(event["round"], round++);
+    EXPECT_EQ(event["listed"], true);
+    EXPECT_GT(event["payload_bytes"], 200'000);
+  }
+  EXPECT_EQ(round, 3);
+}
+
+TEST(Coordinator, TrafficCountersGoOnAfterARestart) {
+  TestRun run({"a", "b"}, 6);
+  run.start_all();
+  run.worker("a").hold_at(4);
+  ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 4; }));
+  const auto sent = [&] {
+    const auto status = nlohmann::json::parse(read(run.directory("b") / "status.json"));
+    return status["wan_tx_bytes"].get<std::uint64_t>();
+  };
+  ASSERT_TRUE(TestRun::eventually([&] { return sent() > 4 * 200'000; }));
+  run.destroy("b");
+  const std::uint64_t before = sent();
+  run.worker("a").release();
+  run.start("b", Start::resume);
+  expect_complete(run, {"a", "b"}, 6);
+  EXPECT_GT(sent(), before + 200'000);
+}
+
+}  // namespace
+}  // namespace causeway::diloco

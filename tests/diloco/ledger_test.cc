@@ -1,0 +1,130 @@
+#include "diloco/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "diloco/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::diloco {
+namespace {
+
+inter::BlobId blob(std::uint8_t value) {
+  inter::BlobId id{.hash = {}, .size_bytes = value};
+  id.hash.fill(value);
+  return id;
+}
+
+CommitRecord record(Round round, const std::string& run_id = "run-1") {
+  return {
+      .run_id = run_id,
+      .round = round,
+      .participants =
+          {{.region = "a", .weight = 0.25F, .data_cursor = 7, .tokens = 10, .payload = blob(1)},
+           {.region = "b", .weight = 0.75F, .data_cursor = 9, .tokens = 30, .payload = blob(2)}},
+      .state = sha256({}),
+      .next_k = 4};
+}
+
+class LedgerTest : public ::testing::Test {
+ protected:
+  std::filesystem::path path() const { return directory_.path() / "ledger"; }
+  std::filesystem::path records() const { return path() / "records"; }
+
+  void write_rounds(Round count) {
+    Ledger ledger(path());
+    ledger.set_run_id("run-1");
+    for (Round round = 0; round < count; ++round) ledger.append(std::vector{record(round)});
+  }
+  void corrupt(std::uintmax_t offset) {
+    std::fstream file(records(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put('\x55');
+  }
+
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(LedgerTest, KeepsEverythingAcrossAReopening) {
+  const Contribution contribution{.run_id = "run-1",
+                                  .region = "a",
+                                  .round = 3,
+                                  .base_version = 3,
+                                  .data_cursor = 40,
+                                  .payload = blob(3)};
+  const Snapshot snapshot{.version = 2, .state = sha256({}), .blob = blob(4)};
+  Digest head{};
+  write_rounds(3);
+  {
+    Ledger ledger(path());
+    ledger.save(contribution);
+    ledger.save(snapshot);
+    head = ledger.head();
+  }
+  const Ledger ledger(path());
+  EXPECT_EQ(ledger.run_id(), "run-1");
+  ASSERT_EQ(ledger.records().size(), 3);
+  for (Round round = 0; round < 3; ++round) {
+    EXPECT_EQ(serialize(ledger.records()[round]), serialize(record(round)));
+  }
+  EXPECT_EQ(ledger.head(), head);
+  EXPECT_EQ(serialize(*ledger.contribution()), serialize(contribution));
+  EXPECT_EQ(ledger.snapshot(), snapshot);
+}
+
+TEST_F(LedgerTest, EqualHistoriesAreEqualFilesHoweverTheyWereAppended) {
+  write_rounds(3);
+  Ledger other(directory_.path() / "other");
+  other.set_run_id("run-1");
+  other.append(std::vector{record(0), record(1), record(2)});
+  EXPECT_EQ(other.head(), Ledger(path()).head());
+}
+
+TEST_F(LedgerTest, CutsOffAnUnfinishedEntryAtAnyLength) {
+  write_rounds(2);
+  const std::uintmax_t whole = std::filesystem::file_size(records());
+  for (std::uintmax_t cut = 1; cut < whole / 2; cut += 13) {
+    {
+      Ledger ledger(path());
+      if (ledger.records().size() == 1) ledger.append(std::vector{record(1)});
+    }
+    std::filesystem::resize_file(records(), whole - cut);
+    EXPECT_EQ(Ledger(path()).records().size(), 1) << cut;
+  }
+}
+
+TEST_F(LedgerTest, RefusesAnEntryThatWasChangedInTheMiddle) {
+  write_rounds(3);
+  corrupt(20);
+  try {
+    const Ledger ledger(path());
+    FAIL() << "a damaged ledger was opened";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::lineage);
+    EXPECT_NE(std::string(error.what()).find("records"), std::string::npos);
+  }
+}
+
+TEST_F(LedgerTest, IsLockedAgainstASecondCoordinator) {
+  const Ledger ledger(path());
+  EXPECT_THROW(Ledger second(path()), std::system_error);
+}
+
+TEST(Record, RefusesWhatIsNotARecord) {
+  EXPECT_THROW(parse_commit_record("nonsense"), std::system_error);
+  CommitRecord unordered = record(0);
+  std::swap(unordered.participants[0], unordered.participants[1]);
+  EXPECT_THROW(parse_commit_record(serialize(unordered)), std::system_error);
+  CommitRecord negative = record(0);
+  negative.participants[0].weight = -1;
+  EXPECT_THROW(parse_commit_record(serialize(negative)), std::system_error);
+  const std::string whole = serialize(record(0));
+  EXPECT_NO_THROW(parse_commit_record(whole));
+  EXPECT_THROW(parse_commit_record(whole.substr(0, whole.size() / 2)), std::system_error);
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,108 @@
+// Coordinators with real TLS on loopback, each in an io_context on a thread of its own, and workers
+// on threads that speak to them through WorkerSession. A worker's "training" is a payload of its
+// region and round; its state is a hash chain over what it applied.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "diloco/coordinator.h"
+#include "diloco/worker_session.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/test_pki.h"
+
+namespace causeway::diloco::testing {
+
+// A worker that trains, applies and restores until it is told to finish. Its state survives its
+// sessions, not its own end.
+class FakeWorker {
+ public:
+  FakeWorker(std::filesystem::path directory, std::string region);
+  ~FakeWorker();  // stops it
+
+  void hold_at(Round round);  // does not contribute to this round or a later one until released
+  void release();
+
+  Round version() const { return version_; }
+  bool finished() const { return finished_; }
+  std::string state() const;
+  std::string error() const;  // what ended it early; empty if nothing did
+
+ private:
+  void run();
+  void follow(WorkerSession& session);
+  void train(WorkerSession& session, const Train& order, const std::string& run_id);
+  void apply(WorkerSession& session, const Apply& order);
+  void adopt(WorkerSession& session, Round version, const Digest& state);
+
+  const std::filesystem::path directory_;
+  const std::string region_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<Round> held_from_;
+  std::atomic<Round> version_ = 0;
+  std::atomic<bool> finished_ = false;
+  mutable std::mutex mutex_;  // of what the test reads
+  Digest state_{};
+  std::string error_;
+  std::string run_id_;
+  std::optional<Round> contributed_;
+  std::thread thread_;
+};
+
+class TestRun {
+ public:
+  explicit TestRun(std::vector<std::string> regions, Round rounds);
+  ~TestRun();
+
+  // The first region decides. Regions are started last name first, because the first name dials.
+  void start(const std::string& region, Start start);
+  void start_all();
+  void start_worker(const std::string& region);
+  // The coordinator goes without a word to anyone, as if killed.
+  void destroy(const std::string& region);
+  void stop(const std::string& region);
+  void stop_worker(const std::string& region) { nodes_.at(region).worker.reset(); }
+
+  FakeWorker& worker(const std::string& region) { return *nodes_.at(region).worker; }
+  std::filesystem::path directory(const std::string& region) const;
+  // Waits until `condition`, for at most a minute; false if it did not come.
+  static bool eventually(const std::function<bool()>& condition);
+  // The outcome of a coordinator that ended, waited for.
+  std::optional<Outcome> outcome(const std::string& region);
+
+  void set_shared_config(const std::string& region, const std::string& text);
+
+ private:
+  struct Node {
+    // Declared in this order so that the coordinator goes before its context.
+    std::unique_ptr<asio::io_context> context;
+    std::unique_ptr<Coordinator> coordinator;
+    std::thread thread;
+    std::shared_ptr<std::optional<Outcome>> outcome;  // written by the thread, read after it ended
+    std::shared_ptr<std::atomic<bool>> ended;
+    std::unique_ptr<FakeWorker> worker;
+    std::uint16_t port = 0;
+    std::string shared_config = "train.k = 4\n";
+  };
+
+  CoordinatorOptions options(const std::string& region, Start start) const;
+  void join(Node& node);
+
+  std::vector<std::string> regions_;
+  Round rounds_;
+  test::TemporaryDirectory root_;
+  test::TestPki pki_;
+  std::map<std::string, Node> nodes_;
+};
+
+}  // namespace causeway::diloco::testing

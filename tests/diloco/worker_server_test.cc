@@ -1,0 +1,233 @@
+// Both ends of the worker socket, the server on the test's io_context thread, the ranks on threads
+// of their own.
+#include "diloco/worker_server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include <asio/co_spawn.hpp>
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/use_future.hpp>
+
+#include "diloco/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::diloco {
+namespace {
+
+bool keep(const std::string&) {
+  return true;
+}
+
+// Welcomes every gathering, and answers each ready with the next scripted instruction.
+class Script : public WorkerServerHandler {
+ public:
+  void on_gathered(const AttachRequest& rank_0) override {
+    attached.push_back(rank_0);
+    server->welcome("run", false);
+  }
+  void on_worker_lost() override { ++lost; }
+  void on_ready() override { answer(); }
+  void on_contribute(const Contribution& contribution, std::span<const std::byte> bytes) override {
+    contributions.push_back(contribution);
+    payload.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    server->stored();
+  }
+  void on_applied(Round version, const Digest&) override { applied = version; }
+  void on_snapshot(Round version, const Digest&, Descriptor file) override {
+    snapshot_version = version;
+    snapshot_file = std::move(file);
+  }
+  void on_report(const Progress& progress) override { reported = progress; }
+
+  WorkerServer* server = nullptr;
+  std::function<void()> answer = [] {};
+  std::vector<AttachRequest> attached;
+  std::vector<Contribution> contributions;
+  std::string payload;
+  Round applied = 0, snapshot_version = 0;
+  Descriptor snapshot_file;
+  Progress reported;
+  std::atomic<int> lost = 0;
+};
+
+class WorkerServerTest : public ::testing::Test {
+ protected:
+  void start(std::uint32_t workers) {
+    // Far longer than a socket address can hold.
+    const std::filesystem::path directory = directory_.path() / std::string(200, 'd');
+    std::filesystem::create_directories(directory);
+    socket_ = directory / "worker.sock";
+    server_.emplace(context_.get_executor(), socket_, "eu", workers, script_);
+    script_.server = &*server_;
+    server_->start();
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  ~WorkerServerTest() override {
+    if (thread_.joinable()) {
+      asio::co_spawn(context_, server_->stop(), asio::use_future).get();
+      work_.reset();
+      thread_.join();
+    }
+  }
+
+  AttachRequest request(std::uint32_t rank, std::uint32_t world) const {
+    return {.socket = socket_,
+            .region = "eu",
+            .rank = rank,
+            .world = world,
+            .version = 3,
+            .run_id = {}};
+  }
+  std::unique_ptr<WorkerSession> attach(std::uint32_t rank, std::uint32_t world) const {
+    return WorkerSession::attach(request(rank, world), keep);
+  }
+  // What the script saw is read on the server's thread.
+  template <typename F>
+  auto on_server(F f) {
+    return asio::co_spawn(
+               context_, [f]() -> asio::awaitable<std::invoke_result_t<F>> { co_return f(); },
+               asio::use_future)
+        .get();
+  }
+
+  test::TemporaryDirectory directory_;
+  std::filesystem::path socket_;
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
+  Script script_;
+  std::optional<WorkerServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(WorkerServerTest, GathersAllRanksUnderAFreshName) {
+  start(2);
+  auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+  const auto first = attach(0, 2);
+  const auto other = second.get();
+  EXPECT_EQ(first->attachment().generation, other->attachment().generation);
+  EXPECT_EQ(first->attachment().run_id, "run");
+  EXPECT_FALSE(first->lost());
+}
+
+TEST_F(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
+  start(2);
+  auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+  auto first = attach(0, 2);
+  auto other = second.get();
+  const std::string generation = first->attachment().generation;
+  other.reset();
+  try {
+    first->next(keep);
+    FAIL() << "the session goes on";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::coordinator_lost);
+  }
+  EXPECT_TRUE(first->lost());
+
+  second = std::async(std::launch::async, [this] { return attach(1, 2); });
+  first = attach(0, 2);
+  EXPECT_NE(first->attachment().generation, generation);
+  other = second.get();
+  EXPECT_EQ(script_.lost, 1);
+}
+
+TEST_F(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
+  start(1);
+  const auto old = attach(0, 1);
+  const auto fresh = attach(0, 1);
+  EXPECT_TRUE(old->lost());
+  EXPECT_FALSE(fresh->lost());
+}
+
+TEST_F(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
+  start(1);
+  EXPECT_THROW(attach(0, 2), std::system_error);
+  EXPECT_THROW(attach(1, 1), std::system_error);
+}
+
+TEST_F(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
+  start(1);
+  const std::filesystem::path file = directory_.path() / "file";
+  const std::string content(3'000'000, 'p');
+  std::ofstream(file, std::ios::binary) << content;
+  CommitRecord record{.run_id = "run", .round = 3, .participants = {}, .state = {}, .next_k = 1};
+  for (const char* region : {"eu", "us"}) {
+    record.participants.push_back({.region = region,
+                                   .weight = 0.5F,
+                                   .data_cursor = 0,
+                                   .tokens = 0,
+                                   .payload = {.hash = {}, .size_bytes = content.size()}});
+  }
+  const auto session = attach(0, 1);
+
+  session->contribute({.run_id = "run", .region = "eu", .round = 3},
+                      std::as_bytes(std::span(content)));
+  on_server([&] {
+    EXPECT_EQ(script_.contributions.size(), 1);
+    EXPECT_EQ(script_.payload, content);
+    script_.answer = [&] { server_->apply(record, {file, file}); };
+    return 0;
+  });
+  const Instruction apply = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Apply>(apply));
+  EXPECT_EQ(std::get<Apply>(apply).payloads.size(), 2);
+  EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes().size(), content.size());
+  EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes()[7], std::byte{'p'});
+
+  session->applied(4, {});
+  session->offer_snapshot(4, {}, file);
+  session->report({.step = 12, .phase = "compute"});
+  on_server([&] {
+    script_.answer = [&] { server_->restore(9, {}, file, content.size()); };
+    return 0;
+  });
+  const Instruction restore = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Restore>(restore));
+  EXPECT_EQ(std::get<Restore>(restore).version, 9);
+  EXPECT_EQ(std::get<Restore>(restore).snapshot.bytes().size(), content.size());
+  on_server([&] {
+    EXPECT_EQ(script_.applied, 4);
+    EXPECT_EQ(script_.snapshot_version, 4);
+    EXPECT_GE(script_.snapshot_file.get(), 0);
+    EXPECT_EQ(script_.reported.step, 12);
+    return 0;
+  });
+}
+
+TEST_F(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
+  start(1);
+  const std::filesystem::path file = directory_.path() / "file";
+  std::ofstream(file) << "short";
+  script_.answer = [&] { server_->restore(1, {}, file, 4096); };
+  const auto session = attach(0, 1);
+  EXPECT_THROW(session->next(keep), std::system_error);
+}
+
+TEST_F(WorkerServerTest, SaysWhatIsWaitedForAndCanBeCancelled) {
+  start(1);
+  const auto session = attach(0, 1);
+  script_.answer = [&] { server_->waiting_for("us to decide round 3"); };
+  std::string said;
+  EXPECT_THROW(session->next([&said](const std::string& what) {
+    said = what;
+    return what.find("decide") == std::string::npos;
+  }),
+               std::system_error);
+  EXPECT_EQ(said, "us to decide round 3");
+}
+
+TEST_F(WorkerServerTest, OnlyItsOwnerCanReachTheSocket) {
+  start(1);
+  const auto permissions = std::filesystem::status(socket_).permissions();
+  EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+}  // namespace
+}  // namespace causeway::diloco
