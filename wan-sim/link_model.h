@@ -1,8 +1,7 @@
 // The rules of one directed link, pure: times are given, none is read, and no byte is held, only
 // counts.
 //
-//   offer ─► queue of the flow ─► by turns, at the rate, not in a stall ─► + delay + jitter ─►
-//   arrival
+//   offer ─► queue ─► by turns, at the rate, not in a stall ─► + delay + jitter ─► arrival
 //
 // A flow is one direction of one connection; its bytes arrive in order and complete. Deadlines are
 // absolute: however late the caller is, a segment starts when the one before it was through, so
