@@ -3,7 +3,8 @@
 function(causeway_proto name)
   add_library(${name} STATIC ${ARGN})
   target_compile_features(${name} PUBLIC cxx_std_20)
-  target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR})
+  target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}
+                             PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
   target_link_libraries(${name} PUBLIC protobuf::libprotobuf)
   if(CAUSEWAY_SANITIZE)
     target_compile_options(${name} PRIVATE -fsanitize=${CAUSEWAY_SANITIZE})

@@ -133,11 +133,16 @@ std::vector<std::string> region_names_sorted(const Config& config) {
 
 }  // namespace
 
-Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  ParsedConfig parsed = parse_config(file, overrides);
+Config load_config_text(const std::string& text, const std::string& file,
+                        const std::vector<std::string>& overrides) {
+  ParsedConfig parsed = parse_config(text, file, overrides);
   resolve(parsed);
-  CombinationChecks(parsed, file.string()).run();
+  CombinationChecks(parsed, file).run();
   return std::move(parsed.config);
+}
+
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  return load_config_text(read_config(file), file.string(), overrides);
 }
 
 std::string to_toml(const Config& config) {

@@ -19,8 +19,12 @@ namespace {
 
 // The parser recurses over nested tables, and so do their destructors: "a.a.a. ..." must not
 // exhaust the stack.
-constexpr std::size_t kDotsMax = 4'000;
+constexpr std::ptrdiff_t kDotsMax = 4'000;
 constexpr std::size_t kFileBytesMax = 1 << 20;
+
+bool too_many_dots(std::string_view text) {
+  return std::count(text.begin(), text.end(), '.') > kDotsMax;
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -241,10 +245,10 @@ class Loader {
   template <typename Owner>
   std::optional<Value> override_value(const Key<Owner>& key, const std::string& text,
                                       const std::string& place) {
-    const bool bare = key.type == "text" && (text.empty() || (text[0] != '"' && text[0] != '\''));
+    const bool takes_text = key.type == "text" || key.type == "list of texts";
+    const bool bare = takes_text && text.find_first_of("\"'[") != 0;
     try {
-      if (std::count(text.begin(), text.end(), '.') > static_cast<std::ptrdiff_t>(kDotsMax))
-        return std::nullopt;
+      if (too_many_dots(text)) return std::nullopt;
       const toml::table table = toml::parse("value = " + (bare ? quote(text) : text));
       if (table.size() != 1) return std::nullopt;
       return to_value(*table.get("value"));
@@ -277,27 +281,25 @@ class Loader {
   ParsedConfig result_;
 };
 
-std::string read_text(const std::filesystem::path& file) {
+}  // namespace
+
+std::string read_config(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream || std::filesystem::is_directory(file)) {
     throw ConfigError(file.string() + ": cannot be read; give the path of a configuration file");
   }
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  if (text.size() > kFileBytesMax ||
-      std::count(text.begin(), text.end(), '.') > static_cast<std::ptrdiff_t>(kDotsMax)) {
-    throw ConfigError(file.string() +
-                      ": too large for a configuration file; name many data files by a glob");
-  }
-  return text;
+  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-}  // namespace
-
-ParsedConfig parse_config(const std::filesystem::path& file,
+ParsedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<std::string>& overrides) {
-  Loader loader(file.string());
-  loader.apply_file(read_text(file));
-  for (const std::string& text : overrides) loader.apply_override(text);
+  if (text.size() > kFileBytesMax || too_many_dots(text)) {
+    throw ConfigError(file +
+                      ": too large for a configuration file; name many data files by a glob");
+  }
+  Loader loader(file);
+  loader.apply_file(text);
+  for (const std::string& override_text : overrides) loader.apply_override(override_text);
   return loader.finish();
 }
 

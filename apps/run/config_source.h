@@ -19,8 +19,16 @@ struct ParsedConfig {
   Places places;
 };
 
-// Checks each key alone: unknown keys, types, ranges. Throws ConfigError.
-ParsedConfig parse_config(const std::filesystem::path& file,
+// The text of a configuration file. Throws ConfigError if it cannot be read or is far too large for
+// one.
+std::string read_config(const std::filesystem::path& file);
+
+// Checks each key alone: unknown keys, types, ranges. `file` is for messages. Throws ConfigError.
+ParsedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<std::string>& overrides);
+
+// load_config of config.h, for a file that has been read.
+Config load_config_text(const std::string& text, const std::string& file,
+                        const std::vector<std::string>& overrides);
 
 }  // namespace causeway::run

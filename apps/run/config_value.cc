@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -27,7 +28,8 @@ double widen(float value) {
 }
 
 std::string format_number(double value) {
-  return shortest(value);
+  const auto whole = static_cast<std::int64_t>(std::clamp(value, -1e15, 1e15));
+  return double(whole) == value ? std::to_string(whole) : shortest(value);
 }
 
 std::string quote(std::string_view text) {
@@ -48,7 +50,7 @@ std::string quote(std::string_view text) {
 
 std::string format_value(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
-  if (const auto* real = std::get_if<double>(&value)) return shortest(*real);
+  if (const auto* real = std::get_if<double>(&value)) return format_number(*real);
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
   std::string out = "[";

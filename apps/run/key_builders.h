@@ -144,8 +144,10 @@ struct Keys {
   template <typename Enum, typename Access>
   static K choice(std::string name, Access access,
                   std::vector<std::pair<std::string, Enum>> choices, std::string meaning) {
-    std::string allowed;
-    for (const auto& [label, _] : choices) allowed += (allowed.empty() ? "" : " or ") + label;
+    std::string allowed = choices.front().first;
+    for (std::size_t i = 1; i < choices.size(); ++i) {
+      allowed += (i + 1 == choices.size() ? " or " : ", ") + choices[i].first;
+    }
     const auto read = [access, choices](const Owner& owner) {
       for (const auto& [label, value] : choices) {
         if (value == access(owner)) return label;

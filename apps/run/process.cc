@@ -12,10 +12,13 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+extern "C" {
+#include <sys/pidfd.h>  // glibc 2.36 forgot to say that these are C functions
+}
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/redirect_error.hpp>

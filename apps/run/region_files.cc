@@ -81,12 +81,13 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   return status;
 }
 
-std::vector<RoundEvent> read_events(const std::filesystem::path& file) {
-  std::vector<RoundEvent> events;
+std::vector<Event> read_events(const std::filesystem::path& file) {
+  std::vector<Event> events;
   for (std::string& line : lines_of(file)) {
     const auto json = parse_object(line);
-    if (!json || !json->contains("participants")) continue;
-    events.push_back({get<std::uint64_t>(*json, "round"), get<std::string>(*json, "region"),
+    if (!json) continue;
+    events.push_back({json->contains("participants") ? "round" : get<std::string>(*json, "event"),
+                      get<std::uint64_t>(*json, "round"), get<std::string>(*json, "region"),
                       get<std::string>(*json, "state"), std::move(line)});
   }
   return events;

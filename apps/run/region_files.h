@@ -29,15 +29,17 @@ struct RegionStatus {
 };
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
 
-// One applied round of one region. `json` is the whole line.
-struct RoundEvent {
+// One line of events.jsonl: a round that was applied, or something else that happened (a link that
+// went down, a snapshot adopted).
+struct Event {
+  std::string event;  // "round", "restore", "peer_down", ...
   std::uint64_t round = 0;
   std::string region;
-  std::string state;  // hex digest of anchor and outer momentum after the round
-  std::string json;
+  std::string state;  // of a round: hex digest of anchor and outer momentum after it
+  std::string json;   // the whole line
 };
-// In file order; lines that are not a round are left out.
-std::vector<RoundEvent> read_events(const std::filesystem::path& file);
+// In file order; damaged lines are left out.
+std::vector<Event> read_events(const std::filesystem::path& file);
 
 // A process that had to be started again; `causeway simulate` keeps them in restarts.jsonl.
 struct Restart {

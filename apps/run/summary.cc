@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -41,6 +42,32 @@ std::optional<double> baseline_loss(const Config& config, const std::filesystem:
   return result->val_loss;
 }
 
+using States = std::map<std::uint64_t, std::string>;  // by round
+
+// Nothing if a round was applied twice with different outcomes, or without a digest.
+std::optional<States> states_of(const std::vector<Event>& events) {
+  States states;
+  for (const Event& event : events) {
+    if (event.event != "round") continue;
+    if (event.state.empty()) return std::nullopt;
+    if (states.emplace(event.round, event.state).first->second != event.state) return std::nullopt;
+  }
+  return states;
+}
+
+bool adopted_snapshot(const std::vector<Event>& events) {
+  return std::any_of(events.begin(), events.end(),
+                     [](const Event& event) { return event.event == "restore"; });
+}
+
+std::uint64_t rounds_applied(const std::vector<Event>& events) {
+  std::set<std::uint64_t> rounds;
+  for (const Event& event : events) {
+    if (event.event == "round") rounds.insert(event.round);
+  }
+  return rounds.size();
+}
+
 bool same_parameters(const std::vector<RegionSummary>& regions) {
   return std::all_of(regions.begin(), regions.end(), [&](const RegionSummary& region) {
     return !region.params_digest.empty() && region.params_digest == regions.front().params_digest;
@@ -70,17 +97,18 @@ std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t region
   return 2 * (regions - 1) * 4 * parameters * steps;  // 2(R-1)/R x 4N, of each of R regions
 }
 
-bool states_identical(const std::vector<std::vector<RoundEvent>>& events_by_region,
+bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
                       std::uint64_t rounds) {
-  std::map<std::uint64_t, std::string> agreed;
+  States agreed;
   for (const auto& events : events_by_region) {
-    std::map<std::uint64_t, std::string> mine;
-    for (const RoundEvent& event : events) {
-      const auto [entry, added] = mine.emplace(event.round, event.state);
-      if (event.state.empty() || entry->second != event.state) return false;
-      if (agreed.emplace(event.round, event.state).first->second != event.state) return false;
+    const std::optional<States> mine = states_of(events);
+    if (!mine) return false;
+    for (const auto& [round, state] : *mine) {
+      if (agreed.emplace(round, state).first->second != state) return false;
     }
-    if (mine.size() != rounds || (rounds > 0 && mine.rbegin()->first != rounds - 1)) return false;
+    const bool ended = rounds == 0 || mine->contains(rounds - 1);
+    const bool skipped = mine->size() != rounds;
+    if (!ended || (skipped && !adopted_snapshot(events))) return false;
   }
   return true;
 }
@@ -97,12 +125,13 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   summary.steps = config.train.steps;
   summary.rounds = config.train.steps / config.train.k;
   summary.facts = facts;
-  std::vector<std::vector<RoundEvent>> events;
+  std::vector<std::vector<Event>> events;
   for (const RegionConfig& region : config.regions) {
     const auto directory = out / "regions" / region.name;
     summary.regions.push_back(summarize_region(region, directory));
     summary.wan_bytes += summary.regions.back().wan_tx_bytes;
     events.push_back(read_events(directory / "events.jsonl"));
+    summary.regions.back().rounds_applied = rounds_applied(events.back());
     if (region.name == config.sync.decider) summary.val_loss = summary.regions.back().val_loss;
   }
   summary.baseline_val_loss = baseline_loss(config, out);
@@ -123,6 +152,7 @@ std::string to_json(const Summary& summary) {
     regions.push_back({{"name", region.name},
                        {"steps", region.steps},
                        {"tokens", region.tokens},
+                       {"rounds_applied", region.rounds_applied},
                        {"val_loss", region.val_loss},
                        {"wan_tx_bytes", region.wan_tx_bytes},
                        {"wan_rx_bytes", region.wan_rx_bytes},
@@ -158,17 +188,22 @@ std::string to_json(const Summary& summary) {
 }
 
 void merge_events(const Config& config, const std::filesystem::path& out) {
-  std::map<std::pair<std::uint64_t, std::string>, std::string> lines;
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<std::string>> lines;
+  std::set<std::pair<std::uint64_t, std::string>> rounds;
   for (const RegionConfig& region : config.regions) {
-    for (RoundEvent& event : read_events(out / "regions" / region.name / "events.jsonl")) {
-      lines[{event.round, region.name}] = std::move(event.json);
+    for (Event& event : read_events(out / "regions" / region.name / "events.jsonl")) {
+      const std::pair key{event.round, region.name};
+      if (event.event == "round" && !rounds.insert(key).second) continue;
+      lines[key].push_back(std::move(event.json));
     }
   }
-  for (const Restart& restart : read_restarts(out / "restarts.jsonl")) {
-    lines[{restart.round, restart.process}] += restart.json + "\n";
+  for (Restart& restart : read_restarts(out / "restarts.jsonl")) {
+    lines[{restart.round, restart.process}].push_back(std::move(restart.json));
   }
   std::string text;
-  for (auto& [_, line] : lines) text += line.back() == '\n' ? line : line + "\n";
+  for (const auto& [_, group] : lines) {
+    for (const std::string& line : group) text += line + "\n";
+  }
   write_text_file(out / "events.jsonl", text);
 }
 

@@ -16,7 +16,8 @@ namespace causeway::run {
 struct RegionSummary {
   std::string name;
   std::uint64_t steps = 0, tokens = 0;
-  double val_loss = 0;  // nats per token
+  std::uint64_t rounds_applied = 0;  // below the run's rounds if it adopted a snapshot
+  double val_loss = 0;               // nats per token
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
   double compute_s = 0, wait_s = 0;
   double utilisation = 0;  // compute_s / (compute_s + wait_s)
@@ -30,8 +31,8 @@ struct SimulationFacts {
   std::uint32_t restarts = 0;
   unsigned cores = 1;
   std::string wan;  // profile, or "none"
-  std::optional<double>
-      relay_lateness_p99_ms;  // of the worst link, beyond what the profile asks for
+  // Of the worst link, beyond what the profile asks for.
+  std::optional<double> relay_lateness_p99_ms = std::nullopt;
 };
 
 struct Summary {
@@ -58,9 +59,10 @@ struct Summary {
 std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,
                                     std::uint64_t steps);
 
-// True if every region has an event for every round below `rounds` and all have the same state in
-// each.
-bool states_identical(const std::vector<std::vector<RoundEvent>>& events_by_region,
+// True if all regions had the same state after every round that they applied. Each must have
+// applied the last one, and all others but those that it skipped by adopting a snapshot (whose
+// digest is checked when it is adopted).
+bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
                       std::uint64_t rounds);
 
 // Reads out/regions/*/ and out/baseline/*/. Throws std::runtime_error naming the file that is
@@ -70,8 +72,8 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
 
 std::string to_json(const Summary& summary);
 
-// out/regions/*/events.jsonl as one file, ordered by round and region; a round that was applied
-// twice (after a restart) once.
+// out/regions/*/events.jsonl and restarts.jsonl as one file, ordered by round and region; a round
+// that was applied twice (after a restart) once.
 void merge_events(const Config& config, const std::filesystem::path& out);
 
 }  // namespace causeway::run

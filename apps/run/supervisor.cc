@@ -16,7 +16,7 @@ std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t p
   if (progress > last_progress_) deaths_ = 0;
   last_progress_ = std::max(progress, last_progress_);
   if (deaths_ == kDeathsMax) return std::nullopt;
-  return std::min<std::chrono::milliseconds>(std::chrono::milliseconds(500) * (1U << deaths_++),
+  return std::min<std::chrono::milliseconds>(first_pause_ * (1U << deaths_++),
                                              std::chrono::seconds(30));
 }
 
@@ -33,8 +33,9 @@ std::string describe(const std::exception_ptr& error) {
 }  // namespace
 
 struct Supervisor::Child {
-  Child(Supervised what, const asio::any_io_executor& executor)
-      : task(std::move(what)), pause(executor) {}
+  Child(Supervised what, std::chrono::milliseconds first_pause,
+        const asio::any_io_executor& executor)
+      : task(std::move(what)), policy(first_pause), pause(executor) {}
   Supervised task;
   RestartPolicy policy;
   std::unique_ptr<Process> process;  // while it runs
@@ -48,7 +49,9 @@ Supervisor::Supervisor(asio::any_io_executor executor, std::vector<Supervised> p
       options_(std::move(options)),
       kill_timer_(executor),
       all_ended_(executor) {
-  for (Supervised& task : processes) children_.emplace_back(std::move(task), executor);
+  for (Supervised& task : processes) {
+    children_.emplace_back(std::move(task), options_.first_pause, executor);
+  }
 }
 
 Supervisor::~Supervisor() = default;

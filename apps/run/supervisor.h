@@ -24,11 +24,16 @@ namespace causeway::run {
 // Progress in between starts over; the eleventh death without any is the last.
 class RestartPolicy {
  public:
+  explicit RestartPolicy(std::chrono::milliseconds first_pause = kFirstPause)
+      : first_pause_(first_pause) {}
+  static constexpr std::chrono::milliseconds kFirstPause{500};
+
   // `progress` never falls while the process gets on. Nothing: it died too often without getting
   // on.
   std::optional<std::chrono::milliseconds> on_death(std::uint64_t progress);
 
  private:
+  std::chrono::milliseconds first_pause_;
   std::uint32_t deaths_ = 0;
   std::uint64_t last_progress_ = 0;
 };
@@ -50,8 +55,9 @@ class Supervisor {
  public:
   struct Options {
     bool restart = true;  // false: any death ends the run with exit code 1
-    std::chrono::milliseconds stop_deadline{
-        20'000};  // from SIGINT to SIGKILL when another process ended the run
+    std::chrono::milliseconds first_pause = RestartPolicy::kFirstPause;
+    // From SIGINT to SIGKILL when another process ended the run.
+    std::chrono::milliseconds stop_deadline{20'000};
     std::function<void(const Supervised&, const ExitStatus&, std::chrono::milliseconds)> on_restart;
   };
 

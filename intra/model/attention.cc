@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kQueryBlock = 24;
 
 std::int64_t padded(std::int64_t count) {
-  return (count + kVectorPad - 1) / kVectorPad * kVectorPad;
+  const auto pad = vector_pad();
+  return (count + pad - 1) / pad * pad;
 }
 
 // Hands out consecutive pieces of a thread's scratch.
@@ -73,7 +74,7 @@ class HeadGroup {
         scratch_(options.shape, pieces),
         sequence_(index / shape_.kv_heads),
         kv_head_(index % shape_.kv_heads),
-        row_(shape_.qkv_width()),
+        row_(shape_.qkv_stride),
         scale_(1.0F / std::sqrt(static_cast<float>(shape_.head_size))) {}
 
   void forward(const float* qkv, float* out, float* log_sum_exp);

@@ -13,7 +13,7 @@ namespace causeway::intra {
 struct AttentionShape {
   std::int64_t batch = 0, length = 0;
   std::int64_t heads = 0, kv_heads = 0, head_size = 0;
-  std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size; }
+  std::int64_t qkv_stride = 0;  // between rows of qkv
 };
 
 struct AttentionOptions {

@@ -14,6 +14,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace causeway::intra::HWY_NAMESPACE {
 
+std::int64_t vector_pad() {
+  return static_cast<std::int64_t>(hn::Lanes(hn::CappedTag<float, kVectorPadMax>()));
+}
+
 // kRows x kVectors registers of C. Six rows by two vectors use 12 accumulators of AVX2's 16
 // registers; the rest hold B and the broadcast element of A, and twelve independent sums hide the
 // latency of a multiply-add.
@@ -21,7 +25,7 @@ template <int kRows, int kVectors>
 HWY_INLINE void gemm_tile(std::int64_t k, StridedMatrix a, const float* HWY_RESTRICT b,
                           std::int64_t b_stride, float* HWY_RESTRICT c, std::int64_t c_stride,
                           bool accumulate) {
-  const hn::CappedTag<float, kVectorPad> d;
+  const hn::CappedTag<float, kVectorPadMax> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
@@ -46,7 +50,7 @@ HWY_INLINE void gemm_tile(std::int64_t k, StridedMatrix a, const float* HWY_REST
 template <int kRows>
 HWY_INLINE void gemm_rows(std::int64_t n, std::int64_t k, StridedMatrix a, const float* b,
                           std::int64_t b_stride, float* c, std::int64_t c_stride, bool accumulate) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::CappedTag<float, kVectorPad>()));
+  const auto lanes = vector_pad();
   std::int64_t j = 0;
   for (; j + 2 * lanes <= n; j += 2 * lanes) {
     gemm_tile<kRows, 2>(k, a, b + j, b_stride, c + j, c_stride, accumulate);
@@ -117,31 +121,40 @@ void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::in
   }
 }
 
-HWY_INLINE void scale_row(std::int64_t count, float scale, float* values) {
-  for_vectors(count, [&](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Mul(hn::LoadU(d, values + i), hn::Set(d, scale)), d, values + i);
-  });
+// Fills up a row's last vector with scores whose exponentials are zero, so that no element is left
+// for a loop over single ones: half the rows of attention are shorter than a few vectors. Returns
+// the padded length.
+HWY_INLINE std::int64_t pad_scores(std::int64_t valid, float* scores) {
+  const auto lanes = vector_pad();
+  const auto padded = (valid + lanes - 1) / lanes * lanes;
+  std::fill(scores + valid, scores + padded, -1e30F);
+  return padded;
 }
 
 float causal_softmax(std::int64_t valid, std::int64_t columns, float* scores) {
-  const float top = max_of(valid, scores);
-  const float sum = sum_vectors(valid, [&](auto d, std::int64_t i) HWY_ATTR {
+  const auto padded = pad_scores(valid, scores);
+  const float top = max_of(padded, scores);
+  const float sum = sum_vectors(padded, [&](auto d, std::int64_t i) HWY_ATTR {
     const auto weight = hn::Exp(d, hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, top)));
     hn::StoreU(weight, d, scores + i);
     return weight;
   });
-  scale_row(valid, 1.0F / sum, scores);
-  std::fill(scores + valid, scores + columns, 0.0F);
+  const float scale = 1.0F / sum;
+  for_vectors(padded, [&](auto d, std::int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::LoadU(d, scores + i), hn::Set(d, scale)), d, scores + i);
+  });
+  if (padded < columns) std::fill(scores + padded, scores + columns, 0.0F);
   return std::log(sum) + top;
 }
 
 void causal_softmax_again(std::int64_t valid, std::int64_t columns, float log_sum_exp,
                           float* scores) {
-  for_vectors(valid, [&](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Exp(d, hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, log_sum_exp))), d,
-               scores + i);
+  const auto padded = pad_scores(valid, scores);
+  for_vectors(padded, [&](auto d, std::int64_t i) HWY_ATTR {
+    const auto score = hn::LoadU(d, scores + i);
+    hn::StoreU(hn::Exp(d, hn::Sub(score, hn::Set(d, log_sum_exp))), d, scores + i);
   });
-  std::fill(scores + valid, scores + columns, 0.0F);
+  if (padded < columns) std::fill(scores + padded, scores + columns, 0.0F);
 }
 
 void softmax_backward(std::int64_t columns, const float* weights, float* d_weights) {
@@ -186,6 +199,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace causeway::intra {
 
+HWY_EXPORT(vector_pad);
 HWY_EXPORT(small_gemm);
 HWY_EXPORT(transpose);
 HWY_EXPORT(causal_softmax);
@@ -193,6 +207,9 @@ HWY_EXPORT(causal_softmax_again);
 HWY_EXPORT(softmax_backward);
 HWY_EXPORT(copy_head);
 
+std::int64_t vector_pad() {
+  return HWY_DYNAMIC_DISPATCH(vector_pad)();
+}
 void small_gemm(std::int64_t m, std::int64_t n, std::int64_t k, StridedMatrix a, const float* b,
                 std::int64_t b_stride, float* c, std::int64_t c_stride, bool accumulate) {
   HWY_DYNAMIC_DISPATCH(small_gemm)(m, n, k, a, b, b_stride, c, c_stride, accumulate);

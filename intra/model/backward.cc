@@ -16,7 +16,7 @@ void Transformer::classify_rows(std::int64_t first, std::int64_t rows,
                                 std::span<const std::int32_t> targets, float scale) {
   const auto vocabulary = options_.vocabulary;
   apply_linear(network_.head, rows, operand_at(products_, buffers_.head_in, first * options_.width),
-               buffers_.logits, vocabulary);
+               buffers_.logits);
   parallel_for(rows, std::max<std::int64_t>(1, 8192 / vocabulary), 1,
                [&](std::int64_t begin, std::int64_t end, int) {
                  for (auto row = begin; row < end; ++row) {
@@ -39,7 +39,7 @@ double Transformer::loss_and_gradient(std::span<const std::int32_t> targets, flo
   for (std::int64_t first = 0; first < rows(); first += buffers_.logit_rows) {
     const auto count = std::min(buffers_.logit_rows, rows() - first);
     classify_rows(first, count, targets, scale);
-    const LinearShape shape{count, head.in, head.out, head.out};
+    const LinearShape shape{count, head.in, head.out, head.x_stride, head.y_stride};
     const auto at = first * options_.width;
     gemm_.backward_weight(shape, buffers_.logits_operand,
                           operand_at(products_, buffers_.head_in, at), grad(head.weights.front()));
@@ -95,13 +95,13 @@ Transformer::Gradient Transformer::branch_gradient(DropoutMask mask) {
   return {values, buffers_.branch_operand};
 }
 
-void Transformer::backward_bias(const Linear& linear, const float* dy, std::int64_t dy_stride) {
+void Transformer::backward_bias(const Linear& linear, const float* dy) {
   if (linear.bias.count == 0) return;
   float* sums = grad(linear.bias);
   // By columns, so that threads share no sums.
   const auto grain = std::max<std::int64_t>(64, 65'536 / rows());
   parallel_for(linear.out, grain, 16, [&](std::int64_t begin, std::int64_t end, int) {
-    add_columns(rows(), end - begin, dy_stride, dy + linear.column + begin, sums + begin);
+    add_columns(rows(), end - begin, linear.y_stride, dy + linear.column + begin, sums + begin);
   });
   report(linear.bias);
 }
@@ -109,12 +109,12 @@ void Transformer::backward_bias(const Linear& linear, const float* dy, std::int6
 // Linear layers that share the input x, from the last to the first. Weight gradients come first, so
 // that they can be sent while dx is computed.
 void Transformer::backward_linears(std::span<const Linear> linears, const void* x, Gradient dy,
-                                   std::int64_t dy_stride, float* dx) {
+                                   float* dx) {
   for (auto i = linears.size(); i-- > 0;) {
     const auto& linear = linears[i];
-    const LinearShape shape{rows(), linear.in, linear.out, dy_stride};
+    const LinearShape shape{rows(), linear.in, linear.out, linear.x_stride, linear.y_stride};
     const auto* dy_columns = operand_at(products_, dy.operand, linear.column);
-    backward_bias(linear, dy.values, dy_stride);
+    backward_bias(linear, dy.values);
     gemm_.backward_weight(shape, dy_columns, x, grad(linear.weights.front()));
     for (auto tensor = linear.weights.rbegin(); tensor != linear.weights.rend(); ++tensor)
       report(*tensor);
@@ -126,22 +126,21 @@ void Transformer::backward_mlp(std::size_t layer) {
   const auto& block = network_.blocks[layer];
   const auto& kept = buffers_.blocks[layer];
   backward_linears({&block.mlp_out, 1}, kept.hidden, branch_gradient(mask(Site::mlp_branch, layer)),
-                   options_.width, buffers_.wide);
-  const auto hidden = options_.hidden, in_width = network_.mlp_in_width;
+                   buffers_.wide);
+  const auto stride = network_.hidden_stride, in_stride = network_.mlp_in_stride;
   float* d_in = buffers_.wide_gradient;
   parallel_for(rows(), row_grain(), 1, [&](std::int64_t begin, std::int64_t end, int) {
-    const auto at = begin * hidden, in_at = begin * in_width;
+    const auto at = begin * stride, in_at = begin * in_stride, in_count = (end - begin) * in_stride;
     if (options_.family == ModelOptions::Family::gpt2) {
-      gelu_backward((end - begin) * hidden, kept.hidden_in + at, buffers_.wide + at, d_in + at);
+      gelu_backward(in_count, kept.hidden_in + in_at, buffers_.wide + at, d_in + in_at);
     } else {
-      swiglu_backward(end - begin, hidden, kept.hidden_in + in_at, buffers_.wide + at,
-                      d_in + in_at);
+      swiglu_backward(end - begin, options_.hidden, kept.hidden_in + in_at, in_stride,
+                      buffers_.wide + at, stride, d_in + in_at);
     }
-    make_operand(products_, (end - begin) * in_width, d_in + in_at,
+    make_operand(products_, in_count, d_in + in_at,
                  operand_at(products_, buffers_.wide_operand, in_at));
   });
-  backward_linears(block.mlp_in, kept.mlp_in, {d_in, buffers_.wide_operand}, in_width,
-                   buffers_.branch);
+  backward_linears(block.mlp_in, kept.mlp_in, {d_in, buffers_.wide_operand}, buffers_.branch);
   backward_norm(block.mlp_norm, kept.middle, kept.mlp_statistics);
 }
 
@@ -149,18 +148,16 @@ void Transformer::backward_attention(std::size_t layer) {
   const auto& block = network_.blocks[layer];
   const auto& kept = buffers_.blocks[layer];
   backward_linears({&block.attention_out, 1}, kept.attention_out,
-                   branch_gradient(mask(Site::attention_branch, layer)), options_.width,
-                   buffers_.wide);
+                   branch_gradient(mask(Site::attention_branch, layer)), buffers_.wide);
   float* d_qkv = buffers_.wide_gradient;
   attention_backward(attention_options(layer), kept.qkv, kept.log_sum_exp, buffers_.wide, d_qkv,
                      buffers_.attention_scratch);
-  const auto width = network_.qkv_width;
+  const auto stride = network_.qkv_stride;
   parallel_for(rows(), row_grain(), 1, [&](std::int64_t begin, std::int64_t end, int) {
-    make_operand(products_, (end - begin) * width, d_qkv + begin * width,
-                 operand_at(products_, buffers_.wide_operand, begin * width));
+    make_operand(products_, (end - begin) * stride, d_qkv + begin * stride,
+                 operand_at(products_, buffers_.wide_operand, begin * stride));
   });
-  backward_linears(block.qkv, kept.attention_in, {d_qkv, buffers_.wide_operand}, width,
-                   buffers_.branch);
+  backward_linears(block.qkv, kept.attention_in, {d_qkv, buffers_.wide_operand}, buffers_.branch);
   backward_norm(block.attention_norm, kept.input, kept.attention_statistics);
 }
 

@@ -45,8 +45,12 @@ Buffers::Buffers(const ModelOptions& options, const Network& network, Products p
 void Buffers::prepare(const BufferShape& wanted) {
   if (wanted == shape) return;
   shape = wanted;
-  attention = {wanted.batch, wanted.length, options_.heads, options_.kv_heads,
-               options_.width / options_.heads};
+  attention = {.batch = wanted.batch,
+               .length = wanted.length,
+               .heads = options_.heads,
+               .kv_heads = options_.kv_heads,
+               .head_size = options_.width / options_.heads,
+               .qkv_stride = network_.qkv_stride};
   Carver measure(nullptr);
   lay_out(measure);
   if (measure.used() > capacity_) {
@@ -78,24 +82,24 @@ void Buffers::lay_out_block(Carver& carver, BlockBuffers& block) {
   block.input = carver.floats(width);
   block.attention_statistics = carver.floats(2 * rows);
   block.attention_in = operand(width);
-  block.qkv = carver.floats(rows * network_.qkv_width);
+  block.qkv = carver.floats(rows * network_.qkv_stride);
   block.attention_out = operand(width);
   block.log_sum_exp = carver.floats(rows * options_.heads);
   block.middle = carver.floats(width);
   block.mlp_statistics = carver.floats(2 * rows);
   block.mlp_in = operand(width);
-  block.hidden_in = carver.floats(rows * network_.mlp_in_width);
-  block.hidden = operand(rows * options_.hidden);
+  block.hidden_in = carver.floats(rows * network_.mlp_in_stride);
+  block.hidden = operand(rows * network_.hidden_stride);
 }
 
 void Buffers::lay_out_temporaries(Carver& carver) {
   const auto rows = shape.rows(), width = rows * options_.width;
   const bool narrow = operand_bytes(products_) < sizeof(float);
   branch = carver.floats(width);
-  wide = carver.floats(rows * std::max(options_.hidden, options_.width));
+  wide = carver.floats(rows * std::max(network_.hidden_stride, options_.width));
   gradient = carver.floats(width);
   branch_operand = carver.bytes(static_cast<std::size_t>(width) * operand_bytes(products_));
-  const auto wide_count = rows * std::max(network_.qkv_width, network_.mlp_in_width);
+  const auto wide_count = rows * std::max(network_.qkv_stride, network_.mlp_in_stride);
   wide_gradient = carver.floats(wide_count);
   wide_operand = narrow ? carver.bytes(static_cast<std::size_t>(wide_count) * 2) : wide_gradient;
   logit_rows = std::min(rows, std::max<std::int64_t>(64, kLogitFloats / options_.vocabulary));

@@ -18,14 +18,14 @@ struct BlockBuffers {
   float* input;                 // (rows, width): the residual stream before the block
   float* attention_statistics;  // (rows, 2)
   void* attention_in;           // operand (rows, width): normalised
-  float* qkv;                   // (rows, qkv_width)
+  float* qkv;                   // (rows, qkv_stride)
   void* attention_out;          // operand (rows, width)
   float* log_sum_exp;           // (batch, heads, length)
   float* middle;                // (rows, width): the residual stream before the feed-forward layer
   float* mlp_statistics;        // (rows, 2)
   void* mlp_in;                 // operand (rows, width): normalised
-  float* hidden_in;             // (rows, mlp_in_width): before the activation
-  void* hidden;                 // operand (rows, hidden): after it
+  float* hidden_in;             // (rows, mlp_in_stride): before the activation
+  void* hidden;                 // operand (rows, hidden_stride): after it
 };
 
 struct BufferShape {
@@ -50,11 +50,12 @@ class Buffers {
   void* head_in;             // operand (rows, width): normalised
 
   // Temporaries, shared by all blocks.
-  float* branch;  // (rows, width): output of a residual branch; gradient of a norm's output
-  float* wide;    // (rows, max(hidden, width)): fp32 form of an operand; gradient of the activation
-  float* gradient;       // (rows, width): of the residual stream
+  float* branch;    // (rows, width): output of a residual branch; gradient of a norm's output
+  float* wide;      // (rows, max(hidden_stride, width)): fp32 form of an operand; gradient of the
+                    // activation
+  float* gradient;  // (rows, width): of the residual stream
   void* branch_operand;  // operand (rows, width): gradient of a residual branch
-  float* wide_gradient;  // (rows, max(qkv_width, mlp_in_width)): of qkv or of hidden_in
+  float* wide_gradient;  // (rows, max(qkv_stride, mlp_in_stride)): of qkv or of hidden_in
   void* wide_operand;    // its operand form; the same array unless operands are 16 bits wide
   float* logits;         // (logit_rows, vocabulary)
   void* logits_operand;  // likewise

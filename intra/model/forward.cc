@@ -64,17 +64,15 @@ void Transformer::add_and_normalise(const float* x, float* branch, DropoutMask m
   });
 }
 
-void Transformer::apply_linear(const Linear& linear, std::int64_t rows, const void* x, float* y,
-                               std::int64_t y_stride) {
-  gemm_.forward({rows, linear.in, linear.out, y_stride}, x, weight(linear), param(linear.bias),
-                y + linear.column);
+void Transformer::apply_linear(const Linear& linear, std::int64_t rows, const void* x, float* y) {
+  gemm_.forward({rows, linear.in, linear.out, linear.x_stride, linear.y_stride}, x, weight(linear),
+                param(linear.bias), y + linear.column);
 }
 
 void Transformer::forward_attention(std::size_t layer) {
   const auto& block = network_.blocks[layer];
   auto& kept = buffers_.blocks[layer];
-  for (const auto& linear : block.qkv)
-    apply_linear(linear, rows(), kept.attention_in, kept.qkv, network_.qkv_width);
+  for (const auto& linear : block.qkv) apply_linear(linear, rows(), kept.attention_in, kept.qkv);
   float* staged = staging(kept.attention_out);
   attention_forward(attention_options(layer), kept.qkv, staged, kept.log_sum_exp,
                     buffers_.attention_scratch);
@@ -83,7 +81,7 @@ void Transformer::forward_attention(std::size_t layer) {
     make_operand(products_, (end - begin) * width, staged + begin * width,
                  operand_at(products_, kept.attention_out, begin * width));
   });
-  apply_linear(block.attention_out, rows(), kept.attention_out, buffers_.branch, width);
+  apply_linear(block.attention_out, rows(), kept.attention_out, buffers_.branch);
   add_and_normalise(kept.input, buffers_.branch, mask(Site::attention_branch, layer),
                     block.mlp_norm, kept.middle, kept.mlp_statistics, kept.mlp_in);
 }
@@ -92,20 +90,21 @@ void Transformer::forward_mlp(std::size_t layer) {
   const auto& block = network_.blocks[layer];
   auto& kept = buffers_.blocks[layer];
   for (const auto& linear : block.mlp_in) {
-    apply_linear(linear, rows(), kept.mlp_in, kept.hidden_in, network_.mlp_in_width);
+    apply_linear(linear, rows(), kept.mlp_in, kept.hidden_in);
   }
-  const auto hidden = options_.hidden;
+  const auto stride = network_.hidden_stride, in_stride = network_.mlp_in_stride;
   float* staged = staging(kept.hidden);
   parallel_for(rows(), row_grain(), 1, [&](std::int64_t begin, std::int64_t end, int) {
-    const auto at = begin * hidden, count = (end - begin) * hidden;
+    const auto at = begin * stride, count = (end - begin) * stride;
+    const float* in = kept.hidden_in + begin * in_stride;
     if (options_.family == ModelOptions::Family::gpt2) {
-      gelu_forward(count, kept.hidden_in + at, staged + at);
+      gelu_forward(count, in, staged + at);  // what lies between rows, too: one long loop is faster
     } else {
-      swiglu_forward(end - begin, hidden, kept.hidden_in + 2 * at, staged + at);
+      swiglu_forward(end - begin, options_.hidden, in, in_stride, staged + at, stride);
     }
     make_operand(products_, count, staged + at, operand_at(products_, kept.hidden, at));
   });
-  apply_linear(block.mlp_out, rows(), kept.hidden, buffers_.branch, options_.width);
+  apply_linear(block.mlp_out, rows(), kept.hidden, buffers_.branch);
 
   const auto mlp_mask = mask(Site::mlp_branch, layer);
   if (layer + 1 < network_.blocks.size()) {
@@ -126,8 +125,7 @@ double Transformer::loss(std::span<const std::int32_t> targets) {
   for (std::int64_t first = 0; first < rows(); first += buffers_.logit_rows) {
     const auto count = std::min(buffers_.logit_rows, rows() - first);
     apply_linear(network_.head, count,
-                 operand_at(products_, buffers_.head_in, first * options_.width), buffers_.logits,
-                 vocabulary);
+                 operand_at(products_, buffers_.head_in, first * options_.width), buffers_.logits);
     parallel_for(count, std::max<std::int64_t>(1, 8192 / vocabulary), 1,
                  [&](std::int64_t begin, std::int64_t end, int) {
                    for (auto row = begin; row < end; ++row) {

@@ -114,35 +114,41 @@ Gemm::~Gemm() = default;
 
 void Gemm::forward(const LinearShape& shape, const void* x, const void* weight, const float* bias,
                    float* y) {
-  implementation_->run({shape.rows,
-                        shape.out,
-                        shape.in,
-                        {shape.in, 1},
-                        {1, shape.in},
-                        shape.y_stride,
-                        bias != nullptr,
-                        false},
+  implementation_->run({.m = shape.rows,
+                        .n = shape.out,
+                        .k = shape.in,
+                        .a_strides = {shape.x_stride, 1},
+                        .b_strides = {1, shape.in},
+                        .c_stride = shape.y_stride,
+                        .bias = bias != nullptr,
+                        .accumulate = false},
                        x, weight, bias, y);
 }
 
 void Gemm::backward_input(const LinearShape& shape, const void* dy, const void* weight, float* dx,
                           bool accumulate) {
-  implementation_->run({shape.rows,
-                        shape.in,
-                        shape.out,
-                        {shape.y_stride, 1},
-                        {shape.in, 1},
-                        shape.in,
-                        false,
-                        accumulate},
+  implementation_->run({.m = shape.rows,
+                        .n = shape.in,
+                        .k = shape.out,
+                        .a_strides = {shape.y_stride, 1},
+                        .b_strides = {shape.in, 1},
+                        .c_stride = shape.x_stride,
+                        .bias = false,
+                        .accumulate = accumulate},
                        dy, weight, nullptr, dx);
 }
 
 void Gemm::backward_weight(const LinearShape& shape, const void* dy, const void* x,
                            float* dweight) {
-  implementation_->run(
-      {shape.out, shape.in, shape.rows, {1, shape.y_stride}, {shape.in, 1}, shape.in, false, true},
-      dy, x, nullptr, dweight);
+  implementation_->run({.m = shape.out,
+                        .n = shape.in,
+                        .k = shape.rows,
+                        .a_strides = {1, shape.y_stride},
+                        .b_strides = {shape.x_stride, 1},
+                        .c_stride = shape.in,
+                        .bias = false,
+                        .accumulate = true},
+                       dy, x, nullptr, dweight);
 }
 
 }  // namespace causeway::intra

@@ -9,10 +9,10 @@
 
 namespace causeway::intra {
 
-// Shape of a linear layer: W is (out, in) and contiguous; rows of x are contiguous; rows of y are
-// `y_stride` apart.
+// Shape of a linear layer: x is (rows, in), y is (rows, out), W is (out, in) and contiguous.
+// Strides are the distances between rows.
 struct LinearShape {
-  std::int64_t rows = 0, in = 0, out = 0, y_stride = 0;
+  std::int64_t rows = 0, in = 0, out = 0, x_stride = 0, y_stride = 0;
 };
 
 // Not for concurrent use.

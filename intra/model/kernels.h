@@ -45,11 +45,13 @@ void gelu_forward(std::int64_t count, const float* x, float* y);
 // dx = gelu'(x) dy; dx may be dy.
 void gelu_backward(std::int64_t count, const float* x, const float* dy, float* dx);
 
-// y = silu(gate) * up (arXiv 2002.05202), where each row of `gate_up` is gate then up, `hidden`
-// wide each.
-void swiglu_forward(std::int64_t rows, std::int64_t hidden, const float* gate_up, float* y);
-void swiglu_backward(std::int64_t rows, std::int64_t hidden, const float* gate_up, const float* dy,
-                     float* d_gate_up);
+// y = silu(gate) * up (arXiv 2002.05202). A row of x is `hidden` gates, then `hidden` ups; strides
+// are the distances between rows.
+void swiglu_forward(std::int64_t rows, std::int64_t hidden, const float* x, std::int64_t x_stride,
+                    float* y, std::int64_t y_stride);
+// dx is laid out as x.
+void swiglu_backward(std::int64_t rows, std::int64_t hidden, const float* x, std::int64_t x_stride,
+                     const float* dy, std::int64_t y_stride, float* dx);
 
 // To bfloat16, ties to even: as a float whose low half is zero (out may be values), or as the 16
 // bits alone.
@@ -86,8 +88,9 @@ float cross_entropy_with_gradient(std::int64_t vocabulary, float* logits, std::i
 // ------------------------------------------------------------------------------------------------------
 
 // C (+)= A B for small matrices that stay in cache. A(i, k) = a[i * row + k * column], so a
-// transposed A costs nothing. B and C are row-major; n is a multiple of kVectorPad.
-inline constexpr std::int64_t kVectorPad = 16;
+// transposed A costs nothing. B and C are row-major; n is a multiple of vector_pad().
+std::int64_t vector_pad();  // lanes of this machine, which divide kVectorPadMax
+inline constexpr std::int64_t kVectorPadMax = 16;
 struct StridedMatrix {
   const float* values;
   std::int64_t row, column;
@@ -99,7 +102,8 @@ void small_gemm(std::int64_t m, std::int64_t n, std::int64_t k, StridedMatrix a,
 void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::int64_t in_stride,
                float* out, std::int64_t out_stride);
 
-// scores[0 .. valid) <- softmax, scores[valid .. columns) <- 0. Returns the row's log-sum-exp.
+// scores[0 .. valid) <- softmax, scores[valid .. columns) <- 0; the row has room for a multiple of
+// vector_pad() elements. Returns the row's log-sum-exp.
 float causal_softmax(std::int64_t valid, std::int64_t columns, float* scores);
 // The same from a known log-sum-exp.
 void causal_softmax_again(std::int64_t valid, std::int64_t columns, float log_sum_exp,

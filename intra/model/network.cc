@@ -6,6 +6,13 @@
 namespace causeway::intra {
 namespace {
 
+// Rows a large power of two apart fall into the same few cache sets, and the products that walk
+// down a column lose up to a third of their speed. One more cache line breaks the pattern (two in
+// fp32: operands may be 16 bits wide).
+std::int64_t row_stride(std::int64_t width) {
+  return width % 128 == 0 ? width + 32 : width;
+}
+
 FlatRange range_of(const diloco::PlacedTensor& tensor) {
   return {tensor.offset, tensor.spec.count()};
 }
@@ -16,6 +23,8 @@ Linear linear(const diloco::Layout& layout, const std::string& name, bool bias) 
   result.weights = {range_of(weight)};
   result.out = weight.spec.shape[0];
   result.in = weight.spec.shape[1];
+  result.x_stride = result.in;
+  result.y_stride = result.out;
   if (bias) result.bias = range_of(layout.find(name + ".bias"));
   return result;
 }
@@ -80,8 +89,15 @@ Network::Network(const ModelOptions& options, const diloco::Layout& layout) {
   }
   final_norm = norm(layout, gpt2 ? "transformer.ln_f" : "model.norm", gpt2);
   head = gpt2 ? linear(layout, "transformer.wte", false) : linear(layout, "lm_head", false);
-  qkv_width = options.width + 2 * (options.width / options.heads * options.kv_heads);
-  mlp_in_width = gpt2 ? options.hidden : 2 * options.hidden;
+  const auto kv_width = options.width / options.heads * options.kv_heads;
+  qkv_stride = row_stride(options.width + 2 * kv_width);
+  mlp_in_stride = row_stride(gpt2 ? options.hidden : 2 * options.hidden);
+  hidden_stride = row_stride(options.hidden);
+  for (auto& block : blocks) {
+    for (auto& linear : block.qkv) linear.y_stride = qkv_stride;
+    for (auto& linear : block.mlp_in) linear.y_stride = mlp_in_stride;
+    block.mlp_out.x_stride = hidden_stride;
+  }
 }
 
 }  // namespace causeway::intra

@@ -21,7 +21,8 @@ struct Linear {
   std::vector<FlatRange> weights;  // ascending
   FlatRange bias;                  // count 0: none
   std::int64_t in = 0, out = 0;
-  std::int64_t column = 0;  // of the first output within the rows of the buffer it writes
+  std::int64_t x_stride = 0, y_stride = 0;  // between the rows of the buffers it reads and writes
+  std::int64_t column = 0;                  // of its first output within a row
 };
 
 struct Norm {
@@ -31,10 +32,10 @@ struct Norm {
 
 struct Block {
   Norm attention_norm;
-  std::vector<Linear> qkv;  // side by side in rows of qkv_width
+  std::vector<Linear> qkv;  // side by side in rows
   Linear attention_out;
   Norm mlp_norm;
-  std::vector<Linear> mlp_in;  // side by side in rows of mlp_in_width
+  std::vector<Linear> mlp_in;  // side by side in rows
   Linear mlp_out;
 };
 
@@ -47,7 +48,8 @@ struct Network {
   Norm final_norm;
   Linear head;
   bool tied_head = false;  // head.weights is token_embedding
-  std::int64_t qkv_width = 0, mlp_in_width = 0;
+  // Between rows of queries, keys and values; of the activation's input and output.
+  std::int64_t qkv_stride = 0, mlp_in_stride = 0, hidden_stride = 0;
 };
 
 }  // namespace causeway::intra

@@ -63,30 +63,30 @@ void gelu_backward(std::int64_t count, const float* x, const float* dy, float* d
   });
 }
 
-void swiglu_forward(std::int64_t rows, std::int64_t hidden, const float* gate_up, float* y) {
-  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * hidden, y += hidden) {
+void swiglu_forward(std::int64_t rows, std::int64_t hidden, const float* x, std::int64_t x_stride,
+                    float* y, std::int64_t y_stride) {
+  for (std::int64_t r = 0; r < rows; ++r, x += x_stride, y += y_stride) {
     for_vectors(hidden, [&](auto d, std::int64_t i) HWY_ATTR {
-      const auto gate = hn::LoadU(d, gate_up + i);
+      const auto gate = hn::LoadU(d, x + i);
       const auto silu = hn::Mul(gate, sigmoid(d, gate));
-      hn::StoreU(hn::Mul(silu, hn::LoadU(d, gate_up + hidden + i)), d, y + i);
+      hn::StoreU(hn::Mul(silu, hn::LoadU(d, x + hidden + i)), d, y + i);
     });
   }
 }
 
 // silu' = s + gate s (1 - s).
-void swiglu_backward(std::int64_t rows, std::int64_t hidden, const float* gate_up, const float* dy,
-                     float* d_gate_up) {
-  for (std::int64_t r = 0; r < rows;
-       ++r, gate_up += 2 * hidden, d_gate_up += 2 * hidden, dy += hidden) {
+void swiglu_backward(std::int64_t rows, std::int64_t hidden, const float* x, std::int64_t x_stride,
+                     const float* dy, std::int64_t y_stride, float* dx) {
+  for (std::int64_t r = 0; r < rows; ++r, x += x_stride, dx += x_stride, dy += y_stride) {
     for_vectors(hidden, [&](auto d, std::int64_t i) HWY_ATTR {
-      const auto gate = hn::LoadU(d, gate_up + i);
+      const auto gate = hn::LoadU(d, x + i);
       const auto gradient = hn::LoadU(d, dy + i);
       const auto s = sigmoid(d, gate);
       const auto silu = hn::Mul(gate, s);
       const auto slope = hn::MulAdd(silu, hn::Sub(hn::Set(d, 1.0F), s), s);
-      const auto up = hn::LoadU(d, gate_up + hidden + i);
-      hn::StoreU(hn::Mul(hn::Mul(gradient, up), slope), d, d_gate_up + i);
-      hn::StoreU(hn::Mul(gradient, silu), d, d_gate_up + hidden + i);
+      const auto up = hn::LoadU(d, x + hidden + i);
+      hn::StoreU(hn::Mul(hn::Mul(gradient, up), slope), d, dx + i);
+      hn::StoreU(hn::Mul(gradient, silu), d, dx + hidden + i);
     });
   }
 }
@@ -147,12 +147,13 @@ void gelu_forward(std::int64_t count, const float* x, float* y) {
 void gelu_backward(std::int64_t count, const float* x, const float* dy, float* dx) {
   HWY_DYNAMIC_DISPATCH(gelu_backward)(count, x, dy, dx);
 }
-void swiglu_forward(std::int64_t rows, std::int64_t hidden, const float* gate_up, float* y) {
-  HWY_DYNAMIC_DISPATCH(swiglu_forward)(rows, hidden, gate_up, y);
+void swiglu_forward(std::int64_t rows, std::int64_t hidden, const float* x, std::int64_t x_stride,
+                    float* y, std::int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(swiglu_forward)(rows, hidden, x, x_stride, y, y_stride);
 }
-void swiglu_backward(std::int64_t rows, std::int64_t hidden, const float* gate_up, const float* dy,
-                     float* d_gate_up) {
-  HWY_DYNAMIC_DISPATCH(swiglu_backward)(rows, hidden, gate_up, dy, d_gate_up);
+void swiglu_backward(std::int64_t rows, std::int64_t hidden, const float* x, std::int64_t x_stride,
+                     const float* dy, std::int64_t y_stride, float* dx) {
+  HWY_DYNAMIC_DISPATCH(swiglu_backward)(rows, hidden, x, x_stride, dy, y_stride, dx);
 }
 void round_to_bf16(std::int64_t count, const float* values, float* out) {
   HWY_DYNAMIC_DISPATCH(round_to_bf16)(count, values, out);

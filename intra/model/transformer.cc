@@ -117,7 +117,7 @@ std::vector<float> Transformer::next_token_logits(std::span<const std::int32_t> 
   std::vector<float> logits(static_cast<std::size_t>(options_.vocabulary));
   const auto* last = operand_at(products_, static_cast<const void*>(buffers_.head_in),
                                 (count - 1) * options_.width);
-  apply_linear(network_.head, 1, last, logits.data(), options_.vocabulary);
+  apply_linear(network_.head, 1, last, logits.data());
   return logits;
 }
 

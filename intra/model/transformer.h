@@ -44,8 +44,7 @@ class Transformer : public Model {
   void embed(std::span<const std::int32_t> tokens);
   void forward_attention(std::size_t layer);
   void forward_mlp(std::size_t layer);
-  void apply_linear(const Linear& linear, std::int64_t rows, const void* x, float* y,
-                    std::int64_t y_stride);
+  void apply_linear(const Linear& linear, std::int64_t rows, const void* x, float* y);
   void add_and_normalise(const float* x, float* branch, DropoutMask mask, const Norm& norm,
                          float* sum, float* statistics, void* normalised);
   double loss(std::span<const std::int32_t> targets);
@@ -62,9 +61,8 @@ class Transformer : public Model {
     const float* values;
     const void* operand;
   };
-  void backward_linears(std::span<const Linear> linears, const void* x, Gradient dy,
-                        std::int64_t dy_stride, float* dx);
-  void backward_bias(const Linear& linear, const float* dy, std::int64_t dy_stride);
+  void backward_linears(std::span<const Linear> linears, const void* x, Gradient dy, float* dx);
+  void backward_bias(const Linear& linear, const float* dy);
   Gradient branch_gradient(DropoutMask mask);
   void backward_norm(const Norm& norm, const float* x, const float* statistics);
   void report(const FlatRange& range);

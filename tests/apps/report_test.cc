@@ -33,8 +33,18 @@ Summary example() {
              .cores = 2,
              .wan = "configs/wan/quickstart.toml"};
   for (const char* name : {"us-east", "eu-west", "ap-northeast"}) {
-    s.regions.push_back({name, 1200, 614'400, 1.7171, 3'000'000, 2'000'000, 150, 30, 150.0 / 180, 1,
-                         "0123456789abcdef"});
+    RegionSummary region;
+    region.name = name;
+    region.steps = s.steps;
+    region.tokens = 614'400;
+    region.val_loss = s.val_loss;
+    region.wan_tx_bytes = 3'000'000;
+    region.wan_rx_bytes = 2'000'000;
+    region.compute_s = 150;
+    region.wait_s = 30;
+    region.utilisation = 150.0 / 180;
+    region.params_digest = "0123456789abcdef";
+    s.regions.push_back(region);
   }
   return s;
 }

@@ -115,6 +115,23 @@ TEST_F(SummaryTest, ARoundThatOneRegionDidNotApplyIsNotIdentical) {
   EXPECT_FALSE(summary().identical);
 }
 
+TEST_F(SummaryTest, RoundsSkippedByASnapshotDoNotCount) {
+  std::string events = R"({"event": "restore", "region": "west", "round": 5})"
+                       "\n";
+  for (int round = 5; round < 10; ++round)
+    events += event(round, "west", "s" + std::to_string(round));
+  directory_.write("regions/west/events.jsonl", events);
+  EXPECT_TRUE(summary().identical);
+  EXPECT_EQ(summary().regions[1].rounds_applied, 5U);
+}
+
+TEST_F(SummaryTest, ARoundAppliedAgainWithAnotherOutcomeIsNotIdentical) {
+  directory_.write(
+      "regions/west/events.jsonl",
+      read_text_file(directory_ / "regions/west/events.jsonl") + event(2, "west", "x"));
+  EXPECT_FALSE(summary().identical);
+}
+
 TEST_F(SummaryTest, AMissingResultIsNamed) {
   std::filesystem::remove(directory_ / "regions/west/result.json");
   try {
@@ -129,15 +146,19 @@ TEST_F(SummaryTest, EventsAreMergedByRoundAndRegion) {
   append_restart(directory_ / "restarts.jsonl", {"west worker 0", 3, "killed", 12.5, ""});
   directory_.write("regions/west/events.jsonl",
                    read_text_file(directory_ / "regions/west/events.jsonl") +
-                       event(2, "west", "s2") + "{\"half\n");
+                       event(2, "west", "s2") + "{\"half\n" +
+                       R"({"event": "peer_down", "region": "west", "round": 9})" + "\n");
   merge_events(config_, directory_.path());
-  const std::vector<RoundEvent> merged = read_events(directory_ / "events.jsonl");
-  ASSERT_EQ(merged.size(), 20U);
-  EXPECT_EQ(merged[0].region, "east");
-  EXPECT_EQ(merged[1].region, "west");
-  EXPECT_EQ(merged[19].round, 9U);
-  EXPECT_THAT(read_text_file(directory_ / "events.jsonl"),
-              testing::HasSubstr("\"process\":\"west worker 0\""));
+  std::vector<std::string> order;
+  for (const Event& event : read_events(directory_ / "events.jsonl")) {
+    order.push_back(std::to_string(event.round) + " " + event.event + " " + event.region);
+  }
+  ASSERT_EQ(order.size(), 22U);
+  EXPECT_EQ(order[0], "0 round east");
+  EXPECT_EQ(order[1], "0 round west");
+  EXPECT_EQ(order[8], "3 restart ");
+  EXPECT_EQ(order[9], "4 round east");
+  EXPECT_EQ(order[21], "9 peer_down west");
 }
 
 TEST(RingAllReduce, SendsEveryGradientAlmostTwicePerRegion) {

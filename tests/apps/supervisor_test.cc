@@ -65,6 +65,7 @@ class SupervisorTest : public testing::Test {
   }
 
   SupervisionOutcome run(std::vector<Supervised> processes, Supervisor::Options options = {}) {
+    options.first_pause = milliseconds(1);
     Supervisor supervisor(context_.get_executor(), std::move(processes), std::move(options));
     const SupervisionOutcome outcome = run(supervisor);
     restarts_ = supervisor.restarts();
@@ -106,7 +107,7 @@ TEST_F(SupervisorTest, StartsAKilledProcessAgain) {
       run({shell("a", "test -e " + mark + " && exit 0; : > " + mark + "; kill -9 $$")}, options);
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(restarts_, 1U);
-  EXPECT_THAT(causes, testing::ElementsAre("a killed by signal 9 (Killed) 500"));
+  EXPECT_THAT(causes, testing::ElementsAre("a killed by signal 9 (Killed) 1"));
 }
 
 TEST_F(SupervisorTest, AsksForTheCommandBeforeEveryStart) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/run/config.h"
+#include "apps/run/config_source.h"
 
 namespace causeway::run {
 
@@ -49,8 +50,7 @@ name = "west"
 )";
 
 inline Config load_text(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  const TemporaryDirectory directory;
-  return load_config(directory.write("run.toml", text), overrides);
+  return load_config_text(text, "run.toml", overrides);
 }
 
 }  // namespace causeway::run

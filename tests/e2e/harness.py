@@ -150,7 +150,7 @@ class EndToEnd(unittest.TestCase):
 
     def start(self, *arguments, env=None):
         child = subprocess.Popen([CAUSEWAY, *map(str, arguments)], stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, text=True, cwd=self.directory,
+                                 stderr=subprocess.STDOUT, text=True, errors="replace", cwd=self.directory,
                                  env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
         self.children.append(child)
         return child

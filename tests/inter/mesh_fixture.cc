@@ -60,55 +60,54 @@ struct CutProxy::Pipe {
 CutProxy::CutProxy(asio::io_context& context, std::uint16_t target)
     : context_(context),
       acceptor_(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
-      target_(target) {
-  accept();
-}
+      target_(target) {}
 
 void CutProxy::accept() {
   const auto pipe = std::make_shared<Pipe>(context_);
-  acceptor_.async_accept(pipe->client, [this, pipe](const std::error_code& error) {
-    if (error) {
-      return;
-    }
-    const tcp::endpoint target(asio::ip::address_v4::loopback(), target_);
-    pipe->server.async_connect(target, [this, pipe](const std::error_code& failed) {
-      if (!failed) {
-        pipes_.push_back(pipe);
-        pump(pipe, true);
-        pump(pipe, false);
-      }
-    });
-    accept();
-  });
+  acceptor_.async_accept(
+      pipe->client, [self = shared_from_this(), pipe](const std::error_code& error) {
+        if (error) {
+          return;
+        }
+        const tcp::endpoint target(asio::ip::address_v4::loopback(), self->target_);
+        pipe->server.async_connect(target, [self, pipe](const std::error_code& failed) {
+          if (!failed) {
+            self->pipes_.push_back(pipe);
+            self->pump(pipe, true);
+            self->pump(pipe, false);
+          }
+        });
+        self->accept();
+      });
 }
 
 void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
   tcp::socket& from = forward ? pipe->client : pipe->server;
   auto& buffer = forward ? pipe->up : pipe->down;
-  from.async_read_some(
-      asio::buffer(buffer), [this, pipe, forward](const std::error_code& error, std::size_t size) {
-        if (stalled_) {
-          stalled_pipes_.push_back(pipe);
-          return;
-        }
-        if (forward && size >= cut_in_) {
-          cut();
-          return;
-        }
-        cut_in_ -= forward && cut_in_ != ~0ULL ? size : 0;
-        tcp::socket& to = forward ? pipe->server : pipe->client;
-        if (error) {
-          std::error_code ignored;
-          to.shutdown(tcp::socket::shutdown_send, ignored);
-          return;
-        }
-        asio::async_write(to, asio::buffer(forward ? pipe->up : pipe->down, size),
-                          [this, pipe, forward](const std::error_code& failed, std::size_t) {
-                            if (!failed) {
-                              pump(pipe, forward);
-                            }
-                          });
-      });
+  from.async_read_some(asio::buffer(buffer), [self = shared_from_this(), pipe, forward](
+                                                 const std::error_code& error, std::size_t size) {
+    if (self->stalled_) {
+      self->stalled_pipes_.push_back(pipe);
+      return;
+    }
+    if (forward && size >= self->cut_in_) {
+      self->cut();
+      return;
+    }
+    self->cut_in_ -= forward && self->cut_in_ != ~0ULL ? size : 0;
+    tcp::socket& to = forward ? pipe->server : pipe->client;
+    if (error) {
+      std::error_code ignored;
+      to.shutdown(tcp::socket::shutdown_send, ignored);
+      return;
+    }
+    asio::async_write(to, asio::buffer(forward ? pipe->up : pipe->down, size),
+                      [self, pipe, forward](const std::error_code& failed, std::size_t) {
+                        if (!failed) {
+                          self->pump(pipe, forward);
+                        }
+                      });
+  });
 }
 
 void CutProxy::cut_after(std::uint64_t bytes) {

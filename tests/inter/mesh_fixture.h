@@ -72,10 +72,11 @@ class Region : public MeshHandler {
 };
 
 // A TCP relay that a test can cut at a chosen byte.
-class CutProxy {
+class CutProxy : public std::enable_shared_from_this<CutProxy> {
  public:
   CutProxy(asio::io_context& context, std::uint16_t target);
 
+  void accept();  // begins
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   void cut_after(std::uint64_t bytes);  // more, towards the target: then every connection is reset
   void stall() { stalled_ = true; }     // nothing passes any more; connections stay open
@@ -83,7 +84,6 @@ class CutProxy {
 
  private:
   struct Pipe;
-  void accept();
   void pump(const std::shared_ptr<Pipe>& pipe, bool forward);
   void cut();
 

@@ -227,7 +227,8 @@ class ProxyTest : public MeshTest {
     MeshOptions listener = options("b");
     point(listener, "a", 1);
     add(listener).mesh->start();
-    proxy_ = std::make_unique<CutProxy>(context_, b().mesh->listening_port());
+    proxy_ = std::make_shared<CutProxy>(context_, b().mesh->listening_port());
+    proxy_->accept();
   }
   ~ProxyTest() override { proxy_->close(); }
 
@@ -239,7 +240,7 @@ class ProxyTest : public MeshTest {
   Region& b() const { return *regions_[0]; }
   Region& a() const { return *regions_[1]; }
 
-  std::unique_ptr<CutProxy> proxy_;
+  std::shared_ptr<CutProxy> proxy_;
 };
 
 TEST_F(ProxyTest, PushGoesOnAtTheFirstMissingByteAfterADrop) {

@@ -1,0 +1,128 @@
+// The coordinator behind its public face: the round protocol, and everything that carries out its
+// actions. One thread.
+//
+//   coordinator.cc           life: ledger, spool, links, the clock, the end
+//   coordinator_links.cc     what other regions say
+//   coordinator_workers.cc   what this region's worker says, and the actions that concern it
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <asio/steady_timer.hpp>
+
+#include "diloco/coordinator.h"
+#include "diloco/coordinator_status.h"
+#include "diloco/greeting.h"
+#include "diloco/ledger.h"
+#include "diloco/round_protocol.h"
+#include "diloco/worker_server.h"
+#include "inter/async.h"
+
+namespace causeway::diloco {
+
+class Coordinator::Implementation : public inter::MeshHandler, public WorkerServerHandler {
+ public:
+  Implementation(asio::any_io_executor executor, CoordinatorOptions options)
+      : executor_(executor),
+        options_(std::move(options)),
+        changed_(executor),
+        tick_(executor),
+        tasks_(executor) {}
+
+  asio::awaitable<Outcome> run();
+  void stop() { finish({130, "interrupted"}); }
+  std::uint16_t listening_port() const { return listening_port_; }
+
+  // inter::MeshHandler
+  std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  void on_refused_by(const std::string& peer, const std::string& reason) override;
+  void on_peer_up(const std::string& peer) override;
+  void on_peer_down(const std::string& peer, const std::string& reason) override;
+  void on_message(const std::string& peer, const std::string& message) override;
+  void on_blob(const std::string& from, const inter::BlobId& id) override;
+
+  // WorkerServerHandler
+  void on_gathered(const AttachRequest& rank_0) override;
+  void on_worker_lost() override;
+  void on_ready() override;
+  void on_contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void on_applied(Round version, const Digest& state) override;
+  void on_snapshot(Round version, const Digest& state, Descriptor file) override;
+  void on_report(const Progress& progress) override;
+
+ private:
+  std::optional<Outcome> open_ledger();
+  void open_protocol();
+  void open_links();
+  asio::awaitable<void> close();
+  asio::awaitable<void> pulse();
+  asio::awaitable<void> say_goodbye();
+  asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
+
+  // Runs `body`; what it throws ends run() with the same exception.
+  template <typename Body>
+  void guard(Body&& body);
+  void handle(const Event& event);
+  void arm_tick();
+  void finish(Outcome outcome);
+  void refused(const std::string& reason);
+  void poll_progress();
+  void tell_what_is_waited_for();
+  CoordinatorStatus status() const;
+
+  void execute(const SendMessage& action);
+  void execute(const PushBlob& action) { mesh_->push_blob(action.peer, action.blob); }
+  void execute(const FetchBlob& action) { mesh_->fetch_blob(action.peer, action.blob); }
+  void execute(const RemoveBlob& action) { spool_->remove(action.blob); }
+  void execute(const SaveContribution& action) { ledger_->save(action.contribution); }
+  void execute(const SaveSnapshot& action) { ledger_->save(action.snapshot); }
+  void execute(const AppendRecords& action) { ledger_->append(action.records); }
+  void execute(const WelcomeWorker& action);
+  void execute(const OrderTrain& action);
+  void execute(const OrderApply& action);
+  void execute(const OrderRestore& action);
+  void execute(const OrderFinish& action) { workers_->finish(action.version); }
+  void execute(const EndRun& action) { finish({action.exit_code, action.message}); }
+  void execute(const Note& action);
+
+  asio::any_io_executor executor_;
+  CoordinatorOptions options_;
+  std::optional<Ledger> ledger_;
+  std::optional<inter::Spool> spool_;
+  std::optional<StatusFiles> files_;
+  std::optional<RoundProtocol> protocol_;
+  std::optional<WorkerServer> workers_;
+  std::optional<inter::Mesh> mesh_;
+  std::uint16_t listening_port_ = 0;
+  Greeting greeting_;
+
+  Progress progress_;
+  std::optional<Round> applying_;
+  steady_clock::time_point worker_heard_at_;
+  std::string told_worker_;
+  std::string logged_wait_;
+  steady_clock::time_point wait_logged_at_;
+
+  std::optional<Outcome> outcome_;
+  std::exception_ptr failure_;
+  bool closing_ = false;
+  inter::Signal changed_;
+  asio::steady_timer tick_;
+  inter::TaskGroup tasks_;
+};
+
+template <typename Body>
+void Coordinator::Implementation::guard(Body&& body) {
+  try {
+    body();
+  } catch (...) {
+    if (!failure_) failure_ = std::current_exception();
+    changed_.notify();
+  }
+}
+
+}  // namespace causeway::diloco

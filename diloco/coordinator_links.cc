@@ -1,0 +1,71 @@
+#include <optional>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/coordinator_core.h"
+
+namespace causeway::diloco {
+
+std::string Coordinator::Implementation::judge_greeting(const std::string& peer,
+                                                        const std::string& greeting) {
+  std::string reason;
+  guard([&] {
+    const Judgement judgement = judge(greeting_, peer, greeting);
+    reason = judgement.reason;
+    if (!reason.empty()) {
+      if (peer == options_.decider) refused(reason);
+      return;
+    }
+    const bool learned = greeting_.run_id.empty() && peer == options_.decider &&
+                         !judgement.peers_run_id.empty() && !outcome_;
+    if (!learned) return;
+    greeting_.run_id = judgement.peers_run_id;
+    ledger_->set_run_id(greeting_.run_id);
+    spdlog::info("{}: joins run {}", options_.region, greeting_.run_id);
+    handle(RunIdLearned{greeting_.run_id});
+  });
+  return reason;
+}
+
+void Coordinator::Implementation::on_refused_by(const std::string& peer,
+                                                const std::string& reason) {
+  spdlog::error("{}: refused by {}: {}", options_.region, peer, reason);
+  if (peer == options_.decider) refused("refused by " + peer + ": " + reason);
+}
+
+// Without the decider there is no run: what separates a region from it is final.
+void Coordinator::Implementation::refused(const std::string& reason) {
+  const RefusalKind kind = kind_of_refusal(reason);
+  if (kind == RefusalKind::none) return;
+  finish({static_cast<int>(kind), reason});
+}
+
+void Coordinator::Implementation::on_peer_up(const std::string& peer) {
+  spdlog::info("{}: {} is up", options_.region, peer);
+  guard([&] { files_->add_event("peer_up", peer, {}, protocol_->version()); });
+  handle(PeerUp{peer});
+}
+
+void Coordinator::Implementation::on_peer_down(const std::string& peer, const std::string& reason) {
+  spdlog::warn("{}: {} is down: {}", options_.region, peer, reason);
+  guard([&] { files_->add_event("peer_down", peer, reason, protocol_->version()); });
+  handle(PeerDown{peer});
+}
+
+void Coordinator::Implementation::on_message(const std::string& peer, const std::string& bytes) {
+  std::optional<Message> message;
+  try {
+    message = parse_message(bytes);
+  } catch (const std::system_error& error) {
+    spdlog::error("{}: a message of {} was dropped: {}", options_.region, peer, error.what());
+    return;
+  }
+  handle(PeerSaid{peer, std::move(*message)});
+}
+
+void Coordinator::Implementation::on_blob(const std::string&, const inter::BlobId& id) {
+  handle(BlobArrived{id});
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,124 @@
+#include <optional>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/coordinator_core.h"
+#include "diloco/error.h"
+#include "diloco/spool_copy.h"
+
+namespace causeway::diloco {
+
+void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
+  spdlog::info("{}: {} workers attached at version {}", options_.region, options_.workers,
+               rank_0.version);
+  worker_heard_at_ = steady_clock::now();
+  told_worker_.clear();
+  handle(WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
+}
+
+void Coordinator::Implementation::on_worker_lost() {
+  if (!outcome_) {
+    spdlog::warn("{}: the workers are gone", options_.region);
+    guard([&] { files_->add_event("workers_lost", {}, {}, protocol_->version()); });
+  }
+  handle(WorkerLost{});
+}
+
+void Coordinator::Implementation::on_ready() {
+  handle(WorkerReady{});
+}
+
+void Coordinator::Implementation::on_contribute(const Contribution& contribution,
+                                                std::span<const std::byte> payload) {
+  const bool fits = contribution.region == options_.region &&
+                    contribution.run_id == protocol_->run_id() &&
+                    contribution.base_version == contribution.round;
+  if (!fits) {
+    throw std::system_error(make_error_code(Errc::malformed),
+                            "a contribution of another region or run");
+  }
+  guard([&] {
+    Contribution stored = contribution;
+    stored.payload = spool_->put(payload);
+    handle(WorkerContributed{std::move(stored)});
+    if (!failure_) workers_->stored();
+  });
+}
+
+void Coordinator::Implementation::on_applied(Round version, const Digest& state) {
+  const bool by_record = applying_ && version == *applying_ + 1;
+  if (by_record && !failure_) {
+    guard([&] {
+      AppliedRound round{.record = protocol_->record(*applying_), .own = {}, .state = state};
+      const auto& own = protocol_->contribution();
+      if (own && own->round == *applying_) round.own = *own;
+      files_->add_round(round, status());
+    });
+  }
+  applying_.reset();
+  handle(WorkerApplied{{version, state}});
+}
+
+void Coordinator::Implementation::on_snapshot(Round version, const Digest& state, Descriptor file) {
+  if (!closing_) tasks_.spawn(copy_snapshot({version, state}, std::move(file)));
+}
+
+void Coordinator::Implementation::on_report(const Progress& progress) {
+  progress_ = progress;
+  worker_heard_at_ = steady_clock::now();
+}
+
+// A snapshot that cannot be stored costs a joiner time, not the run.
+asio::awaitable<void> Coordinator::Implementation::copy_snapshot(Applied holds, Descriptor file) {
+  try {
+    const inter::BlobId blob = co_await copy_to_spool(file.get(), *spool_);
+    handle(WorkerOffered{{holds.version, holds.state, blob}});
+  } catch (const std::system_error& error) {
+    spdlog::error("{}: the snapshot of version {} was not stored: {}", options_.region,
+                  holds.version, error.what());
+  }
+}
+
+// ---- Actions ----
+
+void Coordinator::Implementation::execute(const SendMessage& action) {
+  mesh_->send(action.peer, serialize(action.message));
+}
+
+void Coordinator::Implementation::execute(const WelcomeWorker& action) {
+  workers_->welcome(action.run_id, action.contributed);
+}
+
+void Coordinator::Implementation::execute(const OrderTrain& action) {
+  workers_->train({.round = action.round, .k = action.k, .data_cursor = action.data_cursor});
+}
+
+void Coordinator::Implementation::execute(const OrderApply& action) {
+  std::vector<std::filesystem::path> payloads;
+  for (const Participant& participant : action.record.participants) {
+    payloads.push_back(spool_->path(participant.payload));
+  }
+  applying_ = action.record.round;
+  workers_->apply(action.record, payloads);
+}
+
+void Coordinator::Implementation::execute(const OrderRestore& action) {
+  const Snapshot& snapshot = action.snapshot;
+  files_->add_event("restore", {}, "takes version " + std::to_string(snapshot.version),
+                    protocol_->version());
+  workers_->restore(snapshot.version, snapshot.state, spool_->path(snapshot.blob),
+                    snapshot.blob.size_bytes);
+}
+
+void Coordinator::Implementation::execute(const Note& action) {
+  const auto level = action.severity == Note::Severity::error     ? spdlog::level::err
+                     : action.severity == Note::Severity::warning ? spdlog::level::warn
+                                                                  : spdlog::level::info;
+  spdlog::log(level, "{}: {}", options_.region, action.text);
+  if (action.severity == Note::Severity::error) {
+    files_->add_event("error", {}, action.text, protocol_->version());
+  }
+}
+
+}  // namespace causeway::diloco
