@@ -1,25 +1,18 @@
 #include "diloco/coordinator.h"
 
-#include <openssl/rand.h>
-#include <spdlog/spdlog.h>
-
 #include <array>
 #include <exception>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "diloco/coordinator_status.h"
-#include "diloco/error.h"
-#include "diloco/greeting.h"
-#include "diloco/ledger.h"
-#include "diloco/round_protocol.h"
-#include "diloco/spool_copy.h"
-#include "diloco/worker_server.h"
-#include "inter/async.h"
+#include "diloco/coordinator_core.h"
 
 namespace causeway::diloco {
 namespace {

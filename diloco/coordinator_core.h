@@ -102,10 +102,10 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
 
   Progress progress_;
   std::optional<Round> applying_;
-  steady_clock::time_point worker_heard_at_;
+  std::chrono::steady_clock::time_point worker_heard_at_;
   std::string told_worker_;
   std::string logged_wait_;
-  steady_clock::time_point wait_logged_at_;
+  std::chrono::steady_clock::time_point wait_logged_at_;
 
   std::optional<Outcome> outcome_;
   std::exception_ptr failure_;

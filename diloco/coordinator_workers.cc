@@ -12,7 +12,7 @@ namespace causeway::diloco {
 void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
   spdlog::info("{}: {} workers attached at version {}", options_.region, options_.workers,
                rank_0.version);
-  worker_heard_at_ = steady_clock::now();
+  worker_heard_at_ = std::chrono::steady_clock::now();
   told_worker_.clear();
   handle(WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
 }
@@ -66,7 +66,7 @@ void Coordinator::Implementation::on_snapshot(Round version, const Digest& state
 
 void Coordinator::Implementation::on_report(const Progress& progress) {
   progress_ = progress;
-  worker_heard_at_ = steady_clock::now();
+  worker_heard_at_ = std::chrono::steady_clock::now();
 }
 
 // A snapshot that cannot be stored costs a joiner time, not the run.

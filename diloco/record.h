@@ -1,5 +1,5 @@
-// What regions say to each other about a round, as plain values. On the wire and on disk they are the Protocol Buffers messages of
-// diloco/protocol.proto; conversion is in record.cc.
+// What regions say to each other about a round, as plain values. On the wire and on disk they are
+// the Protocol Buffers messages of diloco/protocol.proto; conversion is in record.cc.
 #pragma once
 
 #include <chrono>
@@ -20,18 +20,18 @@ struct Contribution {
   std::string run_id;
   std::string region;
   Round round = 0;
-  Round base_version = 0;       // version of the anchor that delta was taken from; equals round here
-  std::uint64_t tokens = 0;     // tokens trained on in these K steps
+  Round base_version = 0;    // version of the anchor that delta was taken from; equals round here
+  std::uint64_t tokens = 0;  // tokens trained on in these K steps
   std::uint64_t data_cursor = 0;  // the region's sample cursor after these steps
-  Digest state{};               // state_digest of the base version (anchor and outer momentum)
-  double delta_norm = 0;        // ||delta|| before compression
-  double error_norm = 0;        // ||p - Q(p)||
+  Digest state{};                 // state_digest of the base version (anchor and outer momentum)
+  double delta_norm = 0;          // ||delta|| before compression
+  double error_norm = 0;          // ||p - Q(p)||
   inter::BlobId payload{};
 };
 
 struct Participant {
   std::string region;
-  float weight = 0;               // normalised; the fp32 bits are what everyone uses
+  float weight = 0;  // normalised; the fp32 bits are what everyone uses
   std::uint64_t data_cursor = 0;
   std::uint64_t tokens = 0;
   inter::BlobId payload{};
