@@ -150,7 +150,7 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   co_await workers_->stop();
   co_await tasks_.join();
   files_->write(status());
-  // A storage failure, say, must not hide behind a tidy end.
+  // Whoever starts this region again may open the directory from here on.
   ledger_.reset();
 }
 

@@ -1,9 +1,11 @@
 // From a worker's file into the spool.
 #pragma once
 
-#include <asio/awaitable.hpp>
-
+// Before any Asio header: Asio 1.22 chooses its allocator by what the standard headers have defined
+// so far, and the choice must be the same in every source file.
 #include "inter/blob.h"
+
+#include <asio/awaitable.hpp>
 
 namespace causeway::diloco {
 
