@@ -54,8 +54,8 @@ TEST(ReportText, TellsWhatTheRunAchieved) {
   EXPECT_THAT(text,
               HasSubstr("1,048,576 parameters, 3 regions, 3 workers, 40 rounds of K = 30 steps"));
   EXPECT_THAT(text,
-              HasSubstr("validation loss     1.7171                   1.7000       1.01 % higher"));
-  EXPECT_THAT(text, HasSubstr("8.00 MB                  20.1 GB  2,516 times fewer"));
+              testing::ContainsRegex("validation loss +1.7171 +1.7000 +1.01 % higher"));
+  EXPECT_THAT(text, testing::ContainsRegex("8.00 MB +20.1 GB +2,516 times fewer"));
   EXPECT_THAT(text, HasSubstr("83.3 %"));
   EXPECT_THAT(text, HasSubstr("All regions hold the same bits, after every one of the 40 rounds"));
   EXPECT_THAT(text, HasSubstr("all regions shared 2 cores"));
@@ -126,7 +126,7 @@ TEST(Chart, ASingleValueIsDrawn) {
 
 TEST(Chart, TicksAreRound) {
   EXPECT_THAT(ticks(0, 1200, 6), testing::ElementsAre(0, 200, 400, 600, 800, 1000, 1200));
-  EXPECT_EQ(ticks(1.2, 5.7, 5).size(), 5U);
+  EXPECT_THAT(ticks(1.2, 5.7, 5), testing::ElementsAre(2, 3, 4, 5));
 }
 
 TEST(Format, QuantitiesReadWell) {

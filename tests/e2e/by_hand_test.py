@@ -119,22 +119,33 @@ class Strangers(ByHand):
         self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
 
     def test_a_region_with_certificates_of_another_authority_is_refused(self):
+        def knock(host, port, _config):
+            self.run_causeway("certs", "--directory", "foreign", "init")
+            self.run_causeway("certs", "--directory", "foreign", "add-region", "ap-northeast")
+            foreign = self.directory / "foreign" / "ap-northeast"
+            subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_3", "-cert",
+                            f"{foreign}.crt", "-key", f"{foreign}.key"], timeout=60, input=b"hello\n",
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
+
+    def test_a_region_refuses_a_run_of_another_authority(self):
         def knock(_host, _port, config):
             self.run_causeway("certs", "--directory", "foreign", "init")
             self.run_causeway("certs", "--directory", "foreign", "add-region", "ap-northeast")
-            impostor = self.start("coordinator", config, "--region", "ap-northeast", "--join", "--directory",
-                                  self.directory / "impostor", "--certificates", "foreign", "--listen",
-                                  "127.0.0.1:0")
+            stranger = self.start("coordinator", config, "--region", "ap-northeast", "--join", "--directory",
+                                  self.directory / "stranger", "--certificates", "foreign", "--listen",
+                                  "127.0.0.1:0", "--peer", f"us-east={self.addresses['us-east']}")
             seen = []
-            for line in impostor.stdout:
+            for line in stranger.stdout:
                 seen.append(line)
                 if "certificate" in line:
                     break
             else:
-                self.fail("the impostor was not refused: " + "".join(seen))
-            impostor.kill()
+                self.fail("it was not told why: " + "".join(seen))
+            stranger.kill()
 
-        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
+        self.run_with(knock)
 
 
 if __name__ == "__main__":
