@@ -1,5 +1,6 @@
-// State digests: a SHA-256 Merkle tree over a flat fp32 span, one leaf per 4,096 elements (little-endian bytes). The
-// root does not depend on the number of workers, and a differing leaf names the tensor.
+// State digests: a SHA-256 Merkle tree over a flat fp32 span, one leaf per 4,096 elements
+// (little-endian bytes). The root does not depend on the number of workers, and a differing leaf
+// names the tensor.
 #pragma once
 
 #include <array>
@@ -16,10 +17,12 @@ using Digest = std::array<std::uint8_t, 32>;
 Digest sha256(std::span<const std::byte> bytes);
 std::string to_hex(const Digest& digest);
 
-// Leaf i covers elements [4096 i, 4096 (i+1)); size must be a multiple of 4,096. Leaf = SHA-256(0x00 || bytes).
+// Leaf i covers elements [4096 i, 4096 (i+1)); size must be a multiple of 4,096. Leaf =
+// SHA-256(0x00 || bytes).
 std::vector<Digest> merkle_leaves(std::span<const float> values);
 
-// Inner node = SHA-256(0x01 || left || right); an odd node is promoted. The root of no leaves is SHA-256("").
+// Inner node = SHA-256(0x01 || left || right); an odd node is promoted. The root of no leaves is
+// SHA-256("").
 Digest merkle_root(std::span<const Digest> leaves);
 
 // What a contribution carries: SHA-256(root(anchor) || root(momentum)).

@@ -1,10 +1,12 @@
-// The flat layout: where every tensor lies in the one contiguous fp32 span that parameters, gradients, anchor,
-// momentum and residual share, and how that span is cut into segments.
+// The flat layout: where every tensor lies in the one contiguous fp32 span that parameters,
+// gradients, anchor, momentum and residual share, and how that span is cut into segments.
 //
 // Rules (canonical; every region computes the same layout from the same tensor list):
-//  - Matrices (two or more dimensions) come first, in list order, each starting on a chunk boundary (4,096 elements) and
-//    padded with zeros to a whole number of chunks. Each is cut into segments of at most 2^20 elements.
-//  - Vectors (one dimension) follow, packed one after the other without gaps, cut and padded the same way.
+// - Matrices (two or more dimensions) come first, in list order, each starting on a chunk boundary
+//   (4,096 elements) and padded with zeros to a whole number of chunks. Each is cut into segments
+//   of at most 2^20 elements.
+// - Vectors (one dimension) follow, packed one after the other without gaps, cut and padded the
+//   same way.
 // A padding element is zero in every span, always.
 #pragma once
 
@@ -41,17 +43,19 @@ struct Segment {
 
 class Layout {
  public:
-  // Throws std::invalid_argument naming the tensor if a name repeats or a dimension is not positive.
+  // Throws std::invalid_argument naming the tensor if a name repeats or a dimension is not
+  // positive.
   explicit Layout(std::vector<TensorSpec> tensors);
 
-  std::size_t size() const { return size_; }              // elements, padding included
+  std::size_t size() const { return size_; }                        // elements, padding included
   std::size_t parameter_count() const { return parameter_count_; }  // padding excluded
   std::span<const PlacedTensor> tensors() const { return tensors_; }
   std::span<const Segment> segments() const { return segments_; }
-  const PlacedTensor& find(std::string_view name) const;  // throws std::out_of_range
+  const PlacedTensor& find(std::string_view name) const;     // throws std::out_of_range
   const PlacedTensor& tensor_at(std::size_t element) const;  // the tensor that holds a flat element
 
-  // Owner of each segment among `workers`, balanced by elements: every segment exactly once, deterministic.
+  // Owner of each segment among `workers`, balanced by elements: every segment exactly once,
+  // deterministic.
   std::vector<std::size_t> assign(std::size_t workers) const;
 
  private:

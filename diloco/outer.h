@@ -1,5 +1,6 @@
-// The outer mathematics of DiLoCo (arXiv 2311.08105, Algorithm 1): functions over spans, all elementwise, fp32, canonical.
-// Sign convention: delta = anchor - local, so the outer step subtracts it.
+// The outer mathematics of DiLoCo (arXiv 2311.08105, Algorithm 1): functions over spans, all
+// elementwise, fp32, canonical. Sign convention: delta = anchor - local, so the outer step
+// subtracts it.
 #pragma once
 
 #include <span>
@@ -15,10 +16,12 @@ struct OuterOptions {
 };
 
 // delta = anchor - local.
-void pseudo_gradient(std::span<const float> anchor, std::span<const float> local, std::span<float> delta);
+void pseudo_gradient(std::span<const float> anchor, std::span<const float> local,
+                     std::span<float> delta);
 
-// Nesterov as in PyTorch SGD(nesterov=True, dampening=0): buf = mu*buf + delta; anchor -= eta*(delta + mu*buf).
-// (A zero buf makes the first round buf = delta.) sgd: anchor -= eta*delta; buf is not touched and may be empty.
+// Nesterov as in PyTorch SGD(nesterov=True, dampening=0): buf = mu*buf + delta; anchor -=
+// eta*(delta + mu*buf). (A zero buf makes the first round buf = delta.) sgd: anchor -= eta*delta;
+// buf is not touched and may be empty.
 void outer_step(const OuterOptions& options, std::span<const float> delta, std::span<float> anchor,
                 std::span<float> momentum);
 

@@ -2,13 +2,13 @@
 // come out; it does no I/O, reads no clock and draws no random number, so the same object runs
 // under TLS, in memory and under virtual time. docs/rounds.md tells the story.
 //
-//   1  the worker's contribution is saved, announced to every peer and pushed (round_protocol.cc)
-//   2  whoever holds a payload tells the decider (round_protocol.cc) 3  the decider commits a
-//   record: appended to its ledger, then sent to all           (decider.h) 4  every region appends
-//   the record; a missing payload or record is asked for        (round_protocol.cc, catch_up.cc) 5
-//   the worker applies record after record, or adopts a snapshot if it is too far behind
-//   (catch_up.cc) 6  payloads that nobody can need any more are removed (catch_up.cc) 7  at the
-//   last version the decider waits for the others, then everybody ends        (run_end.cc)
+// - The worker's contribution is saved, announced to every peer and pushed (round_protocol.cc).
+// - Whoever holds a payload tells the decider (round_protocol.cc).
+// - The decider commits a record: appended to its ledger, then sent to all (decider.h).
+// - Every region appends the record and asks for what it lacks (round_protocol.cc, catch_up.cc).
+// - The worker applies record after record, or adopts a snapshot if too far behind (catch_up.cc).
+// - Payloads that nobody can need any more are removed (catch_up.cc).
+// - At the last version the decider waits for the others, then everybody ends (run_end.cc).
 #pragma once
 
 #include <cstdint>

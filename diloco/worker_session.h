@@ -1,15 +1,13 @@
 // The worker API: how a training loop takes part in a run. Blocking calls, one thread, every wait
 // with a deadline or a progress callback.
 //
-//   1. attach: every rank of the region connects to its coordinator's Unix socket. The call returns
-//   when all ranks of the region
-//      are there; `generation` names this gathering, so that a collective group can be formed under
-//      a fresh name.
-//   2. Rank 0 then drives rounds; the other ranks follow rank 0 through the region's own collective
-//   and only keep their
-//      session open (a lost session of any rank ends the gathering for all: re-attach).
-//   3. Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train
-//   round t, wait, or finish.
+// - attach: every rank of the region connects to its coordinator's Unix socket. The call returns
+//   when all ranks of the region are there; `generation` names this gathering, so that a collective
+//   group can be formed under a fresh name.
+// - Rank 0 then drives rounds; the other ranks follow it through the region's own collective and
+//   only keep their session open (a lost session of any rank ends the gathering: re-attach).
+// - Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train round
+//   t, or finish.
 //
 // Bulk bytes cross as memfds or files passed over the socket; the coordinator never looks inside
 // them.

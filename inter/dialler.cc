@@ -98,11 +98,6 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, Peer& pee
 
 asio::awaitable<std::string> MeshCore::open_at(Self self, std::shared_ptr<Connection> connection,
                                                tcp::endpoint endpoint) {
-  // The core may have been shut down while the address was looked up, when there was no connection
-  // to close yet.
-  if (self->stopping_) {
-    connection->close(std::make_error_code(std::errc::operation_canceled), "this region stops");
-  }
   connection->check_open();
   const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, connection] {
     connection->close(Errc::deadline,

@@ -19,6 +19,12 @@ std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std
   return hash;
 }
 
+constexpr const char* kStopReason = "this region stops";
+
+void close_for_stop(Connection& connection) {
+  connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+}
+
 }  // namespace
 
 Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
@@ -65,17 +71,15 @@ void MeshCore::shut_down() {
   std::error_code ignored;
   acceptor_.close(ignored);
   accept_retry_.cancel();
-  const std::string reason = "this region stops";
-  const auto code = std::make_error_code(std::errc::operation_canceled);
   for (const auto& weak : connections_) {
     if (const auto connection = weak.lock()) {
-      connection->close(code, reason);
+      close_for_stop(*connection);
     }
   }
   for (auto& [name, peer] : peers_) {
     peer.retry.cancel();
     if (peer.session) {
-      peer.session->close(code, reason);
+      peer.session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
     }
     if (peer.pending) {
       peer.pending->changed.notify();
@@ -119,6 +123,9 @@ std::shared_ptr<Connection> MeshCore::make_connection(tcp::socket socket, TlsRol
       ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline});
   std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
   connections_.push_back(connection);
+  if (stopping_) {
+    close_for_stop(*connection);  // its coroutine began too late for shut_down() to see it
+  }
   return connection;
 }
 

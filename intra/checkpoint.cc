@@ -3,6 +3,8 @@
 
 #include <cassert>
 #include <charconv>
+#include <cstdlib>
+#include <string_view>
 #include <system_error>
 
 #include "intra/error.h"

@@ -7,7 +7,9 @@
 
 namespace causeway::intra {
 
-// Needs a world of at least two. Throws as make_collective does.
+// Needs a world of at least two. Throws as make_collective does. Gloo applies the deadline to each
+// wait for a peer within an operation, and rounds it up to a second while ranks look for each
+// other.
 std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous);
 
 }  // namespace causeway::intra

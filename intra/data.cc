@@ -3,13 +3,13 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <system_error>
-#include <type_traits>
 
 #include "diloco/digest.h"
 #include "intra/error.h"

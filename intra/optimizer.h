@@ -21,7 +21,8 @@ struct InnerOptions {
   float clip_norm = 1.0F;     // of the global gradient; 0: off
 };
 
-// Learning rate of global inner step `step` (0-based) of `total_steps`.
+// Learning rate of global inner step `step` (0-based) of `total_steps`. Warm-up step s has (s + 1)
+// / warmup_steps of lr.
 float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64_t total_steps);
 
 // sqrt(sum of squares), summed in double in a fixed order.

@@ -1,5 +1,6 @@
-// One TOML file describes a run. Every key has its type, unit, default and range in one table (config.cc), from which parsing, --help,
-// and docs/configuration.md are made. Unknown or impossible settings are refused with file, line and the nearest valid key.
+// One TOML file describes a run. Every key has its type, unit, default and range in one table
+// (config.cc), from which parsing, --help, and docs/configuration.md are made. Unknown or
+// impossible settings are refused with file, line and the nearest valid key.
 #pragma once
 
 #include <chrono>
@@ -17,14 +18,14 @@ namespace causeway::run {
 
 struct RegionConfig {
   std::string name;
-  inter::Endpoint listen;       // bind address
-  inter::Endpoint advertise;    // what other regions dial
+  inter::Endpoint listen;     // bind address
+  inter::Endpoint advertise;  // what other regions dial
   std::uint32_t workers = 1;
   std::string device = "cpu";
 };
 
 struct SyncConfig {
-  std::string decider;          // default: the first region in the file
+  std::string decider;  // default: the first region in the file
   std::uint32_t contributions_min = 0;
   std::chrono::milliseconds grace_min{5'000};
   std::chrono::milliseconds grace_max{600'000};
@@ -40,9 +41,9 @@ struct Config {
   diloco::OuterOptions outer;
   intra::CodecOptions codec;
   SyncConfig sync;
-  std::vector<RegionConfig> regions;          // as in the file
-  std::filesystem::path certificates;         // PKI directory (by-hand runs)
-  std::filesystem::path wan;                  // scenario file for simulate; empty: none
+  std::vector<RegionConfig> regions;   // as in the file
+  std::filesystem::path certificates;  // PKI directory (by-hand runs)
+  std::filesystem::path wan;           // scenario file for simulate; empty: none
 };
 
 // A configuration problem; what() is "file:line: key: problem; what is allowed". Exit code 2.
@@ -51,15 +52,18 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `overrides`: "a.b=c" in TOML syntax, applied over the file. Relative paths in the file are relative to the current directory.
+// `overrides`: "a.b=c" in TOML syntax, applied over the file. Relative paths in the file are
+// relative to the current directory.
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
-std::string to_toml(const Config& config);           // resolved, complete, loadable
-std::string shared_settings(const Config& config);   // "key = value" lines of everything all regions must share
-std::string reference_markdown();                    // docs/configuration.md
+std::string to_toml(const Config& config);  // resolved, complete, loadable
+std::string shared_settings(
+    const Config& config);         // "key = value" lines of everything all regions must share
+std::string reference_markdown();  // docs/configuration.md
 
 // What each process is given.
-intra::WorkerOptions worker_options(const Config& config, const std::string& region, std::uint32_t rank,
+intra::WorkerOptions worker_options(const Config& config, const std::string& region,
+                                    std::uint32_t rank,
                                     const std::filesystem::path& region_directory);
 
 }  // namespace causeway::run

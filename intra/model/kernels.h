@@ -11,7 +11,7 @@
 namespace causeway::intra {
 
 // --- norm_kernels.cc
-// -----------------------------------------------------------------------------------------------------------
+// ----------------------------------------------------------------------
 
 // One normalisation layer over rows of `width`. LayerNorm has a bias; RMSNorm has none and does not
 // subtract the mean.
@@ -32,7 +32,7 @@ void norm_backward(const NormView& norm, std::int64_t rows, const float* x, cons
                    const float* dy, float* dx, float* dweight, float* dbias);
 
 // --- pointwise_kernels.cc
-// ------------------------------------------------------------------------------------------------------
+// ----------------------------------------------------------------------
 
 // out = a + b.
 void add(std::int64_t count, const float* a, const float* b, float* out);
@@ -59,7 +59,7 @@ void round_to_bf16(std::int64_t count, const float* values, float* out);
 void convert_to_bf16(std::int64_t count, const float* values, std::uint16_t* out);
 
 // --- random_kernels.cc
-// ---------------------------------------------------------------------------------------------------------
+// ----------------------------------------------------------------------
 
 // Which mask: the key mixes seed and step, the site is the place in the network.
 struct DropoutMask {
@@ -76,7 +76,7 @@ void apply_dropout(const DropoutMask& mask, std::uint64_t sample, std::int64_t f
                    std::int64_t count, float* values);
 
 // --- classifier_kernels.cc
-// -----------------------------------------------------------------------------------------------------
+// ----------------------------------------------------------------------
 
 // Cross-entropy of one row, in nats.
 float cross_entropy(std::int64_t vocabulary, const float* logits, std::int32_t target);
@@ -85,7 +85,7 @@ float cross_entropy_with_gradient(std::int64_t vocabulary, float* logits, std::i
                                   float scale);
 
 // --- attention_kernels.cc
-// ------------------------------------------------------------------------------------------------------
+// ----------------------------------------------------------------------
 
 // C (+)= A B for small matrices that stay in cache. A(i, k) = a[i * row + k * column], so a
 // transposed A costs nothing. B and C are row-major; n is a multiple of vector_pad().

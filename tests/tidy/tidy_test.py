@@ -31,6 +31,11 @@ def code_files():
     return [p for p in tracked() if p.suffix in {".h", ".cc", ".cu", ".cuh"} and "golden" not in p.parts]
 
 
+def without_raw_strings(text):
+    """Text for a page or a file is wrapped as its readers need it."""
+    return re.sub(r'R"\w*\((.|\n)*?\)\w*"', lambda match: "\n" * match.group().count("\n"), text)
+
+
 def functions(path):
     """Start line and length of each body at namespace level: a line that ends in '{' up to a '}' in column 0."""
     start = None
@@ -57,7 +62,8 @@ class Tidy(unittest.TestCase):
 
     def test_lines_fit(self):
         self.check([f"{p.relative_to(ROOT)}:{n}: {len(line)} columns" for p in code_files()
-                    for n, line in enumerate(p.read_text().splitlines(), 1) if len(line) > COLUMNS_MAX])
+                    for n, line in enumerate(without_raw_strings(p.read_text()).splitlines(), 1)
+                    if len(line) > COLUMNS_MAX])
 
     def test_no_banned_calls(self):
         problems = []

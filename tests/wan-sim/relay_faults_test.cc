@@ -1,5 +1,3 @@
-#include <asio/post.hpp>
-
 #include "tests/wan-sim/relay_fixture.h"
 
 namespace causeway::wan_sim {
