@@ -42,13 +42,11 @@ void Coordinator::Implementation::refused(const std::string& reason) {
 }
 
 void Coordinator::Implementation::on_peer_up(const std::string& peer) {
-  spdlog::info("{}: {} is up", options_.region, peer);
   guard([&] { files_->add_event("peer_up", peer, {}, protocol_->version()); });
   handle(PeerUp{peer});
 }
 
 void Coordinator::Implementation::on_peer_down(const std::string& peer, const std::string& reason) {
-  spdlog::warn("{}: {} is down: {}", options_.region, peer, reason);
   guard([&] { files_->add_event("peer_down", peer, reason, protocol_->version()); });
   handle(PeerDown{peer});
 }
