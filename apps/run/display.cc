@@ -74,21 +74,27 @@ void add_regions(const View& view, std::vector<std::string>& lines) {
   }
 }
 
-std::string wan_line(const View& view) {
-  std::string line = "WAN  " + format_bytes(double(view.wan_bytes)) + " sent, " +
-                     format_bytes(view.wan_bytes_per_s) + "/s";
+std::string link_text(const RegionView& region, const LinkView& link) {
+  std::string state = "down";
+  if (link.up) state = link.round_trip_ms > 0 ? format_fixed(link.round_trip_ms, 0) + " ms" : "up";
+  return region.name + " <-> " + link.peer + " " + state;
+}
+
+// As many lines as the links need.
+void add_wan(const View& view, std::size_t width, std::vector<std::string>& lines) {
+  lines.push_back("WAN  " + format_bytes(double(view.wan_bytes)) + " sent, " +
+                  format_bytes(view.wan_bytes_per_s) + "/s");
   for (const RegionView& region : view.regions) {
     for (const LinkView& link : region.links) {
       if (link.up && region.name > link.peer) continue;  // a live link is shown once
-      line += "   " + region.name + " <-> " + link.peer + " ";
-      if (!link.up) {
-        line += "down";
+      const std::string text = link_text(region, link);
+      if (lines.back().size() + 3 + text.size() <= width) {
+        lines.back() += "   " + text;
       } else {
-        line += link.round_trip_ms > 0 ? format_fixed(link.round_trip_ms, 0) + " ms" : "up";
+        lines.push_back("     " + text);
       }
     }
   }
-  return line;
 }
 
 void write_all(const std::string& text) {
@@ -107,7 +113,7 @@ std::size_t terminal_width() {
 std::vector<std::string> render(const View& view, std::size_t width) {
   std::vector<std::string> lines = {heading(view)};
   add_regions(view, lines);
-  if (view.rounds > 0) lines.push_back(wan_line(view));
+  if (view.rounds > 0) add_wan(view, width, lines);
   if (view.restarts > 0) lines.push_back("restarts: " + std::to_string(view.restarts));
   const std::size_t first = view.notes.size() - std::min(view.notes.size(), kNotesShown);
   for (std::size_t i = first; i < view.notes.size(); ++i) lines.push_back("! " + view.notes[i]);

@@ -69,7 +69,7 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   status.tokens_per_s = get<double>(progress, "tokens_per_s");
   status.state = get<std::string>(progress, "phase");
   const std::string waiting = get<std::string>(*json, "waiting");
-  if (!waiting.empty()) status.state = waiting;
+  if (!waiting.empty()) status.state = "waits for " + waiting;
   status.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
   status.wan_rx_bytes = get<std::uint64_t>(*json, "wan_rx_bytes");
   const Json links = object_in(*json, "links");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "apps/run/format.h"
 #include "apps/run/report.h"
@@ -100,17 +101,24 @@ std::string verdicts(const Summary& s) {
   return out;
 }
 
-// Indented, printable, and not longer than a screen.
+// Indented, printable, and broken at spaces into lines that fit a terminal.
 std::string quoted(const std::string& sample) {
-  std::string out = "  | ";
-  for (const char c : sample) {
-    if (c == '\n') {
-      out += "\n  | ";
-    } else {
-      out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
+  constexpr std::size_t kColumns = 76;
+  std::istringstream stream(sample);
+  std::string out;
+  for (std::string line; std::getline(stream, line);) {
+    std::replace_if(
+        line.begin(), line.end(),
+        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+    while (line.size() > kColumns) {
+      const std::size_t space = line.rfind(' ', kColumns);
+      const std::size_t end = space == std::string::npos || space == 0 ? kColumns : space;
+      out += "  | " + line.substr(0, end) + "\n";
+      line.erase(0, end + (end == space ? 1 : 0));
     }
+    out += "  | " + line + "\n";
   }
-  return out + "\n";
+  return out;
 }
 
 }  // namespace

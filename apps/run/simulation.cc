@@ -182,12 +182,17 @@ class Simulation {
     });
   }
 
+  // The resolved configuration has every --set in it.
+  std::string resume_command() const {
+    return "causeway simulate " + directory_.config_file().string() + " --out " +
+           directory_.path().string() + " --resume" + (options_.baseline ? "" : " --no-baseline") +
+           (options_.relay ? "" : " --wan none");
+  }
+
   // Says how the run ended, if not well, and returns its exit code.
   int explain(const SupervisionOutcome& outcome) {
     if (outcome.exit_code == 130) {
-      std::printf(
-          "Interrupted; the state is saved. To go on:\n  causeway simulate %s --out %s --resume\n",
-          options_.config.c_str(), directory_.path().c_str());
+      std::printf("Interrupted; the state is saved. To go on:\n  %s\n", resume_command().c_str());
       return 130;
     }
     std::fprintf(stderr, "causeway: %s. The end of %s:\n", outcome.problem.c_str(),

@@ -54,6 +54,12 @@ TEST(Display, KeepsEveryLineWithinTheWidth) {
   }
 }
 
+TEST(Display, LinksThatDoNotFitGoOnToTheNextLine) {
+  const auto lines = render(training(), 50);
+  EXPECT_EQ(lines[4], "WAN  1.23 MB sent, 45.3 kB/s");
+  EXPECT_EQ(lines[5], "     eu-west <-> us-east 71 ms");
+}
+
 TEST(Display, ShowsALinkThatIsDownFromTheSideThatMissesIt) {
   View view = training();
   view.regions[0].links[0].up = false;

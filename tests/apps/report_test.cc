@@ -53,8 +53,7 @@ TEST(ReportText, TellsWhatTheRunAchieved) {
   const std::string text = report_text(example(), "In the beginning", "runs/x");
   EXPECT_THAT(text,
               HasSubstr("1,048,576 parameters, 3 regions, 3 workers, 40 rounds of K = 30 steps"));
-  EXPECT_THAT(text,
-              testing::ContainsRegex("validation loss +1.7171 +1.7000 +1.01 % higher"));
+  EXPECT_THAT(text, testing::ContainsRegex("validation loss +1.7171 +1.7000 +1.01 % higher"));
   EXPECT_THAT(text, testing::ContainsRegex("8.00 MB +20.1 GB +2,516 times fewer"));
   EXPECT_THAT(text, HasSubstr("83.3 %"));
   EXPECT_THAT(text, HasSubstr("All regions hold the same bits, after every one of the 40 rounds"));
@@ -87,6 +86,13 @@ TEST(ReportText, TimedStepsAreLabelled) {
 
 TEST(ReportText, ControlCharactersOfTheSampleAreDefused) {
   EXPECT_THAT(report_text(example(), "a\x1b[2Jb", "x"), Not(HasSubstr("\x1b")));
+}
+
+TEST(ReportText, LongLinesOfTheSampleAreBrokenAtSpaces) {
+  const std::string text = report_text(example(), std::string(70, 'a') + " bbbbbbbbbb\nc\n", "x");
+  EXPECT_THAT(text, HasSubstr("  | " + std::string(70, 'a') + "\n  | bbbbbbbbbb\n  | c\n\nFiles"));
+  EXPECT_THAT(report_text(example(), std::string(100, 'a'), "x"),
+              HasSubstr("  | " + std::string(76, 'a') + "\n  | " + std::string(24, 'a') + "\n"));
 }
 
 std::vector<Sample> samples() {
