@@ -168,22 +168,19 @@ TEST(RingAllReduce, SendsEveryGradientAlmostTwicePerRegion) {
 
 TEST(RegionFiles, StatusOfACoordinatorIsRead) {
   const TemporaryDirectory directory;
-  directory.write("status.json", R"({"region": "east", "version": 7, "waiting": "west (no contribution yet)",
+  directory.write("status.json", R"json({
+      "region": "east", "version": 7, "waiting": "west (no contribution yet)",
       "progress": {"step": 140, "loss": 2.5, "tokens_per_s": 900.5, "phase": "wait"},
       "wan_tx_bytes": 10, "wan_rx_bytes": 20,
-      "links": {
-    "west" : {
-      "up" : true, "tx_bytes" : 1, "rx_bytes" : 2, "round_trip_ms" : 70.5
-    }}
-})");
+      "links": {"west": {"up": true, "tx_bytes": 1, "rx_bytes": 2, "round_trip_ms": 70.5}}})json");
   const auto status = read_status(directory.path());
-ASSERT_TRUE(status);
-EXPECT_EQ(status->version, 7U);
-EXPECT_EQ(status->step, 140U);
-EXPECT_EQ(status->state, "waits for west (no contribution yet)");
-EXPECT_EQ(status->wan_tx_bytes, 10U);
-EXPECT_TRUE(status->links.at("west").up);
-EXPECT_EQ(status->links.at("west").round_trip_ms, 70.5);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->version, 7U);
+  EXPECT_EQ(status->step, 140U);
+  EXPECT_EQ(status->state, "waits for west (no contribution yet)");
+  EXPECT_EQ(status->wan_tx_bytes, 10U);
+  EXPECT_TRUE(status->links.at("west").up);
+  EXPECT_EQ(status->links.at("west").round_trip_ms, 70.5);
 }
 
 TEST(RegionFiles, DamagedFilesAreAsGoodAsMissing) {
