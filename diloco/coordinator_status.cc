@@ -74,7 +74,7 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
 }
 
 void StatusFiles::write_listening_port(std::uint16_t port) {
-  replace_file(directory_ / "listening_port", std::to_string(port) + "\n", Durability::renamed);
+  replace_file(directory_ / "listening_port", std::to_string(port) + "\n", Durability::visible);
 }
 
 std::map<std::string, inter::LinkStats> StatusFiles::totals(const CoordinatorStatus& status) const {
@@ -106,7 +106,7 @@ void StatusFiles::write(const CoordinatorStatus& status) {
   // What a worker calls its phase is not ours to trust with its encoding.
   std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (text == written_) return;
-  replace_file(directory_ / "status.json", text, Durability::renamed);
+  replace_file(directory_ / "status.json", text, Durability::visible);
   written_ = std::move(text);
 }
 

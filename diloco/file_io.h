@@ -5,6 +5,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "inter/file.h"
 
 namespace causeway::diloco {
 
@@ -14,9 +17,13 @@ namespace causeway::diloco {
 // The whole file; nothing if it does not exist.
 std::optional<std::string> read_file(const std::filesystem::path& path);
 
-// Readers see the old content or the new. sync: also after a power failure.
-enum class Durability { renamed, synced };
-void replace_file(const std::filesystem::path& path, const std::string& content,
+using inter::AtomicFile;
+using inter::Durability;
+
+// The whole file at once, under its name only when complete.
+void replace_file(const std::filesystem::path& path, std::span<const std::byte> content,
+                  Durability durability);
+void replace_file(const std::filesystem::path& path, std::string_view content,
                   Durability durability);
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);

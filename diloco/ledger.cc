@@ -80,7 +80,7 @@ void Ledger::lock() {
 
 void Ledger::set_run_id(const std::string& run_id) {
   assert(run_id_.empty() && !run_id.empty());
-  replace_file(directory_ / "run", run_id + "\n", Durability::synced);
+  replace_file(directory_ / "run", run_id + "\n", Durability::on_disk);
   run_id_ = run_id;
   head_ = genesis(run_id_);
 }
@@ -139,7 +139,7 @@ std::optional<Contribution> Ledger::contribution() const {
 }
 
 void Ledger::save(const Contribution& contribution) {
-  replace_file(directory_ / "contribution", serialize(contribution), Durability::synced);
+  replace_file(directory_ / "contribution", serialize(contribution), Durability::on_disk);
 }
 
 std::optional<Snapshot> Ledger::snapshot() const {
@@ -153,7 +153,7 @@ std::optional<Snapshot> Ledger::snapshot() const {
 void Ledger::save(const Snapshot& snapshot) {
   wire::Snapshot message;
   encode(snapshot, &message);
-  replace_file(directory_ / "snapshot", message.SerializeAsString(), Durability::synced);
+  replace_file(directory_ / "snapshot", message.SerializeAsString(), Durability::on_disk);
 }
 
 }  // namespace causeway::diloco

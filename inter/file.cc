@@ -63,8 +63,29 @@ void File::fail(const char* operation) const {
                           std::string("cannot ") + operation + " " + path_.string());
 }
 
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      temporary_(path_.string() + ".tmp"),
+      file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC) {}
+
+AtomicFile::~AtomicFile() {
+  if (!committed_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::append(std::span<const std::byte> bytes) {
+  file_.write_at(size_, bytes);
+  size_ += bytes.size();
+}
+
+void AtomicFile::commit(Durability durability) {
+  if (durability == Durability::on_disk) file_.sync();
+  std::filesystem::rename(temporary_, path_);
+  committed_ = true;
+  if (durability == Durability::on_disk) sync_directory(path_.parent_path());
+}
+
 void sync_directory(const std::filesystem::path& directory) {
-  File(directory, O_RDONLY | O_DIRECTORY).sync();
+  File(directory.empty() ? "." : directory, O_RDONLY | O_DIRECTORY).sync();
 }
 
 }  // namespace causeway::inter

@@ -29,6 +29,28 @@ class File {
   int descriptor_;
 };
 
+// visible: readers find the old content or the new. on_disk: also after a power failure.
+enum class Durability { visible, on_disk };
+
+// A file that appears under its name only when it is complete; until commit it has ".tmp" added.
+// Without commit nothing stays.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  void append(std::span<const std::byte> bytes);
+  void commit(Durability durability);
+
+ private:
+  std::filesystem::path path_, temporary_;
+  File file_;
+  std::uint64_t size_ = 0;
+  bool committed_ = false;
+};
+
 // Makes renames and new files in `directory` durable.
 void sync_directory(const std::filesystem::path& directory);
 

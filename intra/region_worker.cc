@@ -10,7 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/error.h"
-#include "intra/atomic_file.h"
+#include "diloco/file_io.h"
 #include "intra/checkpoint.h"
 #include "intra/error.h"
 #include "intra/together.h"
@@ -250,7 +250,7 @@ void RegionWorker::restore(const diloco::Restore& restore) {
                     ("restore-" + std::to_string(options_.rank) + ".safetensors");
   together(gathering_->group(), "restoring", [&] {
     std::filesystem::create_directories(file.parent_path());
-    write_atomically(file, restore.snapshot.bytes(), Durability::visible);
+    diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
     adopt_snapshot(file, layout_, restore.version, restore.state, state_);
     std::filesystem::remove(file);
   });

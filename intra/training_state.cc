@@ -5,7 +5,7 @@
 #include <fstream>
 #include <map>
 
-#include "intra/atomic_file.h"
+#include "diloco/file_io.h"
 #include "intra/checkpoint.h"
 #include "intra/error.h"
 
@@ -189,7 +189,10 @@ void save_state(const fs::path& region_directory, const diloco::Layout& layout,
   fs::create_directories(checkpoint_directory(region_directory));
   // The contribution first: the state that names it must never be without it.
   const std::string hash = payload_hash(state);
-  if (!hash.empty()) write_atomically(contribution_file(region_directory, hash), state.payload);
+  if (!hash.empty()) {
+    diloco::replace_file(contribution_file(region_directory, hash), std::span(state.payload),
+                         diloco::Durability::on_disk);
+  }
   write_safetensors(state_file(region_directory),
                     flat_tensors({{"params", state.params},
                                   {"first_moment", state.optimizer.first_moment()},

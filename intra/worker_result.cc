@@ -2,14 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "intra/atomic_file.h"
+#include "diloco/file_io.h"
 
 namespace causeway::intra {
 namespace {
 
-void write(const std::filesystem::path& file, const nlohmann::json& json, Durability durability) {
-  const std::string text = json.dump(2) + "\n";
-  write_atomically(file, std::as_bytes(std::span(text)), durability);
+void write(const std::filesystem::path& file, const nlohmann::json& json,
+           diloco::Durability durability) {
+  diloco::replace_file(file, json.dump(2) + "\n", durability);
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"wait_s", result.wait_s},
          {"params_digest", result.params_digest},
          {"timed_steps", result.timed_steps}},
-        Durability::on_disk);
+        diloco::Durability::on_disk);
 }
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {
@@ -39,7 +39,7 @@ void write_status(const std::filesystem::path& directory, const diloco::Progress
            {"compute_s", progress.compute_s},
            {"wait_s", progress.wait_s},
            {"phase", progress.phase}}}},
-        Durability::visible);
+        diloco::Durability::visible);
 }
 
 }  // namespace causeway::intra
