@@ -19,9 +19,10 @@ void decode(const Payload& payload, const EncodedSegment& segment) {
     assert(error.code() == Errc::bad_spec);
     return;
   }
-  // The directory may claim 2^20 elements for an empty segment; only what the codec accepts is
+  // The directory may claim 2^20 elements for an empty segment; only what the codec may accept is
   // worth the memory.
-  if (segment.bytes.size() != codec->encoded_bytes(segment.element_count)) return;
+  const std::size_t most = codec->encoded_bytes_max(segment.element_count);
+  if (segment.bytes.size() > most || (codec->chunk_bytes() && segment.bytes.size() < most)) return;
   std::vector<float> values(segment.element_count);
   codec->decode_add(segment.bytes, 1.0F, values);
   for (const float x : values) assert(std::isfinite(x));
