@@ -1,48 +1,95 @@
 #include "compression/codec.h"
 
-#include <bit>
+#include <array>
+#include <cassert>
 
-#include "compression/chunk_codec.h"
-#include "compression/spec.h"
+#include "compression/chunk.h"
+#include "compression/compose.h"
+#include "compression/fail.h"
+#include "compression/formats.h"
 
 namespace causeway::compression {
 namespace {
 
-std::unique_ptr<Codec> make_dense(Spec& spec) {
-  if (spec.variant() == "fp32") {
-    spec.finish();
-    return make_dense_fp32();
-  }
-  if (spec.variant() == "int8") {
-    const std::size_t block = spec.take_number(
-        "block", 128, [](std::size_t n) { return std::has_single_bit(n) && n <= kChunk; },
-        "a power of two from 1 to 4096");
-    spec.finish();
-    return make_dense_int8(block);
-  }
-  spec.refuse("dense needs a value format; allowed: dense:fp32, dense:int8[,block=128]");
+double squared_distance(ChunkView a, ChunkView b) {
+  std::array<float, kChunk> difference;
+  for (std::size_t i = 0; i < kChunk; ++i) difference[i] = a[i] - b[i];
+  return sum_of_squares(difference);
 }
 
-std::unique_ptr<Codec> make_sparse(Spec& spec) {
-  if (!spec.variant().empty()) spec.refuse("\"" + spec.variant() + "\" is not a setting of topk");
-  const std::size_t k = spec.take_number(
-      "k", 64, [](std::size_t n) { return n >= 1 && n <= kChunk; },
-      "a number from 1 to 4096: the elements kept of each chunk");
-  spec.take_number(
-      "chunk", kChunk, [](std::size_t n) { return n == kChunk; }, "4096");
-  spec.take_word("value", "2bit", {"2bit"});
-  spec.take_word("index", "elias-fano", {"elias-fano"});
-  spec.finish();
-  return make_topk(k);
+std::unique_ptr<Codec> make_dense_codec(Spec& spec) {
+  if (spec.variant().empty()) {
+    spec.refuse("dense needs a value format, as in dense:int8; allowed: " + value_names());
+  }
+  return make_dense(make_value(spec.variant(), spec));
 }
+
+using MakeSparsifier = std::unique_ptr<Sparsifier> (*)(Spec&);
+
+template <MakeSparsifier make>
+std::unique_ptr<Codec> make_sparse_codec(Spec& spec) {
+  if (!spec.variant().empty()) {
+    spec.refuse("\"" + spec.variant() + "\" is not a setting of " + spec.family());
+  }
+  auto sparsifier = make(spec);
+  auto value = make_value(spec.take_text("value", "2bit"), spec);
+  auto index = make_index(spec, sparsifier->count_varies() ? "rice" : "elias-fano");
+  return make_sparse(std::move(sparsifier), std::move(value), std::move(index));
+}
+
+struct Family {
+  const char* name;
+  std::unique_ptr<Codec> (*make)(Spec&);
+};
+
+constexpr std::array kFamilies{
+    Family{"dense", make_dense_codec},
+    Family{"topk", make_sparse_codec<make_topk>},
+};
 
 }  // namespace
 
+EncodeStats& EncodeStats::operator+=(const EncodeStats& other) {
+  input_norm_squared += other.input_norm_squared;
+  error_norm_squared += other.error_norm_squared;
+  return *this;
+}
+
+double EncodeStats::relative_squared_error() const {
+  return input_norm_squared == 0 ? 0 : error_norm_squared / input_norm_squared;
+}
+
+EncodeStats Codec::encode(std::span<const float> input, std::span<float> decoded,
+                          std::vector<std::byte>& out, const EncodeKey& key) const {
+  assert(input.size() == decoded.size() && input.size() % kChunk == 0);
+  assert(key.first_element % kChunk == 0);
+  for (std::size_t begin = 0; begin < input.size(); begin += kChunk) {
+    if (all_finite(input.subspan(begin).first<kChunk>())) continue;
+    fail(Errc::not_finite, "elements from " + std::to_string(begin) + " on");
+  }
+  EncodeStats stats;
+  if (input.empty()) return stats;
+  append(input, decoded, out, key);
+  for (std::size_t begin = 0; begin < input.size(); begin += kChunk) {
+    const ChunkView chunk = input.subspan(begin).first<kChunk>();
+    stats.input_norm_squared += sum_of_squares(chunk);
+    stats.error_norm_squared += squared_distance(chunk, decoded.subspan(begin).first<kChunk>());
+  }
+  return stats;
+}
+
 std::unique_ptr<Codec> make_codec(std::string_view text) {
   Spec spec(text);
-  if (spec.family() == "dense") return make_dense(spec);
-  if (spec.family() == "topk") return make_sparse(spec);
-  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: dense, topk");
+  std::string names;
+  for (const Family& family : kFamilies) {
+    if (spec.family() == family.name) {
+      auto codec = family.make(spec);
+      spec.finish();
+      return codec;
+    }
+    names += std::string(names.empty() ? "" : ", ") + family.name;
+  }
+  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names);
 }
 
 }  // namespace causeway::compression

@@ -5,15 +5,18 @@
 // ships the segments as one payload (payload.h). Every region decodes every payload, its own
 // included (step 11).
 //
-// Everything here is canonical: the same floats give the same bytes on every machine. A codec holds
-// no mutable state; one object may be used by several threads at once. Chunks are encoded one by
-// one: the encoding of several chunks is the concatenation of theirs, so any thread or kernel may
-// do any of them.
+// A codec is composed of three parts: which elements are kept (sparsifier.h), how their positions
+// are written (index.h), and how their values are (value.h).
+//
+// Everything here is canonical: the same floats (and, where chance has a part, the same key) give
+// the same bytes on every machine. A codec holds no mutable state; one object may be used by
+// several threads at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,10 +35,23 @@ enum class Errc {
 };
 std::error_code make_error_code(Errc code);
 
-// What an encode did, for the contribution's norms and for the error budget.
+// What the draws of stochastic rounding and of random positions depend on. Other codecs ignore it.
+struct EncodeKey {
+  std::uint64_t seed = 0;  // the run's
+  std::uint32_t round = 0;
+  std::uint32_t region = 0;  // tells regions apart; random positions, which they share, ignore it
+  std::uint64_t first_element =
+      0;  // place of the first element in the flat vector: a multiple of kChunk
+};
+
+// What an encode did, for the contribution's norms and for the error budget (error_budget.h).
 struct EncodeStats {
   double input_norm_squared = 0;  // ||p||^2
-  double error_norm_squared = 0;  // ||p - Q(p)||^2
+  double error_norm_squared = 0;  // ||p - Q(p)||^2: with feedback, of the residual
+
+  EncodeStats& operator+=(const EncodeStats& other);
+  // ||p - Q(p)||^2 / ||p||^2, as in algorithms.md 9.3; 0 for p = 0.
+  double relative_squared_error() const;
 };
 
 class Codec {
@@ -45,13 +61,23 @@ class Codec {
   // The full spec with every default spelled out, e.g. "dense:int8,block=128".
   virtual std::string spec() const = 0;
 
-  // Exact size in bytes of the encoding of `count` elements (a multiple of kChunk).
-  virtual std::size_t encoded_bytes(std::size_t count) const = 0;
+  // True if it drops coordinates and so must not run without error feedback.
+  virtual bool is_sparse() const = 0;
+
+  // The size of each chunk's encoding if all have the same and each is encoded alone: an encoding
+  // of several chunks is then the concatenation of theirs, and any thread or kernel may do any of
+  // them. Empty if a segment can only be encoded as one.
+  virtual std::optional<std::size_t> chunk_bytes() const = 0;
+
+  // No encoding of `count` elements (a multiple of kChunk) has more bytes. With chunk_bytes():
+  // none has fewer either.
+  virtual std::size_t encoded_bytes_max(std::size_t count) const = 0;
 
   // Appends the encoding of `input` (count a multiple of kChunk, all finite) to `out` and writes
-  // Q(input) to `decoded` (same size; may not alias input). Throws Errc::not_finite.
-  virtual EncodeStats encode(std::span<const float> input, std::span<float> decoded,
-                             std::vector<std::byte>& out) const = 0;
+  // Q(input) to `decoded` (same size; may not alias input). Throws Errc::not_finite, with `out` as
+  // it was.
+  EncodeStats encode(std::span<const float> input, std::span<float> decoded,
+                     std::vector<std::byte>& out, const EncodeKey& key = {}) const;
 
   // accumulator += weight * Q. Untrusted bytes: throws Errc::malformed before writing anything out
   // of place; the accumulator may then hold a partial sum. Rounding: one fp32 multiply, one fp32
@@ -59,8 +85,10 @@ class Codec {
   virtual void decode_add(std::span<const std::byte> bytes, float weight,
                           std::span<float> accumulator) const = 0;
 
-  // True if it drops coordinates and so must not run without error feedback.
-  virtual bool is_sparse() const = 0;
+ private:
+  // `input` is finite and not empty.
+  virtual void append(std::span<const float> input, std::span<float> decoded,
+                      std::vector<std::byte>& out, const EncodeKey& key) const = 0;
 };
 
 // Specs: "dense:fp32", "dense:int8,block=128", "topk:k=64,chunk=4096,value=2bit,index=elias-fano".

@@ -10,7 +10,8 @@ namespace causeway::compression {
 // p = beta * residual + delta; appends encode(p) to `out`; residual <- p - Q(p). All spans have one
 // size. If p is not finite, throws Errc::not_finite and leaves residual and `out` as they were.
 EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
-                                 std::span<float> residual, std::vector<std::byte>& out);
+                                 std::span<float> residual, std::vector<std::byte>& out,
+                                 const EncodeKey& key = {});
 
 // The outcome "expired": residual <- residual + Q(p), decoded from the region's own encoding.
 void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,

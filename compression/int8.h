@@ -1,9 +1,11 @@
-// Symmetric int8 with one 16-bit scale per block: the scalar rules. constexpr, so that device code
-// may call the same lines.
+// Symmetric int8 with one 16-bit scale per block: the scalar rules, constexpr so that device code
+// may call the same lines, and a block by them.
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "compression/ufloat16.h"
 
@@ -17,9 +19,10 @@ inline constexpr std::uint16_t kInt8ScaleMax = 0xF802;
 // x / scale to the nearest integer, ties to even, for a result within +-2^22: adding 1.5 * 2^23
 // leaves the integer in the low bits of the sum. Every vector unit has these operations, and all
 // round alike.
+inline constexpr float kRoundingShift = 12582912.0F;
 constexpr std::int32_t round_quotient(float x, float scale) {
-  constexpr float kShift = 12582912.0F;
-  return std::bit_cast<std::int32_t>(x / scale + kShift) - std::bit_cast<std::int32_t>(kShift);
+  return std::bit_cast<std::int32_t>(x / scale + kRoundingShift) -
+         std::bit_cast<std::int32_t>(kRoundingShift);
 }
 
 // The scale of a block whose largest magnitude is `max`: the nearest to max / 127, which puts max
@@ -32,5 +35,16 @@ constexpr std::uint16_t int8_scale(float max) {
   const bool clips = round_quotient(max, ufloat16_value(nearest)) > kInt8Max;
   return static_cast<std::uint16_t>(nearest + (clips ? 1 : 0));
 }
+
+// Encodes a block of finite values into as many bytes at `codes`, and what they decode to into
+// `decoded` (which may be `block`). Returns the scale.
+std::uint16_t int8_encode(std::span<const float> block, std::span<float> decoded, std::byte* codes);
+// The same, but leaves in `block` what the codes do not hold: each value minus its decoded value.
+std::uint16_t int8_encode_rest(std::span<float> block, std::byte* codes);
+
+// accumulator += weight * value, for each of a block. Untrusted scale and codes: false, with
+// nothing added, unless canonical.
+bool int8_decode_add(std::uint16_t scale_bits, const std::byte* codes, float weight,
+                     std::span<float> accumulator);
 
 }  // namespace causeway::compression

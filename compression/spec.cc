@@ -1,8 +1,10 @@
 #include "compression/spec.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 
+#include "compression/codec.h"
 #include "compression/fail.h"
 
 namespace causeway::compression {
@@ -50,12 +52,21 @@ std::size_t Spec::take_number(const std::string& key, std::size_t otherwise,
   return number;
 }
 
-std::string Spec::take_word(const std::string& key, const std::string& otherwise,
-                            std::initializer_list<const char*> allowed) {
+std::size_t Spec::take_block(std::size_t otherwise) {
+  return take_number(
+      "block", otherwise, [](std::size_t n) { return std::has_single_bit(n) && n <= kChunk; },
+      "a power of two from 1 to " + std::to_string(kChunk));
+}
+
+std::string Spec::take_text(const std::string& key, const std::string& otherwise) {
   known_ += " " + key;
   const auto setting = settings_.extract(key);
-  if (setting.empty()) return otherwise;
-  const std::string& word = setting.mapped();
+  return setting.empty() ? otherwise : setting.mapped();
+}
+
+std::string Spec::take_word(const std::string& key, const std::string& otherwise,
+                            std::initializer_list<const char*> allowed) {
+  const std::string word = take_text(key, otherwise);
   if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
   std::string all;
   for (const char* each : allowed) all += std::string(" ") + each;

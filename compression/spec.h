@@ -24,6 +24,9 @@ class Spec {
   std::size_t take_number(const std::string& key, std::size_t otherwise,
                           const std::function<bool(std::size_t)>& allowed,
                           const std::string& allowed_in_words);
+  // The values that share a scale: a power of two from 1 to kChunk.
+  std::size_t take_block(std::size_t otherwise);
+  std::string take_text(const std::string& key, const std::string& otherwise);
   std::string take_word(const std::string& key, const std::string& otherwise,
                         std::initializer_list<const char*> allowed);
   // Every setting has been taken.

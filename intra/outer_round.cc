@@ -22,10 +22,11 @@ using compression::Codec;
 using compression::EncodedSegment;
 using compression::Payload;
 
-// Norms of one segment, gathered with its bytes.
-struct SegmentNorms {
+// What precedes the bytes of one segment when they are gathered.
+struct SegmentHead {
   double delta_squared = 0;
   double error_squared = 0;
+  std::uint64_t bytes = 0;
 };
 
 constexpr std::uint8_t codec_index(diloco::SegmentClass kind) {
@@ -95,20 +96,21 @@ void OuterRound::encode(Collective& collective, TrainingState& state) const {
   state.intact = true;
 }
 
-// For each own segment: its norms, then its encoding.
+// For each own segment: its head, then its encoding.
 std::vector<std::byte> OuterRound::encode_own(TrainingState& state) const {
   std::vector<std::byte> own;
   diloco::pseudo_gradient(state.anchor, state.params, state.scratch);
   for (const std::size_t index : ownership_.mine()) {
     const auto delta = ownership_.segment(index, std::span<const float>(state.scratch));
-    const std::size_t norms_at = own.size();
-    own.resize(norms_at + sizeof(SegmentNorms));
+    const std::size_t head_at = own.size();
+    own.resize(head_at + sizeof(SegmentHead));
     const auto stats = compression::encode_with_feedback(
         codec_of(ownership_.layout().segments()[index]), delta, decay_,
         ownership_.segment(index, std::span<float>(state.residual)), own);
     const double norm = global_norm(delta);
-    const SegmentNorms norms{norm * norm, stats.error_norm_squared};
-    std::memcpy(own.data() + norms_at, &norms, sizeof norms);
+    const SegmentHead head{norm * norm, stats.error_norm_squared,
+                           own.size() - head_at - sizeof(SegmentHead)};
+    std::memcpy(own.data() + head_at, &head, sizeof head);
   }
   return own;
 }
@@ -118,26 +120,28 @@ void OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
                           TrainingState& state) const {
   const auto segments = ownership_.layout().segments();
   std::vector<EncodedSegment> encoded(segments.size());
-  std::vector<SegmentNorms> norms(segments.size());
+  std::vector<SegmentHead> heads(segments.size());
   for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
     std::span<const std::byte> rest = gathered[rank];
     for (const std::size_t index : ownership_.of(rank)) {
       const diloco::Segment& segment = segments[index];
-      const std::size_t bytes = codec_of(segment).encoded_bytes(segment.count);
-      assert(rest.size() >= sizeof(SegmentNorms) + bytes);
-      std::memcpy(&norms[index], rest.data(), sizeof(SegmentNorms));
+      SegmentHead& head = heads[index];
+      assert(rest.size() >= sizeof head);
+      std::memcpy(&head, rest.data(), sizeof head);
+      rest = rest.subspan(sizeof head);
+      assert(rest.size() >= head.bytes);
       encoded[index] = {static_cast<std::uint32_t>(index),
                         static_cast<std::uint32_t>(segment.count), codec_index(segment.kind),
-                        rest.subspan(sizeof(SegmentNorms), bytes)};
-      rest = rest.subspan(sizeof(SegmentNorms) + bytes);
+                        rest.first(head.bytes)};
+      rest = rest.subspan(head.bytes);
     }
     assert(rest.empty());
   }
-  SegmentNorms
-      total;  // in canonical order, so that it does not depend on the number of ranks either
-  for (const SegmentNorms& segment : norms) {
-    total.delta_squared += segment.delta_squared;
-    total.error_squared += segment.error_squared;
+  // In canonical order, so that the sums do not depend on the number of ranks either.
+  SegmentHead total;
+  for (const SegmentHead& head : heads) {
+    total.delta_squared += head.delta_squared;
+    total.error_squared += head.error_squared;
   }
   state.delta_norm = std::sqrt(total.delta_squared);
   state.error_norm = std::sqrt(total.error_squared);

@@ -1,0 +1,21 @@
+// Codecs out of their parts.
+#pragma once
+
+#include <memory>
+
+#include "compression/codec.h"
+#include "compression/index.h"
+#include "compression/sparsifier.h"
+#include "compression/value.h"
+
+namespace causeway::compression {
+
+// Every element: the values of one chunk after the other.
+std::unique_ptr<Codec> make_dense(std::unique_ptr<ValueFormat> value);
+
+// What the sparsifier keeps: per chunk the positions, then the values at them.
+std::unique_ptr<Codec> make_sparse(std::unique_ptr<Sparsifier> sparsifier,
+                                   std::unique_ptr<ValueFormat> value,
+                                   std::unique_ptr<IndexFormat> index);
+
+}  // namespace causeway::compression

@@ -1,0 +1,22 @@
+// The factories behind the tables of codec.cc, value.cc and index.cc. Each takes its settings from
+// the spec and throws Errc::bad_spec.
+#pragma once
+
+#include <memory>
+
+#include "compression/index.h"
+#include "compression/sparsifier.h"
+#include "compression/spec.h"
+#include "compression/value.h"
+
+namespace causeway::compression {
+
+std::unique_ptr<ValueFormat> make_fp32(Spec& spec);
+std::unique_ptr<ValueFormat> make_int8(Spec& spec);
+std::unique_ptr<ValueFormat> make_two_bit(Spec& spec);
+
+std::unique_ptr<IndexFormat> make_elias_fano();
+
+std::unique_ptr<Sparsifier> make_topk(Spec& spec);
+
+}  // namespace causeway::compression

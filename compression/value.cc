@@ -1,0 +1,47 @@
+#include "compression/value.h"
+
+#include <array>
+
+#include "compression/formats.h"
+
+namespace causeway::compression {
+namespace {
+
+struct Entry {
+  const char* name;
+  std::unique_ptr<ValueFormat> (*make)(Spec&);
+};
+
+constexpr std::array kFormats{
+    Entry{"fp32", make_fp32},
+    Entry{"int8", make_int8},
+    Entry{"2bit", make_two_bit},
+};
+
+}  // namespace
+
+bool ValueFormat::decode_add(const std::byte* bytes, float weight,
+                             std::span<float> accumulator) const {
+  std::array<float, kChunk> buffer;
+  const auto values = std::span(buffer).first(accumulator.size());
+  if (!decode(bytes, values)) return false;
+  for (std::size_t i = 0; i < values.size(); ++i) accumulator[i] += weight * values[i];
+  return true;
+}
+
+std::unique_ptr<ValueFormat> make_value(const std::string& name, Spec& spec) {
+  for (const Entry& entry : kFormats) {
+    if (name == entry.name) return entry.make(spec);
+  }
+  spec.refuse("unknown value format \"" + name + "\"; allowed: " + value_names());
+}
+
+std::string value_names() {
+  std::string names;
+  for (const Entry& entry : kFormats) {
+    names += std::string(names.empty() ? "" : ", ") + entry.name;
+  }
+  return names;
+}
+
+}  // namespace causeway::compression
