@@ -19,33 +19,32 @@ namespace {
 namespace fs = std::filesystem;
 using causeway::diloco::Ledger;
 
-// One per process: several fuzzers may run side by side.
-fs::path directory() {
-  static const fs::path path = [] {
+// A run's directory for this process alone: several fuzzers may run side by side.
+struct RunDirectory {
+  RunDirectory() : path(fs::temp_directory_path() / ("ledger-fuzz-" + std::to_string(::getpid()))) {
     spdlog::set_level(spdlog::level::off);
-    fs::path made = fs::temp_directory_path() / ("ledger-fuzz-" + std::to_string(::getpid()));
-    fs::create_directories(made);
-    std::ofstream(made / "run") << "fuzz\n";
-    std::atexit([] { fs::remove_all(directory()); });
-    return made;
-  }();
-  return path;
-}
+    fs::create_directories(path);
+    std::ofstream(path / "run") << "fuzz\n";
+  }
+  ~RunDirectory() { fs::remove_all(path); }
+  fs::path path;
+};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::ofstream(directory() / "records", std::ios::binary)
+  static const RunDirectory run;
+  std::ofstream(run.path / "records", std::ios::binary)
       << std::string_view(reinterpret_cast<const char*>(data), size);
   try {
     std::size_t records = 0;
     causeway::diloco::Digest head{};
     {
-      const Ledger ledger(directory());
+      const Ledger ledger(run.path);
       records = ledger.records().size();
       head = ledger.head();
     }
-    const Ledger again(directory());
+    const Ledger again(run.path);
     if (again.records().size() != records || again.head() != head) std::abort();
   } catch (const std::system_error&) {
   }
