@@ -70,6 +70,7 @@ std::string label(double x, double y, const std::string& anchor, const std::stri
 }
 
 std::string tick_text(double value, double step) {
+  if (std::abs(value) < step / 2) value = 0;  // or what is left of it would show as -0
   if (value >= 10'000) {
     std::string text = format_bytes(value);  // k, M, G
     text.pop_back();

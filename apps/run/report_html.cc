@@ -16,6 +16,7 @@ constexpr const char* kHead = R"(<!doctype html>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2em auto; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; margin: 1em 0; width: 100%; }
 th, td { padding: .25em .6em; border-bottom: 1px solid #ddd; text-align: right; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 svg { width: 100%; margin: 1em 0; } svg text { font-size: 11px; } svg .grid { stroke: #e4e4e4; }
 pre { background: #f6f6f6; padding: .8em; white-space: pre-wrap; overflow-wrap: anywhere; }
