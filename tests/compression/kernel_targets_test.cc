@@ -1,0 +1,122 @@
+// The kernels under every instruction set that they are compiled for and this machine has, against
+// their definitions. All bits must agree: which set a machine has must not show on the wire.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "compression/chunk.h"
+#include "compression/select.h"
+#include "hwy/highway.h"
+#include "tests/compression/samples.h"
+
+namespace causeway::compression {
+namespace {
+
+// A NaN is equal to itself here, and the two zeros are not.
+bool same_bits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+class Kernels : public testing::TestWithParam<std::int64_t> {
+ protected:
+  Kernels() { hwy::GetChosenTarget().Update(GetParam()); }
+  ~Kernels() override { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
+};
+
+// Chunks of all kinds: bell-shaped, heavy-tailed, tiny, huge, with ties, mostly zeros.
+std::vector<Floats> chunks() {
+  std::vector<Floats> all{draw(gaussian_at, kChunk, 1),
+                          draw(student_at, kChunk, 2),
+                          draw(laplace_at, kChunk, 3, 0x1p-146),
+                          draw(gaussian_at, kChunk, 4, 1e37),
+                          Floats(kChunk),
+                          Floats(kChunk, -3.0F)};
+  Floats ties = draw(gaussian_at, kChunk, 5);
+  for (float& x : ties) x = std::nearbyint(x);
+  Floats sparse(kChunk);
+  for (std::size_t i = 0; i < 40; ++i) sparse[mix(i) % kChunk] = i % 2 == 0 ? 1e-30F : -2.5F;
+  Floats extremes = draw(gaussian_at, kChunk, 6);
+  extremes[0] = std::numeric_limits<float>::max();
+  extremes[1] = std::numeric_limits<float>::denorm_min();
+  extremes[4095] = -std::numeric_limits<float>::max();
+  all.insert(all.end(), {ties, sparse, extremes});
+  return all;
+}
+
+double sum_of_squares_by_definition(const Floats& chunk) {
+  std::vector<double> lanes(256);
+  for (std::size_t i = 0; i < kChunk; ++i) lanes[i % 256] += double{chunk[i]} * chunk[i];
+  for (std::size_t half = 128; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+TEST_P(Kernels, AddSquaresInTheDocumentedTree) {
+  for (const Floats& chunk : chunks()) {
+    EXPECT_EQ(sum_of_squares(ChunkView(chunk)), sum_of_squares_by_definition(chunk));
+  }
+}
+
+TEST_P(Kernels, SeeWhatIsNotFiniteWhereverItIs) {
+  for (const Floats& chunk : chunks()) EXPECT_TRUE(all_finite(ChunkView(chunk)));
+  for (const std::size_t at : {0U, 1U, 15U, 16U, 2049U, 4095U}) {
+    for (const float bad : {std::nanf(""), -std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+      Floats chunk = draw(gaussian_at, kChunk, 1);
+      chunk[at] = bad;
+      EXPECT_FALSE(all_finite(ChunkView(chunk))) << at;
+    }
+  }
+}
+
+TEST_P(Kernels, AddTheDeltaToTheDecayedResidual) {
+  constexpr float kBeta = 0.95F;
+  for (const Floats& delta : chunks()) {
+    const Floats old = draw(student_at, kChunk, 9, 1e-3);
+    Floats expected(kChunk);
+    for (std::size_t i = 0; i < kChunk; ++i) {
+      const float decayed = kBeta * old[i];
+      expected[i] = decayed + delta[i];
+    }
+    Floats residual = old;
+    Floats before(kChunk);
+    EXPECT_TRUE(add_decayed(ChunkView(delta), kBeta, ChunkSpan(residual), ChunkSpan(before)));
+    EXPECT_TRUE(same_bits(residual, expected));
+    EXPECT_TRUE(same_bits(before, old));
+  }
+}
+
+TEST_P(Kernels, SayThatASumIsNotFinite) {
+  Floats delta(kChunk, 1.0F);
+  Floats residual(kChunk, 1.0F);
+  Floats before(kChunk);
+  delta[4094] = residual[4094] = std::numeric_limits<float>::max();
+  EXPECT_FALSE(add_decayed(ChunkView(delta), 1.0F, ChunkSpan(residual), ChunkSpan(before)));
+}
+
+TEST_P(Kernels, SelectTheLargestAndOfEqualOnesTheFirst) {
+  for (const Floats& chunk : chunks()) {
+    std::vector<std::uint16_t> order(kChunk);
+    std::iota(order.begin(), order.end(), std::uint16_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::uint16_t a, std::uint16_t b) {
+      return std::fabs(chunk[a]) > std::fabs(chunk[b]);
+    });
+    for (const std::size_t k : {1U, 7U, 64U, 65U, 512U, 1025U, 3000U, 4095U, 4096U}) {
+      std::vector<std::uint16_t> expected(order.begin(), order.begin() + k);
+      std::sort(expected.begin(), expected.end());
+      std::vector<std::uint16_t> indices(k);
+      select_largest(ChunkView(chunk), indices);
+      EXPECT_EQ(indices, expected) << k;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Kernels, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& target) { return hwy::TargetName(target.param); });
+
+}  // namespace
+}  // namespace causeway::compression
