@@ -51,6 +51,68 @@ constexpr std::uint16_t centroid(std::uint64_t sum, std::uint64_t count, std::ui
   return bits == 0 ? 1 : bits;
 }
 
+// The smallest magnitude, as its bits, whose fixed_point is at least `units` (1 to 2^40 - 1).
+constexpr std::uint32_t magnitude_reaching(std::uint64_t units, std::uint32_t exponent) {
+  constexpr int kSignificandBits = 24;
+  const int width = std::bit_width(units);
+  // units as a significand of 24 bits, rounded up, times 2^(width - 24).
+  const int excess = width - kSignificandBits;
+  const std::uint64_t significand =
+      excess > 0 ? (units + (std::uint64_t{1} << excess) - 1) >> excess : units << -excess;
+  // A float with significand s and exponent field f is s * 2^(f - 150).
+  const int field = width + static_cast<int>(exponent) - 40;
+  if (field >= 1) {
+    return (static_cast<std::uint32_t>(field - 1) << 23) + static_cast<std::uint32_t>(significand);
+  }
+  const int drop = 1 - field;  // a denormal: multiples of 2^-149 only
+  if (drop > 32) return 1;
+  return static_cast<std::uint32_t>((significand + (std::uint64_t{1} << drop) - 1) >> drop);
+}
+
+// Where values divide into low and high: high are the magnitudes whose bits are at least this.
+// `total`: the sum of the `count` fixed points; `zeros`: whether there is a zero among the values.
+constexpr std::uint32_t high_from(std::uint64_t total, std::uint64_t count, std::uint32_t exponent,
+                                  bool zeros) {
+  if (zeros) return 1;
+  return magnitude_reaching((total + count - 1) / count, exponent);
+}
+
+// What the values of one class add up to, in fixed point.
+struct ClassSum {
+  std::uint64_t total = 0;
+  std::uint64_t count = 0;
+};
+
+constexpr Centroids centroids_of(ClassSum low, ClassSum high, std::uint32_t exponent, bool zeros) {
+  Centroids centroids;
+  if (low.count > 0 && !zeros) centroids.low = centroid(low.total, low.count, exponent);
+  if (high.count > 0) centroids.high = centroid(high.total, high.count, exponent);
+  return centroids;
+}
+
+constexpr std::uint32_t two_bit_code(float x, std::uint32_t high_from) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFF;
+  return (bits >= high_from ? kTwoBitHigh : 0) | (x < 0 ? kTwoBitNegative : 0);
+}
+
+constexpr float two_bit_value(std::uint32_t code, Centroids centroids) {
+  const float magnitude =
+      ufloat16_value((code & kTwoBitHigh) != 0 ? centroids.high : centroids.low);
+  return (code & kTwoBitNegative) != 0 ? -magnitude : magnitude;
+}
+
+// Bit i of `even` to bit 2 i, bit i of `odd` to bit 2 i + 1.
+constexpr std::uint64_t interleave(std::uint32_t even, std::uint32_t odd) {
+  const auto spread = [](std::uint64_t x) {
+    x = (x | x << 16) & 0x0000FFFF0000FFFF;
+    x = (x | x << 8) & 0x00FF00FF00FF00FF;
+    x = (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
+    x = (x | x << 2) & 0x3333333333333333;
+    return (x | x << 1) & 0x5555555555555555;
+  };
+  return spread(even) | spread(odd) << 1;
+}
+
 // Encodes values.size() (1 to 4,096) finite values into bytes_for_bits(2 * size) bytes at `codes`,
 // and writes what they decode to.
 Centroids two_bit_encode(std::span<const float> values, std::span<float> decoded, std::byte* codes);

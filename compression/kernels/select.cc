@@ -31,20 +31,12 @@ HWY_INLINE auto reaches(Lanes magnitude, std::uint32_t threshold) {
   return hn::Gt(magnitude, hn::Set(Tag(), static_cast<std::int32_t>(threshold) - 1));
 }
 
-// Bit i of the result: whether element i of 64 reaches the threshold. lanes_at(i): those of
-// the vector that begins with element i.
+// Bit i of the result: whether element i of 64 reaches the threshold. lanes_at(i): the magnitudes
+// of the vector that begins with element i.
 template <typename LanesAt>
 HWY_INLINE std::uint64_t reached_bits(std::uint32_t threshold, const LanesAt& lanes_at) {
-  const Tag d;
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < 64; i += hn::Lanes(d)) {
-    std::uint8_t bytes[8];
-    const std::size_t written = hn::StoreMaskBits(d, reaches(lanes_at(i), threshold), bytes);
-    for (std::size_t byte = 0; byte < written; ++byte) {
-      bits |= std::uint64_t{bytes[byte]} << (i + 8 * byte);
-    }
-  }
-  return bits;
+  return mask_bits<64>(Tag(),
+                       [&](std::size_t i) HWY_ATTR { return reaches(lanes_at(i), threshold); });
 }
 
 // Magnitudes, filled up with zeros to a multiple of 64. Thresholds are above zero.

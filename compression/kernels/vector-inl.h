@@ -42,6 +42,21 @@ HWY_INLINE auto magnitudes(D, hn::Vec<D> x) {
   return hn::And(hn::BitCast(di, x), hn::Set(di, 0x7FFFFFFF));
 }
 
+// Bit i of the result: bit i of a mask over kCount (at most 64) elements. mask_at(i): its part that
+// begins with element i.
+template <std::size_t kCount, class D, class MaskAt>
+HWY_INLINE std::uint64_t mask_bits(D d, const MaskAt& mask_at) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < kCount; i += hn::Lanes(d)) {
+    std::uint8_t bytes[8];
+    const std::size_t written = hn::StoreMaskBits(d, mask_at(i), bytes);
+    for (std::size_t byte = 0; byte < written; ++byte) {
+      bits |= std::uint64_t{bytes[byte]} << (i + 8 * byte);
+    }
+  }
+  return bits;
+}
+
 // A hint, which the end of the memory does not bind.
 HWY_INLINE void prefetch(const float* from, std::size_t count) {
   constexpr std::size_t kLine = 64 / sizeof(float);

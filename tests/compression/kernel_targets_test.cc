@@ -1,6 +1,7 @@
 // The kernels under every instruction set that they are compiled for and this machine has, against
 // their definitions. All bits must agree: which set a machine has must not show on the wire.
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +11,7 @@
 
 #include "compression/chunk.h"
 #include "compression/select.h"
-#include "hwy/highway.h"
+#include "compression/two_bit.h"
 #include "tests/compression/samples.h"
 
 namespace causeway::compression {
@@ -115,8 +116,75 @@ TEST_P(Kernels, SelectTheLargestAndOfEqualOnesTheFirst) {
   }
 }
 
+struct TwoBitEncoding {
+  std::uint16_t low = 0, high = 0;
+  std::vector<std::byte> codes;
+  Floats decoded{};
+  bool operator==(const TwoBitEncoding& other) const {
+    return low == other.low && high == other.high && codes == other.codes &&
+           same_bits(decoded, other.decoded);
+  }
+};
+
+// As docs/wire-format.md has it.
+TwoBitEncoding two_bit_by_definition(const Floats& values) {
+  std::uint32_t exponent = 1;
+  for (const float x : values) exponent = std::max(exponent, exponent_field(magnitude_bits(x)));
+  const auto units = [&](float x) { return fixed_point(magnitude_bits(x), exponent); };
+  std::uint64_t total = 0;
+  bool zeros = false;
+  for (const float x : values) total += units(x), zeros |= x == 0;
+  const auto is_high = [&](float x) { return zeros ? x != 0 : units(x) * values.size() >= total; };
+  std::uint64_t sum[2] = {}, count[2] = {};
+  for (const float x : values) sum[is_high(x)] += units(x), ++count[is_high(x)];
+  TwoBitEncoding result{.codes = std::vector<std::byte>(bytes_for_bits(2 * values.size()))};
+  if (count[0] > 0 && !zeros) result.low = centroid(sum[0], count[0], exponent);
+  if (count[1] > 0) result.high = centroid(sum[1], count[1], exponent);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const unsigned code = (is_high(values[i]) ? 1U : 0U) | (values[i] < 0 ? 2U : 0U);
+    result.codes[i / 4] |= static_cast<std::byte>(code << i % 4 * 2);
+    const float level = ufloat16_value(is_high(values[i]) ? result.high : result.low);
+    result.decoded.push_back(values[i] < 0 ? -level : level);
+  }
+  return result;
+}
+
+TEST_P(Kernels, EncodeTwoBitsAsDefined) {
+  for (const Floats& chunk : chunks()) {
+    for (const std::size_t count : {1U, 3U, 31U, 32U, 64U, 65U, 511U, 4096U}) {
+      const Floats values(chunk.begin(), chunk.begin() + count);
+      TwoBitEncoding actual{.codes = std::vector<std::byte>(bytes_for_bits(2 * count)),
+                            .decoded = values};  // in place
+      const Centroids centroids =
+          two_bit_encode(actual.decoded, actual.decoded, actual.codes.data());
+      actual.low = centroids.low;
+      actual.high = centroids.high;
+      EXPECT_EQ(actual, two_bit_by_definition(values)) << count;
+      Floats decoded(count);
+      EXPECT_TRUE(two_bit_decode(centroids, actual.codes.data(), decoded));
+      EXPECT_TRUE(same_bits(decoded, actual.decoded));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Kernels, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& target) { return hwy::TargetName(target.param); });
+
+TEST(MagnitudeReaching, IsTheSmallestThatDoes) {
+  for (std::uint64_t i = 0; i < 100000; ++i) {
+    const auto exponent = static_cast<std::uint32_t>(1 + mix(i) % 254);
+    const std::uint64_t units = 1 + (mix(i) >> 24 >> mix(i + 1) % 40);
+    const std::uint32_t bits = magnitude_reaching(units, exponent);
+    ASSERT_LE(exponent_field(bits), exponent + 1);
+    // Beyond the exponent there is nothing to compare with.
+    if (exponent_field(bits) <= exponent) {
+      ASSERT_GE(fixed_point(bits, exponent), units) << i;
+    }
+    if (bits > 1) {
+      ASSERT_LT(fixed_point(bits - 1, exponent), units) << i;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace causeway::compression
