@@ -14,6 +14,10 @@ struct Entry {
 
 constexpr std::array kFormats{
     Entry{"elias-fano", make_elias_fano},
+    Entry{"rice", make_rice},
+    Entry{"packed-12", make_packed_12},
+    Entry{"bitmap", make_bitmap},
+    Entry{"raw", make_raw},
 };
 
 }  // namespace

@@ -41,9 +41,7 @@ class TopK final : public Sparsifier {
 }  // namespace
 
 std::unique_ptr<Sparsifier> make_topk(Spec& spec) {
-  const std::size_t k = spec.take_number(
-      "k", 64, [](std::size_t n) { return n >= 1 && n <= kChunk; },
-      "a number from 1 to 4096: the elements kept of each chunk");
+  const std::size_t k = spec.take_kept();
   spec.take_number(
       "chunk", kChunk, [](std::size_t n) { return n == kChunk; }, "4096");
   const bool skip_zeros = spec.take_word("skip-zeros", "no", {"yes", "no"}) == "yes";

@@ -1,13 +1,33 @@
 #include "compression/spec.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
+#include <optional>
 
 #include "compression/codec.h"
 #include "compression/fail.h"
 
 namespace causeway::compression {
+namespace {
+
+// The whole text as a number.
+template <typename Number>
+std::optional<Number> parse(const std::string& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+std::string shortest(double number) {
+  std::array<char, 32> buffer;
+  const auto result = std::to_chars(buffer.begin(), buffer.end(), number);
+  return {buffer.data(), result.ptr};
+}
+
+}  // namespace
 
 Spec::Spec(std::string_view text) : text_(text) {
   const std::size_t colon = text.find(':');
@@ -40,16 +60,33 @@ void Spec::add_setting(std::string_view setting, bool first) {
 std::size_t Spec::take_number(const std::string& key, std::size_t otherwise,
                               const std::function<bool(std::size_t)>& allowed,
                               const std::string& allowed_in_words) {
-  known_ += " " + key;
-  const auto setting = settings_.extract(key);
-  if (setting.empty()) return otherwise;
-  const std::string& text = setting.mapped();
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !allowed(number)) {
+  const std::string text = take_text(key, std::to_string(otherwise));
+  const auto number = parse<std::size_t>(text);
+  if (!number || !allowed(*number)) {
     refuse(key + "=" + text + " is not allowed; " + key + " is " + allowed_in_words);
   }
-  return number;
+  return *number;
+}
+
+std::pair<double, std::string> Spec::take_real(const std::string& key, double otherwise,
+                                               const std::function<bool(double)>& allowed,
+                                               const std::string& allowed_in_words) {
+  const std::string text = take_text(key, shortest(otherwise));
+  const auto number = parse<double>(text);
+  if (!number || !allowed(*number)) {
+    refuse(key + "=" + text + " is not allowed; " + key + " is " + allowed_in_words);
+  }
+  return {*number, shortest(*number)};
+}
+
+bool Spec::take_stochastic() {
+  return take_word("rounding", "nearest", {"nearest", "stochastic"}) == "stochastic";
+}
+
+std::size_t Spec::take_kept() {
+  return take_number(
+      "k", 64, [](std::size_t n) { return n >= 1 && n <= kChunk; },
+      "a number from 1 to " + std::to_string(kChunk) + ": the elements kept of each chunk");
 }
 
 std::size_t Spec::take_block(std::size_t otherwise) {

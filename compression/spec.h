@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace causeway::compression {
 
@@ -24,8 +25,16 @@ class Spec {
   std::size_t take_number(const std::string& key, std::size_t otherwise,
                           const std::function<bool(std::size_t)>& allowed,
                           const std::string& allowed_in_words);
+  // k, the elements kept of each chunk: from 1 to kChunk.
+  std::size_t take_kept();
   // The values that share a scale: a power of two from 1 to kChunk.
   std::size_t take_block(std::size_t otherwise);
+  // rounding=nearest or rounding=stochastic: true for the latter. nearest is the default.
+  bool take_stochastic();
+  // A number, and its shortest spelling.
+  std::pair<double, std::string> take_real(const std::string& key, double otherwise,
+                                           const std::function<bool(double)>& allowed,
+                                           const std::string& allowed_in_words);
   std::string take_text(const std::string& key, const std::string& otherwise);
   std::string take_word(const std::string& key, const std::string& otherwise,
                         std::initializer_list<const char*> allowed);

@@ -13,9 +13,12 @@ struct Entry {
 };
 
 constexpr std::array kFormats{
-    Entry{"fp32", make_fp32},
-    Entry{"int8", make_int8},
-    Entry{"2bit", make_two_bit},
+    Entry{"fp32", make_fp32},    Entry{"bf16", make_bf16},
+    Entry{"fp16", make_fp16},    Entry{"int8", make_int8},
+    Entry{"int4", make_int4},    Entry{"int4-asymmetric", make_int4_asymmetric},
+    Entry{"nf4", make_nf4},      Entry{"e2m1", make_e2m1},
+    Entry{"e3m0", make_e3m0},    Entry{"ternary", make_ternary},
+    Entry{"2bit", make_two_bit}, Entry{"1bit", make_one_bit},
 };
 
 }  // namespace

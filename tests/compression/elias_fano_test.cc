@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <numeric>
 
 #include "tests/compression/samples.h"
@@ -12,17 +11,6 @@ namespace {
 
 using Indices = std::vector<std::uint16_t>;
 using Bytes = std::vector<std::byte>;
-
-Indices random_indices(std::size_t k, std::uint64_t seed) {
-  Indices all(kChunk);
-  std::iota(all.begin(), all.end(), std::uint16_t{0});
-  for (std::size_t i = 0; i < k; ++i) {
-    std::swap(all[i], all[i + mix(seed << 32 | i) % (kChunk - i)]);
-  }
-  all.resize(k);
-  std::sort(all.begin(), all.end());
-  return all;
-}
 
 Bytes encoded(const Indices& indices) {
   const EliasFano coder{indices.size()};
@@ -57,7 +45,7 @@ TEST(EliasFano, WritesLowBitsThenAUnaryBitmap) {
 TEST(EliasFano, RoundTripsAnySetOfIndices) {
   for (const std::size_t k : {1U, 2U, 3U, 41U, 63U, 64U, 65U, 128U, 1000U, 2049U, 4095U, 4096U}) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
-      const Indices indices = random_indices(k, seed);
+      const Indices indices = random_positions(k, seed);
       EXPECT_EQ(decoded(encoded(indices), k), indices) << k;
     }
   }
@@ -72,7 +60,7 @@ TEST(EliasFano, RoundTripsAnySetOfIndices) {
 // is let in.
 TEST(EliasFano, RefusesEveryChangedByteOrDecodesCanonically) {
   for (const std::size_t k : {1U, 3U, 41U, 64U}) {
-    const Bytes good = encoded(random_indices(k, 9));
+    const Bytes good = encoded(random_positions(k, 9));
     for (std::size_t at = 0; at < good.size(); ++at) {
       for (int value = 0; value < 256; ++value) {
         Bytes bytes = good;

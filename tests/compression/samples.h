@@ -1,10 +1,13 @@
 // Test inputs: counter-based, so that each is the same on every machine and in every order.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numbers>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace causeway::compression {
@@ -57,6 +60,18 @@ inline Floats exact_samples(std::size_t count, std::uint64_t seed) {
     values[i] = static_cast<float>(std::ldexp(integer, -static_cast<int>(bits % 20)));
   }
   return values;
+}
+
+// `count` of a chunk's 4,096 positions, ascending.
+inline std::vector<std::uint16_t> random_positions(std::size_t count, std::uint64_t seed) {
+  std::vector<std::uint16_t> all(4096);
+  std::iota(all.begin(), all.end(), std::uint16_t{0});
+  for (std::size_t i = 0; i < count; ++i) {
+    std::swap(all[i], all[i + mix(seed << 32 | i) % (all.size() - i)]);
+  }
+  all.resize(count);
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 inline double norm_squared(const Floats& values) {

@@ -105,6 +105,8 @@ TEST(TwoBit, RefusesWhatIsNotCanonical) {
   EXPECT_FALSE(decodes({0x7F00, 0xFF00}, codes, 4)) << "infinite centroid";
   EXPECT_FALSE(decodes({0, 0x8000}, codes, 4)) << "minus zero";
   EXPECT_FALSE(decodes({0, 0}, {std::byte{1}}, 4)) << "high without a high centroid";
+  EXPECT_FALSE(decodes({0x7F00, 0x8000}, {std::byte{0b01'01'01'01}}, 4)) << "a low centroid unused";
+  EXPECT_FALSE(decodes({0x7F00, 0x8000}, {std::byte{0}}, 4)) << "a high centroid unused";
   EXPECT_FALSE(decodes({0x7F00, 0x8000}, {std::byte{0b01'00'00'00}}, 3)) << "unused bits";
 }
 
