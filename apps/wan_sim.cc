@@ -126,7 +126,7 @@ void print_route(const Route& route, const tcp::endpoint& port, const wan_sim::L
               route.pair.first.c_str(), route.pair.second.c_str(),
               port.address().to_string().c_str(), port.port(),
               inter::to_string(route.target).c_str(), mbit_s(link.rate_bytes_per_s),
-              milliseconds(link.delay), milliseconds(link.jitter));
+              milliseconds(link.delay), milliseconds(link.jitter.scale));
 }
 
 int run_wan_sim(const WanSimFlags& flags) {

@@ -37,4 +37,10 @@ void ByteQueue::consume(std::size_t bytes) {
   begin_ = 0;
 }
 
+void ByteQueue::flip_bit(std::size_t place) {
+  assert(place < size_);
+  place += begin_;
+  blocks_[place / kBlockBytes][place % kBlockBytes] ^= std::byte{1};
+}
+
 }  // namespace causeway::wan_sim

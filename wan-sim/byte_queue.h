@@ -22,6 +22,8 @@ class ByteQueue {
   // if the queue is.
   std::span<const std::byte> front(std::size_t bytes_max) const;
   void consume(std::size_t bytes);
+  // Of the byte at `place`, counted from the oldest.
+  void flip_bit(std::size_t place);
 
  private:
   using Block = std::unique_ptr<std::byte[]>;

@@ -32,9 +32,13 @@ double uniform(std::uint64_t key) {
 }
 
 // Box and Muller (1958), the cosine half.
-double half_normal(std::uint64_t key) {
+double normal(std::uint64_t key) {
   const double radius = std::sqrt(-2.0 * std::log(uniform(mix(key, 1))));
-  return std::abs(radius * std::cos(2.0 * std::numbers::pi * uniform(mix(key, 2))));
+  return radius * std::cos(2.0 * std::numbers::pi * uniform(mix(key, 2)));
+}
+
+double half_normal(std::uint64_t key) {
+  return std::abs(normal(key));
 }
 
 double exponential(std::uint64_t key) {

@@ -12,6 +12,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b);  // two keys into one
 std::uint64_t key_of(std::string_view text);
 
 double uniform(std::uint64_t key);      // in (0, 1)
+double normal(std::uint64_t key);       // N(0, 1)
 double half_normal(std::uint64_t key);  // |N(0, 1)|
 double exponential(std::uint64_t key);  // mean 1
 

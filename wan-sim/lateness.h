@@ -13,6 +13,7 @@ class Lateness {
   // The smallest bucket bound that `fraction` of the samples do not exceed; at most 9 % above the
   // true value. 0 without samples.
   std::chrono::microseconds quantile(double fraction) const;
+  std::uint64_t count() const { return total_; }
 
  private:
   static constexpr int kPerOctave = 8;

@@ -2,56 +2,32 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 
 #include "wan-sim/chance.h"
 
 namespace causeway::wan_sim {
 namespace {
 
-constexpr std::uint64_t kSegmentBytesMin =
-    1448;  // one packet: a real link does not send less at a time either
-constexpr std::uint64_t kSegmentBytesMax = 64 * 1024;
-
-// At most about a millisecond at the link's rate, so that connections take turns finely and
-// arrivals are smooth.
-std::uint64_t segment_bytes_of(double rate_bytes_per_s) {
-  const auto bytes = static_cast<std::uint64_t>(rate_bytes_per_s / 1000);
-  return std::clamp(bytes, kSegmentBytesMin, kSegmentBytesMax);
-}
-
-// Two segments more than bandwidth x delay plus the queue: the one being sent, and one against the
-// caller's lateness.
-std::uint64_t window_bytes_of(const LinkProfile& profile) {
-  const double delay_s = std::chrono::duration<double>(profile.delay + profile.jitter).count();
-  return static_cast<std::uint64_t>(profile.rate_bytes_per_s * delay_s) + profile.queue_bytes +
-         2 * segment_bytes_of(profile.rate_bytes_per_s);
-}
-
-Time transmission_time(std::uint64_t bytes, double rate_bytes_per_s) {
-  return Time(
-      static_cast<Time::rep>(std::ceil(1e9 * static_cast<double>(bytes) / rate_bytes_per_s)));
-}
+constexpr std::uint64_t kLossKey = 0x6c6f7373;  // keeps loss apart from jitter
 
 }  // namespace
 
-LinkModel::LinkModel(const LinkProfile& profile, std::uint64_t key)
-    : profile_(profile),
-      segment_bytes_(segment_bytes_of(profile.rate_bytes_per_s)),
-      window_bytes_(window_bytes_of(profile)),
-      stalls_(profile.stalls_per_s, profile.stall, key) {
-  assert(profile.rate_bytes_per_s > 0);
+LinkModel::LinkModel(const LinkProfile& profile, std::uint64_t key) : LinkRules(profile, key) {
+  assert(profile.congestion == Congestion::none);
 }
 
 std::uint64_t LinkModel::add_flow(std::uint64_t key) {
-  flows_[next_flow_].key = key;
-  return next_flow_++;
+  Flow flow;
+  flow.key = key;
+  flow.loss = LossChain(mix(key, kLossKey));
+  return flows_.add(flow);
 }
 
 void LinkModel::remove_flow(std::uint64_t flow) {
-  flows_.erase(flow);
+  flows_.remove(flow);
   std::erase(turns_, flow);
   if (served_ == flow) served_.reset();
+  next_known_ = false;
 }
 
 void LinkModel::offer(std::uint64_t flow, std::uint64_t bytes, Time now) {
@@ -70,33 +46,59 @@ void LinkModel::end(std::uint64_t flow, Ending ending, Time now) {
 void LinkModel::stall(Time now, Time length) {
   transmit_until(now);
   stalls_.add(now, length);
+  next_known_ = false;
 }
 
-Time LinkModel::traverse(Time now) {
-  stalls_.start(now);
-  return stalls_.done(now, Time{0}) + profile_.delay;
+// Whoever knows no congestion does not wait for timeouts either: it goes on at the end.
+void LinkModel::black_hole(bool on, Time now) {
+  transmit_until(now);
+  set_black_hole(on);
+  hold_as_needed(now);
 }
 
-std::vector<Arrival> LinkModel::advance(Time now) {
+void LinkModel::change(const LinkProfile& profile, Time now) {
+  transmit_until(now);
+  set_profile(profile, now);
+  hold_as_needed(now);
+}
+
+void LinkModel::hold_as_needed(Time now) {
+  hold_or_release(black_hole_ || profile_.rate_bytes_per_s <= 0, now);
+  next_known_ = false;
+}
+
+void LinkModel::advance(Time now, std::vector<Arrival>& arrivals) {
   transmit_until(now);
   stalls_.forget(std::min(now, free_at_));
-  std::vector<Arrival> arrivals;
-  while (!in_flight_.empty() && in_flight_.top().arrival.at <= now) {
-    const Arrival arrival = in_flight_.top().arrival;
-    in_flight_.pop();
-    if (flows_.contains(arrival.flow)) arrivals.push_back(arrival);
+  for (const InFlight* first = first_in_flight(); first && first->arrival.at <= now;
+       first = first_in_flight()) {
+    if (flows_.find(first->arrival.flow)) arrivals.push_back(first->arrival);
+    take_first_in_flight();
   }
-  return arrivals;
+}
+
+const LinkModel::InFlight* LinkModel::first_in_flight() const {
+  if (out_of_order_.empty()) return in_order_.empty() ? nullptr : &in_order_.front();
+  if (in_order_.empty() || in_order_.front() > out_of_order_.top()) return &out_of_order_.top();
+  return &in_order_.front();
+}
+
+void LinkModel::take_first_in_flight() {
+  if (first_in_flight() == (in_order_.empty() ? nullptr : &in_order_.front()))
+    in_order_.pop_front();
+  else
+    out_of_order_.pop();
 }
 
 std::optional<Time> LinkModel::next_event() {
   std::optional<Time> next;
-  if (!in_flight_.empty()) next = in_flight_.top().arrival.at;
+  if (const InFlight* first = first_in_flight()) next = first->arrival.at;
   // A segment not yet begun cannot arrive sooner than this. Waking for arrivals alone, not for each
   // departure, halves the wake-ups; nobody can tell, because departures are computed from their own
   // times.
-  if (const auto segment = next_segment()) {
-    const Time soonest = segment->end + profile_.delay;
+  if (const auto& segment = next_segment(); segment && segment->time.end < kNever) {
+    const bool only_later = profile_.jitter.shape == JitterShape::half_normal;
+    const Time soonest = only_later ? segment->time.end + profile_.delay : segment->time.end;
     next = next ? std::min(*next, soonest) : soonest;
   }
   return next;
@@ -108,52 +110,70 @@ void LinkModel::enqueue(std::uint64_t flow, Time now) {
   Flow& state = flows_.at(flow);
   if (!state.waiting && served_ != flow) turns_.push_back(flow);
   state.waiting = true;
+  next_known_ = false;
   transmit_until(now);
 }
 
-std::optional<std::uint64_t> LinkModel::next_flow() const {
+std::optional<std::uint64_t> LinkModel::next_flow() {
   if (!turns_.empty()) return turns_.front();
   return served_ && flows_.at(*served_).waiting ? served_ : std::nullopt;
 }
 
-std::optional<LinkModel::Segment> LinkModel::next_segment() {
+const std::optional<LinkModel::Segment>& LinkModel::next_segment() {
+  if (std::exchange(next_known_, true)) return next_;
+  next_.reset();
   const auto id = next_flow();
-  if (!id) return std::nullopt;
+  if (!id) return next_;
   const Flow& flow = flows_.at(*id);
   // Segments end on a grid of offsets, so that the same bytes make the same segments, and draw the
   // same jitter, again.
   const std::uint64_t bytes =
       std::min(flow.queued_bytes, segment_bytes_ - flow.offset % segment_bytes_);
-  Segment segment;
-  segment.bytes = bytes;
-  segment.ending = bytes == flow.queued_bytes ? flow.ending : Ending::none;
-  segment.begin = stalls_.done(free_at_, Time{0});
-  segment.end = stalls_.done(segment.begin, transmission_time(bytes, profile_.rate_bytes_per_s));
-  return segment;
+  const Ending ending = bytes == flow.queued_bytes ? flow.ending : Ending::none;
+  next_ = Segment{bytes, ending, transmission(free_at_, bytes)};
+  return next_;
 }
 
 void LinkModel::transmit_until(Time now) {
-  for (auto segment = next_segment(); segment && segment->begin <= now; segment = next_segment()) {
-    transmit(*segment);
-  }
+  while (next_segment() && next_->time.begin <= now) transmit(*next_);
 }
 
-void LinkModel::transmit(const Segment& segment) {
+// A packet that is lost, and lost again, comes that many round trips later.
+Time LinkModel::time_lost(std::uint64_t id, Flow& flow, std::uint64_t bytes) {
+  if (!profile_.loss.any()) return Time{0};
+  std::uint64_t round_trips = 0;
+  while (flow.loss.packets() * kPacketBytes < flow.offset + bytes) {
+    const std::uint64_t packet = flow.loss.packets();
+    if (!flow.loss.loses_next(profile_.loss)) continue;
+    tell_loss(id, packet);
+    std::uint64_t attempts = 1;
+    while (flow.loss.loses_again(profile_.loss, packet, attempts)) ++attempts;
+    round_trips = std::max(round_trips, attempts);
+  }
+  return static_cast<Time::rep>(round_trips) * round_trip();
+}
+
+void LinkModel::transmit(const Segment& planned) {
+  const Segment segment = planned;
   const std::uint64_t id = *next_flow();
   Flow& flow = flows_.at(id);
   if (!turns_.empty()) turns_.pop_front();
   if (served_ && served_ != id && flows_.at(*served_).waiting) turns_.push_back(*served_);
   served_ = id;
-  const double jitter = half_normal(mix(flow.key, flow.offset));
-  const Time jitter_time(
-      static_cast<Time::rep>(jitter * 1e3 * static_cast<double>(profile_.jitter.count())));
-  flow.last_arrival = std::max(flow.last_arrival, segment.end + profile_.delay + jitter_time);
-  in_flight_.push({{id, segment.bytes, segment.ending, flow.last_arrival}, next_sequence_++});
-  free_at_ = segment.end;
+  const Time lost = time_lost(id, flow, segment.bytes);
+  const Time arrival = segment.time.end + delay_of(flow.jitter, id, flow.key, flow.offset) + lost;
+  flow.last_arrival = std::max(flow.last_arrival, arrival);
+  const InFlight sent{{id, segment.bytes, segment.ending, flow.last_arrival}, next_sequence_++};
+  if (in_order_.empty() || in_order_.back().arrival.at <= sent.arrival.at)
+    in_order_.push_back(sent);
+  else
+    out_of_order_.push(sent);
+  free_at_ = segment.time.end;
   flow.offset += segment.bytes;
   flow.queued_bytes -= segment.bytes;
   if (segment.ending == flow.ending) flow.ending = Ending::none;
   flow.waiting = flow.queued_bytes > 0 || flow.ending != Ending::none;
+  next_known_ = false;
 }
 
 }  // namespace causeway::wan_sim

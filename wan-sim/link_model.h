@@ -1,59 +1,35 @@
-// The rules of one directed link, pure: times are given, none is read, and no byte is held, only
-// counts.
+// A link whose connections know no congestion: each uses what its turn gives it.
 //
 //   offer ─► queue ─► by turns, at the rate, not in a stall ─► + delay + jitter ─► arrival
 //
-// A flow is one direction of one connection; its bytes arrive in order and complete. Deadlines are
-// absolute: however late the caller is, a segment starts when the one before it was through, so
-// that lateness never adds up.
+// A lost packet comes a round trip later, and holds back what is behind it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <queue>
 #include <vector>
 
-#include "wan-sim/scenario.h"
-#include "wan-sim/stall_schedule.h"
+#include "wan-sim/flow_table.h"
+#include "wan-sim/link_rules.h"
 
 namespace causeway::wan_sim {
 
-enum class Ending : std::uint8_t { none, finish, reset };  // what TCP calls FIN and RST
-
-struct Arrival {
-  std::uint64_t flow = 0;
-  std::uint64_t bytes = 0;
-  Ending ending = Ending::none;  // after these bytes
-  Time at{0};
-};
-
-class LinkModel {
+class LinkModel : public LinkRules {
  public:
   LinkModel(const LinkProfile& profile, std::uint64_t key);
 
-  std::uint64_t add_flow(std::uint64_t key);
-  void remove_flow(std::uint64_t flow);  // what it had under way never arrives
-
-  void offer(std::uint64_t flow, std::uint64_t bytes, Time now);
-  // The sender has ended; travels behind the flow's bytes. A reset may follow a finish.
-  void end(std::uint64_t flow, Ending ending, Time now);
-
-  // Nothing enters the link for `length`; what it carries already still arrives.
-  void stall(Time now, Time length);
-  // When a lone packet sent now is at the far end: for handshakes.
-  Time traverse(Time now);
-
-  // Everything that has arrived by now, in order of arrival. `now` never goes back.
-  std::vector<Arrival> advance(Time now);
-  // When to call advance next: never later than the next arrival. Nothing is under way: none.
-  std::optional<Time> next_event();
-
-  std::uint64_t segment_bytes() const { return segment_bytes_; }
-  // How many bytes of one flow the link accepts before the first of them has arrived and been taken
-  // away.
-  std::uint64_t window_bytes() const { return window_bytes_; }
+  std::uint64_t add_flow(std::uint64_t key) override;
+  void remove_flow(std::uint64_t flow) override;
+  void offer(std::uint64_t flow, std::uint64_t bytes, Time now) override;
+  void end(std::uint64_t flow, Ending ending, Time now) override;
+  void stall(Time now, Time length) override;
+  void black_hole(bool on, Time now) override;
+  void change(const LinkProfile& profile, Time now) override;
+  using LinkRules::advance;
+  void advance(Time now, std::vector<Arrival>& arrivals) override;
+  std::optional<Time> next_event() override;
 
  private:
   struct Flow {
@@ -63,11 +39,13 @@ class LinkModel {
     Ending ending = Ending::none;
     bool waiting = false;  // has something to send
     Time last_arrival{0};
+    JitterChain jitter{};
+    LossChain loss{0};
   };
   struct Segment {
     std::uint64_t bytes = 0;
     Ending ending = Ending::none;
-    Time begin{0}, end{0};  // of its transmission
+    Transmission time;
   };
   struct InFlight {
     Arrival arrival;
@@ -79,23 +57,26 @@ class LinkModel {
   };
 
   void enqueue(std::uint64_t flow, Time now);
-  std::optional<std::uint64_t> next_flow() const;
-  std::optional<Segment> next_segment();
+  std::optional<std::uint64_t> next_flow();
+  const std::optional<Segment>& next_segment();
   void transmit_until(Time now);
   void transmit(const Segment& segment);
+  Time time_lost(std::uint64_t id, Flow& flow, std::uint64_t bytes);
+  const InFlight* first_in_flight() const;
+  void take_first_in_flight();
+  void hold_as_needed(Time now);
 
-  LinkProfile profile_;
-  std::uint64_t segment_bytes_;
-  std::uint64_t window_bytes_;
-  StallSchedule stalls_;
   Time free_at_{0};  // when the last segment was, or will be, through
-  std::map<std::uint64_t, Flow> flows_;
+  FlowTable<Flow> flows_;
   // Whose turn is next. The flow being served comes back behind those that join meanwhile: a few
   // bytes of another flow wait for one segment, not for two.
   std::deque<std::uint64_t> turns_;
   std::optional<std::uint64_t> served_;
-  std::priority_queue<InFlight, std::vector<InFlight>, std::greater<>> in_flight_;
-  std::uint64_t next_flow_ = 0;
+  std::optional<Segment> next_;  // remembered until something changes it
+  bool next_known_ = false;
+  // What arrives in the order in which it left, and what jitter made later than its successors.
+  std::deque<InFlight> in_order_;
+  std::priority_queue<InFlight, std::vector<InFlight>, std::greater<>> out_of_order_;
   std::uint64_t next_sequence_ = 0;
 };
 

@@ -1,85 +1,74 @@
 #include "wan-sim/relay.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
-#include <set>
 #include <system_error>
 #include <vector>
 
 #include <spdlog/spdlog.h>
-#include <asio/steady_timer.hpp>
 
 #include "wan-sim/chance.h"
-#include "wan-sim/connection.h"
 #include "wan-sim/error.h"
-#include "wan-sim/link.h"
+#include "wan-sim/relay_core.h"
 
 namespace causeway::wan_sim {
 namespace {
 
 using asio::ip::tcp;
-using Pair = std::pair<std::string, std::string>;
 
 constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
-
-Pair unordered(const std::string& a, const std::string& b) {
-  return std::minmax(a, b);
-}
-
-struct Port {
-  Pair pair;  // (from, to)
-  Relay::Upstream upstream;
-  tcp::acceptor acceptor;
-  asio::steady_timer retry;
-};
-
-// All of the relay. Handlers of pending operations hold it, because Relay::stop cannot wait for
-// them on their own thread.
-class Core : public std::enable_shared_from_this<Core> {
- public:
-  Core(asio::any_io_executor executor, const Scenario& scenario);
-
-  tcp::endpoint open(const Pair& pair, Relay::Upstream upstream);
-  void cut(const std::string& a, const std::string& b);
-  void heal(const std::string& a, const std::string& b);
-  void stall(const std::string& a, const std::string& b, std::chrono::microseconds length);
-  std::map<Pair, DirectedStats> stats() const;
-  void stop();
-
- private:
-  struct Open {
-    Pair pair;  // unordered
-    std::shared_ptr<Connection> connection;
-  };
-
-  const std::shared_ptr<Link>& link(const Pair& pair) const;
-  void accept(const std::shared_ptr<Port>& port);
-  void accept_later(const std::shared_ptr<Port>& port, std::error_code error);
-  void admit(Port& port, tcp::socket dialler);
-  void reset_connections(const std::function<bool(const Open&)>& chosen);
-
-  asio::any_io_executor executor_;
-  std::uint64_t seed_;
-  std::map<Pair, std::shared_ptr<Link>> links_;
-  std::vector<std::shared_ptr<Port>> ports_;
-  std::map<std::uint64_t, Open> connections_;
-  std::uint64_t next_connection_ = 0;
-  std::set<Pair> cut_;
-  bool stopped_ = false;
-};
+// A verdict on fewer releases would be about the first few, when everything starts.
+constexpr std::uint64_t kReleasesMin = 100;
 
 std::uint64_t key_of_pair(std::uint64_t seed, const Pair& pair) {
   return mix(mix(seed, key_of(pair.first)), key_of(pair.second));
 }
 
-Core::Core(asio::any_io_executor executor, const Scenario& scenario)
-    : executor_(std::move(executor)), seed_(scenario.seed) {
-  for (const auto& [pair, profile] : scenario.links) {
-    links_[pair] = std::make_shared<Link>(executor_, profile, key_of_pair(seed_, pair));
+std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
+  LinkProfile profile;
+  profile.rate_bytes_per_s = host.rate_bytes_per_s;
+  return std::make_shared<Link>(executor, profile, key_of(host.name));
+}
+
+Pair reversed(const Pair& pair) {
+  return {pair.second, pair.first};
+}
+
+}  // namespace
+
+Relay::Core::Core(asio::any_io_executor executor, Scenario scenario, RelayOptions options)
+    : executor_(std::move(executor)),
+      scenario_(std::move(scenario)),
+      options_(std::move(options)),
+      begun_(Link::now()),
+      timeline_(scenario_),
+      timeline_timer_(executor_) {
+  require_honoured(scenario_, Engine::relay);
+  for (const TimedAction& timed : scenario_.timeline) {
+    if (options_.on_process || !std::holds_alternative<ProcessAction>(timed.action.what)) continue;
+    throw std::system_error(Errc::bad_scenario,
+                            scenario_.file.string() +
+                                ": nobody here runs processes, and an event asks "
+                                "for it: " +
+                                timed.action.text);
+  }
+  for (const auto& [pair, profile] : scenario_.links) {
+    auto& made = links_[pair] =
+        std::make_shared<Link>(executor_, profile, key_of_pair(scenario_.seed, pair));
+    const auto back = scenario_.links.find(reversed(pair));
+    if (back != scenario_.links.end()) made->set_return_delay(back->second.delay);
+    if (!options_.on_decision) continue;
+    made->observe([on_decision = options_.on_decision, pair = pair](const Decision& decision) {
+      on_decision(pair, decision);
+    });
+  }
+  for (const Host& host : scenario_.hosts) {
+    hosts_[host.name] = {host_link(executor_, host), host_link(executor_, host)};
   }
 }
 
-const std::shared_ptr<Link>& Core::link(const Pair& pair) const {
+const std::shared_ptr<Link>& Relay::Core::link(const Pair& pair) const {
   const auto found = links_.find(pair);
   if (found != links_.end()) return found->second;
   std::string known;
@@ -88,18 +77,36 @@ const std::shared_ptr<Link>& Core::link(const Pair& pair) const {
                                                   pair.second + "'; the scenario has:" + known);
 }
 
-tcp::endpoint Core::open(const Pair& pair, Relay::Upstream upstream) {
-  link(pair);
-  link({pair.second, pair.first});
+Relay::Core::End Relay::Core::end_of(const std::string& name) const {
+  for (const Host& host : scenario_.hosts) {
+    if (host.name == name) return {host.region, name};
+  }
+  return {name, ""};
+}
+
+Connection::Path Relay::Core::path(const End& from, const End& to) const {
+  Connection::Path path;
+  path.link = link({from.region, to.region});
+  if (!from.host.empty()) path.stages.push_back(hosts_.at(from.host).sends);
+  path.stages.push_back(path.link);
+  if (!to.host.empty()) path.stages.push_back(hosts_.at(to.host).receives);
+  return path;
+}
+
+tcp::endpoint Relay::Core::open(const std::string& from, const std::string& to, Upstream upstream) {
+  const End near = end_of(from), far = end_of(to);
   const tcp::endpoint any_port(asio::ip::address_v4::loopback(), 0);
-  ports_.push_back(
-      std::make_shared<Port>(Port{pair, std::move(upstream), tcp::acceptor(executor_, any_port),
-                                  asio::steady_timer(executor_)}));
+  ports_.push_back(std::make_shared<Port>(Port{{near.region, far.region},
+                                               path(near, far),
+                                               path(far, near),
+                                               std::move(upstream),
+                                               tcp::acceptor(executor_, any_port),
+                                               asio::steady_timer(executor_)}));
   accept(ports_.back());
   return ports_.back()->acceptor.local_endpoint();
 }
 
-void Core::accept(const std::shared_ptr<Port>& port) {
+void Relay::Core::accept(const std::shared_ptr<Port>& port) {
   port->acceptor.async_accept(
       [self = shared_from_this(), port](std::error_code error, tcp::socket dialler) {
         if (self->stopped_) return;
@@ -111,7 +118,7 @@ void Core::accept(const std::shared_ptr<Port>& port) {
 
 // Out of descriptors, most likely: the backlog keeps the dialler, and asking again at once would
 // only spin.
-void Core::accept_later(const std::shared_ptr<Port>& port, std::error_code error) {
+void Relay::Core::accept_later(const std::shared_ptr<Port>& port, std::error_code error) {
   spdlog::warn("wan-sim {}:{}: cannot accept a connection: {}; trying again in {} ms",
                port->pair.first, port->pair.second, error.message(), kAcceptRetryDelay.count());
   port->retry.expires_after(kAcceptRetryDelay);
@@ -120,103 +127,128 @@ void Core::accept_later(const std::shared_ptr<Port>& port, std::error_code error
   });
 }
 
-void Core::admit(Port& port, tcp::socket dialler) {
-  const auto& [from, to] = port.pair;
-  const Pair pair = unordered(from, to);
-  if (cut_.contains(pair)) return close_with_reset(dialler);
-  const auto forward = link(port.pair);
-  const std::uint64_t key = mix(key_of_pair(seed_, port.pair), forward->count_connection());
+void Relay::Core::admit(Port& port, tcp::socket dialler) {
+  if (refused_.contains(port.pair)) {
+    tell(RelayEvent::Kind::refused, port.pair, 0);
+    return close_with_reset(dialler);
+  }
+  const std::uint64_t number = port.forward.link->count_connection();
+  const std::uint64_t key = mix(key_of_pair(scenario_.seed, port.pair), number);
   const auto connection =
-      std::make_shared<Connection>(std::move(dialler), forward, link({to, from}), key);
+      std::make_shared<Connection>(std::move(dialler), port.forward, port.backward, key);
   const std::uint64_t id = next_connection_++;
-  connections_[id] = {pair, connection};
-  connection->start(port.upstream, [weak = weak_from_this(), id] {
-    if (const auto self = weak.lock()) self->connections_.erase(id);
+  connections_[id] = {port.pair, connection};
+  tell(RelayEvent::Kind::opened, port.pair, number);
+  connection->start(port.upstream, [weak = weak_from_this(), id, pair = port.pair, number] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->connections_.erase(id);
+    self->tell(RelayEvent::Kind::closed, pair, number);
   });
 }
 
-void Core::reset_connections(const std::function<bool(const Open&)>& chosen) {
+void Relay::Core::reset_connections(const std::set<Pair>& dialled) {
   std::erase_if(connections_, [&](const auto& entry) {
-    if (!chosen(entry.second)) return false;
+    if (!dialled.contains(entry.second.pair)) return false;
     entry.second.connection->reset();
     return true;
   });
 }
 
-void Core::cut(const std::string& a, const std::string& b) {
-  link({a, b});
-  const Pair pair = unordered(a, b);
-  cut_.insert(pair);
-  reset_connections([&](const Open& open) { return open.pair == pair; });
+void Relay::Core::tell(RelayEvent::Kind kind, const Pair& pair, std::uint64_t number,
+                       std::string text) {
+  if (options_.on_event) {
+    options_.on_event({kind, Link::now() - begun_, pair, number, std::move(text)});
+  }
 }
 
-void Core::heal(const std::string& a, const std::string& b) {
-  link({a, b});
-  cut_.erase(unordered(a, b));
-}
-
-void Core::stall(const std::string& a, const std::string& b, std::chrono::microseconds length) {
-  link({a, b})->stall(length);
-  link({b, a})->stall(length);
-}
-
-std::map<Pair, DirectedStats> Core::stats() const {
+std::map<Pair, DirectedStats> Relay::Core::stats() const {
   std::map<Pair, DirectedStats> stats;
   for (const auto& [pair, link] : links_) stats[pair] = link->stats();
   return stats;
 }
 
-void Core::stop() {
+Verdict Relay::Core::verdict() const {
+  Verdict verdict{.lateness_max = scenario_.lateness_max};
+  for (const auto& [pair, link] : links_) {
+    const DirectedStats stats = link->stats();
+    if (stats.releases < kReleasesMin) continue;
+    verdict.lateness_p99 = std::max(verdict.lateness_p99, stats.lateness_p99);
+  }
+  verdict.valid = verdict.lateness_p99 <= verdict.lateness_max;
+  return verdict;
+}
+
+void Relay::Core::stop() {
   stopped_ = true;
+  timeline_timer_.cancel();
   for (const auto& port : ports_) {
     std::error_code ignored;
     port->acceptor.close(ignored);
     port->retry.cancel();
   }
   ports_.clear();
-  reset_connections([](const Open&) { return true; });
+  for (auto& [id, open] : connections_) open.connection->reset();
+  connections_.clear();
   for (const auto& [pair, link] : links_) link->stop();
+  for (const auto& [name, host] : hosts_) {
+    host.sends->stop();
+    host.receives->stop();
+  }
 }
 
-}  // namespace
+std::string to_string(const Verdict& verdict) {
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "%s: the relay released bytes up to %.2f ms late (99 %%; at most %.2f ms allowed)%s",
+      verdict.valid ? "valid" : "INVALID", static_cast<double>(verdict.lateness_p99.count()) / 1000,
+      static_cast<double>(verdict.lateness_max.count()) / 1000,
+      verdict.valid ? "" : "; this run describes the machine, not the WAN");
+  return text;
+}
 
-class Relay::Implementation {
- public:
-  Implementation(asio::any_io_executor executor, const Scenario& scenario)
-      : core(std::make_shared<Core>(std::move(executor), scenario)) {}
-
-  std::shared_ptr<Core> core;
-};
-
-Relay::Relay(asio::any_io_executor executor, Scenario scenario)
-    : implementation_(std::make_unique<Implementation>(std::move(executor), scenario)) {}
+Relay::Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options)
+    : core_(std::make_shared<Core>(std::move(executor), std::move(scenario), std::move(options))) {
+  core_->begin_timeline();
+}
 
 Relay::~Relay() {
   stop();
 }
 
 tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstream upstream) {
-  return implementation_->core->open({from, to}, std::move(upstream));
+  return core_->open(from, to, std::move(upstream));
+}
+
+void Relay::act(const Action& action) {
+  core_->act(action, Link::now());
 }
 
 void Relay::cut(const std::string& a, const std::string& b) {
-  implementation_->core->cut(a, b);
+  const std::vector<Pair> both{{a, b}, {b, a}};
+  act({both, Fault{FaultKind::refuse}, "cut"});
+  act({both, Fault{FaultKind::reset}, "cut"});
 }
 
 void Relay::heal(const std::string& a, const std::string& b) {
-  implementation_->core->heal(a, b);
+  act({{{a, b}, {b, a}}, Heal{}, "heal"});
 }
 
 void Relay::stall(const std::string& a, const std::string& b, std::chrono::microseconds length) {
-  implementation_->core->stall(a, b, length);
+  act({{{a, b}, {b, a}}, Fault{FaultKind::stall, length}, "stall"});
 }
 
 std::map<Pair, DirectedStats> Relay::stats() const {
-  return implementation_->core->stats();
+  return core_->stats();
+}
+
+Verdict Relay::verdict() const {
+  return core_->verdict();
 }
 
 void Relay::stop() {
-  implementation_->core->stop();
+  core_->stop();
 }
 
 }  // namespace causeway::wan_sim

@@ -1,321 +1,265 @@
 #include "wan-sim/scenario.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <map>
-#include <numeric>
-#include <optional>
-#include <span>
-#include <string_view>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <system_error>
-#include <utility>
-#include <vector>
-
-#include <toml++/toml.h>
 
 #include "wan-sim/error.h"
+#include "wan-sim/event_reader.h"
+#include "wan-sim/link_keys.h"
+#include "wan-sim/link_spec.h"
+#include "wan-sim/toml_reader.h"
+#include "wan-sim/trace.h"
 
 namespace causeway::wan_sim {
 namespace {
 
-using Pair = std::pair<std::string, std::string>;
-
-// What a link can be given; a key left out falls back to [defaults], then to the profile's own
-// default.
-struct Number {
-  std::string_view key;
-  double min, max;
-  std::string_view unit;
-};
-constexpr Number kRate{"rate_mbit_s", 0.01, 100'000, "Mbit/s"};
-constexpr Number kRtt{"rtt_ms", 0, 10'000, "ms"};
-constexpr Number kDelay{"delay_ms", 0, 5'000, "ms"};
-constexpr Number kJitter{"jitter_ms", 0, 1'000, "ms"};
-constexpr Number kStalls{"stalls_per_s", 0, 10, "1/s"};
-constexpr Number kStall{"stall_ms", 0, 60'000, "ms"};
-constexpr Number kQueue{"queue_kib", 64, 4 * 1024 * 1024, "KiB"};
-constexpr std::array kNumbers{kRate, kRtt, kDelay, kJitter, kStalls, kStall, kQueue};
-
-// Above this share of time in stalls a link hardly moves.
-constexpr double kStallShareMax = 1.0;
 constexpr std::size_t kRegionsMin = 2, kRegionsMax = 64, kNameMax = 63;
+constexpr NumberKey kHostRate{"rate_mbit_s", 0.01, 100'000, "Mbit/s"};
+constexpr NumberKey kLatenessMax{"lateness_max_ms", 0.01, 10'000, "ms"};
 
-struct Settings {
-  std::map<std::string_view, double> numbers;
-  std::uint32_t line = 0;
-};
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string format(double value) {
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-std::string join(std::span<const std::string_view> words) {
-  std::string text;
-  for (const auto word : words) text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
-
-class Reader {
+class ScenarioReader {
  public:
-  explicit Reader(const std::filesystem::path& file) : file_(file) {}
+  ScenarioReader(const std::string& text, const std::filesystem::path& file)
+      : reader_(file), text_(text) {}
   Scenario read();
 
  private:
-  [[noreturn]] void fail(std::uint32_t line, const std::string& problem) const;
-  void allow_only(const toml::table& table, std::vector<std::string_view> keys) const;
-  double number(const toml::node& node, const Number& number) const;
-  std::string text(const toml::node& node, std::string_view key) const;
-  Settings settings(const toml::table& table) const;
-  toml::table parse() const;
   void head(const toml::table& root);
   void regions(const toml::table& root);
   void defaults(const toml::table& root);
-  void links(const toml::table& root);
-  std::string region(const toml::table& link, std::string_view key) const;
-  void link(const toml::node& node);
-  void remember(std::map<Pair, Settings>& links, const Pair& pair, const Settings& settings) const;
-  LinkProfile profile(const Pair& pair) const;
-  Settings merged(const Pair& pair) const;
+  void link(const toml::table& table);
+  void host(const toml::table& table);
+  void profile(const Pair& pair);
+  std::string name(const toml::node& node, std::string_view what) const;
+  std::string region(const toml::table& table, std::string_view key) const;
+  void remember(std::map<Pair, LinkSpec>& links, const Pair& pair, const LinkSpec& spec) const;
 
-  std::filesystem::path file_;
+  TomlReader reader_;
+  const std::string& text_;
   Scenario scenario_;
-  Settings defaults_;
-  std::map<Pair, Settings> symmetric_;  // both directions of every a/b entry
-  std::map<Pair, Settings> directed_;   // from/to entries, which refine those
+  LinkSpec defaults_;
+  std::map<Pair, LinkSpec> symmetric_;  // both directions of every a/b entry
+  std::map<Pair, LinkSpec> directed_;   // from/to entries, which refine those
+  std::map<std::string, Trace> traces_;
 };
 
-void Reader::fail(std::uint32_t line, const std::string& problem) const {
-  const std::string where =
-      line == 0 ? file_.string() : file_.string() + ":" + std::to_string(line);
-  throw std::system_error(Errc::bad_scenario, where + ": " + problem);
-}
-
-void Reader::allow_only(const toml::table& table, std::vector<std::string_view> keys) const {
-  for (const auto& [key, node] : table) {
-    if (std::find(keys.begin(), keys.end(), key.str()) != keys.end()) continue;
-    // Relative to the length, or every short key would be near.
-    const auto distance = [&](std::string_view known) {
-      return static_cast<double>(edit_distance(known, key.str())) /
-             static_cast<double>(std::max(known.size(), key.str().size()));
-    };
-    const auto nearest = std::min_element(
-        keys.begin(), keys.end(), [&](auto a, auto b) { return distance(a) < distance(b); });
-    fail(key.source().begin.line, "unknown key '" + std::string(key.str()) + "'; did you mean '" +
-                                      std::string(*nearest) + "'? (allowed here: " + join(keys) +
-                                      ")");
-  }
-}
-
-double Reader::number(const toml::node& node, const Number& number) const {
-  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !(*value >= number.min && *value <= number.max)) {
-    fail(node.source().begin.line, std::string(number.key) + " must be a number from " +
-                                       format(number.min) + " to " + format(number.max) + " " +
-                                       std::string(number.unit));
-  }
-  return *value;
-}
-
-std::string Reader::text(const toml::node& node, std::string_view key) const {
-  const auto value = node.value_exact<std::string>();
-  if (!value || value->empty()) {
-    fail(node.source().begin.line, std::string(key) + " must be a string that is not empty");
-  }
-  return *value;
-}
-
-Settings Reader::settings(const toml::table& table) const {
-  Settings settings;
-  settings.line = table.source().begin.line;
-  for (const Number& known : kNumbers) {
-    if (const toml::node* node = table.get(known.key))
-      settings.numbers[known.key] = number(*node, known);
-  }
-  // Both say how long a byte travels. A round trip is split in halves.
-  if (const auto rtt = settings.numbers.extract(kRtt.key)) {
-    if (settings.numbers.contains(kDelay.key)) {
-      fail(settings.line, "rtt_ms and delay_ms exclude each other: give one of them");
-    }
-    settings.numbers[kDelay.key] = rtt.mapped() / 2;
-  }
-  return settings;
-}
-
-bool is_region_name(const std::string& name) {
+bool is_name(const std::string& name) {
   return !name.empty() && name.size() <= kNameMax &&
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
 }
 
-void Reader::regions(const toml::table& root) {
-  const toml::array* list = root["regions"].as_array();
-  if (!list || list->size() < kRegionsMin || list->size() > kRegionsMax) {
-    fail(list ? list->source().begin.line : 0,
-         "regions must be a list of 2 to 64 names, as in regions = [\"eu\", \"us\"]");
-  }
-  for (const toml::node& node : *list) {
-    const std::string name = text(node, "a region's name");
-    if (!is_region_name(name)) {
-      fail(node.source().begin.line,
-           "'" + name + "' cannot name a region: 1 to 63 of a-z, 0-9 and -");
-    }
-    if (std::count(scenario_.regions.begin(), scenario_.regions.end(), name) > 0) {
-      fail(node.source().begin.line, "region '" + name + "' is listed twice");
-    }
-    scenario_.regions.push_back(name);
-  }
-}
-
-std::string Reader::region(const toml::table& link, std::string_view key) const {
-  const std::string name = text(*link.get(key), key);
-  const auto& known = scenario_.regions;
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    const std::vector<std::string_view> names(known.begin(), known.end());
-    fail(link.get(key)->source().begin.line,
-         "'" + name + "' is not one of the regions (" + join(names) + ")");
+std::string ScenarioReader::name(const toml::node& node, std::string_view what) const {
+  const std::string name = reader_.text(node, std::string(what) + "'s name");
+  if (!is_name(name)) {
+    reader_.fail(line_of(node),
+                 "'" + name + "' cannot name " + std::string(what) + ": 1 to 63 of a-z, 0-9 and -");
   }
   return name;
 }
 
-void Reader::remember(std::map<Pair, Settings>& links, const Pair& pair,
-                      const Settings& settings) const {
-  const auto [other, added] = links.emplace(pair, settings);
+void ScenarioReader::regions(const toml::table& root) {
+  const toml::array* list = root["regions"].as_array();
+  if (!list || list->size() < kRegionsMin || list->size() > kRegionsMax) {
+    reader_.fail(list ? line_of(*list) : 0,
+                 "regions must be a list of 2 to 64 names, as in regions = [\"eu\", \"us\"]");
+  }
+  for (const toml::node& node : *list) {
+    const std::string region = name(node, "a region");
+    if (std::count(scenario_.regions.begin(), scenario_.regions.end(), region) > 0) {
+      reader_.fail(line_of(node), "region '" + region + "' is listed twice");
+    }
+    scenario_.regions.push_back(region);
+  }
+}
+
+std::string ScenarioReader::region(const toml::table& table, std::string_view key) const {
+  const toml::node* node = table.get(key);
+  if (!node) reader_.fail(line_of(table), "needs " + std::string(key));
+  const std::string region = reader_.text(*node, key);
+  const auto& known = scenario_.regions;
+  if (std::find(known.begin(), known.end(), region) == known.end()) {
+    const std::vector<std::string_view> names(known.begin(), known.end());
+    reader_.fail(line_of(*node),
+                 "'" + region + "' is not one of the regions (" + join(names) + ")");
+  }
+  return region;
+}
+
+void ScenarioReader::remember(std::map<Pair, LinkSpec>& links, const Pair& pair,
+                              const LinkSpec& spec) const {
+  const auto [other, added] = links.emplace(pair, spec);
   if (added) return;
-  fail(settings.line, "the link from '" + pair.first + "' to '" + pair.second +
-                          "' was already given in line " + std::to_string(other->second.line));
+  reader_.fail(spec.line, "the link from '" + pair.first + "' to '" + pair.second +
+                              "' was already given in line " + std::to_string(other->second.line));
 }
 
-void Reader::link(const toml::node& node) {
-  const toml::table* table = node.as_table();
-  if (!table) fail(node.source().begin.line, "link must be a table, as in [[link]]");
-  const std::uint32_t line = table->source().begin.line;
-  const bool both_ways = table->contains("a") && table->contains("b");
-  const bool one_way = table->contains("from") && table->contains("to");
+void ScenarioReader::link(const toml::table& table) {
+  const std::uint32_t line = line_of(table);
+  const bool both_ways = table.contains("a") && table.contains("b");
+  const bool one_way = table.contains("from") && table.contains("to");
   if (both_ways == one_way)
-    fail(line, "a link needs either a and b (both ways) or from and to (one way)");
+    reader_.fail(line, "a link needs either a and b (both ways) or from and to (one way)");
   const std::string_view first = both_ways ? "a" : "from", second = both_ways ? "b" : "to";
-  const std::string_view delay = both_ways ? kRtt.key : kDelay.key;
-  allow_only(*table,
-             {first, second, delay, kRate.key, kJitter.key, kStalls.key, kStall.key, kQueue.key});
-  const Pair pair{region(*table, first), region(*table, second)};
-  if (pair.first == pair.second) fail(line, "a link needs two different regions");
-  remember(both_ways ? symmetric_ : directed_, pair, settings(*table));
-  if (both_ways) remember(symmetric_, {pair.second, pair.first}, settings(*table));
+  std::vector<std::string_view> allowed{first, second};
+  for (const auto key : allowed_keys(both_ways ? DelayKeys::rtt : DelayKeys::one_way)) {
+    allowed.push_back(key);
+  }
+  reader_.allow_only(table, allowed);
+  const Pair pair{region(table, first), region(table, second)};
+  if (pair.first == pair.second) reader_.fail(line, "a link needs two different regions");
+  const LinkSpec spec = read_link_spec(reader_, table, scenario_.uses);
+  remember(both_ways ? symmetric_ : directed_, pair, spec);
+  if (both_ways) remember(symmetric_, {pair.second, pair.first}, spec);
 }
 
-Settings Reader::merged(const Pair& pair) const {
-  Settings merged;
+void ScenarioReader::host(const toml::table& table) {
+  reader_.allow_only(table, {"name", "region", kHostRate.key});
+  const toml::node* named = table.get("name");
+  const toml::node* rate = table.get(kHostRate.key);
+  if (!named || !rate) reader_.fail(line_of(table), "a host needs name, region and rate_mbit_s");
+  const Host host{name(*named, "a host"), region(table, "region"),
+                  reader_.number(*rate, kHostRate) * 1e6 / 8};
+  for (const Host& other : scenario_.hosts) {
+    if (other.name == host.name)
+      reader_.fail(line_of(*named), "host '" + host.name + "' is given twice");
+  }
+  for (const std::string& other : scenario_.regions) {
+    if (other == host.name && host.region != other) {
+      reader_.fail(line_of(*named), "'" + host.name +
+                                        "' is another region: a host may have the name of its own "
+                                        "region, or one that no region has");
+    }
+  }
+  scenario_.uses.push_back({"host", line_of(table), kRelay});
+  scenario_.hosts.push_back(host);
+}
+
+void ScenarioReader::profile(const Pair& pair) {
+  LinkSpec spec;
   for (const auto* links : {&directed_, &symmetric_}) {
-    const auto found = links->find(pair);
-    if (found == links->end()) continue;
-    merged.numbers.insert(found->second.numbers.begin(), found->second.numbers.end());
-    if (merged.line == 0) merged.line = found->second.line;
+    if (const auto found = links->find(pair); found != links->end()) fill(spec, found->second);
   }
-  merged.numbers.insert(defaults_.numbers.begin(), defaults_.numbers.end());
-  return merged;
-}
-
-std::chrono::microseconds from_ms(double ms) {
-  return std::chrono::microseconds(std::llround(ms * 1000));
-}
-
-LinkProfile Reader::profile(const Pair& pair) const {
-  const Settings settings = merged(pair);
-  const auto get = [&](const Number& number) -> std::optional<double> {
-    const auto found = settings.numbers.find(number.key);
-    return found == settings.numbers.end() ? std::nullopt : std::optional(found->second);
-  };
-  if (!get(kRate) || !get(kDelay)) {
-    fail(settings.line, "the link from '" + pair.first + "' to '" + pair.second + "' has no " +
-                            (get(kRate) ? "rtt_ms or delay_ms" : "rate_mbit_s") +
-                            "; add a [[link]] for the pair, or give it in [defaults]");
+  const std::uint32_t line = spec.line;  // of the link, not of the defaults
+  fill(spec, defaults_);
+  const bool has_rate = spec.numbers.contains("rate_mbit_s");
+  if (!has_rate || !spec.numbers.contains("delay_ms")) {
+    reader_.fail(line, "the link from '" + pair.first + "' to '" + pair.second + "' has no " +
+                           (has_rate ? "rtt_ms or delay_ms" : "rate_mbit_s") +
+                           "; add a [[link]] for the pair, or give it in [defaults]");
   }
-  LinkProfile profile;
-  profile.rate_bytes_per_s = *get(kRate) * 1e6 / 8;
-  profile.delay = from_ms(*get(kDelay));
-  profile.jitter = from_ms(get(kJitter).value_or(0));
-  profile.stalls_per_s = get(kStalls).value_or(0);
-  profile.stall = from_ms(get(kStall).value_or(0));
-  if (const auto queue = get(kQueue))
-    profile.queue_bytes = static_cast<std::uint64_t>(*queue * 1024);
-  const double share = profile.stalls_per_s * std::chrono::duration<double>(profile.stall).count();
-  if (share > kStallShareMax) {
-    fail(settings.line, "stalls_per_s x stall_ms must be at most 1000: a link from '" + pair.first +
-                            "' to '" + pair.second + "' would stand still nearly always");
+  scenario_.links[pair] =
+      to_profile(reader_, spec, "from '" + pair.first + "' to '" + pair.second + "'");
+  if (!spec.trace) return;
+  const auto [trace, added] = traces_.try_emplace(*spec.trace);
+  if (added) trace->second = load_trace(reader_.file().parent_path() / *spec.trace);
+  scenario_.traces[pair] = trace->second;
+}
+
+void ScenarioReader::head(const toml::table& root) {
+  reader_.allow_only(
+      root, {"name", "seed", "regions", "defaults", "link", "host", "event", "lateness_max_ms"});
+  const toml::node* named = root.get("name");
+  scenario_.name = named ? reader_.text(*named, "name") : reader_.file().stem().string();
+  if (const toml::node* seed = root.get("seed")) scenario_.seed = reader_.whole(*seed, "seed");
+  if (const toml::node* late = root.get(kLatenessMax.key)) {
+    scenario_.lateness_max = std::chrono::microseconds(
+        static_cast<std::int64_t>(1000 * reader_.number(*late, kLatenessMax)));
   }
-  return profile;
 }
 
-void Reader::head(const toml::table& root) {
-  allow_only(root, {"name", "seed", "regions", "defaults", "link"});
-  scenario_.name = root.contains("name") ? text(*root.get("name"), "name") : file_.stem().string();
-  const toml::node* seed = root.get("seed");
-  if (!seed) return;
-  const auto value = seed->value_exact<std::int64_t>();
-  if (!value || *value < 0) fail(seed->source().begin.line, "seed must be an integer from 0");
-  scenario_.seed = static_cast<std::uint64_t>(*value);
-}
-
-void Reader::defaults(const toml::table& root) {
+void ScenarioReader::defaults(const toml::table& root) {
   const toml::node* node = root.get("defaults");
   if (!node) return;
-  if (!node->is_table()) fail(node->source().begin.line, "defaults must be a table");
-  std::vector<std::string_view> keys;
-  for (const Number& number : kNumbers) keys.push_back(number.key);
-  allow_only(*node->as_table(), keys);
-  defaults_ = settings(*node->as_table());
+  if (!node->is_table()) reader_.fail(line_of(*node), "defaults must be a table");
+  reader_.allow_only(*node->as_table(), allowed_keys(DelayKeys::both));
+  defaults_ = read_link_spec(reader_, *node->as_table(), scenario_.uses);
 }
 
-void Reader::links(const toml::table& root) {
-  const toml::node* list = root.get("link");
-  if (!list) return;
-  if (!list->is_array()) fail(list->source().begin.line, "links are written as [[link]]");
-  for (const toml::node& node : *list->as_array()) link(node);
-}
-
-toml::table Reader::parse() const {
-  try {
-    return toml::parse_file(file_.string());
-  } catch (const toml::parse_error& error) {
-    fail(error.source().begin.line, std::string(error.description()));
-  }
-}
-
-Scenario Reader::read() {
-  const toml::table root = parse();
+Scenario ScenarioReader::read() {
+  scenario_.file = reader_.file();
+  scenario_.text = text_;
+  const toml::table root = reader_.parse(text_);
   head(root);
   regions(root);
   defaults(root);
-  links(root);
+  for (const toml::table* table : reader_.tables(root, "link")) link(*table);
+  for (const toml::table* table : reader_.tables(root, "host")) host(*table);
   for (const auto& from : scenario_.regions) {
     for (const auto& to : scenario_.regions) {
-      if (from != to) scenario_.links[{from, to}] = profile({from, to});
+      if (from != to) profile({from, to});
     }
   }
+  for (const toml::table* table : reader_.tables(root, "event")) {
+    for (auto& action : read_event(reader_, scenario_, *table, true, scenario_.uses)) {
+      scenario_.timeline.push_back(std::move(action));
+    }
+  }
+  std::stable_sort(scenario_.timeline.begin(), scenario_.timeline.end(),
+                   [](const auto& a, const auto& b) { return a.at < b.at; });
   return scenario_;
+}
+
+std::string_view name_of(Engine engine) {
+  switch (engine) {
+    case Engine::relay:
+      return "relay";
+    case Engine::packet:
+      return "packet";
+    case Engine::virtual_chunks:
+      return "virtual (chunks)";
+    case Engine::virtual_fluid:
+      return "virtual (fluid)";
+  }
+  return "";
+}
+
+std::string others(unsigned engines) {
+  std::string text;
+  for (const Engine engine :
+       {Engine::relay, Engine::packet, Engine::virtual_chunks, Engine::virtual_fluid}) {
+    if (engines & static_cast<unsigned>(engine))
+      text += (text.empty() ? "" : ", ") + std::string(name_of(engine));
+  }
+  return text;
 }
 
 }  // namespace
 
+Scenario parse_scenario(const std::string& text, const std::filesystem::path& file) {
+  return ScenarioReader(text, file).read();
+}
+
 Scenario load_scenario(const std::filesystem::path& file) {
-  return Reader(file).read();
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be opened");
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  return parse_scenario(text, file);
+}
+
+std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line) {
+  const TomlReader reader("control");
+  const toml::table root = reader.parse("event = {" + line + "}");
+  const toml::table* event = root["event"].as_table();
+  if (!event || root.size() != 1) reader.fail(1, "must be `key = value, key = value` on one line");
+  std::vector<SettingUse> uses;
+  auto actions = read_event(reader, scenario, *event, false, uses);
+  for (const SettingUse& use : uses) {
+    if (!(use.engines & kRelay)) reader.fail(1, "the relay engine cannot honour " + use.name);
+  }
+  return actions;
+}
+
+void require_honoured(const Scenario& scenario, Engine engine) {
+  for (const SettingUse& use : scenario.uses) {
+    if (use.engines & static_cast<unsigned>(engine)) continue;
+    throw std::system_error(Errc::bad_scenario,
+                            scenario.file.string() + ":" + std::to_string(use.line) + ": the " +
+                                std::string(name_of(engine)) + " engine cannot honour " + use.name +
+                                "; engines that can: " + others(use.engines));
+  }
 }
 
 }  // namespace causeway::wan_sim

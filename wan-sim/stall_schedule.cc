@@ -22,6 +22,7 @@ Time StallSchedule::draw_gap() {
 
 Time StallSchedule::done(Time begin, Time work) {
   for (;;) {
+    if (begin >= kNever) return kNever;
     draw_until(begin + work);
     const auto stall = std::find_if(intervals_.begin(), intervals_.end(),
                                     [&](const Interval& i) { return i.end > begin; });
@@ -48,6 +49,12 @@ void StallSchedule::add(Time begin, Time length) {
     added = {std::min(added.begin, first->begin), std::max(added.end, std::prev(last)->end)};
   }
   intervals_.insert(intervals_.erase(first, last), added);
+}
+
+void StallSchedule::release(Time now) {
+  if (intervals_.empty() || intervals_.back().end < kNever) return;
+  intervals_.back().end = now;
+  if (intervals_.back().begin >= now) intervals_.pop_back();
 }
 
 void StallSchedule::forget(Time before) {

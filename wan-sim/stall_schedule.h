@@ -1,13 +1,14 @@
 // When a link stands still. Pure: times are given, none is read.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 
+#include "wan-sim/time.h"
+
 namespace causeway::wan_sim {
 
-using Time = std::chrono::nanoseconds;  // since any fixed epoch
+inline constexpr Time kNever = Time::max() / 4;
 
 // Stalls that start as a Poisson process, drawn by (key, number of the stall) and counted from the
 // link's first use, and stalls that a fault adds. Overlapping ones merge.
@@ -20,6 +21,9 @@ class StallSchedule {
   // When `work`, begun at `begin` and interrupted by every stall on the way, is done.
   Time done(Time begin, Time work);
   void add(Time begin, Time length);
+  // Stands still until released: done() then answers kNever or later.
+  void hold(Time begin) { add(begin, kNever - begin); }
+  void release(Time now);
   void forget(Time before);  // promises that nothing earlier is asked about again
 
  private:

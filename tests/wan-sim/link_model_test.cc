@@ -112,7 +112,7 @@ TEST(LinkModel, AFewBytesDoNotWaitBehindAnotherFlowsBulk) {
 
 LinkProfile rough() {
   LinkProfile profile = profile_of(20ms);
-  profile.jitter = 2ms;
+  profile.jitter.scale = 2ms;
   profile.stalls_per_s = 5;
   profile.stall = 30ms;
   return profile;
@@ -153,7 +153,7 @@ TEST(LinkModel, JitterNeitherReordersAFlowNorComesBeforeTheDelay) {
 
 TEST(LinkModel, JitterOfLonePacketsIsHalfNormal) {
   LinkProfile profile = profile_of(20ms);
-  profile.jitter = 500us;
+  profile.jitter.scale = 500us;
   LinkModel link(profile, 1);
   link.add_flow(9);
   double sum_ms = 0, sum_squares = 0;
@@ -246,9 +246,9 @@ TEST(LinkModel, AStallAddedDuringAnotherExtendsIt) {
 
 TEST(LinkModel, AHandshakePacketWaitsForTheStall) {
   LinkModel link(profile_of(40ms), 1);
-  EXPECT_EQ(link.traverse(1s), 1040ms);
+  EXPECT_EQ(link.traverse(1s, 1), 1040ms);
   link.stall(1s, 500ms);
-  EXPECT_EQ(link.traverse(1200ms), 1540ms);
+  EXPECT_EQ(link.traverse(1200ms, 1), 1540ms);
 }
 
 TEST(LinkModel, AcceptsBandwidthTimesDelayPlusTheQueue) {

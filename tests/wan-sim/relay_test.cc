@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 TEST_F(RelayTest, DeliversEveryByteInOrderUnderJitterAndStalls) {
   LinkProfile profile = fast();
-  profile.jitter = 300us;
+  profile.jitter.scale = 300us;
   profile.stalls_per_s = 10;
   profile.stall = 5ms;
   profile.queue_bytes = 128 * 1024;

@@ -61,7 +61,7 @@ queue_kib = 512
   for (const auto& [pair, link] : scenario.links) {
     EXPECT_EQ(link.rate_bytes_per_s, 12.5e6);
     EXPECT_EQ(link.delay, 35'500us);
-    EXPECT_EQ(link.jitter, 500us);
+    EXPECT_EQ(link.jitter.scale, 500us);
     EXPECT_EQ(link.stalls_per_s, 0.1);
     EXPECT_EQ(link.stall, 200ms);
     EXPECT_EQ(link.queue_bytes, 512U * 1024);
@@ -89,7 +89,7 @@ rtt_ms = 60
   EXPECT_EQ(there.rate_bytes_per_s, 10e6);
   EXPECT_EQ(back.delay, 20ms);
   EXPECT_EQ(back.rate_bytes_per_s, 1e6);
-  EXPECT_EQ(back.jitter, 1ms);
+  EXPECT_EQ(back.jitter.scale, 1ms);
   EXPECT_EQ(back.queue_bytes, LinkProfile().queue_bytes);
 }
 
