@@ -25,9 +25,10 @@ class TopK final : public Sparsifier {
       auto positions = std::span(buffer).first(k_);
       select_largest(values, positions);
       if (skip_zeros_) {
-        const auto zeros = std::ranges::remove_if(
-            positions, [&](std::uint16_t i) { return magnitude_bits(values[i]) == 0; });
-        positions = positions.first(k_ - zeros.size());
+        const auto end = std::remove_if(positions.begin(), positions.end(), [&](std::uint16_t i) {
+          return magnitude_bits(values[i]) == 0;
+        });
+        positions = positions.first(static_cast<std::size_t>(end - positions.begin()));
       }
       visit(chunk, positions);
     }
