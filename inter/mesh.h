@@ -29,6 +29,7 @@
 #include <asio/awaitable.hpp>
 
 #include "inter/blob.h"
+#include "inter/channel.h"
 #include "inter/pki.h"
 
 namespace causeway::inter {
@@ -81,11 +82,11 @@ class MeshHandler {
                        const BlobId& id) = 0;  // complete in the spool, hash checked
 };
 
-class Mesh {
+class Mesh : public Channel {
  public:
   // `spool` and `handler` must outlive the mesh.
   Mesh(asio::any_io_executor executor, MeshOptions options, Spool& spool, MeshHandler& handler);
-  ~Mesh();
+  ~Mesh() override;
 
   // Binds and starts accepting and dialling. Throws std::system_error naming the address if it
   // cannot bind, or the file if a credential cannot be read.
@@ -96,19 +97,10 @@ class Mesh {
   asio::awaitable<void> stop();
 
   std::uint16_t listening_port() const;
-  bool is_up(const std::string& peer) const;
-
-  // Queues a control message. Silently dropped if the peer is down: state is exchanged anew when it
-  // comes up.
-  void send(const std::string& peer, std::string message);
-  // Streams a blob that the spool holds, in the order of the calls, from the first byte the peer
-  // lacks as far as known (0 at first). Stays queued while the peer is down and goes on where it
-  // ended; a blob removed from the spool is skipped.
-  void push_blob(const std::string& peer, const BlobId& id);
-  // Asks a peer to stream a blob from where our spool's copy ends. A peer that lacks it ignores
-  // this. Silently dropped if the peer is down, or when all of the blob is here or already arriving
-  // from that peer.
-  void fetch_blob(const std::string& peer, const BlobId& id);
+  bool is_up(const std::string& peer) const override;
+  void send(const std::string& peer, std::string message) override;
+  void push_blob(const std::string& peer, const BlobId& id) override;
+  void fetch_blob(const std::string& peer, const BlobId& id) override;
 
   std::map<std::string, LinkStats> stats() const;
 

@@ -9,7 +9,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "wan-sim/chance.h"
+#include "wan-sim/keys.h"
 
 namespace causeway::wan_sim {
 namespace {
@@ -46,8 +46,8 @@ Connection::Connection(tcp::socket dialler, Path forward, Path backward, std::ui
       forward_{dialler_, upstream_, std::move(forward), asio::steady_timer(timer_.get_executor())},
       backward_{upstream_, dialler_, std::move(backward),
                 asio::steady_timer(timer_.get_executor())} {
-  add_flows(forward_, mix(key, 0));
-  add_flows(backward_, mix(key, 1));
+  add_flows(forward_, key_of_flow(key, true));
+  add_flows(backward_, key_of_flow(key, false));
   make_leg_neutral(dialler_);
 }
 

@@ -10,6 +10,7 @@
 
 #include "wan-sim/chance.h"
 #include "wan-sim/error.h"
+#include "wan-sim/keys.h"
 #include "wan-sim/relay_core.h"
 
 namespace causeway::wan_sim {
@@ -20,10 +21,6 @@ using asio::ip::tcp;
 constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
 // A verdict on fewer releases would be about the first few, when everything starts.
 constexpr std::uint64_t kReleasesMin = 100;
-
-std::uint64_t key_of_pair(std::uint64_t seed, const Pair& pair) {
-  return mix(mix(seed, key_of(pair.first)), key_of(pair.second));
-}
 
 std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
   LinkProfile profile;
@@ -55,7 +52,7 @@ Relay::Core::Core(asio::any_io_executor executor, Scenario scenario, RelayOption
   }
   for (const auto& [pair, profile] : scenario_.links) {
     auto& made = links_[pair] =
-        std::make_shared<Link>(executor_, profile, key_of_pair(scenario_.seed, pair));
+        std::make_shared<Link>(executor_, profile, key_of_link(scenario_.seed, pair));
     const auto back = scenario_.links.find(reversed(pair));
     if (back != scenario_.links.end()) made->set_return_delay(back->second.delay);
     if (!options_.on_decision) continue;
@@ -133,7 +130,7 @@ void Relay::Core::admit(Port& port, tcp::socket dialler) {
     return close_with_reset(dialler);
   }
   const std::uint64_t number = port.forward.link->count_connection();
-  const std::uint64_t key = mix(key_of_pair(scenario_.seed, port.pair), number);
+  const std::uint64_t key = key_of_connection(scenario_.seed, port.pair, number);
   const auto connection =
       std::make_shared<Connection>(std::move(dialler), port.forward, port.backward, key);
   const std::uint64_t id = next_connection_++;

@@ -133,7 +133,7 @@ void ScenarioReader::host(const toml::table& table) {
                                         "region, or one that no region has");
     }
   }
-  scenario_.uses.push_back({"host", line_of(table), kRelay});
+  scenario_.uses.push_back({"host", line_of(table), kRelay | kFluid});
   scenario_.hosts.push_back(host);
 }
 
