@@ -1,10 +1,16 @@
-# Decides whether the GPU backend is built; sets CAUSEWAY_HAS_CUDA.
+# Decides whether the GPU backend is built; sets CAUSEWAY_HAS_CUDA. Machine code for the A100 and the H100 and H200,
+# and what drivers translate for newer ones, unless CMAKE_CUDA_ARCHITECTURES says otherwise.
 set(CAUSEWAY_HAS_CUDA OFF)
 if(NOT CAUSEWAY_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(CAUSEWAY_HAS_CUDA ON)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
   elseif(CAUSEWAY_CUDA STREQUAL "ON")
     message(FATAL_ERROR "CAUSEWAY_CUDA=ON but no CUDA compiler was found: put nvcc on PATH or set CUDACXX.")
   endif()

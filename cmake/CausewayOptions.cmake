@@ -6,19 +6,25 @@ target_include_directories(causeway_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(
   causeway_options
   INTERFACE
-    -Wall
-    -Wextra
-    -Wpedantic
-    -Wshadow
-    -Wnon-virtual-dtor
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wall>
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wextra>
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wpedantic>
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wshadow>
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wnon-virtual-dtor>
     # GCC 12 sees overlapping copies in every `"text" + string` (GCC bug 105651).
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
     # Canonical maths must give the same bits on every machine: no fused multiply-add behind our back.
-    -ffp-contract=off
+    $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>
+    # For the device: the same, and constexpr functions count as device code too. CMake 3.25 knows of no C++20 in nvcc.
+    $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20>
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>
     # Asserts live in release builds too.
     -UNDEBUG)
 if(CAUSEWAY_WERROR)
-  target_compile_options(causeway_options INTERFACE -Werror)
+  target_compile_options(causeway_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
+                                                    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 if(CAUSEWAY_SANITIZE)
   target_compile_options(causeway_options INTERFACE -fsanitize=${CAUSEWAY_SANITIZE}

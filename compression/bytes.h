@@ -78,4 +78,35 @@ class BitReader {
   unsigned pending_bits_ = 0;
 };
 
+// The same fields by place instead of in order, for device code.
+
+// Byte `at` of `count` packed fields of `width` bits; field(i) is number i.
+template <typename Field>
+constexpr std::uint8_t packed_byte(std::size_t at, unsigned width, std::size_t count,
+                                   const Field& field) {
+  if (width == 0) return 0;
+  std::uint32_t byte = 0;
+  for (std::size_t i = 8 * at / width; i < count && i * width < 8 * at + 8; ++i) {
+    const std::size_t bit = i * width;
+    byte |= bit < 8 * at ? field(i) >> (8 * at - bit) : field(i) << (bit - 8 * at);
+  }
+  return static_cast<std::uint8_t>(byte);
+}
+
+// Field number i, of up to 24 bits.
+constexpr std::uint32_t packed_field(const std::uint8_t* bytes, unsigned width, std::size_t i) {
+  std::uint32_t bits = 0;
+  const std::size_t begin = i * width;
+  for (std::size_t at = begin / 8; at * 8 < begin + width; ++at) {
+    bits |= std::uint32_t{bytes[at]} << (at - begin / 8) * 8;
+  }
+  return bits >> begin % 8 & ((std::uint32_t{1} << width) - 1);
+}
+
+// True if no bit follows the last of `count` packed fields of `width` bits in its byte.
+constexpr bool packed_rest_is_zero(const std::uint8_t* bytes, unsigned width, std::size_t count) {
+  const std::size_t bits = count * width;
+  return bits % 8 == 0 || bytes[bits / 8] >> bits % 8 == 0;
+}
+
 }  // namespace causeway::compression

@@ -27,7 +27,7 @@ void EliasFano::encode(std::span<const std::uint16_t> indices, std::byte* out) c
   std::byte* high_part = out + low_bytes();
   for (std::size_t i = 0; i < k; ++i) {
     low_part.put(indices[i] & ((1U << low) - 1), low);
-    const std::size_t position = (std::size_t{indices[i]} >> low) + i;
+    const std::size_t position = high_position(indices[i], i);
     high_part[position / 8] |= std::byte{1} << position % 8;
   }
   low_part.finish();
@@ -42,7 +42,7 @@ bool EliasFano::decode(const std::byte* bytes, std::span<std::uint16_t> indices)
   const bool ascending =
       for_each_set_bit(bytes + low_bytes(), high_bytes(), [&](std::size_t position) {
         if (count == k) return false;
-        const std::size_t index = (position - count) << low | low_part.get(low);
+        const std::size_t index = index_at(position, count, low_part.get(low));
         if (index < smallest || index >= kChunk) return false;
         indices[count++] = static_cast<std::uint16_t>(index);
         smallest = index + 1;

@@ -3,11 +3,11 @@
 // which index i sets bit (index >> low_bits) + i.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "compression/bit_math.h"
 #include "compression/bytes.h"
 #include "compression/codec.h"
 
@@ -17,13 +17,25 @@ struct EliasFano {
   std::size_t k;  // 1 to kChunk
 
   // floor(log2(kChunk / k)).
-  constexpr unsigned low_bits() const {
-    return static_cast<unsigned>(std::bit_width(kChunk / k) - 1);
-  }
+  constexpr unsigned low_bits() const { return bits_needed(kChunk / k) - 1; }
   constexpr std::size_t low_bytes() const { return bytes_for_bits(k * low_bits()); }
   constexpr std::size_t high_bits() const { return k + (kChunk >> low_bits()); }
   constexpr std::size_t high_bytes() const { return bytes_for_bits(high_bits()); }
   constexpr std::size_t bytes() const { return low_bytes() + high_bytes(); }
+
+  // Where index number i sets its bit in the high part, and back.
+  constexpr std::size_t high_position(std::size_t index, std::size_t i) const {
+    return (index >> low_bits()) + i;
+  }
+  constexpr std::size_t index_at(std::size_t position, std::size_t i, std::uint32_t low) const {
+    return (position - i) << low_bits() | low;
+  }
+  // Byte b of the low part.
+  constexpr std::uint8_t low_byte(const std::uint16_t* indices, std::size_t b) const {
+    return packed_byte(b, low_bits(), k, [&](std::size_t i) -> std::uint32_t {
+      return indices[i] & ((std::uint32_t{1} << low_bits()) - 1);
+    });
+  }
 
   // `out`: bytes() zeros. `indices`: k, strictly ascending, below kChunk.
   void encode(std::span<const std::uint16_t> indices, std::byte* out) const;

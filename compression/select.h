@@ -6,7 +6,6 @@
 // that device code calls the same lines.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -33,13 +32,6 @@ constexpr std::uint32_t bisect(std::uint32_t low, std::uint32_t high, std::uint3
   return low;
 }
 
-// The lowest `count` of the set bits.
-constexpr std::uint64_t lowest_set_bits(std::uint64_t bits, std::uint32_t count) {
-  std::uint64_t rest = bits;
-  for (; count > 0 && rest != 0; --count) rest &= rest - 1;
-  return bits & ~rest;
-}
-
 // What divides the k largest from the rest: kept are the magnitudes above the threshold and, in
 // index order, the first `ties` of those that are equal to it.
 struct Cut {
@@ -48,8 +40,8 @@ struct Cut {
 
   // Of the equal ones among the next 64 elements in index order, those that are kept.
   constexpr std::uint64_t take_ties(std::uint64_t equal) {
-    const std::uint64_t taken = lowest_set_bits(equal, ties);
-    ties -= static_cast<std::uint32_t>(std::popcount(taken));
+    std::uint64_t taken = 0;
+    for (; ties > 0 && equal != 0; --ties, equal &= equal - 1) taken |= equal & (0 - equal);
     return taken;
   }
 };

@@ -9,24 +9,12 @@ namespace {
 
 constexpr std::size_t kPerWord = 32;
 
-// What the codes of all words say together.
-struct Use {
-  bool low = false, high = false;  // chosen by a code
-  bool low_negative = false;       // chosen with a sign
-
-  bool is_canonical(Centroids centroids) const {
-    return low >= (centroids.low != 0) && high == (centroids.high != 0) &&
-           !(low_negative && centroids.low == 0);
-  }
-};
-
 }  // namespace
 
 bool two_bit_decode(Centroids centroids, const std::byte* codes, std::span<float> decoded) {
-  if (centroids.high > kUfloat16Max || centroids.low > centroids.high) return false;
   std::array<float, 4> value_of;
   for (std::uint32_t code = 0; code < 4; ++code) value_of[code] = two_bit_value(code, centroids);
-  Use use;
+  TwoBitUse use;
   for (std::size_t begin = 0; begin < decoded.size(); begin += kPerWord) {
     const std::size_t count = std::min(kPerWord, decoded.size() - begin);
     std::uint64_t word = 0;

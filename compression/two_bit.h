@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "compression/bit_math.h"
 #include "compression/bytes.h"
 #include "compression/ufloat16.h"
 
@@ -54,7 +55,7 @@ constexpr std::uint16_t centroid(std::uint64_t sum, std::uint64_t count, std::ui
 // The smallest magnitude, as its bits, whose fixed_point is at least `units` (1 to 2^40 - 1).
 constexpr std::uint32_t magnitude_reaching(std::uint64_t units, std::uint32_t exponent) {
   constexpr int kSignificandBits = 24;
-  const int width = std::bit_width(units);
+  const auto width = static_cast<int>(bits_needed(units));
   // units as a significand of 24 bits, rounded up, times 2^(width - 24).
   const int excess = width - kSignificandBits;
   const std::uint64_t significand =
@@ -100,6 +101,19 @@ constexpr float two_bit_value(std::uint32_t code, Centroids centroids) {
       ufloat16_value((code & kTwoBitHigh) != 0 ? centroids.high : centroids.low);
   return (code & kTwoBitNegative) != 0 ? -magnitude : magnitude;
 }
+
+// What all codes say together.
+struct TwoBitUse {
+  bool low = false, high = false;  // chosen by a code
+  bool low_negative = false;       // chosen with a sign
+
+  // Centroids finite and in order, 0 if no code chooses them, no sign on zero.
+  constexpr bool is_canonical(Centroids centroids) const {
+    return centroids.high <= kUfloat16Max && centroids.low <= centroids.high &&
+           high == (centroids.high != 0) && (low || centroids.low == 0) &&
+           !(low_negative && centroids.low == 0);
+  }
+};
 
 // Bit i of `even` to bit 2 i, bit i of `odd` to bit 2 i + 1.
 constexpr std::uint64_t interleave(std::uint32_t even, std::uint32_t odd) {
