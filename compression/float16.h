@@ -9,9 +9,15 @@ namespace causeway::compression {
 
 inline constexpr std::uint16_t kSign16 = 0x8000;
 
+// Without a branch, which would keep loops from being vectorised.
+constexpr std::uint32_t select(bool condition, std::uint32_t yes, std::uint32_t no) {
+  const std::uint32_t mask = condition ? ~std::uint32_t{0} : 0;
+  return (yes & mask) | (no & ~mask);
+}
+
 constexpr std::uint16_t with_sign16(std::uint32_t magnitude, float sign_of) {
   const std::uint32_t sign = std::bit_cast<std::uint32_t>(sign_of) >> 16 & kSign16;
-  return static_cast<std::uint16_t>(magnitude == 0 ? 0 : magnitude | sign);
+  return static_cast<std::uint16_t>(select(magnitude == 0, 0, magnitude | sign));
 }
 
 // bf16: the upper half of an fp32. The largest finite number instead of infinity.
@@ -34,19 +40,21 @@ constexpr std::uint16_t fp16_nearest(float x, std::uint32_t largest) {
   constexpr std::uint32_t kSmallestNormal = 0x38800000;  // 2^-14
   constexpr std::uint32_t kRebias = 0x38000000;          // (127 - 15) << 23
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFF;
-  if (bits >= kSmallestNormal) {
-    const std::uint32_t rounded = (bits - kRebias + 0xFFF + (bits >> 13 & 1)) >> 13;
-    return with_sign16(rounded < largest ? rounded : largest, x);
-  }
+  const std::uint32_t normal = (bits - kRebias + 0xFFF + (bits >> 13 & 1)) >> 13;
   // Subnormals are multiples of 2^-24, the last place of a float from 0.5 to 1.
   const float shifted = std::bit_cast<float>(bits) + 0.5F;
-  return with_sign16(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F), x);
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);
+  const std::uint32_t rounded = select(bits >= kSmallestNormal, normal, subnormal);
+  return with_sign16(rounded < largest ? rounded : largest, x);
 }
 constexpr float fp16_value(std::uint16_t bits) {
   const std::uint32_t magnitude = bits & 0x7FFFU;
-  const float value = magnitude < 0x400 ? static_cast<float>(magnitude) * 0x1p-24F
-                                        : std::bit_cast<float>((magnitude << 13) + 0x38000000);
-  return (bits & kSign16) != 0 ? -value : value;
+  const std::uint32_t normal = (magnitude << 13) + 0x38000000;
+  const float subnormal = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
+  const std::uint32_t value =
+      select(magnitude < 0x400, std::bit_cast<std::uint32_t>(subnormal), normal);
+  return std::bit_cast<float>(value | (std::uint32_t{bits} & kSign16) << 16);
 }
 
 // fp16 holds 40 binades, a pseudo-gradient may lie outside: a chunk is multiplied by a power of two

@@ -1,5 +1,7 @@
 // bf16; and fp16 under one power of two per chunk.
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "compression/bytes.h"
 #include "compression/float16.h"
@@ -11,6 +13,8 @@ namespace {
 
 constexpr std::size_t kWidth = sizeof(std::uint16_t);
 
+using Codes = std::array<std::uint16_t, kChunk>;
+
 class Bf16 final : public ValueFormat {
  public:
   std::string spec() const override { return "bf16"; }
@@ -18,19 +22,21 @@ class Bf16 final : public ValueFormat {
 
   void encode(std::span<const float> values, std::span<float> decoded, std::byte* out,
               const EncodeKey&) const override {
+    Codes codes;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::uint16_t bits = bf16_nearest(values[i]);
-      store(out + i * kWidth, bits);
-      decoded[i] = bf16_value(bits);
+      codes[i] = bf16_nearest(values[i]);
+      decoded[i] = bf16_value(codes[i]);
     }
+    std::memcpy(out, codes.data(), bytes(values.size()));
   }
 
-  bool decode(const std::byte* bytes, std::span<float> values) const override {
+  bool decode(const std::byte* from, std::span<float> values) const override {
+    Codes codes;
+    std::memcpy(codes.data(), from, bytes(values.size()));
     bool canonical = true;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto bits = load<std::uint16_t>(bytes + i * kWidth);
-      canonical &= bits != kSign16 && (bits & ~kSign16) <= kBf16Max;
-      values[i] = bf16_value(bits);
+      canonical &= codes[i] != kSign16 && (codes[i] & ~kSign16) <= kBf16Max;
+      values[i] = bf16_value(codes[i]);
     }
     return canonical;
   }
@@ -44,26 +50,29 @@ class Fp16 final : public ValueFormat {
   void encode(std::span<const float> values, std::span<float> decoded, std::byte* out,
               const EncodeKey&) const override {
     const std::uint32_t exponent = fp16_exponent(largest_magnitude(values));
-    store(out, static_cast<std::uint8_t>(exponent));
+    const std::uint32_t most = fp16_largest(exponent);
     const float unit = fp16_unit(exponent);
+    Codes codes;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::uint16_t bits = fp16_nearest(values[i] / unit, fp16_largest(exponent));
-      store(out + 1 + i * kWidth, bits);
-      decoded[i] = fp16_value(bits) * unit;
+      codes[i] = fp16_nearest(values[i] / unit, most);
+      decoded[i] = fp16_value(codes[i]) * unit;
     }
+    store(out, static_cast<std::uint8_t>(exponent));
+    std::memcpy(out + 1, codes.data(), values.size() * kWidth);
   }
 
-  bool decode(const std::byte* bytes, std::span<float> values) const override {
-    const std::uint32_t exponent = load<std::uint8_t>(bytes);
+  bool decode(const std::byte* from, std::span<float> values) const override {
+    const std::uint32_t exponent = load<std::uint8_t>(from);
     if (exponent > kFp16ExponentMax) return false;
+    Codes codes;
+    std::memcpy(codes.data(), from + 1, values.size() * kWidth);
     const float unit = fp16_unit(exponent);
     bool minus_zero = false;
     std::uint32_t largest = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto bits = load<std::uint16_t>(bytes + 1 + i * kWidth);
-      minus_zero |= bits == kSign16;
-      largest = std::max<std::uint32_t>(largest, bits & 0x7FFF);
-      values[i] = fp16_value(bits) * unit;
+      minus_zero |= codes[i] == kSign16;
+      largest = std::max<std::uint32_t>(largest, codes[i] & 0x7FFF);
+      values[i] = fp16_value(codes[i]) * unit;
     }
     // The exponent is the one that the largest needs.
     const std::uint32_t least = exponent == 0 ? 0 : exponent == 1 ? 1 : kFp16Two14;
