@@ -39,9 +39,10 @@ std::error_code make_error_code(Errc code);
 struct EncodeKey {
   std::uint64_t seed = 0;  // the run's
   std::uint32_t round = 0;
-  std::uint32_t region = 0;  // tells regions apart; random positions, which they share, ignore it
-  std::uint64_t first_element =
-      0;  // place of the first element in the flat vector: a multiple of kChunk
+  // Tells regions apart. Random positions, which regions share, ignore it.
+  std::uint32_t region = 0;
+  // Place of the first element in the flat vector: a multiple of kChunk.
+  std::uint64_t first_element = 0;
 };
 
 // What an encode did, for the contribution's norms and for the error budget (error_budget.h).

@@ -66,6 +66,16 @@ Floats decode_all(std::span<const std::byte> bytes) {
   return all;
 }
 
+// Refused, or decoded to finite numbers.
+bool survives(std::span<const std::byte> bytes) {
+  try {
+    const Floats all = decode_all(bytes);
+    return std::all_of(all.begin(), all.end(), [](float x) { return std::isfinite(x); });
+  } catch (const std::system_error& error) {
+    return error.code() == Errc::malformed || error.code() == Errc::bad_spec;
+  }
+}
+
 TEST(Payload, ComesBackAsWritten) {
   const Example example;
   const Bytes bytes = example.payload();
@@ -124,6 +134,33 @@ TEST(Payload, ListsEachCodecOnceInOrderOfUse) {
   EXPECT_EQ(payload.segments[2].codec, 0);
 }
 
+// Encodings of sizes that nothing but their own tables tells, and a codec for each segment: what a
+// layer's error budget may come to.
+TEST(Payload, CarriesACodecAndASizeOfItsOwnForEachSegment) {
+  const std::vector<std::string> specs{
+      "topk-global:density=0.01,value=int4,block=64,index=rice",
+      "threshold:t=3,value=2bit,index=rice",
+      "topk:k=8,chunk=4096,skip-zeros=yes,value=1bit,block=64,index=elias-fano", "dense:2bit"};
+  std::vector<Bytes> encoded(specs.size());
+  std::vector<EncodedSegment> segments;
+  Floats expected;
+  for (std::uint32_t i = 0; i < specs.size(); ++i) {
+    Floats input = draw(laplace_at, 2 * kChunk, i);
+    std::fill(input.begin() + kChunk + 5, input.end(), 0.0F);
+    Floats decoded(input.size());
+    make_codec(specs[i])->encode(input, decoded, encoded[i]);
+    expected.insert(expected.end(), decoded.begin(), decoded.end());
+    segments.push_back({i, 2 * kChunk, static_cast<std::uint8_t>(i), encoded[i]});
+  }
+  const Bytes good = write_payload(specs, segments);
+  EXPECT_EQ(decode_all(good), expected);
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    Bytes bytes = good;
+    bytes[at] ^= std::byte{1} << at % 8;
+    ASSERT_TRUE(survives(bytes)) << at;
+  }
+}
+
 TEST(Payload, MayBeEmpty) {
   const Bytes bytes = write_payload({}, {});
   EXPECT_EQ(bytes.size(), 12U);
@@ -155,16 +192,6 @@ TEST(Payload, RefusesBytesAtTheEnd) {
   Bytes bytes = Example().payload();
   bytes.push_back(std::byte{0});
   EXPECT_THAT(complaint(bytes), HasSubstr("after the last segment"));
-}
-
-// Refused, or decoded to finite numbers.
-bool survives(std::span<const std::byte> bytes) {
-  try {
-    const Floats all = decode_all(bytes);
-    return std::all_of(all.begin(), all.end(), [](float x) { return std::isfinite(x); });
-  } catch (const std::system_error& error) {
-    return error.code() == Errc::malformed || error.code() == Errc::bad_spec;
-  }
 }
 
 TEST(Payload, SurvivesEverySingleByteCorruption) {
