@@ -28,7 +28,8 @@ constexpr bool is_finite(float x) {
 // Sum of squares in fp64, in one fixed tree: lane j of 256 adds the squares of elements j, j + 256,
 // ... in order, then lanes are added pairwise by halves (128, 64, ... 1). Squares of floats are
 // exact in fp64, so only the additions round.
-double sum_of_squares(ChunkView chunk);
+// Meanwhile the chunk at `upcoming`, if any, is fetched into the cache.
+double sum_of_squares(ChunkView chunk, const float* upcoming = nullptr);
 
 bool all_finite(ChunkView chunk);
 

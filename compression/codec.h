@@ -80,6 +80,11 @@ class Codec {
   EncodeStats encode(std::span<const float> input, std::span<float> decoded,
                      std::vector<std::byte>& out, const EncodeKey& key = {}) const;
 
+  // For error feedback, with chunk_bytes(): encodes one chunk of finite values into chunk_bytes()
+  // zeros at `out`, and leaves in `values` what is not encoded, values - Q(values).
+  virtual void encode_rest(std::span<float, kChunk> values, std::byte* out,
+                           const EncodeKey& key) const;
+
   // accumulator += weight * Q. Untrusted bytes: throws Errc::malformed before writing anything out
   // of place; the accumulator may then hold a partial sum. Rounding: one fp32 multiply, one fp32
   // add per element.

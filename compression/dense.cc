@@ -1,7 +1,9 @@
 #include <cassert>
 
+#include "compression/chunk.h"
 #include "compression/compose.h"
 #include "compression/fail.h"
+#include "compression/parallel.h"
 
 namespace causeway::compression {
 namespace {
@@ -18,6 +20,10 @@ class Dense final : public Codec {
     return count / kChunk * value_->bytes(kChunk);
   }
 
+  void encode_rest(ChunkSpan values, std::byte* out, const EncodeKey& key) const override {
+    value_->encode_rest(values, out, key);
+  }
+
   void decode_add(std::span<const std::byte> bytes, float weight,
                   std::span<float> accumulator) const override {
     const std::size_t needed = encoded_bytes_max(accumulator.size());
@@ -25,12 +31,12 @@ class Dense final : public Codec {
       fail(Errc::malformed, spec() + ": " + std::to_string(bytes.size()) + " bytes where " +
                                 std::to_string(needed) + " are needed");
     }
-    const std::byte* from = bytes.data();
-    for (std::size_t begin = 0; begin < accumulator.size(); begin += kChunk) {
-      if (!value_->decode_add(from, weight, accumulator.subspan(begin, kChunk))) {
-        fail(Errc::malformed, spec() + ": values of chunk " + std::to_string(begin / kChunk));
-      }
-      from += value_->bytes(kChunk);
+    const std::size_t bad = first_failure(accumulator.size() / kChunk, [&](std::size_t chunk) {
+      return value_->decode_add(bytes.data() + chunk * value_->bytes(kChunk), weight,
+                                accumulator.subspan(chunk * kChunk, kChunk));
+    });
+    if (bad != kNone) {
+      fail(Errc::malformed, spec() + ": values of chunk " + std::to_string(bad));
     }
   }
 

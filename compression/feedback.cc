@@ -1,28 +1,110 @@
 #include "compression/feedback.h"
 
-#include <array>
+#include <algorithm>
 #include <cassert>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "compression/chunk.h"
 #include "compression/fail.h"
+#include "compression/parallel.h"
 
 namespace causeway::compression {
 namespace {
 
-void add_decayed(std::span<const float> delta, float beta, std::span<const float> residual,
-                 std::span<float> p) {
-  for (std::size_t i = 0; i < p.size(); ++i) p[i] = beta * residual[i] + delta[i];
+// One segment on its way into `out`.
+struct Encoding {
+  const Codec& codec;
+  std::span<const float> delta;
+  float beta;
+  std::span<float> residual;
+  const EncodeKey& key;
+};
+
+[[noreturn]] void fail_at(std::size_t chunk) {
+  fail(Errc::not_finite, "elements from " + std::to_string(chunk * kChunk) + " on");
 }
 
-void check_finite(std::span<const float> delta, float beta, std::span<const float> residual) {
-  std::array<float, kChunk> p;
-  for (std::size_t begin = 0; begin < delta.size(); begin += kChunk) {
-    add_decayed(delta.subspan(begin, kChunk), beta, residual.subspan(begin, kChunk), p);
-    if (!all_finite(p)) {
-      fail(Errc::not_finite, "elements from " + std::to_string(begin) + " on");
+// One pass over memory: each chunk is encoded while it is in the cache. The residual is overwritten
+// chunk by chunk, so what it was is kept until all of p is known to be finite.
+class ChunkwiseEncoding {
+ public:
+  ChunkwiseEncoding(const Encoding& segment, std::byte* out)
+      : segment_(segment),
+        out_(out),
+        before_(std::make_unique_for_overwrite<float[]>(segment.delta.size())),
+        stats_(segment.delta.size() / kChunk) {}
+
+  // The first chunk that is not finite, or kNone.
+  std::size_t run() {
+    return first_failure(stats_.size(), [&](std::size_t chunk) { return encode(chunk); });
+  }
+
+  // Puts the residual back.
+  void undo() {
+    for (std::size_t chunk = 0; chunk < stats_.size(); ++chunk) {
+      if (stats_[chunk]) std::copy_n(before(chunk), kChunk, residual(chunk).begin());
     }
   }
+
+  // In the order of the chunks, whatever the number of threads.
+  EncodeStats total() const {
+    EncodeStats total;
+    for (const auto& stats : stats_) total += *stats;
+    return total;
+  }
+
+ private:
+  float* before(std::size_t chunk) const { return before_.get() + chunk * kChunk; }
+  ChunkSpan residual(std::size_t chunk) const {
+    return segment_.residual.subspan(chunk * kChunk).first<kChunk>();
+  }
+
+  bool encode(std::size_t chunk) {
+    const ChunkView delta = segment_.delta.subspan(chunk * kChunk).first<kChunk>();
+    const ChunkSpan p = residual(chunk);  // in its place
+    EncodeStats& stats = stats_[chunk].emplace();
+    if (!add_decayed(delta, segment_.beta, p, ChunkSpan(before(chunk), kChunk))) return false;
+    stats.input_norm_squared = sum_of_squares(p, delta.data() + kChunk);
+    EncodeKey key = segment_.key;
+    key.first_element += chunk * kChunk;
+    segment_.codec.encode_rest(p, out_ + chunk * *segment_.codec.chunk_bytes(), key);
+    stats.error_norm_squared = sum_of_squares(p, p.data() + kChunk);
+    return true;
+  }
+
+  const Encoding& segment_;
+  std::byte* out_;
+  std::unique_ptr<float[]> before_;
+  std::vector<std::optional<EncodeStats>> stats_;  // of the chunks begun
+};
+
+EncodeStats encode_chunkwise(const Encoding& segment, std::vector<std::byte>& out) {
+  const std::size_t before = out.size();
+  out.resize(before + segment.codec.encoded_bytes_max(segment.delta.size()));
+  ChunkwiseEncoding encoding(segment, out.data() + before);
+  const std::size_t bad = encoding.run();
+  if (bad == kNone) return encoding.total();
+  encoding.undo();
+  out.resize(before);
+  fail_at(bad);
+}
+
+EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
+  std::vector<float> p(segment.residual.begin(), segment.residual.end());
+  std::vector<float> scratch(p.size());
+  const std::size_t bad = first_failure(p.size() / kChunk, [&](std::size_t chunk) {
+    const std::size_t begin = chunk * kChunk;
+    return add_decayed(segment.delta.subspan(begin).first<kChunk>(), segment.beta,
+                       std::span(p).subspan(begin).first<kChunk>(),
+                       std::span(scratch).subspan(begin).first<kChunk>());
+  });
+  if (bad != kNone) fail_at(bad);
+  const EncodeStats stats = segment.codec.encode(p, scratch, out, segment.key);
+  for (std::size_t i = 0; i < p.size(); ++i) segment.residual[i] = p[i] - scratch[i];
+  return stats;
 }
 
 }  // namespace
@@ -31,22 +113,8 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
                                  std::span<float> residual, std::vector<std::byte>& out,
                                  const EncodeKey& key) {
   assert(delta.size() == residual.size() && delta.size() % kChunk == 0);
-  // The residual is overwritten part by part below, so nothing may fail there: look before the
-  // first write.
-  check_finite(delta, beta, residual);
-  const std::size_t step = codec.chunk_bytes() ? kChunk : delta.size();
-  std::vector<float> p(step);
-  std::vector<float> decoded(step);
-  EncodeKey part_key = key;
-  EncodeStats total;
-  for (std::size_t begin = 0; begin < delta.size(); begin += step) {
-    const auto part = residual.subspan(begin, step);
-    add_decayed(delta.subspan(begin, step), beta, part, p);
-    total += codec.encode(p, decoded, out, part_key);
-    for (std::size_t i = 0; i < step; ++i) part[i] = p[i] - decoded[i];
-    part_key.first_element += step;
-  }
-  return total;
+  const Encoding segment{codec, delta, beta, residual, key};
+  return codec.chunk_bytes() ? encode_chunkwise(segment, out) : encode_whole(segment, out);
 }
 
 void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,

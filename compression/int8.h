@@ -1,5 +1,5 @@
 // Symmetric int8 with one 16-bit scale per block: the scalar rules, constexpr so that device code
-// may call the same lines, and a block by them.
+// may call the same lines, and a chunk by them.
 #pragma once
 
 #include <bit>
@@ -36,15 +36,18 @@ constexpr std::uint16_t int8_scale(float max) {
   return static_cast<std::uint16_t>(nearest + (clips ? 1 : 0));
 }
 
-// Encodes a block of finite values into as many bytes at `codes`, and what they decode to into
-// `decoded` (which may be `block`). Returns the scale.
-std::uint16_t int8_encode(std::span<const float> block, std::span<float> decoded, std::byte* codes);
-// The same, but leaves in `block` what the codes do not hold: each value minus its decoded value.
-std::uint16_t int8_encode_rest(std::span<float> block, std::byte* codes);
+// Encodes finite values, at most kChunk, in blocks (the last may be shorter): one scale per block,
+// two bytes each, to `scales`, and one byte per value to `codes`. `decoded` gets what they decode
+// to; it may be `values`.
+void int8_encode(std::span<const float> values, std::size_t block, std::span<float> decoded,
+                 std::byte* scales, std::byte* codes);
+// The same, but leaves in `values` what the codes do not hold: each value minus its decoded value.
+void int8_encode_rest(std::span<float> values, std::size_t block, std::byte* scales,
+                      std::byte* codes);
 
-// accumulator += weight * value, for each of a block. Untrusted scale and codes: false, with
-// nothing added, unless canonical.
-bool int8_decode_add(std::uint16_t scale_bits, const std::byte* codes, float weight,
-                     std::span<float> accumulator);
+// accumulator += weight * value, for each. Untrusted scales and codes: false unless canonical, with
+// nothing added from the first block on that is not.
+bool int8_decode_add(const std::byte* scales, const std::byte* codes, std::size_t block,
+                     float weight, std::span<float> accumulator);
 
 }  // namespace causeway::compression

@@ -5,9 +5,11 @@
 #include <array>
 #include <cassert>
 
+#include "compression/chunk.h"
 #include "compression/compose.h"
 #include "compression/fail.h"
 #include "compression/packed_table.h"
+#include "compression/parallel.h"
 
 namespace causeway::compression {
 namespace {
@@ -19,6 +21,7 @@ struct Tables {
 
 // What one chunk's encoding is made of.
 struct Extent {
+  std::size_t begin = 0;
   std::size_t count = 0;
   std::size_t index_bytes = 0;
   std::size_t value_bytes = 0;
@@ -37,6 +40,7 @@ class Sparse final : public Codec {
   bool is_sparse() const override { return true; }
   std::optional<std::size_t> chunk_bytes() const override;
   std::size_t encoded_bytes_max(std::size_t count) const override;
+  void encode_rest(ChunkSpan values, std::byte* out, const EncodeKey& key) const override;
   void decode_add(std::span<const std::byte> bytes, float weight,
                   std::span<float> accumulator) const override;
 
@@ -53,7 +57,8 @@ class Sparse final : public Codec {
   // Takes the tables off the beginning of `bytes`.
   Tables read_tables(std::span<const std::byte>& bytes, std::size_t chunks) const;
   Extent extent(const Tables& tables, std::size_t chunk) const;
-  void decode_add_chunk(std::span<const std::byte> bytes, const Extent& extent, float weight,
+  // False if malformed.
+  bool decode_add_chunk(std::span<const std::byte> bytes, const Extent& extent, float weight,
                         std::span<float> accumulator) const;
 
   std::size_t excess_max(std::size_t count) const {
@@ -128,6 +133,17 @@ std::size_t Sparse::append_chunk(std::span<const float> chunk,
   return index_bytes;
 }
 
+void Sparse::encode_rest(ChunkSpan values, std::byte* out, const EncodeKey& key) const {
+  sparsifier_->select(values, [&](std::size_t, std::span<const std::uint16_t> positions) {
+    std::array<float, kChunk> buffer;
+    const auto kept = std::span(buffer).first(positions.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = values[positions[i]];
+    const std::size_t index_bytes = index_->encode(positions, out);
+    value_->encode_rest(kept, out + index_bytes, key);
+    for (std::size_t i = 0; i < kept.size(); ++i) values[positions[i]] = kept[i];
+  });
+}
+
 void Sparse::insert_tables(std::span<const std::uint16_t> counts,
                            std::span<const std::uint16_t> excess, std::size_t at,
                            std::vector<std::byte>& out) const {
@@ -154,7 +170,8 @@ Tables Sparse::read_tables(std::span<const std::byte>& bytes, std::size_t chunks
 }
 
 Extent Sparse::extent(const Tables& tables, std::size_t chunk) const {
-  Extent extent{.count = tables.counts ? tables.counts->at(chunk) : sparsifier_->count_max()};
+  Extent extent;
+  extent.count = tables.counts ? tables.counts->at(chunk) : sparsifier_->count_max();
   const std::size_t excess = tables.excess ? tables.excess->at(chunk) : 0;
   if (excess > (extent.count == 0 ? 0 : excess_max(extent.count))) {
     refuse("positions of chunk " + std::to_string(chunk) + " in too many bytes");
@@ -170,29 +187,34 @@ void Sparse::decode_add(std::span<const std::byte> bytes, float weight,
   assert(accumulator.size() % kChunk == 0);
   const std::size_t chunks = accumulator.size() / kChunk;
   const Tables tables = chunks == 0 ? Tables{} : read_tables(bytes, chunks);
+  std::vector<Extent> extents;
   std::size_t needed = 0;
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) needed += extent(tables, chunk).bytes();
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    extents.push_back(extent(tables, chunk));
+    extents.back().begin = needed;
+    needed += extents.back().bytes();
+  }
   if (bytes.size() != needed) {
     refuse(std::to_string(bytes.size()) + " bytes where " + std::to_string(needed) + " are needed");
   }
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    const Extent own = extent(tables, chunk);
-    if (own.count == 0) continue;
-    decode_add_chunk(bytes.first(own.bytes()), own, weight,
-                     accumulator.subspan(chunk * kChunk, kChunk));
-    bytes = bytes.subspan(own.bytes());
-  }
+  const std::size_t bad = first_failure(chunks, [&](std::size_t chunk) {
+    const Extent& own = extents[chunk];
+    return own.count == 0 || decode_add_chunk(bytes.subspan(own.begin, own.bytes()), own, weight,
+                                              accumulator.subspan(chunk * kChunk, kChunk));
+  });
+  if (bad != kNone) refuse("positions or values of chunk " + std::to_string(bad));
 }
 
-void Sparse::decode_add_chunk(std::span<const std::byte> bytes, const Extent& extent, float weight,
+bool Sparse::decode_add_chunk(std::span<const std::byte> bytes, const Extent& extent, float weight,
                               std::span<float> accumulator) const {
   std::array<std::uint16_t, kChunk> position_buffer;
   std::array<float, kChunk> value_buffer;
   const auto positions = std::span(position_buffer).first(extent.count);
   const auto values = std::span(value_buffer).first(extent.count);
-  if (!index_->decode(bytes.first(extent.index_bytes), positions)) refuse("positions");
-  if (!value_->decode(bytes.data() + extent.index_bytes, values)) refuse("values");
+  if (!index_->decode(bytes.first(extent.index_bytes), positions)) return false;
+  if (!value_->decode(bytes.data() + extent.index_bytes, values)) return false;
   for (std::size_t i = 0; i < extent.count; ++i) accumulator[positions[i]] += weight * values[i];
+  return true;
 }
 
 }  // namespace

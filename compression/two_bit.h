@@ -131,8 +131,8 @@ constexpr std::uint64_t interleave(std::uint32_t even, std::uint32_t odd) {
 // and writes what they decode to.
 Centroids two_bit_encode(std::span<const float> values, std::span<float> decoded, std::byte* codes);
 
-// Untrusted codes and centroids. False unless canonical: centroids finite and in order, 0 if no code
-// chooses them, no sign on zero, unused bits zero.
+// Untrusted codes and centroids. False unless canonical: centroids finite and in order, 0 if no
+// code chooses them, no sign on zero, unused bits zero.
 bool two_bit_decode(Centroids centroids, const std::byte* codes, std::span<float> decoded);
 
 }  // namespace causeway::compression

@@ -23,6 +23,12 @@ constexpr std::array kFormats{
 
 }  // namespace
 
+void ValueFormat::encode_rest(std::span<float> values, std::byte* out, const EncodeKey& key) const {
+  std::array<float, kChunk> decoded;
+  encode(values, std::span(decoded).first(values.size()), out, key);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] -= decoded[i];
+}
+
 bool ValueFormat::decode_add(const std::byte* bytes, float weight,
                              std::span<float> accumulator) const {
   std::array<float, kChunk> buffer;

@@ -28,6 +28,9 @@ class ValueFormat {
   virtual void encode(std::span<const float> values, std::span<float> decoded, std::byte* out,
                       const EncodeKey& key) const = 0;
 
+  // The same, but leaves in `values` what is not encoded: each value minus its decoded value.
+  virtual void encode_rest(std::span<float> values, std::byte* out, const EncodeKey& key) const;
+
   // Untrusted bytes(values.size()). False unless they are canonical and all values finite.
   virtual bool decode(const std::byte* bytes, std::span<float> values) const = 0;
 

@@ -19,8 +19,8 @@ float round_stochastically(float quotient, float unit) {
   return std::clamp(code, static_cast<float>(-kInt8Max), static_cast<float>(kInt8Max));
 }
 
-std::uint16_t encode_stochastically(std::span<const float> block, std::span<const float> units,
-                                    std::span<float> decoded, std::byte* codes) {
+std::uint16_t encode_block(std::span<const float> block, std::span<const float> units,
+                           std::span<float> decoded, std::byte* codes) {
   const std::uint16_t scale = scale_for(largest_magnitude(block), kInt8Max, true);
   for (std::size_t i = 0; i < block.size(); ++i) {
     const float code = round_stochastically(block[i] / divisor_of(scale), units[i]);
@@ -40,19 +40,17 @@ class Int8 final : public ValueFormat {
 
   void encode(std::span<const float> values, std::span<float> decoded, std::byte* out,
               const EncodeKey& key) const override {
-    const std::size_t count = values.size();
-    std::array<float, kChunk> units;
-    if (stochastic_) draw_units(key, std::span(units).first(count));
-    std::byte* codes = out + scale_bytes(count, block_);
-    for (std::size_t begin = 0; begin < count; begin += block_) {
-      const std::size_t length = std::min(block_, count - begin);
-      const auto block = values.subspan(begin, length);
-      const auto to = decoded.subspan(begin, length);
-      store(out + scale_bytes(begin, block_),
-            stochastic_ ? encode_stochastically(block, std::span(units).subspan(begin, length), to,
-                                                codes + begin)
-                        : int8_encode(block, to, codes + begin));
+    std::byte* codes = out + scale_bytes(values.size(), block_);
+    if (stochastic_) {
+      encode_stochastically(values, decoded, out, codes, key);
+    } else {
+      int8_encode(values, block_, decoded, out, codes);
     }
+  }
+
+  void encode_rest(std::span<float> values, std::byte* out, const EncodeKey& key) const override {
+    if (stochastic_) return ValueFormat::encode_rest(values, out, key);
+    int8_encode_rest(values, block_, out, out + scale_bytes(values.size(), block_));
   }
 
   bool decode(const std::byte* bytes, std::span<float> values) const override {
@@ -62,17 +60,24 @@ class Int8 final : public ValueFormat {
 
   bool decode_add(const std::byte* bytes, float weight,
                   std::span<float> accumulator) const override {
-    const std::size_t count = accumulator.size();
-    const std::byte* codes = bytes + scale_bytes(count, block_);
-    for (std::size_t begin = 0; begin < count; begin += block_) {
-      const auto scale = load<std::uint16_t>(bytes + scale_bytes(begin, block_));
-      const auto block = accumulator.subspan(begin, std::min(block_, count - begin));
-      if (!int8_decode_add(scale, codes + begin, weight, block)) return false;
-    }
-    return true;
+    return int8_decode_add(bytes, bytes + scale_bytes(accumulator.size(), block_), block_, weight,
+                           accumulator);
   }
 
  private:
+  void encode_stochastically(std::span<const float> values, std::span<float> decoded,
+                             std::byte* scales, std::byte* codes, const EncodeKey& key) const {
+    std::array<float, kChunk> units;
+    draw_units(key, std::span(units).first(values.size()));
+    for (std::size_t begin = 0; begin < values.size(); begin += block_) {
+      const std::size_t length = std::min(block_, values.size() - begin);
+      const std::uint16_t scale =
+          encode_block(values.subspan(begin, length), std::span(units).subspan(begin, length),
+                       decoded.subspan(begin, length), codes + begin);
+      store(scales + scale_bytes(begin, block_), scale);
+    }
+  }
+
   std::size_t block_;  // values per scale
   bool stochastic_;
 };

@@ -21,12 +21,14 @@ HWY_INLINE auto square_at(const float* from) {
 }
 
 // Two vectors of lanes at a time: their sums stay in registers down all rows.
-double sum_of_squares(ChunkView chunk) {
+double sum_of_squares(ChunkView chunk, const float* upcoming) {
   constexpr std::size_t kSums = 256;
   const Doubles d;
   const std::size_t lanes = hn::Lanes(d);
   alignas(64) std::array<double, kSums> sums;
   for (std::size_t at = 0; at < kSums; at += 2 * lanes) {
+    const std::size_t share = 2 * lanes * (kChunk / kSums);
+    if (upcoming != nullptr) prefetch(upcoming + at * (kChunk / kSums), share);
     auto first = hn::Zero(d), second = hn::Zero(d);
     for (std::size_t row = at; row < kChunk; row += kSums) {
       first = hn::Add(first, square_at(chunk.data() + row));
@@ -76,8 +78,8 @@ HWY_EXPORT(sum_of_squares);
 HWY_EXPORT(all_finite);
 HWY_EXPORT(add_decayed);
 
-double sum_of_squares(ChunkView chunk) {
-  return HWY_DYNAMIC_DISPATCH(sum_of_squares)(chunk);
+double sum_of_squares(ChunkView chunk, const float* upcoming) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_squares)(chunk, upcoming);
 }
 
 bool all_finite(ChunkView chunk) {

@@ -3,8 +3,11 @@
 #define HWY_TARGET_INCLUDE "compression/kernels/int8.cc"
 #include "hwy/foreach_target.h"
 //
+#include <array>
 #include <bit>
 
+#include "compression/bytes.h"
+#include "compression/chunk.h"
 #include "compression/int8.h"
 #include "compression/kernels/vector-inl.h"
 #include "hwy/highway.h"
@@ -13,12 +16,20 @@ HWY_BEFORE_NAMESPACE();
 namespace causeway::compression::HWY_NAMESPACE {
 namespace {
 
-HWY_INLINE float largest_magnitude(std::span<const float> block) {
+// What a pass does with the blocks of a chunk: visit(b, begin, length) for each.
+template <class Visit>
+HWY_INLINE void for_blocks(std::size_t count, std::size_t block, const Visit& visit) {
+  for (std::size_t begin = 0, b = 0; begin < count; begin += block, ++b) {
+    visit(b, begin, HWY_MIN(block, count - begin));
+  }
+}
+
+HWY_INLINE float block_maximum(const float* from, std::size_t count) {
   const Integers<Wide> di;
   auto largest = hn::Zero(di);
   std::int32_t rest = 0;
-  for_vectors(block.size(), [&](auto d, std::size_t i) HWY_ATTR {
-    const auto bits = magnitudes(d, hn::LoadU(d, block.data() + i));
+  for_vectors(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto bits = magnitudes(d, hn::LoadU(d, from + i));
     if constexpr (hn::MaxLanes(d) == hn::MaxLanes(Wide())) {
       largest = hn::Max(largest, bits);
     } else {
@@ -26,6 +37,18 @@ HWY_INLINE float largest_magnitude(std::span<const float> block) {
     }
   });
   return std::bit_cast<float>(HWY_MAX(rest, hn::GetLane(hn::MaxOfLanes(di, largest))));
+}
+
+// All scales before the first code: a scale takes two divisions one after the other, which overlap
+// only between blocks.
+using Scales = std::array<std::uint16_t, kChunk>;
+HWY_INLINE void find_scales(std::span<const float> values, std::size_t block, Scales& scales) {
+  std::array<float, kChunk> largest;
+  for_blocks(values.size(), block, [&](std::size_t b, std::size_t begin, std::size_t n) HWY_ATTR {
+    largest[b] = block_maximum(values.data() + begin, n);
+  });
+  for_blocks(values.size(), block,
+             [&](std::size_t b, auto, auto) { scales[b] = int8_scale(largest[b]); });
 }
 
 // round_quotient, both as an integer and as the float that is equal to it.
@@ -43,22 +66,26 @@ HWY_INLINE Rounded<D> round_quotients(D d, hn::Vec<D> x, hn::Vec<D> divisor) {
   return {hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, shift)), hn::Sub(shifted, shift)};
 }
 
-// store(tag, i, x, decoded): what becomes of the values.
-template <class Store>
-HWY_INLINE std::uint16_t encode_block(std::span<const float> block, std::byte* codes,
-                                      const Store& store) {
-  const std::uint16_t scale_bits = int8_scale(largest_magnitude(block));
-  const float scale = ufloat16_value(scale_bits);
-  const float divisor = scale_bits == 0 ? 1.0F : scale;
-  auto* out = reinterpret_cast<std::int8_t*>(codes);
-  for_vectors(block.size(), [&](auto d, std::size_t i) HWY_ATTR {
-    const auto x = hn::LoadU(d, block.data() + i);
-    const auto rounded = round_quotients(d, x, hn::Set(d, divisor));
-    const hn::Rebind<std::int8_t, decltype(d)> d8;
-    hn::StoreU(hn::DemoteTo(d8, rounded.code), d8, out + i);
-    store(d, i, x, hn::Mul(hn::Set(d, scale), rounded.value));
+// keep(tag, i, x, decoded): what becomes of the values.
+template <class Keep>
+HWY_INLINE void encode(std::span<const float> values, std::size_t block, std::byte* scale_bytes,
+                       std::byte* code_bytes, const Keep& keep) {
+  Scales scales;
+  find_scales(values, block, scales);
+  auto* codes = reinterpret_cast<std::int8_t*>(code_bytes);
+  for_blocks(values.size(), block, [&](std::size_t b, std::size_t begin, std::size_t n) HWY_ATTR {
+    store(scale_bytes + b * sizeof scales[b], scales[b]);
+    const float scale = ufloat16_value(scales[b]);
+    const float divisor = scales[b] == 0 ? 1.0F : scale;
+    for_vectors(n, [&](auto d, std::size_t offset) HWY_ATTR {
+      const std::size_t i = begin + offset;
+      const auto x = hn::LoadU(d, values.data() + i);
+      const auto rounded = round_quotients(d, x, hn::Set(d, divisor));
+      const hn::Rebind<std::int8_t, decltype(d)> d8;
+      hn::StoreU(hn::DemoteTo(d8, rounded.code), d8, codes + i);
+      keep(d, i, x, hn::Mul(hn::Set(d, scale), rounded.value));
+    });
   });
-  return scale_bits;
 }
 
 HWY_INLINE bool is_canonical(std::uint16_t scale_bits, std::span<const std::int8_t> codes) {
@@ -81,34 +108,46 @@ HWY_INLINE bool is_canonical(std::uint16_t scale_bits, std::span<const std::int8
   return scale_bits != 0 || (any_rest == 0 && hn::AllTrue(d, hn::Eq(any, hn::Zero(d))));
 }
 
-}  // namespace
-
-std::uint16_t int8_encode(std::span<const float> block, std::span<float> decoded,
-                          std::byte* codes) {
-  return encode_block(block, codes, [&](auto d, std::size_t i, auto, auto q) HWY_ATTR {
-    hn::StoreU(q, d, decoded.data() + i);
-  });
-}
-
-std::uint16_t int8_encode_rest(std::span<float> block, std::byte* codes) {
-  return encode_block(block, codes, [&](auto d, std::size_t i, auto x, auto q) HWY_ATTR {
-    hn::StoreU(hn::Sub(x, q), d, block.data() + i);
-  });
-}
-
-bool int8_decode_add(std::uint16_t scale_bits, const std::byte* codes, float weight,
-                     std::span<float> accumulator) {
-  const auto* from = reinterpret_cast<const std::int8_t*>(codes);
-  if (!is_canonical(scale_bits, {from, accumulator.size()})) return false;
+HWY_INLINE void decode_add_block(std::uint16_t scale_bits, const std::int8_t* codes, float weight,
+                                 std::span<float> accumulator) {
   const float scale = ufloat16_value(scale_bits);
   for_vectors(accumulator.size(), [&](auto d, std::size_t i) HWY_ATTR {
-    const auto code8 = hn::LoadU(hn::Rebind<std::int8_t, decltype(d)>(), from + i);
+    const auto code8 = hn::LoadU(hn::Rebind<std::int8_t, decltype(d)>(), codes + i);
     const auto code = hn::ConvertTo(d, hn::PromoteTo(Integers<decltype(d)>(), code8));
     const auto value = hn::Mul(hn::Set(d, scale), code);
     const auto sum = hn::LoadU(d, accumulator.data() + i);
     hn::StoreU(hn::Add(sum, hn::Mul(hn::Set(d, weight), value)), d, accumulator.data() + i);
   });
-  return true;
+}
+
+}  // namespace
+
+void int8_encode(std::span<const float> values, std::size_t block, std::span<float> decoded,
+                 std::byte* scales, std::byte* codes) {
+  encode(values, block, scales, codes, [&](auto d, std::size_t i, auto, auto q) HWY_ATTR {
+    hn::StoreU(q, d, decoded.data() + i);
+  });
+}
+
+void int8_encode_rest(std::span<float> values, std::size_t block, std::byte* scales,
+                      std::byte* codes) {
+  encode(values, block, scales, codes, [&](auto d, std::size_t i, auto x, auto q) HWY_ATTR {
+    hn::StoreU(hn::Sub(x, q), d, values.data() + i);
+  });
+}
+
+bool int8_decode_add(const std::byte* scales, const std::byte* codes, std::size_t block,
+                     float weight, std::span<float> accumulator) {
+  const auto* from = reinterpret_cast<const std::int8_t*>(codes);
+  bool canonical = true;
+  for_blocks(accumulator.size(), block,
+             [&](std::size_t b, std::size_t begin, std::size_t n) HWY_ATTR {
+               const auto scale_bits = load<std::uint16_t>(scales + b * sizeof(std::uint16_t));
+               canonical = canonical && is_canonical(scale_bits, {from + begin, n});
+               if (!canonical) return;
+               decode_add_block(scale_bits, from + begin, weight, accumulator.subspan(begin, n));
+             });
+  return canonical;
 }
 
 }  // namespace causeway::compression::HWY_NAMESPACE
@@ -121,18 +160,19 @@ HWY_EXPORT(int8_encode);
 HWY_EXPORT(int8_encode_rest);
 HWY_EXPORT(int8_decode_add);
 
-std::uint16_t int8_encode(std::span<const float> block, std::span<float> decoded,
-                          std::byte* codes) {
-  return HWY_DYNAMIC_DISPATCH(int8_encode)(block, decoded, codes);
+void int8_encode(std::span<const float> values, std::size_t block, std::span<float> decoded,
+                 std::byte* scales, std::byte* codes) {
+  HWY_DYNAMIC_DISPATCH(int8_encode)(values, block, decoded, scales, codes);
 }
 
-std::uint16_t int8_encode_rest(std::span<float> block, std::byte* codes) {
-  return HWY_DYNAMIC_DISPATCH(int8_encode_rest)(block, codes);
+void int8_encode_rest(std::span<float> values, std::size_t block, std::byte* scales,
+                      std::byte* codes) {
+  HWY_DYNAMIC_DISPATCH(int8_encode_rest)(values, block, scales, codes);
 }
 
-bool int8_decode_add(std::uint16_t scale_bits, const std::byte* codes, float weight,
-                     std::span<float> accumulator) {
-  return HWY_DYNAMIC_DISPATCH(int8_decode_add)(scale_bits, codes, weight, accumulator);
+bool int8_decode_add(const std::byte* scales, const std::byte* codes, std::size_t block,
+                     float weight, std::span<float> accumulator) {
+  return HWY_DYNAMIC_DISPATCH(int8_decode_add)(scales, codes, block, weight, accumulator);
 }
 
 }  // namespace causeway::compression

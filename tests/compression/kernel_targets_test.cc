@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "compression/chunk.h"
+#include "compression/int8.h"
 #include "compression/select.h"
 #include "compression/two_bit.h"
 #include "tests/compression/chunks.h"
@@ -138,6 +139,83 @@ TEST_P(Kernels, EncodeTwoBitsAsDefined) {
       Floats decoded(count);
       EXPECT_TRUE(two_bit_decode(centroids, actual.codes.data(), decoded));
       EXPECT_TRUE(same_bits(decoded, actual.decoded));
+    }
+  }
+}
+
+struct Int8Encoding {
+  std::vector<std::byte> scales, codes{};
+  Floats decoded{}, rest{};
+};
+
+// As docs/wire-format.md has it.
+Int8Encoding int8_by_definition(const Floats& values, std::size_t block) {
+  Int8Encoding result;
+  for (std::size_t begin = 0; begin < values.size(); begin += block) {
+    const std::size_t end = std::min(begin + block, values.size());
+    float largest = 0;
+    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(values[i]));
+    const std::uint16_t scale = int8_scale(largest);
+    result.scales.push_back(static_cast<std::byte>(scale & 0xFF));
+    result.scales.push_back(static_cast<std::byte>(scale >> 8));
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::int32_t code = round_quotient(values[i], scale == 0 ? 1 : ufloat16_value(scale));
+      result.codes.push_back(static_cast<std::byte>(code));
+      result.decoded.push_back(ufloat16_value(scale) * static_cast<float>(code));
+      result.rest.push_back(values[i] - result.decoded.back());
+    }
+  }
+  return result;
+}
+
+void expect_int8_as_defined(const Floats& values, std::size_t block) {
+  constexpr float kWeight = 0.3F;
+  const Int8Encoding expected = int8_by_definition(values, block);
+  Int8Encoding actual{.scales = std::vector<std::byte>(expected.scales.size()),
+                      .codes = std::vector<std::byte>(values.size()),
+                      .decoded = values,  // in place
+                      .rest = values};
+  int8_encode(actual.decoded, block, actual.decoded, actual.scales.data(), actual.codes.data());
+  EXPECT_EQ(actual.scales, expected.scales);
+  EXPECT_EQ(actual.codes, expected.codes);
+  EXPECT_TRUE(same_bits(actual.decoded, expected.decoded));
+  actual.codes.assign(values.size(), std::byte{0});
+  int8_encode_rest(actual.rest, block, actual.scales.data(), actual.codes.data());
+  EXPECT_EQ(actual.codes, expected.codes);
+  EXPECT_TRUE(same_bits(actual.rest, expected.rest));
+
+  Floats sum = draw(gaussian_at, values.size(), 8);
+  Floats expected_sum = sum;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const float weighted = kWeight * expected.decoded[i];
+    expected_sum[i] += weighted;
+  }
+  EXPECT_TRUE(int8_decode_add(actual.scales.data(), actual.codes.data(), block, kWeight, sum));
+  EXPECT_TRUE(same_bits(sum, expected_sum));
+}
+
+TEST_P(Kernels, EncodeAndDecodeInt8AsDefined) {
+  for (const Floats& chunk : chunks()) {
+    for (const std::size_t count : {1U, 41U, 64U, 129U, 4096U}) {
+      for (const std::size_t block : {1U, 2U, 16U, 128U, 4096U}) {
+        SCOPED_TRACE(std::to_string(count) + " in blocks of " + std::to_string(block));
+        expect_int8_as_defined(Floats(chunk.begin(), chunk.begin() + count), block);
+      }
+    }
+  }
+}
+
+TEST_P(Kernels, RefuseInt8CodesThatNoEncoderWrites) {
+  constexpr std::size_t kBlock = 128;
+  for (const std::size_t at : {0U, 31U, 127U, 128U, 140U}) {
+    for (const bool zero_scale : {false, true}) {
+      std::vector<std::byte> scales(4, std::byte{0x70});
+      std::vector<std::byte> codes(141);
+      if (zero_scale) scales[at / kBlock * 2] = scales[at / kBlock * 2 + 1] = std::byte{0};
+      Floats sum(codes.size());
+      EXPECT_TRUE(int8_decode_add(scales.data(), codes.data(), kBlock, 1, sum));
+      codes[at] = zero_scale ? std::byte{1} : std::byte{0x80};
+      EXPECT_FALSE(int8_decode_add(scales.data(), codes.data(), kBlock, 1, sum)) << at;
     }
   }
 }
