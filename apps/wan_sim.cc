@@ -1,155 +1,44 @@
 // causeway wan-sim: the WAN alone, for any program.
-#include <unistd.h>
+#include "apps/wan_sim.h"
 
-#include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <map>
 #include <memory>
-#include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
-
-#include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
-#include <asio/signal_set.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "apps/commands.h"
-#include "inter/mesh.h"
-#include "wan-sim/relay.h"
+#include "wan-sim/control.h"
+#include "wan-sim/recording.h"
 
 namespace causeway::apps {
 namespace {
 
-using asio::ip::tcp;
-using Pair = std::pair<std::string, std::string>;
-
-constexpr std::chrono::seconds kTerminalInterval{1};
-constexpr std::chrono::seconds kPlainInterval{5};
-constexpr int kExitInterrupted = 130;
-
-struct WanSimFlags {
-  std::filesystem::path profile;
-  std::vector<std::string> maps;
-};
-
-struct Route {
-  Pair pair;  // (from, to)
-  inter::Endpoint target;
-};
-
-Route parse_route(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const std::size_t colon = text.find(':');
-  if (equals == std::string::npos || colon == std::string::npos || colon > equals) {
-    throw CLI::ValidationError("--map", "'" + text + "' is not FROM:TO=HOST:PORT");
-  }
-  try {
-    return {{text.substr(0, colon), text.substr(colon + 1, equals - colon - 1)},
-            inter::parse_endpoint(text.substr(equals + 1))};
-  } catch (const std::system_error& error) {
-    throw CLI::ValidationError("--map", "'" + text + "': " + error.what());
-  }
-}
-
-tcp::endpoint resolve(asio::io_context& context, const inter::Endpoint& endpoint) {
-  std::error_code error;
-  const auto found =
-      tcp::resolver(context).resolve(endpoint.host, std::to_string(endpoint.port), error);
-  if (error)
-    throw CLI::ValidationError("--map", "cannot resolve " + endpoint.host + ": " + error.message());
-  return *found.begin();
-}
-
-double mbit_s(double bytes_per_s) {
-  return bytes_per_s * 8 / 1e6;
-}
-
-double milliseconds(std::chrono::microseconds time) {
-  return static_cast<double>(time.count()) / 1000;
-}
-
-// One line per directed link that a route uses, in either direction: redrawn in place on a
-// terminal, repeated elsewhere.
-class Figures {
- public:
-  Figures(asio::io_context& context, const wan_sim::Relay& relay, std::vector<Pair> pairs)
-      : timer_(context), relay_(relay), pairs_(std::move(pairs)), before_(relay.stats()) {
-    std::sort(pairs_.begin(), pairs_.end());
-    pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
-  }
-
-  void start() {
-    timer_.expires_after(interval_);
-    timer_.async_wait([this](std::error_code error) {
-      if (error) return;
-      show();
-      start();
-    });
-  }
-
- private:
-  void show() {
-    const auto now = relay_.stats();
-    if (terminal_ && shown_) std::printf("\033[%zuA", pairs_.size());
-    for (const Pair& pair : pairs_) {
-      const auto& link = now.at(pair);
-      const double bytes = static_cast<double>(link.bytes - before_.at(pair).bytes);
-      std::printf(
-          "%s%s:%s  %.2f Mbit/s  delivered %.1f MB  connections %llu  buffered %.0f KiB  late p99 "
-          "%.2f ms\n",
-          terminal_ ? "\033[K" : "", pair.first.c_str(), pair.second.c_str(),
-          mbit_s(bytes / std::chrono::duration<double>(interval_).count()),
-          static_cast<double>(link.bytes) / 1e6, static_cast<unsigned long long>(link.connections),
-          static_cast<double>(link.buffered_bytes) / 1024, milliseconds(link.lateness_p99));
-    }
-    std::fflush(stdout);
-    shown_ = true;
-    before_ = now;
-  }
-
-  bool terminal_ = isatty(STDOUT_FILENO) != 0;
-  std::chrono::seconds interval_ = terminal_ ? kTerminalInterval : kPlainInterval;
-  asio::steady_timer timer_;
-  const wan_sim::Relay& relay_;
-  std::vector<Pair> pairs_;
-  std::map<Pair, wan_sim::DirectedStats> before_;
-  bool shown_ = false;
-};
-
-void print_route(const Route& route, const tcp::endpoint& port, const wan_sim::LinkProfile& link) {
-  std::printf("%s:%s  dial %s:%u  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms)\n",
-              route.pair.first.c_str(), route.pair.second.c_str(),
-              port.address().to_string().c_str(), port.port(),
-              inter::to_string(route.target).c_str(), mbit_s(link.rate_bytes_per_s),
-              milliseconds(link.delay), milliseconds(link.jitter.scale));
-}
-
 int run_wan_sim(const WanSimFlags& flags) {
-  const wan_sim::Scenario scenario = wan_sim::load_scenario(flags.profile);
-  asio::io_context context(1);
-  asio::signal_set signals(context, SIGINT, SIGTERM);
-  wan_sim::Relay relay(context.get_executor(), scenario);
-  std::vector<Pair> pairs;
-  for (const std::string& map : flags.maps) {
-    const Route route = parse_route(map);
-    const tcp::endpoint target = resolve(context, route.target);
-    const auto port = relay.open(route.pair.first, route.pair.second, [target] { return target; });
-    print_route(route, port, scenario.links.at(route.pair));
-    pairs.push_back(route.pair);
-    pairs.emplace_back(route.pair.second, route.pair.first);
+  if (!flags.tell.empty()) {
+    const std::string answer = wan_sim::tell(flags.tell, flags.command);
+    std::printf("%s\n", answer.c_str());
+    return answer.starts_with("error") ? 2 : 0;
   }
-  std::printf("Ctrl-C ends it.\n");
-  std::fflush(stdout);
-  Figures figures(context, relay, std::move(pairs));
-  figures.start();
-  signals.async_wait([&](std::error_code, int) { context.stop(); });
-  context.run();
-  return kExitInterrupted;
+  if (flags.profile.empty() == flags.replay.empty()) {
+    throw CLI::ValidationError("PROFILE", "give a scenario file, or --replay RECORDING");
+  }
+  const wan_sim::Scenario scenario = flags.replay.empty() ? wan_sim::load_scenario(flags.profile)
+                                                          : wan_sim::load_recording(flags.replay);
+  if (flags.engine == "relay") return run_wan_relay(flags, scenario);
+  if (flags.engine == "packet") return run_wan_packet(flags, scenario);
+  return run_wan_virtual(flags, scenario);
+}
+
+void add_relay_flags(CLI::App& command, WanSimFlags& flags) {
+  command.add_option(
+      "--map", flags.maps,
+      "relay: FROM:TO=HOST:PORT, repeated: where TO listens as seen from FROM. Prints "
+      "the address that FROM dials instead");
+  command.add_option("--control", flags.control,
+                     "relay: a Unix socket that takes one command a line, as in [[event]]");
+  command.add_option("--record", flags.record, "relay: write what happens to this file");
+  command.add_option("--replay", flags.replay,
+                     "Instead of PROFILE: a recording, with what was done to it by hand");
+  command.add_option("--tell", flags.tell, "Send --command to the socket of a running wan-sim");
+  command.add_option("--command", flags.command, "What to tell, such as 'fault = \"reset\"'");
 }
 
 }  // namespace
@@ -157,15 +46,22 @@ int run_wan_sim(const WanSimFlags& flags) {
 void add_wan_sim(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("wan-sim", "A simulated WAN alone, for any program");
   auto flags = std::make_shared<WanSimFlags>();
-  command
-      ->add_option("profile", flags->profile, "Scenario file, such as configs/wan/quickstart.toml")
-      ->required();
-  command
-      ->add_option("--map", flags->maps,
-                   "FROM:TO=HOST:PORT, repeated: where TO listens as seen from FROM. Prints the "
-                   "address that "
-                   "FROM dials instead")
-      ->required();
+  command->add_option("profile", flags->profile,
+                      "Scenario file, such as configs/wan/quickstart.toml");
+  command->add_option("--engine", flags->engine, "relay, packet, virtual (chunks) or fluid")
+      ->check(CLI::IsMember({"relay", "packet", "virtual", "fluid"}));
+  command->add_option("--seconds", flags->seconds, "End after so long; the default is Ctrl-C")
+      ->check(CLI::PositiveNumber);
+  add_relay_flags(*command, *flags);
+  command->add_option(
+      "--transfer", flags->transfers,
+      "virtual and fluid: FROM:TO=BYTES[xCONNECTIONS], repeated, one after the other "
+      "on the same connections. Prints how long each takes");
+  command->add_option("--idle", flags->idle_s, "virtual and fluid: seconds between transfers")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--run", flags->run_in, "packet: the region in which PROGRAM runs");
+  command->add_option("program", flags->program,
+                      "packet: after --, a program and its arguments; the WAN ends with it");
   command->callback([flags, &exit_code] { exit_code = run_wan_sim(*flags); });
 }
 

@@ -70,7 +70,9 @@ class EventReader {
   void flap(Time at);
   void process(Time at);
   void settings(Time at);
+  // The first one of an event does it; any other undoes it, except in a flap.
   void add(Time at, decltype(Action::what) what);
+  bool is_flap() const { return table_["fault"].value_or(std::string_view()) == kFlap; }
 
   const TomlReader& reader_;
   const Scenario& scenario_;
@@ -126,7 +128,9 @@ void EventReader::note(std::string_view name, unsigned engines) {
 }
 
 void EventReader::add(Time at, decltype(Action::what) what) {
-  actions_.push_back({at, {links_, std::move(what), one_line(table_)}});
+  const bool undoes = !actions_.empty() && !is_flap();
+  actions_.push_back(
+      {at, {links_, std::move(what), (undoes ? "end of: " : "") + one_line(table_)}});
 }
 
 void EventReader::flap(Time at) {

@@ -166,7 +166,8 @@ std::map<Pair, DirectedStats> Relay::Core::stats() const {
 }
 
 Verdict Relay::Core::verdict() const {
-  Verdict verdict{.lateness_max = scenario_.lateness_max};
+  Verdict verdict;
+  verdict.lateness_max = scenario_.lateness_max;
   for (const auto& [pair, link] : links_) {
     const DirectedStats stats = link->stats();
     if (stats.releases < kReleasesMin) continue;
@@ -196,12 +197,12 @@ void Relay::Core::stop() {
 
 std::string to_string(const Verdict& verdict) {
   char text[200];
-  std::snprintf(
-      text, sizeof text,
-      "%s: the relay released bytes up to %.2f ms late (99 %%; at most %.2f ms allowed)%s",
-      verdict.valid ? "valid" : "INVALID", static_cast<double>(verdict.lateness_p99.count()) / 1000,
-      static_cast<double>(verdict.lateness_max.count()) / 1000,
-      verdict.valid ? "" : "; this run describes the machine, not the WAN");
+  std::snprintf(text, sizeof text,
+                "%s: bytes were released up to %.2f ms late (99 %%; at most %.2f ms allowed)%s",
+                verdict.valid ? "valid" : "INVALID",
+                static_cast<double>(verdict.lateness_p99.count()) / 1000,
+                static_cast<double>(verdict.lateness_max.count()) / 1000,
+                verdict.valid ? "" : "; this run describes the machine, not the WAN");
   return text;
 }
 
@@ -220,6 +221,10 @@ tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstre
 
 void Relay::act(const Action& action) {
   core_->act(action, Link::now());
+}
+
+void Relay::command(const std::string& line) {
+  core_->command(line);
 }
 
 void Relay::cut(const std::string& a, const std::string& b) {

@@ -45,11 +45,11 @@ std::string to_string(const Verdict& verdict);
 
 // Something that a recording keeps. Called on the relay's executor.
 struct RelayEvent {
-  enum class Kind : std::uint8_t { opened, closed, refused, acted } kind;
+  enum class Kind : std::uint8_t { opened, closed, refused, acted, commanded } kind;
   Time at{0};                // since the relay was made
   Pair link{};               // directed, as dialled
   std::uint64_t number = 0;  // of the connection on its link, from 1
-  std::string text{};        // acted: the action
+  std::string text{};        // acted: the action; commanded: the command
 };
 
 struct RelayOptions {
@@ -79,6 +79,9 @@ class Relay {
 
   // Whatever a timeline can say, now.
   void act(const Action& action);
+
+  // One line as in [[event]]; what its for_s undoes is undone. Throws Errc::bad_scenario.
+  void command(const std::string& line);
 
   // Faults by name. cut: existing connections of the pair, whoever dialled, are reset and new ones
   // refused until healed.

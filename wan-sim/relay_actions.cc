@@ -23,6 +23,22 @@ void Relay::Core::arm_timeline() {
   });
 }
 
+void Relay::Core::command(const std::string& line) {
+  const auto actions = parse_action(scenario_, line);
+  const Time now = Link::now();
+  for (const TimedAction& action : actions) {
+    if (std::holds_alternative<ProcessAction>(action.action.what) && !options_.on_process) {
+      throw std::system_error(Errc::bad_scenario, "nobody here runs the processes of regions");
+    }
+  }
+  tell(RelayEvent::Kind::commanded, {}, 0, line);
+  for (const TimedAction& action : actions) {
+    timeline_.add({action.at + (now - begun_), action.action});
+  }
+  for (const TimedAction& due : timeline_.take(now - begun_)) act(due.action, begun_ + due.at);
+  arm_timeline();
+}
+
 void Relay::Core::act(const Action& action, Time at) {
   for (const Pair& pair : action.links) link(pair);  // refused as a whole, or done
   if (!action.text.empty()) tell(RelayEvent::Kind::acted, {}, 0, action.text);

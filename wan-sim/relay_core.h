@@ -35,6 +35,7 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
   void begin_timeline();
   // `at`: when it was due.
   void act(const Action& action, Time at);
+  void command(const std::string& line);
 
  private:
   // What `open` was asked for, by region or host.

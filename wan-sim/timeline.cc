@@ -8,6 +8,13 @@ Timeline::Timeline(const Scenario& scenario) : actions_(scenario.timeline) {
   for (const auto& [pair, trace] : scenario.traces) cursors_[pair].trace = trace;
 }
 
+void Timeline::add(const TimedAction& action) {
+  const auto place =
+      std::upper_bound(actions_.begin() + static_cast<std::ptrdiff_t>(next_action_), actions_.end(),
+                       action.at, [](Time at, const TimedAction& other) { return at < other.at; });
+  actions_.insert(place, action);
+}
+
 std::optional<Time> Timeline::next() const {
   std::optional<Time> next;
   if (next_action_ < actions_.size()) next = actions_[next_action_].at;

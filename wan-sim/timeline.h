@@ -13,6 +13,9 @@ class Timeline {
  public:
   explicit Timeline(const Scenario& scenario);
 
+  // More to come, at a time that is not over.
+  void add(const TimedAction& action);
+
   // Since the run's start; none when nothing more will happen.
   std::optional<Time> next() const;
   // All that is due by `now`, in order, each once.

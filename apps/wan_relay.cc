@@ -1,0 +1,232 @@
+// causeway wan-sim with the relay: ports, live figures, control socket, recording, verdict.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/wan_sim.h"
+#include "inter/mesh.h"
+#include "wan-sim/control.h"
+#include "wan-sim/recording.h"
+#include "wan-sim/relay.h"
+
+namespace causeway::apps {
+namespace {
+
+using asio::ip::tcp;
+using wan_sim::Pair;
+
+constexpr std::chrono::seconds kTerminalInterval{1};
+constexpr std::chrono::seconds kPlainInterval{5};
+constexpr int kExitInvalid = 1, kExitInterrupted = 130;
+
+struct Route {
+  std::string from, to;  // regions or hosts
+  inter::Endpoint target;
+};
+
+Route parse_route(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::size_t colon = text.find(':');
+  if (equals == std::string::npos || colon == std::string::npos || colon > equals) {
+    throw CLI::ValidationError("--map", "'" + text + "' is not FROM:TO=HOST:PORT");
+  }
+  try {
+    return {text.substr(0, colon), text.substr(colon + 1, equals - colon - 1),
+            inter::parse_endpoint(text.substr(equals + 1))};
+  } catch (const std::system_error& error) {
+    throw CLI::ValidationError("--map", "'" + text + "': " + error.what());
+  }
+}
+
+tcp::endpoint resolve(asio::io_context& context, const inter::Endpoint& endpoint) {
+  std::error_code error;
+  const auto found =
+      tcp::resolver(context).resolve(endpoint.host, std::to_string(endpoint.port), error);
+  if (error)
+    throw CLI::ValidationError("--map", "cannot resolve " + endpoint.host + ": " + error.message());
+  return *found.begin();
+}
+
+double mbit_s(double bytes_per_s) {
+  return bytes_per_s * 8 / 1e6;
+}
+
+double milliseconds(std::chrono::microseconds time) {
+  return static_cast<double>(time.count()) / 1000;
+}
+
+std::string region_of(const wan_sim::Scenario& scenario, const std::string& name) {
+  for (const auto& host : scenario.hosts) {
+    if (host.name == name) return host.region;
+  }
+  return name;
+}
+
+// One line per directed link that a route uses, in either direction: redrawn in place on a
+// terminal, repeated elsewhere.
+class Figures {
+ public:
+  Figures(asio::io_context& context, const wan_sim::Relay& relay, std::vector<Pair> pairs,
+          std::function<void()> on_shown)
+      : timer_(context),
+        relay_(relay),
+        pairs_(std::move(pairs)),
+        before_(relay.stats()),
+        on_shown_(std::move(on_shown)) {
+    std::sort(pairs_.begin(), pairs_.end());
+    pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
+  }
+
+  void start() {
+    timer_.expires_after(interval_);
+    timer_.async_wait([this](std::error_code error) {
+      if (error) return;
+      show();
+      on_shown_();
+      start();
+    });
+  }
+
+ private:
+  void show() {
+    const auto now = relay_.stats();
+    if (terminal_ && shown_) std::printf("\033[%zuA", pairs_.size());
+    for (const Pair& pair : pairs_) {
+      const auto& link = now.at(pair);
+      const double bytes = static_cast<double>(link.bytes - before_.at(pair).bytes);
+      std::printf(
+          "%s%s:%s  %.2f Mbit/s  delivered %.1f MB  connections %llu  buffered %.0f KiB  late p99 "
+          "%.2f ms\n",
+          terminal_ ? "\033[K" : "", pair.first.c_str(), pair.second.c_str(),
+          mbit_s(bytes / std::chrono::duration<double>(interval_).count()),
+          static_cast<double>(link.bytes) / 1e6, static_cast<unsigned long long>(link.connections),
+          static_cast<double>(link.buffered_bytes) / 1024, milliseconds(link.lateness_p99));
+    }
+    std::fflush(stdout);
+    shown_ = true;
+    before_ = now;
+  }
+
+  bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  std::chrono::seconds interval_ = terminal_ ? kTerminalInterval : kPlainInterval;
+  asio::steady_timer timer_;
+  const wan_sim::Relay& relay_;
+  std::vector<Pair> pairs_;
+  std::map<Pair, wan_sim::DirectedStats> before_;
+  std::function<void()> on_shown_;
+  bool shown_ = false;
+};
+
+void print_route(const Route& route, const tcp::endpoint& port, const wan_sim::LinkProfile& link) {
+  const std::string congestion(wan_sim::kCongestions[static_cast<std::size_t>(link.congestion)]);
+  std::printf(
+      "%s:%s  dial %s:%u  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
+      "congestion control %s)\n",
+      route.from.c_str(), route.to.c_str(), port.address().to_string().c_str(), port.port(),
+      inter::to_string(route.target).c_str(), mbit_s(link.rate_bytes_per_s),
+      milliseconds(link.delay), milliseconds(link.jitter.scale), link.loss.mean(),
+      congestion.c_str());
+}
+
+class RelayCommand {
+ public:
+  RelayCommand(const WanSimFlags& flags, const wan_sim::Scenario& scenario)
+      : scenario_(scenario), signals_(context_, SIGINT, SIGTERM), end_(context_) {
+    if (!flags.record.empty()) recording_.emplace(flags.record, scenario);
+    wan_sim::RelayOptions options;
+    if (recording_) options.on_event = [this](const auto& event) { recording_->add(event); };
+    relay_.emplace(context_.get_executor(), scenario, options);
+    begun_ = std::chrono::steady_clock::now();
+    for (const std::string& map : flags.maps) open(parse_route(map));
+    if (!flags.control.empty()) {
+      control_.emplace(context_.get_executor(), flags.control,
+                       [this](const std::string& line) { return answer(line); });
+    }
+    if (flags.seconds) {
+      end_.expires_after(std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * *flags.seconds)));
+      end_.async_wait([this](std::error_code cancelled) {
+        if (!cancelled) finish(0);
+      });
+    }
+  }
+
+  int run() {
+    std::printf("Ctrl-C ends it.\n");
+    std::fflush(stdout);
+    Figures figures(context_, *relay_, pairs_, [this] { record_figures(); });
+    figures.start();
+    signals_.async_wait([this](std::error_code error, int) {
+      if (!error) finish(kExitInterrupted);
+    });
+    context_.run();
+    const auto verdict = relay_->verdict();
+    std::printf("%s\n", wan_sim::to_string(verdict).c_str());
+    if (recording_) {
+      record_figures();
+      recording_->add(since_start(), verdict);
+    }
+    return exit_code_ == 0 && !verdict.valid ? kExitInvalid : exit_code_;
+  }
+
+ private:
+  void open(const Route& route) {
+    const tcp::endpoint target = resolve(context_, route.target);
+    const auto port = relay_->open(route.from, route.to, [target] { return target; });
+    const Pair pair{region_of(scenario_, route.from), region_of(scenario_, route.to)};
+    print_route(route, port, scenario_.links.at(pair));
+    pairs_.push_back(pair);
+    pairs_.emplace_back(pair.second, pair.first);
+  }
+  std::string answer(const std::string& line) {
+    if (line == "stats") return wan_sim::to_json(relay_->stats());
+    relay_->command(line);
+    return "ok";
+  }
+  wan_sim::Time since_start() const { return std::chrono::steady_clock::now() - begun_; }
+  void record_figures() {
+    if (recording_) recording_->add(since_start(), relay_->stats());
+  }
+  void finish(int exit_code) {
+    exit_code_ = exit_code;
+    context_.stop();
+  }
+
+  const wan_sim::Scenario& scenario_;
+  asio::io_context context_{1};
+  asio::signal_set signals_;
+  asio::steady_timer end_;
+  std::optional<wan_sim::Recording> recording_;
+  std::optional<wan_sim::Relay> relay_;
+  std::optional<wan_sim::ControlSocket> control_;
+  std::chrono::steady_clock::time_point begun_;
+  std::vector<Pair> pairs_;
+  int exit_code_ = 0;
+};
+
+}  // namespace
+
+int run_wan_relay(const WanSimFlags& flags, const wan_sim::Scenario& scenario) {
+  if (flags.maps.empty()) {
+    throw CLI::ValidationError("--map", "the relay needs one at least: FROM:TO=HOST:PORT");
+  }
+  return RelayCommand(flags, scenario).run();
+}
+
+}  // namespace causeway::apps
