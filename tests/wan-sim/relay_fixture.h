@@ -44,8 +44,9 @@ inline LinkProfile fast(std::chrono::microseconds delay = std::chrono::microseco
 
 class RelayTest : public testing::Test {
  protected:
-  void use(const LinkProfile& profile) {
-    relay_ = std::make_unique<Relay>(context_.get_executor(), two_regions(profile));
+  void use(const LinkProfile& profile) { use(two_regions(profile)); }
+  void use(const Scenario& scenario) {
+    relay_ = std::make_unique<Relay>(context_.get_executor(), scenario);
     port_ = relay_->open("a", "b", [this] { return upstream_; });
   }
 
