@@ -1,5 +1,5 @@
-// What a coordinator needs of its links, so that the same coordinator runs over TLS (Mesh), in memory
-// and in virtual time. What comes back is told to a MeshHandler (mesh.h).
+// What a coordinator needs of its links, so that the same coordinator runs over TLS (Mesh) and in
+// virtual time. What comes back is told to a MeshHandler (mesh.h).
 #pragma once
 
 #include <string>
