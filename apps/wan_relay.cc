@@ -23,6 +23,7 @@
 #include "apps/wan_sim.h"
 #include "inter/mesh.h"
 #include "wan-sim/control.h"
+#include "wan-sim/punctual.h"
 #include "wan-sim/recording.h"
 #include "wan-sim/relay.h"
 
@@ -175,6 +176,7 @@ class RelayCommand {
     signals_.async_wait([this](std::error_code error, int) {
       if (!error) finish(kExitInterrupted);
     });
+    wan_sim::make_this_thread_punctual();
     context_.run();
     const auto verdict = relay_->verdict();
     std::printf("%s\n", wan_sim::to_string(verdict).c_str());

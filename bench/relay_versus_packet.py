@@ -60,6 +60,12 @@ def serve(port):
     print(listener.getsockname()[1], flush=True)
 
     def answer(connection):
+        try:
+            answer_each(connection)
+        except ConnectionError:  # the sender is through
+            pass
+
+    def answer_each(connection):
         buffer = bytearray(1 << 18)
         while True:
             head = connection.recv(8, socket.MSG_WAITALL)

@@ -2,7 +2,6 @@
 
 #include <net/ethernet.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "wan-sim/keys.h"
+#include "wan-sim/punctual.h"
 
 namespace causeway::wan_sim {
 namespace {
@@ -56,8 +56,6 @@ PacketWan::PacketWan(Scenario scenario)
     };
     by_place_[place(pair.first) * regions.size() + place(pair.second)] = &made->second;
   }
-  // Timers of this thread fire when they are due, not up to 50 us later.
-  ::prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
 PacketLink* PacketWan::link(std::size_t from, std::size_t to) {
@@ -65,6 +63,7 @@ PacketLink* PacketWan::link(std::size_t from, std::size_t to) {
 }
 
 void PacketWan::run(const std::function<bool()>& done) {
+  make_this_thread_punctual();
   std::vector<pollfd> sockets;
   for (const int fd : namespaces_.sockets()) sockets.push_back({fd, POLLIN, 0});
   while (!done()) {
