@@ -20,6 +20,7 @@
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
+#include "wan-sim/punctual.h"
 #include "wan-sim/relay.h"
 
 namespace {
@@ -52,6 +53,7 @@ class Bench {
     const auto upstream = acceptor_.local_endpoint();
     const auto port = relay_->open("a", "b", [upstream] { return upstream; });
     thread_ = std::thread([this] {
+      causeway::wan_sim::make_this_thread_punctual();
       context_.run();
       relay_cpu_s_ = cpu_seconds_of_this_thread();
     });
