@@ -45,7 +45,7 @@ struct EncodeKey {
   std::uint64_t first_element = 0;
 };
 
-// What an encode did, for the contribution's norms and for the error budget (error_budget.h).
+// What an encode did, for the contribution's norms and for bounds on the error.
 struct EncodeStats {
   double input_norm_squared = 0;  // ||p||^2
   double error_norm_squared = 0;  // ||p - Q(p)||^2: with feedback, of the residual

@@ -1,7 +1,6 @@
 #include "intra/outer_round.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -16,34 +15,21 @@
 #include "intra/together.h"
 
 namespace causeway::intra {
+
+// What precedes the bytes of one segment when they are gathered.
+struct SegmentHead {
+  double delta_squared = 0;
+  compression::EncodeStats stats{};
+  std::uint64_t bytes = 0;
+  std::uint8_t codec = 0;
+  bool stepped_up = false;
+};
+
 namespace {
 
 using compression::Codec;
 using compression::EncodedSegment;
 using compression::Payload;
-
-// What precedes the bytes of one segment when they are gathered.
-struct SegmentHead {
-  double delta_squared = 0;
-  double error_squared = 0;
-  std::uint64_t bytes = 0;
-};
-
-constexpr std::uint8_t codec_index(diloco::SegmentClass kind) {
-  return kind == diloco::SegmentClass::matrix ? 0 : 1;
-}
-
-std::unique_ptr<Codec> checked_codec(const std::string& spec, const char* key, bool feedback) {
-  auto codec = compression::make_codec(spec);
-  if (codec->is_sparse() && !feedback) {
-    throw std::system_error(
-        Errc::bad_model,
-        std::string(key) + " = \"" + spec +
-            "\" drops coordinates, which without error feedback are lost for good; "
-            "set codec.feedback = true or choose a dense codec");
-  }
-  return codec;
-}
 
 // The payload's segments must be exactly those of the layout.
 void check_shape(const Payload& payload, const diloco::Layout& layout) {
@@ -72,28 +58,22 @@ std::vector<std::unique_ptr<Codec>> codecs_of(const Payload& payload) {
 
 }  // namespace
 
-OuterRound::OuterRound(std::string region, const CodecOptions& codec,
-                       const diloco::OuterOptions& outer, const diloco::Layout& layout,
-                       std::size_t rank, std::size_t world)
-    : region_(std::move(region)),
+OuterRound::OuterRound(const Place& place, const CodecOptions& codec,
+                       const diloco::OuterOptions& outer, const diloco::Layout& layout)
+    : place_(place),
       feedback_(codec.feedback),
-      decay_(codec.feedback ? codec.feedback_decay : 0.0F),
-      matrix_(checked_codec(codec.matrix, "codec.matrix", codec.feedback)),
-      vector_(checked_codec(codec.vector, "codec.vector", codec.feedback)),
+      policy_(codec, layout),
       outer_(outer),
-      ownership_(layout, rank, world) {}
+      ownership_(layout, place.rank, place.world) {}
 
-const Codec& OuterRound::codec_of(const diloco::Segment& segment) const {
-  return segment.kind == diloco::SegmentClass::matrix ? *matrix_ : *vector_;
-}
-
-void OuterRound::encode(Collective& collective, TrainingState& state) const {
+std::vector<TensorEncoding> OuterRound::encode(Collective& collective, TrainingState& state) const {
   restore_float_mode();
   state.intact = false;
   std::vector<std::byte> own;
   together(collective, "encoding", [&] { own = encode_own(state); });
-  assemble(collective.all_gather(own), state);
+  std::vector<TensorEncoding> encodings = assemble(collective.all_gather(own), state);
   state.intact = true;
+  return encodings;
 }
 
 // For each own segment: its head, then its encoding.
@@ -104,20 +84,23 @@ std::vector<std::byte> OuterRound::encode_own(TrainingState& state) const {
     const auto delta = ownership_.segment(index, std::span<const float>(state.scratch));
     const std::size_t head_at = own.size();
     own.resize(head_at + sizeof(SegmentHead));
-    const auto stats = compression::encode_with_feedback(
-        codec_of(ownership_.layout().segments()[index]), delta, decay_,
-        ownership_.segment(index, std::span<float>(state.residual)), own);
+    const auto encoded = policy_.encode(
+        index, delta, ownership_.segment(index, std::span<float>(state.residual)), own,
+        {.seed = place_.seed,
+         .round = static_cast<std::uint32_t>(state.version),
+         .region = place_.region_index,
+         .first_element = ownership_.layout().segments()[index].offset});
     const double norm = global_norm(delta);
-    const SegmentHead head{norm * norm, stats.error_norm_squared,
-                           own.size() - head_at - sizeof(SegmentHead)};
+    const SegmentHead head{norm * norm, encoded.stats, own.size() - head_at - sizeof(SegmentHead),
+                           encoded.codec, encoded.stepped_up};
     std::memcpy(own.data() + head_at, &head, sizeof head);
   }
   return own;
 }
 
 // Every rank assembles the same payload: any of them may have to return its part to the residual.
-void OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
-                          TrainingState& state) const {
+std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
+                                                 TrainingState& state) const {
   const auto segments = ownership_.layout().segments();
   std::vector<EncodedSegment> encoded(segments.size());
   std::vector<SegmentHead> heads(segments.size());
@@ -131,21 +114,42 @@ void OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
       rest = rest.subspan(sizeof head);
       assert(rest.size() >= head.bytes);
       encoded[index] = {static_cast<std::uint32_t>(index),
-                        static_cast<std::uint32_t>(segment.count), codec_index(segment.kind),
+                        static_cast<std::uint32_t>(segment.count), head.codec,
                         rest.first(head.bytes)};
       rest = rest.subspan(head.bytes);
     }
     assert(rest.empty());
   }
-  // In canonical order, so that the sums do not depend on the number of ranks either.
-  SegmentHead total;
-  for (const SegmentHead& head : heads) {
-    total.delta_squared += head.delta_squared;
-    total.error_squared += head.error_squared;
+  state.payload = compression::write_payload(policy_.specs(), encoded);
+  return report(heads, state);
+}
+
+// In canonical order, so that the sums do not depend on the number of ranks either.
+std::vector<TensorEncoding> OuterRound::report(std::span<const SegmentHead> heads,
+                                               TrainingState& state) const {
+  const diloco::Layout& layout = ownership_.layout();
+  std::vector<TensorEncoding> encodings;
+  double delta_squared = 0;
+  compression::EncodeStats total;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    delta_squared += heads[i].delta_squared;
+    total += heads[i].stats;
+    const diloco::Segment& segment = layout.segments()[i];
+    const std::string name = segment.kind == diloco::SegmentClass::vector
+                                 ? "vectors"
+                                 : layout.tensor_at(segment.offset).spec.name;
+    if (encodings.empty() || encodings.back().tensor != name)
+      encodings.push_back({.tensor = name, .spec = policy_.specs()[heads[i].codec]});
+    TensorEncoding& encoding = encodings.back();
+    encoding.stats += heads[i].stats;
+    encoding.bytes += heads[i].bytes;
+    if (!heads[i].stepped_up) continue;
+    encoding.stepped_up = true;
+    encoding.spec = policy_.specs()[heads[i].codec];
   }
-  state.delta_norm = std::sqrt(total.delta_squared);
-  state.error_norm = std::sqrt(total.error_squared);
-  state.payload = compression::write_payload(std::array{matrix_->spec(), vector_->spec()}, encoded);
+  state.delta_norm = std::sqrt(delta_squared);
+  state.error_norm = std::sqrt(total.error_norm_squared);
+  return encodings;
 }
 
 Fate OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
@@ -156,7 +160,8 @@ Fate OuterRound::apply(Collective& collective, const diloco::CommitRecord& recor
     throw std::system_error(diloco::Errc::divergence,
                             "round " + std::to_string(record.round) + " was decided for state " +
                                 diloco::to_hex(record.state).substr(0, 12) + " but region " +
-                                region_ + " holds " + diloco::to_hex(state.digest).substr(0, 12));
+                                place_.region + " holds " +
+                                diloco::to_hex(state.digest).substr(0, 12));
   }
   restore_float_mode();
   together(collective, "decoding", [&] { reduce(record, payloads, state.scratch); });
@@ -211,7 +216,7 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
 Fate OuterRound::settle(const diloco::CommitRecord& record, TrainingState& state) const {
   const auto own =
       std::find_if(record.participants.begin(), record.participants.end(),
-                   [&](const auto& participant) { return participant.region == region_; });
+                   [&](const auto& participant) { return participant.region == place_.region; });
   if (own != record.participants.end()) {
     if (!state.payload.empty() && diloco::sha256(state.payload) == own->payload.hash)
       return Fate::delivered;

@@ -10,14 +10,14 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "compression/codec.h"
 #include "diloco/outer.h"
 #include "diloco/record.h"
+#include "intra/codec_policy.h"
 #include "intra/collective.h"
 #include "intra/ownership.h"
 #include "intra/training_state.h"
@@ -34,17 +34,35 @@ enum class Fate {
   forgotten,  // listed, but sent before a restart: what that left in the residual is lost
 };
 
+// How one tensor of a contribution was encoded; all vectors count as one, called "vectors".
+struct TensorEncoding {
+  std::string tensor;
+  std::string spec;                  // the highest that a segment of it needed
+  compression::EncodeStats stats{};  // of p = delta + what was left over, and of what is left now
+  std::uint64_t bytes = 0;
+  bool stepped_up = false;  // the error bound made it take more than its own codec
+};
+
+struct SegmentHead;  // of outer_round.cc
+
 class OuterRound {
  public:
-  // Throws Errc::bad_model if a codec that drops coordinates is to run without feedback. `layout`
-  // outlives this.
-  OuterRound(std::string region, const CodecOptions& codec, const diloco::OuterOptions& outer,
-             const diloco::Layout& layout, std::size_t rank, std::size_t world);
+  struct Place {
+    std::string region;
+    std::uint32_t region_index = 0;  // in sorted-name order
+    std::size_t rank = 0, world = 1;
+    std::uint64_t seed = 1;  // the run's
+  };
+
+  // Throws what CodecPolicy throws. `layout` outlives this.
+  OuterRound(const Place& place, const CodecOptions& codec, const diloco::OuterOptions& outer,
+             const diloco::Layout& layout);
 
   const Ownership& ownership() const { return ownership_; }
 
-  // Fills payload and norms of `state`, on every rank alike, and updates the residual.
-  void encode(Collective& collective, TrainingState& state) const;
+  // Fills payload and norms of `state`, on every rank alike, and updates the residual. Returns how
+  // each tensor was encoded, on every rank alike.
+  std::vector<TensorEncoding> encode(Collective& collective, TrainingState& state) const;
 
   // Takes `state` from version record.round to the next. payloads[i] belongs to participants[i] and
   // is untrusted: a bad one throws std::system_error naming the region, with the anchor untouched.
@@ -53,18 +71,19 @@ class OuterRound {
              std::span<const std::span<const std::byte>> payloads, TrainingState& state) const;
 
  private:
-  const compression::Codec& codec_of(const diloco::Segment& segment) const;
   std::vector<std::byte> encode_own(TrainingState& state) const;
-  void assemble(std::span<const std::vector<std::byte>> gathered, TrainingState& state) const;
+  std::vector<TensorEncoding> assemble(std::span<const std::vector<std::byte>> gathered,
+                                       TrainingState& state) const;
+  std::vector<TensorEncoding> report(std::span<const SegmentHead> heads,
+                                     TrainingState& state) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, std::span<float> sum) const;
   Fate settle(const diloco::CommitRecord& record, TrainingState& state) const;
   void return_own(TrainingState& state) const;
 
-  std::string region_;
+  Place place_;
   bool feedback_;
-  float decay_;
-  std::unique_ptr<compression::Codec> matrix_, vector_;
+  CodecPolicy policy_;
   diloco::OuterOptions outer_;
   Ownership ownership_;
 };

@@ -53,7 +53,12 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       attach_(std::move(attach)),
       layout_(parameter_tensors(options.model)),
       state_(options.inner, layout_),
-      round_(options.region, options.codec, options.outer, layout_, options.rank, options.world),
+      round_({.region = options.region,
+              .region_index = static_cast<std::uint32_t>(options.region_index),
+              .rank = options.rank,
+              .world = options.world,
+              .seed = options.train.seed},
+             options.codec, options.outer, layout_),
       trainer_(make_inner_trainer(options)) {
   if (options_.train.timed_step_ms > 0) {
     spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
@@ -182,7 +187,8 @@ void RegionWorker::train(const diloco::Train& train) {
     if (state_.step_in_round == 0) state_.data_cursor = train.data_cursor;
     inner_steps(train.k);
     enter("encode");
-    round_.encode(gathering_->group(), state_);
+    const auto encodings = round_.encode(gathering_->group(), state_);
+    if (options_.rank == 0) record_encodings(options_.directory, state_.version, encodings);
   }
   contribute();
 }

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "diloco/outer.h"
+#include "intra/codec_policy.h"
 #include "intra/data.h"
 #include "intra/model/model.h"
 #include "intra/optimizer.h"
@@ -35,13 +36,6 @@ struct TrainOptions {
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
   std::uint32_t timed_step_ms = 0;
   std::size_t bucket_bytes = 25U << 20;  // all-reduce granularity
-};
-
-struct CodecOptions {
-  std::string matrix = "dense:int8,block=128";
-  std::string vector = "dense:int8,block=128";
-  bool feedback = true;
-  float feedback_decay = 0.95F;  // beta
 };
 
 struct WorkerOptions {

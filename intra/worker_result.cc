@@ -1,6 +1,10 @@
 #include "intra/worker_result.h"
 
+#include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include <spdlog/spdlog.h>
 
 #include "diloco/file_io.h"
 
@@ -25,6 +29,26 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"params_digest", result.params_digest},
          {"timed_steps", result.timed_steps}},
         diloco::Durability::on_disk);
+}
+
+void record_encodings(const std::filesystem::path& directory, diloco::Round round,
+                      std::span<const TensorEncoding> encodings) {
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const TensorEncoding& encoding : encodings) {
+    const double relative_error = encoding.stats.relative_squared_error();
+    tensors.push_back({{"tensor", encoding.tensor},
+                       {"codec", encoding.spec},
+                       {"stepped_up", encoding.stepped_up},
+                       {"bytes", encoding.bytes},
+                       {"relative_squared_error", relative_error},
+                       {"residual_norm", std::sqrt(encoding.stats.error_norm_squared)}});
+    if (!encoding.stepped_up) continue;
+    spdlog::warn("round {}: {} went beyond codec.error_max with its own codec and was sent as {}",
+                 round, encoding.tensor, encoding.spec);
+  }
+  std::ofstream out(directory / "compression.jsonl", std::ios::app);
+  out << nlohmann::json{{"round", round}, {"tensors", std::move(tensors)}}.dump() << '\n';
+  if (!out.flush()) diloco::throw_errno("append to", directory / "compression.jsonl");
 }
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {

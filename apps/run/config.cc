@@ -42,8 +42,12 @@ class CombinationChecks {
     regions();
     model();
     training();
-    codec("codec.matrix", config_.codec.matrix);
-    codec("codec.vector", config_.codec.vector);
+    codec("codec.matrix", {config_.codec.matrix});
+    codec("codec.vector", {config_.codec.vector});
+    tensor_codecs();
+    codec("codec.step_up", config_.codec.step_up);
+    require(config_.codec.step_up.empty() || config_.codec.error_max > 0, "codec.step_up",
+            "has no use without codec.error_max");
     synchronisation();
   }
 
@@ -94,14 +98,27 @@ class CombinationChecks {
     }
   }
 
-  void codec(const std::string& key, const std::string& spec) const {
+  void codec(const std::string& key, const std::vector<std::string>& specs) const {
+    for (const std::string& spec : specs) {
+      try {
+        const bool sparse = compression::make_codec(spec)->is_sparse();
+        require(!sparse || config_.codec.feedback, "codec.feedback",
+                "must be true with a sparse codec (" + key + " = " + spec +
+                    "), or what it drops is lost");
+      } catch (const std::system_error& error) {
+        require(false, key, error.what());
+      }
+    }
+  }
+
+  void tensor_codecs() const {
+    std::vector<std::string> specs;
+    for (const intra::TensorCodec& tensor : config_.codec.tensors) specs.push_back(tensor.spec);
+    codec("codec.tensors", specs);
     try {
-      const bool sparse = compression::make_codec(spec)->is_sparse();
-      require(!sparse || config_.codec.feedback, "codec.feedback",
-              "must be true with a sparse codec (" + key + " = " + spec +
-                  "), or what it drops is lost");
+      intra::CodecPolicy(config_.codec, diloco::Layout(intra::parameter_tensors(config_.model)));
     } catch (const std::system_error& error) {
-      require(false, key, error.what());
+      require(false, "codec.tensors", error.what());
     }
   }
 

@@ -98,6 +98,22 @@ void add_model_keys(std::vector<Key<Config>>& keys) {
       "Added to the variance in LayerNorm and RMSNorm.")));
 }
 
+// A list of texts, or one text alone.
+std::vector<std::string> texts_of(const Value& value, const std::string& allowed) {
+  std::vector<std::string> texts;
+  if (const auto* one = std::get_if<std::string>(&value)) {
+    texts = {*one};
+  } else if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    texts = *list;
+  } else {
+    throw std::invalid_argument("must be a list of texts: " + allowed);
+  }
+  const auto has_zero = [](const std::string& t) { return t.find('\0') != std::string::npos; };
+  if (std::any_of(texts.begin(), texts.end(), has_zero))
+    throw std::invalid_argument("must not contain a zero byte");
+  return texts;
+}
+
 Key<Config> data_files_key() {
   auto key = C::make(
       "data.files", "list of texts",
@@ -106,13 +122,9 @@ Key<Config> data_files_key() {
   key.required = true;
   key.get = [](const Config& c) -> Value { return c.data.files; };
   key.set = [](Config& c, const Value& value) {
-    std::vector<std::string> files;
-    if (const auto* one = std::get_if<std::string>(&value)) files = {*one};
-    if (const auto* list = std::get_if<std::vector<std::string>>(&value)) files = *list;
-    const auto bad = [](const std::string& file) {
-      return file.empty() || file.find('\0') != std::string::npos;
-    };
-    if (files.empty() || std::any_of(files.begin(), files.end(), bad)) {
+    std::vector<std::string> files = texts_of(value, "paths or globs, in quotes");
+    const auto empty = [](const std::string& file) { return file.empty(); };
+    if (files.empty() || std::any_of(files.begin(), files.end(), empty)) {
       throw std::invalid_argument("must be a list of one or more paths or globs, in quotes");
     }
     c.data.files = std::move(files);
@@ -170,6 +182,42 @@ void add_inner_keys(std::vector<Key<Config>>& keys) {
       "Largest global norm of the gradient. 0: no clipping.")));
 }
 
+Key<Config> tensor_codecs_key() {
+  auto key = C::make("codec.tensors", "list of texts",
+                     "Codecs of single matrices by name: the first pattern that matches is used, "
+                     "codec.matrix where none does.");
+  key.allowed = "\"PATTERN=CODEC\", with a shell pattern, as in \"*.mlp.*=topk:k=128\"";
+  key.get = [](const Config& c) -> Value {
+    std::vector<std::string> list;
+    for (const intra::TensorCodec& tensor : c.codec.tensors)
+      list.push_back(tensor.pattern + "=" + tensor.spec);
+    return list;
+  };
+  key.set = [allowed = key.allowed](Config& c, const Value& value) {
+    std::vector<intra::TensorCodec> tensors;
+    for (const std::string& text : texts_of(value, allowed)) {
+      const std::size_t equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        throw std::invalid_argument("must be a list of texts: " + allowed);
+      tensors.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    }
+    c.codec.tensors = std::move(tensors);
+  };
+  return key;
+}
+
+Key<Config> step_up_key() {
+  auto key = C::make("codec.step_up", "list of texts",
+                     "What a tensor whose error exceeds error_max is sent with instead, in order. "
+                     "Empty: larger codecs up to dense:fp32.");
+  key.allowed = "codecs, such as [\"topk:k=256\", \"dense:int8\"]";
+  key.get = [](const Config& c) -> Value { return c.codec.step_up; };
+  key.set = [allowed = key.allowed](Config& c, const Value& value) {
+    c.codec.step_up = texts_of(value, allowed);
+  };
+  return key;
+}
+
 void add_outer_keys(std::vector<Key<Config>>& keys) {
   using Kind = diloco::OuterOptions::Kind;
   keys.push_back(shared(C::choice<Kind>(
@@ -192,6 +240,12 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::text(
       "codec.vector", [](auto& c) -> auto& { return c.codec.vector; }, specs,
       "How pseudo-gradients of vectors (norms, biases) are compressed.")));
+  keys.push_back(shared(tensor_codecs_key()));
+  keys.push_back(shared(C::number(
+      "codec.error_max", [](auto& c) -> auto& { return c.codec.error_max; }, {0, 1},
+      "Largest relative squared error of a tensor, ||p - Q(p)||^2 / ||p||^2. A tensor beyond it is "
+      "sent with the next codec of step_up that holds it, and the log says so. 0: no bound.")));
+  keys.push_back(shared(step_up_key()));
   keys.push_back(shared(C::boolean(
       "codec.feedback", [](auto& c) -> auto& { return c.codec.feedback; },
       "Keep what compression dropped and add it to the next round. Sparse codecs need it.")));

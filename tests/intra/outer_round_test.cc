@@ -34,7 +34,11 @@ constexpr const char* kExact = "dense:fp32";
 constexpr const char* kSparse = "topk:k=64,chunk=4096";
 
 CodecOptions codec(const std::string& spec, bool feedback = true) {
-  return {.matrix = spec, .vector = kExact, .feedback = feedback};
+  CodecOptions options;
+  options.matrix = spec;
+  options.vector = kExact;
+  options.feedback = feedback;
+  return options;
 }
 
 diloco::OuterOptions averaging() {
@@ -43,7 +47,7 @@ diloco::OuterOptions averaging() {
 
 OuterRound make_round(const CodecOptions& options, const diloco::OuterOptions& outer,
                       const std::string& region = "us") {
-  return OuterRound(region, options, outer, layout(), 0, 1);
+  return OuterRound({.region = region}, options, outer, layout());
 }
 
 // Writes draw() to every element that is not padding.
@@ -182,7 +186,8 @@ std::vector<Ended> two_rounds(std::size_t world, const std::string& spec) {
   const OuterRound other_round = make_round(codec(spec), {}, "ap");
   const Bytes from_other = encode(other_round, other);
   on_ranks(world, [&](Collective& group) {
-    const OuterRound round("us", codec(spec), {}, layout(), group.rank(), world);
+    const OuterRound round({.region = "us", .rank = group.rank(), .world = world}, codec(spec), {},
+                           layout());
     TrainingState state = real_state(0);
     Ended& end = ended[group.rank()];
     for (std::uint64_t i = 0; i < 2; ++i) {
@@ -314,7 +319,8 @@ TEST(OuterRound, ADamagedPayloadNamesItsRegionAndTouchesNothing) {
   Bytes bad = encode(make_round(codec(kSparse), {}, "eu"), other);
   bad.pop_back();
   on_ranks(2, [&](Collective& group) {
-    const OuterRound round("us", codec(kSparse), {}, layout(), group.rank(), 2);
+    const OuterRound round({.region = "us", .rank = group.rank(), .world = 2}, codec(kSparse), {},
+                           layout());
     TrainingState state = real_state(0);
     const TrainingState before = state;
     const auto record = record_of(state, {{"eu", bad}});
@@ -342,7 +348,8 @@ TEST(OuterRound, ADamagedSegmentEndsTheRoundOnEveryRank) {
   segments[0].bytes = nonsense;
   const Bytes bad = compression::write_payload(good.codec_specs, segments);
   on_ranks(2, [&](Collective& group) {
-    const OuterRound round("us", codec(kSparse), {}, layout(), group.rank(), 2);
+    const OuterRound round({.region = "us", .rank = group.rank(), .world = 2}, codec(kSparse), {},
+                           layout());
     TrainingState state = real_state(0);
     EXPECT_ANY_THROW(round.apply(group, record_of(state, {{"eu", bad}}), Views{bad}, state));
   });
@@ -351,7 +358,7 @@ TEST(OuterRound, ADamagedSegmentEndsTheRoundOnEveryRank) {
 TEST(OuterRound, APayloadOfAnotherModelIsRefused) {
   const diloco::Layout larger({{"a", {64, 64}}, {"b", {64, 64}}});
   TrainingState foreign({}, larger);
-  const OuterRound foreign_round("eu", codec(kExact), {}, larger, 0, 1);
+  const OuterRound foreign_round({.region = "eu"}, codec(kExact), {}, larger);
   const auto alone = make_collective({});
   foreign_round.encode(*alone, foreign);
   TrainingState state = real_state(0);

@@ -207,7 +207,7 @@ TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
   FakeRun run({"eu"}, 1, kRounds * kSteps);
   RegionUnderTest eu(run, directory, "eu", 0, 1);
   eu.options().outer = {diloco::OuterOptions::Kind::sgd, 1.0F, 0.0F};
-  eu.options().codec = {.matrix = "dense:fp32", .vector = "dense:fp32"};
+  eu.options().codec.matrix = eu.options().codec.vector = "dense:fp32";
   eu.options().train.k = kRounds * kSteps;
   WorkerOptions plain = eu.options();
   plain.directory = directory.path() / "plain";

@@ -1,0 +1,73 @@
+// Which codec each segment of the flat layout is encoded with.
+//
+// - A matrix takes codec.matrix, or the spec of the first pattern of codec.tensors that its name
+//   matches; vectors, which lie packed together, take codec.vector.
+// - A bound on the relative squared error (algorithms.md 9.3: ||p - Q(p)||^2 / ||p||^2) makes a
+//   segment that exceeds it step up: it is encoded again with the specs of codec.step_up, in order,
+//   or, if there are none, with those of compression::ladder_above its own, until one holds the
+//   bound. Compression never degrades silently.
+//
+// The choice is the sender's alone: a payload says for every segment how it was encoded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compression/codec.h"
+#include "diloco/layout.h"
+
+namespace causeway::intra {
+
+// "blocks.0.*" -> a codec spec. Patterns as a shell's, over whole tensor names.
+struct TensorCodec {
+  std::string pattern, spec;
+  bool operator==(const TensorCodec&) const = default;
+};
+
+struct CodecOptions {
+  std::string matrix = "dense:int8,block=128";
+  std::string vector = "dense:int8,block=128";
+  std::vector<TensorCodec> tensors;
+  double error_max = 0;              // relative squared error; 0: no bound
+  std::vector<std::string> step_up;  // empty: the default ladder
+  bool feedback = true;
+  float feedback_decay = 0.95F;  // beta
+};
+
+class CodecPolicy {
+ public:
+  // Throws Errc::bad_model with the key to change: a pattern that no matrix matches, or a codec
+  // that drops coordinates without error feedback. A spec that cannot be understood throws
+  // compression::Errc::bad_spec. `layout` outlives this.
+  CodecPolicy(const CodecOptions& options, const diloco::Layout& layout);
+
+  // The codec table that Encoded::codec counts in.
+  const std::vector<std::string>& specs() const { return specs_; }
+
+  struct Encoded {
+    compression::EncodeStats stats;
+    std::uint8_t codec = 0;   // the one used
+    bool stepped_up = false;  // not the segment's own
+  };
+  // compression::encode_with_feedback of segment `index` with its codec, or a higher one. `delta`
+  // and `residual` are the segment's elements; the encoding is appended to `out`.
+  Encoded encode(std::size_t index, std::span<const float> delta, std::span<float> residual,
+                 std::vector<std::byte>& out, compression::EncodeKey key) const;
+
+ private:
+  std::uint8_t add(const std::string& spec, const std::string& key, bool feedback);
+  void assign_own(const CodecOptions& options, const diloco::Layout& layout);
+  void add_ladders(const CodecOptions& options);
+
+  float decay_;
+  double error_max_;  // 0: no bound
+  std::vector<std::string> specs_;
+  std::vector<std::unique_ptr<compression::Codec>> codecs_;
+  std::vector<std::uint8_t> own_;                  // per segment
+  std::vector<std::vector<std::uint8_t>> ladder_;  // per codec that is a segment's own; or empty
+};
+
+}  // namespace causeway::intra
