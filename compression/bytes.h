@@ -39,13 +39,17 @@ class BitWriter {
   void put(std::uint32_t value, unsigned width) {
     pending_ |= std::uint64_t{value} << pending_bits_;
     pending_bits_ += width;
-    for (; pending_bits_ >= 8; pending_bits_ -= 8, pending_ >>= 8) {
-      *to_++ = static_cast<std::byte>(pending_);
-    }
+    if (pending_bits_ < 32) return;
+    store(to_, static_cast<std::uint32_t>(pending_));
+    to_ += sizeof(std::uint32_t);
+    pending_ >>= 32;
+    pending_bits_ -= 32;
   }
-  // Writes the last, partly filled byte; its unused bits are zero.
+  // Writes what is left; the unused bits of the last byte are zero.
   void finish() {
-    if (pending_bits_ > 0) *to_++ = static_cast<std::byte>(pending_);
+    const std::size_t left = bytes_for_bits(pending_bits_);
+    std::memcpy(to_, &pending_, left);
+    to_ += left;
     pending_ = pending_bits_ = 0;
   }
 

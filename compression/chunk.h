@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "compression/codec.h"
@@ -25,16 +26,33 @@ constexpr bool is_finite(float x) {
   return magnitude_bits(x) < kInfinityBits;
 }
 
-// Sum of squares in fp64, in one fixed tree: lane j of 256 adds the squares of elements j, j + 256,
-// ... in order, then lanes are added pairwise by halves (128, 64, ... 1). Squares of floats are
-// exact in fp64, so only the additions round.
-// Meanwhile the chunk at `upcoming`, if any, is fetched into the cache.
-double sum_of_squares(ChunkView chunk, const float* upcoming = nullptr);
+// Sum of squares in fp64, in one fixed tree of 256 sums: sum 32 s + l (s < 8, l < 32) adds the
+// squares of elements 512 s + 32 r + l for r = 0, 1, ... 15, then the sums are added pairwise by
+// halves (128, 64, ... 1). Squares of floats are exact in fp64, so only the additions round. The
+// tree is one that a CPU follows in memory order with its sums in registers, and a GPU with a
+// thread per sum.
+double sum_of_squares(ChunkView chunk);
 
 bool all_finite(ChunkView chunk);
 
-// p = beta * residual + delta, in place of the residual; `before` gets what it was. True if every p
-// is finite.
-bool add_decayed(ChunkView delta, float beta, ChunkSpan residual, ChunkSpan before);
+// One chunk of error feedback: p = beta * residual + delta takes the residual's place, and then
+// what of p is not encoded does. `before` gets what the residual was.
+struct FeedbackChunk {
+  ChunkView delta;
+  float beta;
+  ChunkSpan residual, before;
+};
+
+// The first half of that, up to p. Its sum of squares, or nothing if p is not finite.
+std::optional<double> add_decayed(const FeedbackChunk& chunk);
+
+// All of it, with encode(p) to encode and to leave what is not encoded.
+template <typename Encode>
+std::optional<EncodeStats> encode_by_parts(const FeedbackChunk& chunk, const Encode& encode) {
+  const std::optional<double> norm = add_decayed(chunk);
+  if (!norm) return {};
+  encode(chunk.residual);
+  return EncodeStats{*norm, sum_of_squares(chunk.residual)};
+}
 
 }  // namespace causeway::compression

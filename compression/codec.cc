@@ -92,8 +92,10 @@ EncodeStats Codec::encode(std::span<const float> input, std::span<float> decoded
   return stats;
 }
 
-void Codec::encode_rest(std::span<float, kChunk>, std::byte*, const EncodeKey&) const {
+std::optional<EncodeStats> Codec::encode_feedback(const FeedbackChunk&, std::byte*,
+                                                  const EncodeKey&) const {
   assert(!chunk_bytes());  // which says that the codec has its own
+  return {};
 }
 
 std::unique_ptr<Codec> make_codec(std::string_view text) {

@@ -55,6 +55,8 @@ struct EncodeStats {
   double relative_squared_error() const;
 };
 
+struct FeedbackChunk;  // chunk.h
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -80,10 +82,10 @@ class Codec {
   EncodeStats encode(std::span<const float> input, std::span<float> decoded,
                      std::vector<std::byte>& out, const EncodeKey& key = {}) const;
 
-  // For error feedback, with chunk_bytes(): encodes one chunk of finite values into chunk_bytes()
-  // zeros at `out`, and leaves in `values` what is not encoded, values - Q(values).
-  virtual void encode_rest(std::span<float, kChunk> values, std::byte* out,
-                           const EncodeKey& key) const;
+  // For feedback.h, with chunk_bytes(): encodes one chunk with feedback into chunk_bytes() bytes at
+  // `out`, whatever they were. Nothing if p is not finite, which is then in the residual's place.
+  virtual std::optional<EncodeStats> encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                                     const EncodeKey& key) const;
 
   // accumulator += weight * Q. Untrusted bytes: throws Errc::malformed before writing anything out
   // of place; the accumulator may then hold a partial sum. Rounding: one fp32 multiply, one fp32

@@ -20,8 +20,9 @@ class Dense final : public Codec {
     return count / kChunk * value_->bytes(kChunk);
   }
 
-  void encode_rest(ChunkSpan values, std::byte* out, const EncodeKey& key) const override {
-    value_->encode_rest(values, out, key);
+  std::optional<EncodeStats> encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                             const EncodeKey& key) const override {
+    return value_->encode_feedback(chunk, out, key);
   }
 
   void decode_add(std::span<const std::byte> bytes, float weight,

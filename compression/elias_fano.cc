@@ -1,5 +1,6 @@
 #include "compression/elias_fano.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace causeway::compression {
@@ -22,20 +23,24 @@ bool for_each_set_bit(const std::byte* bitmap, std::size_t bytes, const Visit& v
 
 void EliasFano::encode(std::span<const std::uint16_t> indices, std::byte* out) const {
   assert(indices.size() == k);
-  const unsigned low = low_bits();
+  const unsigned low = low_bits;
   BitWriter low_part(out);
   std::byte* high_part = out + low_bytes();
+  std::uint64_t word = 0;  // bits of the high part from 8 * at on
+  std::size_t at = 0;
   for (std::size_t i = 0; i < k; ++i) {
     low_part.put(indices[i] & ((1U << low) - 1), low);
     const std::size_t position = high_position(indices[i], i);
-    high_part[position / 8] |= std::byte{1} << position % 8;
+    for (; position >= 8 * at + 64; at += sizeof word, word = 0) store(high_part + at, word);
+    word |= std::uint64_t{1} << (position - 8 * at);
   }
   low_part.finish();
+  std::memcpy(high_part + at, &word, std::min(sizeof word, high_bytes() - at));
 }
 
 bool EliasFano::decode(const std::byte* bytes, std::span<std::uint16_t> indices) const {
   assert(indices.size() == k);
-  const unsigned low = low_bits();
+  const unsigned low = low_bits;
   BitReader low_part(bytes);
   std::size_t count = 0;
   std::size_t smallest = 0;  // what the next index must be at least

@@ -14,26 +14,25 @@
 namespace causeway::compression {
 
 struct EliasFano {
-  std::size_t k;  // 1 to kChunk
+  std::size_t k;                                    // 1 to kChunk
+  unsigned low_bits = bits_needed(kChunk / k) - 1;  // of each index: floor(log2(kChunk / k))
 
-  // floor(log2(kChunk / k)).
-  constexpr unsigned low_bits() const { return bits_needed(kChunk / k) - 1; }
-  constexpr std::size_t low_bytes() const { return bytes_for_bits(k * low_bits()); }
-  constexpr std::size_t high_bits() const { return k + (kChunk >> low_bits()); }
+  constexpr std::size_t low_bytes() const { return bytes_for_bits(k * low_bits); }
+  constexpr std::size_t high_bits() const { return k + (kChunk >> low_bits); }
   constexpr std::size_t high_bytes() const { return bytes_for_bits(high_bits()); }
   constexpr std::size_t bytes() const { return low_bytes() + high_bytes(); }
 
   // Where index number i sets its bit in the high part, and back.
   constexpr std::size_t high_position(std::size_t index, std::size_t i) const {
-    return (index >> low_bits()) + i;
+    return (index >> low_bits) + i;
   }
   constexpr std::size_t index_at(std::size_t position, std::size_t i, std::uint32_t low) const {
-    return (position - i) << low_bits() | low;
+    return (position - i) << low_bits | low;
   }
   // Byte b of the low part.
   constexpr std::uint8_t low_byte(const std::uint16_t* indices, std::size_t b) const {
-    return packed_byte(b, low_bits(), k, [&](std::size_t i) -> std::uint32_t {
-      return indices[i] & ((std::uint32_t{1} << low_bits()) - 1);
+    return packed_byte(b, low_bits, k, [&](std::size_t i) -> std::uint32_t {
+      return indices[i] & ((std::uint32_t{1} << low_bits) - 1);
     });
   }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +34,8 @@ class ChunkwiseEncoding {
       : segment_(segment),
         out_(out),
         before_(std::make_unique_for_overwrite<float[]>(segment.delta.size())),
-        stats_(segment.delta.size() / kChunk) {}
+        stats_(segment.delta.size() / kChunk),
+        begun_(stats_.size()) {}
 
   // The first chunk that is not finite, or kNone.
   std::size_t run() {
@@ -45,14 +45,14 @@ class ChunkwiseEncoding {
   // Puts the residual back.
   void undo() {
     for (std::size_t chunk = 0; chunk < stats_.size(); ++chunk) {
-      if (stats_[chunk]) std::copy_n(before(chunk), kChunk, residual(chunk).begin());
+      if (begun_[chunk] != 0) std::copy_n(before(chunk), kChunk, residual(chunk).begin());
     }
   }
 
   // In the order of the chunks, whatever the number of threads.
   EncodeStats total() const {
     EncodeStats total;
-    for (const auto& stats : stats_) total += *stats;
+    for (const EncodeStats& stats : stats_) total += stats;
     return total;
   }
 
@@ -63,43 +63,34 @@ class ChunkwiseEncoding {
   }
 
   bool encode(std::size_t chunk) {
-    const ChunkView delta = segment_.delta.subspan(chunk * kChunk).first<kChunk>();
-    const ChunkSpan p = residual(chunk);  // in its place
-    EncodeStats& stats = stats_[chunk].emplace();
-    if (!add_decayed(delta, segment_.beta, p, ChunkSpan(before(chunk), kChunk))) return false;
-    stats.input_norm_squared = sum_of_squares(p, delta.data() + kChunk);
+    begun_[chunk] = true;
     EncodeKey key = segment_.key;
     key.first_element += chunk * kChunk;
-    segment_.codec.encode_rest(p, out_ + chunk * *segment_.codec.chunk_bytes(), key);
-    stats.error_norm_squared = sum_of_squares(p, p.data() + kChunk);
-    return true;
+    const FeedbackChunk work{segment_.delta.subspan(chunk * kChunk).first<kChunk>(), segment_.beta,
+                             residual(chunk), ChunkSpan(before(chunk), kChunk)};
+    const auto stats =
+        segment_.codec.encode_feedback(work, out_ + chunk * *segment_.codec.chunk_bytes(), key);
+    stats_[chunk] = stats.value_or(EncodeStats{});
+    return stats.has_value();
   }
 
   const Encoding& segment_;
   std::byte* out_;
   std::unique_ptr<float[]> before_;
-  std::vector<std::optional<EncodeStats>> stats_;  // of the chunks begun
+  std::vector<EncodeStats> stats_;
+  std::vector<std::uint8_t> begun_;  // chunks whose residual is not what it was
 };
-
-EncodeStats encode_chunkwise(const Encoding& segment, std::vector<std::byte>& out) {
-  const std::size_t before = out.size();
-  out.resize(before + segment.codec.encoded_bytes_max(segment.delta.size()));
-  ChunkwiseEncoding encoding(segment, out.data() + before);
-  const std::size_t bad = encoding.run();
-  if (bad == kNone) return encoding.total();
-  encoding.undo();
-  out.resize(before);
-  fail_at(bad);
-}
 
 EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
   std::vector<float> p(segment.residual.begin(), segment.residual.end());
   std::vector<float> scratch(p.size());
   const std::size_t bad = first_failure(p.size() / kChunk, [&](std::size_t chunk) {
-    const std::size_t begin = chunk * kChunk;
-    return add_decayed(segment.delta.subspan(begin).first<kChunk>(), segment.beta,
-                       std::span(p).subspan(begin).first<kChunk>(),
-                       std::span(scratch).subspan(begin).first<kChunk>());
+    const auto part = [&](auto span) {
+      return span.subspan(chunk * kChunk).template first<kChunk>();
+    };
+    return add_decayed(
+               {part(segment.delta), segment.beta, part(std::span(p)), part(std::span(scratch))})
+        .has_value();
   });
   if (bad != kNone) fail_at(bad);
   const EncodeStats stats = segment.codec.encode(p, scratch, out, segment.key);
@@ -110,11 +101,31 @@ EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
 }  // namespace
 
 EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
+                                 std::span<float> residual, std::span<std::byte> out,
+                                 const EncodeKey& key) {
+  assert(delta.size() == residual.size() && delta.size() % kChunk == 0);
+  assert(codec.chunk_bytes() && out.size() == codec.encoded_bytes_max(delta.size()));
+  const Encoding segment{codec, delta, beta, residual, key};
+  ChunkwiseEncoding encoding(segment, out.data());
+  const std::size_t bad = encoding.run();
+  if (bad == kNone) return encoding.total();
+  encoding.undo();
+  fail_at(bad);
+}
+
+EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
                                  std::span<float> residual, std::vector<std::byte>& out,
                                  const EncodeKey& key) {
   assert(delta.size() == residual.size() && delta.size() % kChunk == 0);
-  const Encoding segment{codec, delta, beta, residual, key};
-  return codec.chunk_bytes() ? encode_chunkwise(segment, out) : encode_whole(segment, out);
+  if (!codec.chunk_bytes()) return encode_whole({codec, delta, beta, residual, key}, out);
+  const std::size_t before = out.size();
+  out.resize(before + codec.encoded_bytes_max(delta.size()));
+  try {
+    return encode_with_feedback(codec, delta, beta, residual, std::span(out).subspan(before), key);
+  } catch (...) {
+    out.resize(before);
+    throw;
+  }
 }
 
 void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,

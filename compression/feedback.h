@@ -13,6 +13,13 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
                                  std::span<float> residual, std::vector<std::byte>& out,
                                  const EncodeKey& key = {});
 
+// The same for a codec with chunk_bytes(), into exactly encoded_bytes_max(delta.size()) bytes,
+// whatever they were: a vector sets its bytes to zero first, which takes longer than it seems. If p
+// is not finite, the bytes are unspecified.
+EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
+                                 std::span<float> residual, std::span<std::byte> out,
+                                 const EncodeKey& key = {});
+
 // The outcome "expired": residual <- residual + Q(p), decoded from the region's own encoding.
 void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,
                         std::span<float> residual);

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "compression/chunk.h"
 #include "compression/ufloat16.h"
 
 namespace causeway::compression {
@@ -44,6 +46,14 @@ void int8_encode(std::span<const float> values, std::size_t block, std::span<flo
 // The same, but leaves in `values` what the codes do not hold: each value minus its decoded value.
 void int8_encode_rest(std::span<float> values, std::size_t block, std::byte* scales,
                       std::byte* codes);
+
+// A chunk with error feedback, in blocks of which there are whole ones in every 32 and in every 512
+// elements, fused into one pass. Nothing if p is not finite; the bytes are unspecified then.
+constexpr bool int8_feedback_takes(std::size_t block) {
+  return block % 32 == 0 && 512 % block == 0;
+}
+std::optional<EncodeStats> int8_encode_feedback(const FeedbackChunk& chunk, std::size_t block,
+                                                std::byte* scales, std::byte* codes);
 
 // accumulator += weight * value, for each. Untrusted scales and codes: false unless canonical, with
 // nothing added from the first block on that is not.

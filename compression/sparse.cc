@@ -40,13 +40,21 @@ class Sparse final : public Codec {
   bool is_sparse() const override { return true; }
   std::optional<std::size_t> chunk_bytes() const override;
   std::size_t encoded_bytes_max(std::size_t count) const override;
-  void encode_rest(ChunkSpan values, std::byte* out, const EncodeKey& key) const override;
+  std::optional<EncodeStats> encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                             const EncodeKey& key) const override {
+    return encode_by_parts(chunk, [&](ChunkSpan p) {
+      std::fill_n(out, *chunk_bytes(), std::byte{0});
+      encode_rest(p, out, key);
+    });
+  }
   void decode_add(std::span<const std::byte> bytes, float weight,
                   std::span<float> accumulator) const override;
 
  private:
   void append(std::span<const float> input, std::span<float> decoded, std::vector<std::byte>& out,
               const EncodeKey& key) const override;
+  // Encodes one chunk, and leaves what is not encoded.
+  void encode_rest(ChunkSpan values, std::byte* out, const EncodeKey& key) const;
   // Appends positions and the values at them; returns the bytes of the positions.
   std::size_t append_chunk(std::span<const float> chunk, std::span<const std::uint16_t> positions,
                            std::span<float> decoded, std::vector<std::byte>& out,

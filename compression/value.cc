@@ -1,5 +1,6 @@
 #include "compression/value.h"
 
+#include <algorithm>
 #include <array>
 
 #include "compression/formats.h"
@@ -27,6 +28,14 @@ void ValueFormat::encode_rest(std::span<float> values, std::byte* out, const Enc
   std::array<float, kChunk> decoded;
   encode(values, std::span(decoded).first(values.size()), out, key);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] -= decoded[i];
+}
+
+std::optional<EncodeStats> ValueFormat::encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                                        const EncodeKey& key) const {
+  return encode_by_parts(chunk, [&](ChunkSpan p) {
+    std::fill_n(out, bytes(kChunk), std::byte{0});
+    encode_rest(p, out, key);
+  });
 }
 
 bool ValueFormat::decode_add(const std::byte* bytes, float weight,

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "compression/chunk.h"
 #include "compression/codec.h"
 #include "compression/spec.h"
 
@@ -30,6 +32,11 @@ class ValueFormat {
 
   // The same, but leaves in `values` what is not encoded: each value minus its decoded value.
   virtual void encode_rest(std::span<float> values, std::byte* out, const EncodeKey& key) const;
+
+  // One chunk with error feedback into bytes(kChunk) bytes, whatever they were. Nothing if p is not
+  // finite.
+  virtual std::optional<EncodeStats> encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                                     const EncodeKey& key) const;
 
   // Untrusted bytes(values.size()). False unless they are canonical and all values finite.
   virtual bool decode(const std::byte* bytes, std::span<float> values) const = 0;

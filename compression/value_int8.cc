@@ -53,6 +53,14 @@ class Int8 final : public ValueFormat {
     int8_encode_rest(values, block_, out, out + scale_bytes(values.size(), block_));
   }
 
+  std::optional<EncodeStats> encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                             const EncodeKey& key) const override {
+    if (stochastic_ || !int8_feedback_takes(block_)) {
+      return ValueFormat::encode_feedback(chunk, out, key);
+    }
+    return int8_encode_feedback(chunk, block_, out, out + scale_bytes(kChunk, block_));
+  }
+
   bool decode(const std::byte* bytes, std::span<float> values) const override {
     std::fill(values.begin(), values.end(), 0.0F);
     return decode_add(bytes, 1.0F, values);

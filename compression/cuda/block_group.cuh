@@ -72,7 +72,7 @@ class BlockGroup {
   __host__ __device__ void ballots(std::uint32_t* words, unsigned rows, const F& f) {
     NV_IF_TARGET(NV_IS_DEVICE, (for (unsigned row = 0; row < rows; ++row) {
                    const std::uint32_t word = __ballot_sync(~0U, f(threadIdx.x, row));
-                   if (threadIdx.x % 32 == 0) words[(row * kLanes + threadIdx.x) / 32] = word;
+                   if (threadIdx.x % 32 == 0) words[threadIdx.x / 32 * rows + row] = word;
                  } __syncthreads();))
   }
   static __host__ __device__ void set_bits(std::uint32_t& word, std::uint32_t mask) {

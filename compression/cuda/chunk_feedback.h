@@ -11,7 +11,7 @@
 //   sum(f), max(f)          over f(lane)
 //   exclusive_sum(f)        of f over the lanes before it, for each lane
 //   ballots(words, n, f)    for each row below n: f(lane, row) is bit lane % 32 of
-//                           words[(row * lanes + lane) / 32]
+//                           words[lane / 32 * n + row]
 //   set_bits(word, mask)    not collective: word |= mask by any lanes at once, into shared memory
 // and PerLane<T> is a variable that each lane has of its own, as of[lane].
 #pragma once
@@ -23,12 +23,16 @@
 
 namespace causeway::compression::cuda {
 
-// As many as there are sums in sum_of_squares: lane j has elements j, j + 256, ...
+// As many as there are sums in sum_of_squares, each with the elements of its sum.
 inline constexpr unsigned kChunkLanes = 256;
 inline constexpr unsigned kRows = kChunk / kChunkLanes;
 
+constexpr unsigned element_of(unsigned lane, unsigned row) {
+  return lane / 32 * 512 + row * 32 + lane % 32;
+}
+
 // One chunk of each.
-struct FeedbackChunk {
+struct DeviceChunk {
   const float* delta;
   const float* residual;
   float* next;  // p - Q(p); may be delta
@@ -58,14 +62,14 @@ constexpr double add_lanes(Group& group, ChunkMemory& memory) {
 
 // Fills memory.p. False, with `norms` as they were, if not finite.
 template <typename Group>
-constexpr bool form_p(Group& group, const FeedbackChunk& chunk, ChunkMemory& memory,
+constexpr bool form_p(Group& group, const DeviceChunk& chunk, ChunkMemory& memory,
                       ChunkNorms& norms) {
   typename Group::template PerLane<std::uint32_t> largest{};
   group.each([&](unsigned lane) {
     double sum = 0;
     std::uint32_t top = 0;
     for (unsigned row = 0; row < kRows; ++row) {
-      const unsigned i = row * kChunkLanes + lane;
+      const unsigned i = element_of(lane, row);
       const float p = chunk.beta * chunk.residual[i] + chunk.delta[i];
       memory.p[i] = p;
       sum += static_cast<double>(p) * static_cast<double>(p);
@@ -85,12 +89,12 @@ constexpr bool form_p(Group& group, const FeedbackChunk& chunk, ChunkMemory& mem
 
 // Keeps rest(i) = p - Q(p) of each element i as the next residual.
 template <typename Group, typename Rest>
-constexpr void keep_rest(Group& group, const FeedbackChunk& chunk, ChunkMemory& memory,
+constexpr void keep_rest(Group& group, const DeviceChunk& chunk, ChunkMemory& memory,
                          ChunkNorms& norms, const Rest& rest) {
   group.each([&](unsigned lane) {
     double sum = 0;
     for (unsigned row = 0; row < kRows; ++row) {
-      const unsigned i = row * kChunkLanes + lane;
+      const unsigned i = element_of(lane, row);
       const float x = rest(i);
       chunk.next[i] = x;
       sum += static_cast<double>(x) * static_cast<double>(x);

@@ -77,7 +77,7 @@ constexpr std::uint16_t scale_of(const Int8Format& format, std::size_t block,
 
 // Writes format.bytes() bytes. False, with nothing written, if p is not finite.
 template <typename Group>
-constexpr bool encode_int8_chunk(Group& group, const Int8Format& format, const FeedbackChunk& chunk,
+constexpr bool encode_int8_chunk(Group& group, const Int8Format& format, const DeviceChunk& chunk,
                                  Int8Memory& memory, std::uint8_t* out, ChunkNorms& norms) {
   if (!form_p(group, chunk, memory.chunk, norms)) return false;
   find_scales(group, format, memory);
@@ -107,7 +107,7 @@ constexpr bool decode_add_int8_lane(unsigned lane, const Int8Format& format,
   const std::uint8_t* codes = bytes + 2 * format.blocks();
   bool canonical = true;
   for (unsigned row = 0; row < kRows; ++row) {
-    const unsigned i = row * kChunkLanes + lane;
+    const unsigned i = element_of(lane, row);
     const std::uint8_t* at = bytes + 2 * (i / format.block);
     const auto bits = static_cast<std::uint16_t>(at[0] | at[1] << 8);
     const auto code = static_cast<std::int8_t>(codes[i]);

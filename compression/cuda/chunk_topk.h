@@ -41,7 +41,7 @@ constexpr Cut find_cut(Group& group, const float* p, std::uint32_t k) {
     Keys& own = keys.of(lane);
     own.largest = 0;
     for (unsigned row = 0; row < kRows; ++row) {
-      own.of[row] = magnitude_bits(p[row * kChunkLanes + lane]);
+      own.of[row] = magnitude_bits(p[element_of(lane, row)]);
       own.largest = own.of[row] > own.largest ? own.of[row] : own.largest;
     }
   });
@@ -68,7 +68,7 @@ constexpr void choose(Group& group, std::uint32_t k, TopKMemory& memory) {
   const float* p = memory.chunk.p;
   const Cut cut = find_cut(group, p, k);
   const auto bits = [&](unsigned lane, unsigned row) {
-    return magnitude_bits(p[row * kChunkLanes + lane]);
+    return magnitude_bits(p[element_of(lane, row)]);
   };
   group.ballots(memory.chosen, kRows,
                 [&](unsigned lane, unsigned row) { return bits(lane, row) > cut.threshold; });
@@ -192,7 +192,7 @@ constexpr void write_values(Group& group, const TopKFormat& format, const TwoBit
 
 // Writes format.bytes() bytes. False, with nothing written, if p is not finite.
 template <typename Group>
-constexpr bool encode_topk_chunk(Group& group, const TopKFormat& format, const FeedbackChunk& chunk,
+constexpr bool encode_topk_chunk(Group& group, const TopKFormat& format, const DeviceChunk& chunk,
                                  TopKMemory& memory, std::uint8_t* out, ChunkNorms& norms) {
   if (!form_p(group, chunk, memory.chunk, norms)) return false;
   const auto k = static_cast<std::uint32_t>(format.k());

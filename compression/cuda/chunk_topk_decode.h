@@ -23,7 +23,7 @@ template <typename Group>
 constexpr bool read_indices(Group& group, const EliasFano& index, const std::uint8_t* bytes,
                             TopKDecodeMemory& memory) {
   const std::uint8_t* high = bytes + index.low_bytes();
-  bool in_range = packed_rest_is_zero(bytes, index.low_bits(), index.k);
+  bool in_range = packed_rest_is_zero(bytes, index.low_bits, index.k);
   std::size_t before = 0;  // indices in earlier words
   for (std::size_t first = 0; first < index.high_bytes(); first += 4 * Group::kLanes) {
     const auto word = [&](unsigned lane) {
@@ -35,7 +35,7 @@ constexpr bool read_indices(Group& group, const EliasFano& index, const std::uin
       std::size_t i = before + rank.of(lane);
       for (std::uint32_t bits = word(lane); bits != 0 && !bad; bits &= bits - 1, ++i) {
         const std::size_t position = 8 * first + 32 * lane + lowest_set_bit(bits);
-        const std::uint32_t low = i < index.k ? packed_field(bytes, index.low_bits(), i) : 0;
+        const std::uint32_t low = i < index.k ? packed_field(bytes, index.low_bits, i) : 0;
         const std::size_t at = i < index.k ? index.index_at(position, i, low) : kChunk;
         bad = at >= kChunk;
         if (!bad) memory.indices[i] = static_cast<std::uint16_t>(at);

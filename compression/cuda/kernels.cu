@@ -13,7 +13,7 @@ __device__ void report(bool good, std::uint32_t* first_bad) {
   if (!good && threadIdx.x == 0) atomicMin(first_bad, blockIdx.x);
 }
 
-__device__ FeedbackChunk own_chunk(const FeedbackChunk& first) {
+__device__ DeviceChunk own_chunk(const DeviceChunk& first) {
   const std::size_t offset = std::size_t{blockIdx.x} * kChunk;
   return {first.delta + offset, first.residual + offset, first.next + offset, first.beta};
 }

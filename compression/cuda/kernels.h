@@ -12,7 +12,7 @@ namespace causeway::compression::cuda {
 // Chunk i of everything is at i * kChunk elements, i * format.bytes() bytes, norms[i].
 struct EncodeJob {
   std::size_t chunks = 0;
-  FeedbackChunk first{};  // of the first chunk
+  DeviceChunk first{};  // of the first chunk
   std::uint8_t* bytes = nullptr;
   ChunkNorms* norms = nullptr;
   std::uint32_t* first_bad = nullptr;  // becomes the least number of a chunk that is not finite

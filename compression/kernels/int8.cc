@@ -5,6 +5,7 @@
 //
 #include <array>
 #include <bit>
+#include <cstring>
 
 #include "compression/bytes.h"
 #include "compression/chunk.h"
@@ -120,7 +121,119 @@ HWY_INLINE void decode_add_block(std::uint16_t scale_bits, const std::int8_t* co
   });
 }
 
+// The codes of one row.
+#if HWY_TARGET == HWY_AVX2
+// Three packs and a permutation for all four vectors, where one by one each takes three steps.
+HWY_INLINE void store_row(const hn::Vec<Integers<Wide>> (&codes)[4], std::int8_t* to) {
+  const __m256i low = _mm256_packs_epi32(codes[0].raw, codes[1].raw);
+  const __m256i high = _mm256_packs_epi32(codes[2].raw, codes[3].raw);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i row = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), row);
+}
+#else
+template <std::size_t kVectors>
+HWY_INLINE void store_row(const hn::Vec<Integers<Wide>> (&codes)[kVectors], std::int8_t* to) {
+  const hn::Rebind<std::int8_t, Wide> d;
+  for (const auto& code : codes) {
+    hn::StoreU(hn::DemoteTo(d, code), d, to);
+    to += hn::Lanes(d);
+  }
+}
+#endif
+
+// The fused pass, section by section: forming p, which finds the scales, and coding.
+class FeedbackPass {
+ public:
+  HWY_INLINE FeedbackPass(const FeedbackChunk& chunk, std::size_t block, std::byte* codes)
+      : chunk_(chunk),
+        block_(block),
+        blocks_(kSection / block),
+        codes_(reinterpret_cast<std::int8_t*>(codes)) {}
+
+  HWY_INLINE void form(std::size_t section) {
+    const Integers<Wide> di;
+    SectionSums sums;
+    for_blocks(section, [&](std::size_t begin, std::uint16_t& scale) HWY_ATTR {
+      auto largest = hn::Zero(di);
+      for (std::size_t i = begin; i < begin + block_; i += kRow) {
+        largest = hn::Max(largest, add_decayed_row(chunk_, i));
+        sums.add_row(chunk_.residual.data() + i);
+      }
+      const std::int32_t bits = hn::GetLane(hn::MaxOfLanes(di, largest));
+      largest_ = HWY_MAX(largest_, bits);
+      scale = int8_scale(std::bit_cast<float>(bits));
+    });
+    input_.take(section, sums);
+  }
+
+  // In two loops, each of which has registers enough.
+  HWY_INLINE void code(std::size_t section) {
+    for_blocks(section, [&](std::size_t begin, std::uint16_t& scale) HWY_ATTR {
+      for (std::size_t i = begin; i < begin + block_; i += kRow) code_row(i, scale);
+    });
+    SectionSums sums;
+    for (std::size_t i = section * kSection; i < (section + 1) * kSection; i += kRow) {
+      sums.add_row(chunk_.residual.data() + i);
+    }
+    error_.take(section, sums);
+  }
+
+  HWY_INLINE std::optional<EncodeStats> finish(std::byte* scales) {
+    if (largest_ >= static_cast<std::int32_t>(kInfinityBits)) return {};
+    std::memcpy(scales, scales_.data(), kChunk / block_ * sizeof scales_[0]);
+    return EncodeStats{input_.total(), error_.total()};
+  }
+
+ private:
+  // visit(first element, scale)
+  template <class Visit>
+  HWY_INLINE void for_blocks(std::size_t section, const Visit& visit) {
+    std::size_t begin = section * kSection;
+    for (std::size_t b = section * blocks_; b < (section + 1) * blocks_; ++b, begin += block_) {
+      visit(begin, scales_[b]);
+    }
+  }
+
+  HWY_INLINE void code_row(std::size_t begin, std::uint16_t scale_bits) {
+    const Wide d;
+    const auto scale = hn::Set(d, ufloat16_value(scale_bits));
+    const auto divisor = hn::Set(d, scale_bits == 0 ? 1.0F : ufloat16_value(scale_bits));
+    float* row = chunk_.residual.data() + begin;
+    hn::Vec<Integers<Wide>> codes[kRow / hn::MaxLanes(Wide())];
+    for (auto& code : codes) {
+      const auto x = hn::LoadU(d, row);
+      const auto rounded = round_quotients(d, x, divisor);
+      hn::StoreU(hn::Sub(x, hn::Mul(scale, rounded.value)), d, row);
+      code = rounded.code;
+      row += hn::Lanes(d);
+    }
+    store_row(codes, codes_ + begin);
+  }
+
+  FeedbackChunk chunk_;  // a copy, whose pointers no store can change
+  std::size_t block_;   // elements
+  std::size_t blocks_;  // per section
+  std::int8_t* codes_;
+  std::int32_t largest_ = 0;
+  std::array<std::uint16_t, kChunk / kRow> scales_;
+  ChunkSums input_, error_;
+};
+
 }  // namespace
+
+std::optional<EncodeStats> int8_encode_feedback(const FeedbackChunk& chunk, std::size_t block,
+                                                std::byte* scales, std::byte* codes) {
+  constexpr std::size_t kSections = kChunk / kSection;
+  FeedbackPass pass(chunk, block, codes);
+  pass.form(0);
+  for (std::size_t section = 0; section < kSections; ++section) {
+    // One ahead, because a scale takes long to find and coding need not wait for the next.
+    if (section + 1 < kSections) pass.form(section + 1);
+    pass.code(section);
+  }
+  return pass.finish(scales);
+}
 
 void int8_encode(std::span<const float> values, std::size_t block, std::span<float> decoded,
                  std::byte* scales, std::byte* codes) {
@@ -158,6 +271,7 @@ namespace causeway::compression {
 
 HWY_EXPORT(int8_encode);
 HWY_EXPORT(int8_encode_rest);
+HWY_EXPORT(int8_encode_feedback);
 HWY_EXPORT(int8_decode_add);
 
 void int8_encode(std::span<const float> values, std::size_t block, std::span<float> decoded,
@@ -168,6 +282,11 @@ void int8_encode(std::span<const float> values, std::size_t block, std::span<flo
 void int8_encode_rest(std::span<float> values, std::size_t block, std::byte* scales,
                       std::byte* codes) {
   HWY_DYNAMIC_DISPATCH(int8_encode_rest)(values, block, scales, codes);
+}
+
+std::optional<EncodeStats> int8_encode_feedback(const FeedbackChunk& chunk, std::size_t block,
+                                                std::byte* scales, std::byte* codes) {
+  return HWY_DYNAMIC_DISPATCH(int8_encode_feedback)(chunk, block, scales, codes);
 }
 
 bool int8_decode_add(const std::byte* scales, const std::byte* codes, std::size_t block,

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compression/chunk.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -57,10 +58,79 @@ HWY_INLINE std::uint64_t mask_bits(D d, const MaskAt& mask_at) {
   return bits;
 }
 
+// The sums of chunk.h's sum_of_squares over one section, elements 512 s to 512 s + 511.
+inline constexpr std::size_t kSection = 512;
+inline constexpr std::size_t kRow = 32;  // elements, one for each of a section's sums
+
+class SectionSums {
+ public:
+  HWY_INLINE SectionSums() {
+    for (auto& sum : sums_) sum = hn::Zero(Doubles());
+  }
+
+  // Rows in order.
+  HWY_INLINE void add_row(const float* row) {
+    const Doubles d;
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      const auto x = hn::LoadU(hn::Rebind<float, Doubles>(), row + i * hn::Lanes(d));
+      const auto wide = hn::PromoteTo(d, x);
+      sums_[i] = hn::Add(sums_[i], hn::Mul(wide, wide));
+    }
+  }
+
+  HWY_INLINE void store(double* to) const {
+    const Doubles d;
+    for (std::size_t i = 0; i < kVectors; ++i) hn::StoreU(sums_[i], d, to + i * hn::Lanes(d));
+  }
+
+ private:
+  using Doubles = hn::CappedTag<double, 8>;
+  static constexpr std::size_t kVectors = kRow / hn::MaxLanes(Doubles());
+  hn::Vec<Doubles> sums_[kVectors];
+};
+
+// The sums of a whole chunk.
+struct ChunkSums {
+  static constexpr std::size_t kCount = kChunk / kSection * kRow;
+  alignas(64) double of[kCount];
+
+  HWY_INLINE void take(std::size_t section, const SectionSums& sums) {
+    sums.store(of + section * kRow);
+  }
+  HWY_INLINE double total() {
+    for (std::size_t half = kCount / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) of[i] += of[i + half];
+    }
+    return of[0];
+  }
+};
+
 // A hint, which the end of the memory does not bind.
 HWY_INLINE void prefetch(const float* from, std::size_t count) {
   constexpr std::size_t kLine = 64 / sizeof(float);
   for (std::size_t i = 0; i < count; i += kLine) hwy::Prefetch(from + i);
+}
+
+// p = beta * residual + delta for one row, in place; the magnitudes of p, lane by lane the largest.
+// What lies ahead is fetched; no hardware looks beyond the next page.
+HWY_INLINE hn::Vec<Integers<Wide>> add_decayed_row(FeedbackChunk chunk, std::size_t begin) {
+  constexpr std::size_t kAhead = 1024;
+  const Wide d;
+  const float* HWY_RESTRICT delta = chunk.delta.data() + begin;
+  float* HWY_RESTRICT residual = chunk.residual.data() + begin;
+  float* HWY_RESTRICT before = chunk.before.data() + begin;
+  const auto decay = hn::Set(d, chunk.beta);
+  auto largest = hn::Zero(Integers<Wide>());
+  prefetch(delta + kAhead, kRow);
+  prefetch(residual + kAhead, kRow);
+  for (std::size_t i = 0; i < kRow; i += hn::Lanes(d)) {
+    const auto old = hn::LoadU(d, residual + i);
+    const auto p = hn::Add(hn::Mul(decay, old), hn::LoadU(d, delta + i));
+    hn::StoreU(old, d, before + i);
+    hn::StoreU(p, d, residual + i);
+    largest = hn::Max(largest, magnitudes(d, p));
+  }
+  return largest;
 }
 
 }  // namespace causeway::compression::HWY_NAMESPACE

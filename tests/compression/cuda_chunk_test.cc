@@ -49,7 +49,7 @@ Outcome by_lanes(const Format& format, const Floats& delta, const Floats& residu
   std::memset(static_cast<void*>(memory.get()), 0xEE, sizeof(Memory));
   Outcome outcome{.bytes = Bytes(format.bytes()), .rest = delta};
   ChunkNorms norms;
-  const FeedbackChunk chunk{outcome.rest.data(), residual.data(), outcome.rest.data(), kBeta};
+  const DeviceChunk chunk{outcome.rest.data(), residual.data(), outcome.rest.data(), kBeta};
   EXPECT_TRUE(encode(group, format, chunk, *memory, outcome.bytes.data(), norms));
   outcome.norms = {norms.input, norms.error};
   return outcome;
@@ -102,7 +102,7 @@ TEST(ChunkOnLanes, WritesNothingWhenNotFinite) {
       Bytes bytes(2 * kChunk, 7);
       ChunkNorms norms{7, 7};
       SerialGroup<kChunkLanes> group(false);
-      const FeedbackChunk chunk{delta.data(), residual.data(), next.data(), kBeta};
+      const DeviceChunk chunk{delta.data(), residual.data(), next.data(), kBeta};
       EXPECT_FALSE(encode_topk_chunk(group, TopKFormat{{64}}, chunk, *memory, bytes.data(), norms));
       EXPECT_FALSE(
           encode_int8_chunk(group, Int8Format{128}, chunk, *int8_memory, bytes.data(), norms));

@@ -26,13 +26,13 @@ Indices decoded(const Bytes& bytes, std::size_t k) {
 }
 
 TEST(EliasFano, HasTheSizesOfTheReference) {
-  EXPECT_EQ(EliasFano{64}.low_bits(), 6U);
+  EXPECT_EQ(EliasFano{64}.low_bits, 6U);
   EXPECT_EQ(EliasFano{64}.bytes(), 64U);  // 8.0 bits per index
   EXPECT_EQ(EliasFano{128}.bytes(), 112U);
-  EXPECT_EQ(EliasFano{41}.low_bits(), 6U);
+  EXPECT_EQ(EliasFano{41}.low_bits, 6U);
   EXPECT_EQ(EliasFano{41}.bytes(), 31U + 14U);
-  EXPECT_EQ(EliasFano{1}.low_bits(), 12U);
-  EXPECT_EQ(EliasFano{4096}.low_bits(), 0U);
+  EXPECT_EQ(EliasFano{1}.low_bits, 12U);
+  EXPECT_EQ(EliasFano{4096}.low_bits, 0U);
 }
 
 TEST(EliasFano, WritesLowBitsThenAUnaryBitmap) {

@@ -47,6 +47,19 @@ TEST_P(Feedback, EncodesDecayedResidualPlusDeltaAndKeepsTheRest) {
   EXPECT_NEAR(stats.error_norm_squared, norm_squared(residual), 1e-12 * norm_squared(p));
 }
 
+TEST_P(Feedback, WritesIntoGivenBytesWhateverTheyWere) {
+  if (!codec_->chunk_bytes()) GTEST_SKIP() << "a segment is one unit";
+  const Floats delta = draw(gaussian_at, 2 * kChunk, 1);
+  Floats residual = draw(gaussian_at, 2 * kChunk, 2);
+  Floats expected_residual = residual;
+  std::vector<std::byte> expected;
+  encode_with_feedback(*codec_, delta, 0.95F, expected_residual, expected, kKey);
+  std::vector<std::byte> bytes(expected.size(), std::byte{0xEE});
+  encode_with_feedback(*codec_, delta, 0.95F, residual, std::span(bytes), kKey);
+  EXPECT_EQ(bytes, expected);
+  EXPECT_EQ(residual, expected_residual);
+}
+
 // With beta = 1 nothing is lost: what was sent plus what is held equals what came in.
 TEST_P(Feedback, ConservesWork) {
   Floats residual(2 * kChunk);

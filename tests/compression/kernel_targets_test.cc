@@ -26,7 +26,9 @@ class Kernels : public testing::TestWithParam<std::int64_t> {
 
 double sum_of_squares_by_definition(const Floats& chunk) {
   std::vector<double> lanes(256);
-  for (std::size_t i = 0; i < kChunk; ++i) lanes[i % 256] += double{chunk[i]} * chunk[i];
+  for (std::size_t i = 0; i < kChunk; ++i) {
+    lanes[i / 512 * 32 + i % 32] += double{chunk[i]} * chunk[i];
+  }
   for (std::size_t half = 128; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   }
@@ -50,29 +52,46 @@ TEST_P(Kernels, SeeWhatIsNotFiniteWhereverItIs) {
   }
 }
 
+constexpr float kBeta = 0.95F;
+
+Floats p_by_definition(const Floats& delta, const Floats& residual) {
+  Floats p(kChunk);
+  for (std::size_t i = 0; i < kChunk; ++i) {
+    const float decayed = kBeta * residual[i];
+    p[i] = decayed + delta[i];
+  }
+  return p;
+}
+
 TEST_P(Kernels, AddTheDeltaToTheDecayedResidual) {
-  constexpr float kBeta = 0.95F;
   for (const Floats& delta : chunks()) {
     const Floats old = draw(student_at, kChunk, 9, 1e-3);
-    Floats expected(kChunk);
-    for (std::size_t i = 0; i < kChunk; ++i) {
-      const float decayed = kBeta * old[i];
-      expected[i] = decayed + delta[i];
-    }
     Floats residual = old;
     Floats before(kChunk);
-    EXPECT_TRUE(add_decayed(ChunkView(delta), kBeta, ChunkSpan(residual), ChunkSpan(before)));
+    const auto norm =
+        add_decayed({ChunkView(delta), kBeta, ChunkSpan(residual), ChunkSpan(before)});
+    const Floats expected = p_by_definition(delta, old);
+    EXPECT_EQ(norm, sum_of_squares_by_definition(expected));
     EXPECT_TRUE(same_bits(residual, expected));
     EXPECT_TRUE(same_bits(before, old));
   }
 }
 
 TEST_P(Kernels, SayThatASumIsNotFinite) {
-  Floats delta(kChunk, 1.0F);
-  Floats residual(kChunk, 1.0F);
-  Floats before(kChunk);
-  delta[4094] = residual[4094] = std::numeric_limits<float>::max();
-  EXPECT_FALSE(add_decayed(ChunkView(delta), 1.0F, ChunkSpan(residual), ChunkSpan(before)));
+  for (const std::size_t at : {0U, 511U, 4094U}) {
+    Floats delta(kChunk, 1.0F);
+    Floats residual(kChunk, 1.0F);
+    Floats before(kChunk);
+    delta[at] = residual[at] = std::numeric_limits<float>::max();
+    const Floats old = residual;
+    const FeedbackChunk chunk{ChunkView(delta), 1.0F, ChunkSpan(residual), ChunkSpan(before)};
+    EXPECT_FALSE(add_decayed(chunk));
+    EXPECT_TRUE(same_bits(before, old));
+    residual = old;
+    std::vector<std::byte> bytes(2 * kChunk);
+    EXPECT_FALSE(int8_encode_feedback(chunk, 128, bytes.data(), bytes.data() + kChunk));
+    EXPECT_TRUE(same_bits(before, old));
+  }
 }
 
 TEST_P(Kernels, SelectTheLargestAndOfEqualOnesTheFirst) {
@@ -201,6 +220,31 @@ TEST_P(Kernels, EncodeAndDecodeInt8AsDefined) {
         SCOPED_TRACE(std::to_string(count) + " in blocks of " + std::to_string(block));
         expect_int8_as_defined(Floats(chunk.begin(), chunk.begin() + count), block);
       }
+    }
+  }
+}
+
+TEST_P(Kernels, FuseInt8WithFeedback) {
+  for (const Floats& delta : chunks()) {
+    for (const std::size_t block : {32U, 128U, 512U}) {
+      ASSERT_TRUE(int8_feedback_takes(block));
+      const Floats old = draw(student_at, kChunk, 9, 1e-3);
+      const Floats p = p_by_definition(delta, old);
+      const Int8Encoding expected = int8_by_definition(p, block);
+      Floats residual = old;
+      Floats before(kChunk);
+      std::vector<std::byte> scales(expected.scales.size(), std::byte{9});
+      std::vector<std::byte> codes(kChunk, std::byte{9});
+      const auto stats =
+          int8_encode_feedback({ChunkView(delta), kBeta, ChunkSpan(residual), ChunkSpan(before)},
+                               block, scales.data(), codes.data());
+      EXPECT_EQ(scales, expected.scales);
+      EXPECT_EQ(codes, expected.codes);
+      EXPECT_TRUE(same_bits(residual, expected.rest));
+      EXPECT_TRUE(same_bits(before, old));
+      ASSERT_TRUE(stats);
+      EXPECT_EQ(stats->input_norm_squared, sum_of_squares_by_definition(p));
+      EXPECT_EQ(stats->error_norm_squared, sum_of_squares_by_definition(expected.rest));
     }
   }
 }

@@ -96,7 +96,9 @@ TEST(Bits, ComeBackAsWritten) {
 TEST(Chunk, SumOfSquaresFollowsTheDocumentedTree) {
   const Floats chunk = draw(gaussian_at, kChunk);
   std::array<double, 256> lanes{};
-  for (std::size_t i = 0; i < kChunk; ++i) lanes[i % 256] += double{chunk[i]} * chunk[i];
+  for (std::size_t i = 0; i < kChunk; ++i) {
+    lanes[i / 512 * 32 + i % 32] += double{chunk[i]} * chunk[i];
+  }
   for (std::size_t half = 128; half > 0; half /= 2) {
     for (std::size_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
   }

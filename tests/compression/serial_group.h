@@ -67,7 +67,7 @@ class SerialGroup {
     for (unsigned row = 0; row < rows; ++row) {
       each([&](unsigned lane) {
         const std::uint32_t bit = std::uint32_t{1} << lane % 32;
-        std::uint32_t& word = words[(row * kLanes + lane) / 32];
+        std::uint32_t& word = words[lane / 32 * rows + row];
         word = f(lane, row) ? word | bit : word & ~bit;
       });
     }

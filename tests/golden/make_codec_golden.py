@@ -339,7 +339,7 @@ def topk_global(density):
 def sum_of_squares(chunk):
     lanes = [0.0] * 256
     for i, x in enumerate(chunk):
-        lanes[i % 256] += x * x
+        lanes[i // 512 * 32 + i % 32] += x * x
     while len(lanes) > 1:
         half = len(lanes) // 2
         lanes = [lanes[j] + lanes[j + half] for j in range(half)]
