@@ -34,6 +34,21 @@ class Simulate(EndToEnd):
         evaluated = json.loads(self.run_causeway("eval", final, "--config", self.out / "config.toml", "--json"))
         self.assertAlmostEqual(evaluated["val_loss"], summary["val_loss"], places=5)
 
+    def test_codecs_by_tensor_and_a_bound_on_the_error_hold_in_every_round(self):
+        self.simulate(self.config(workers=(2, 1, 1), steps=20), "--no-baseline",
+                      "--set", 'codec.tensors=["*wte*=topk:k=256,value=int4,index=rice"]', "--set", "codec.error_max=0.6")
+        for region in REGIONS:
+            lines = (self.out / "regions" / region / "compression.jsonl").read_text().splitlines()
+            rounds = [json.loads(line) for line in lines]
+            self.assertEqual([r["round"] for r in rounds], [0, 1, 2, 3])
+            tensors = {t["tensor"]: t for r in rounds for t in r["tensors"]}
+            self.assertIn("vectors", tensors)
+            self.assertTrue(any("wte" in name for name in tensors))
+            for tensor in (t for r in rounds for t in r["tensors"]):
+                self.assertLessEqual(tensor["relative_squared_error"], 0.6, tensor)
+                self.assertFalse(tensor["stepped_up"] and tensor["codec"].startswith("topk:k=64,"), tensor)
+            self.assertTrue(any(t["stepped_up"] for r in rounds for t in r["tensors"]), "top-64 of 4096 keeps less")
+
     def test_dense_nesterov_llama_with_one_two_and_three_workers_ends_with_the_same_bits(self):
         config = self.config(workers=(1, 2, 3), family="llama", steps=20, **DENSE)
         summary = self.simulate(config, "--no-baseline")
