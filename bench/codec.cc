@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "compression/feedback.h"
 #include "compression/index.h"
 #include "compression/select.h"
+#include "compression/spec.h"
 
 namespace {
 
@@ -99,6 +101,8 @@ struct Bench {
   void add_limits();
   void add_codec(const std::string& spec);
   void add_selection(std::size_t k);
+  // Returns the bits per index that the format takes.
+  double add_indices(const std::string& format, std::size_t k);
 
   void row(const std::string& name, double bytes_per_element, const std::string& beside,
            double beside_bytes_per_element) const;
@@ -162,6 +166,39 @@ void Bench::add_selection(std::size_t k) {
   });
 }
 
+// The positions of the k largest of each chunk of one segment, encoded and decoded.
+double Bench::add_indices(const std::string& format, std::size_t k) {
+  Spec spec("any:index=" + format);
+  const std::shared_ptr<const IndexFormat> index = make_index(spec, "");
+  const std::size_t slot = index->bytes_max(k);
+  const auto positions = std::make_shared<std::vector<std::uint16_t>>(kSegment / kChunk * k);
+  const auto bytes = std::make_shared<std::vector<std::byte>>(kSegment / kChunk * slot);
+  const auto sizes = std::make_shared<std::vector<std::size_t>>(kSegment / kChunk);
+  const auto encode = [=] {
+    std::fill(bytes->begin(), bytes->end(), std::byte{0});
+    for (std::size_t i = 0; i < sizes->size(); ++i) {
+      (*sizes)[i] =
+          index->encode(std::span(*positions).subspan(i * k, k), bytes->data() + i * slot);
+    }
+  };
+  for (std::size_t i = 0; i < sizes->size(); ++i) {
+    select_largest(ChunkView(arrays.delta.data() + i * kChunk, kChunk),
+                   std::span(*positions).subspan(i * k, k));
+  }
+  encode();
+  cases.add(format + " encode", [=](std::size_t) { encode(); });
+  cases.add(format + " decode", [=](std::size_t) {
+    for (std::size_t i = 0; i < sizes->size(); ++i) {
+      if (!index->decode(std::span(*bytes).subspan(i * slot, (*sizes)[i]),
+                         std::span(*positions).subspan(i * k, k))) {
+        std::abort();
+      }
+    }
+  });
+  const double total = std::accumulate(sizes->begin(), sizes->end(), 0.0);
+  return 8 * total / static_cast<double>(positions->size());
+}
+
 // The rates of both, and the ratio of the rates.
 void Bench::row(const std::string& name, double bytes_per_element, const std::string& beside,
                 double beside_bytes_per_element) const {
@@ -195,6 +232,18 @@ void report(const Bench& bench) {
   bench.row("decode " + topk + "2", 4, "decode " + topk + "1", 4);
 }
 
+// Against the entropy of a position in a chunk of which a share k / 4096 is taken.
+void report_indices(const Bench& bench, const std::string& format, std::size_t k, double bits) {
+  const double p = static_cast<double>(k) / kChunk;
+  const double entropy = -std::log2(p) - (1 - p) / p * std::log2(1 - p);
+  const double raw_bytes = static_cast<double>(kSegment / kChunk * k) * sizeof(std::uint32_t);
+  std::printf("%s, k=%zu: %.3f bits per index, %.3f of the entropy; ", format.c_str(), k, bits,
+              bits / entropy);
+  std::printf("raw indices encoded at %.2f GB/s, decoded at %.2f GB/s\n",
+              raw_bytes / bench.cases.seconds(format + " encode") * 1e-9,
+              raw_bytes / bench.cases.seconds(format + " decode") * 1e-9);
+}
+
 std::size_t number(int argc, char** argv, int at, std::size_t otherwise) {
   return argc > at ? std::strtoull(argv[at], nullptr, 10) : otherwise;
 }
@@ -212,7 +261,11 @@ int main(int argc, char** argv) {
   bench.add_codec("dense:int8,block=128");
   bench.add_codec("topk:k=64");
   for (const std::size_t k : {41U, 64U, 128U, 512U}) bench.add_selection(k);
+  const double rice_bits = bench.add_indices("rice", 41);
+  const double elias_fano_bits = bench.add_indices("elias-fano", 64);
   bench.cases.run(bench.segments(), static_cast<int>(number(argc, argv, 2, 3)));
   std::printf("%zu elements in segments of %zu\n", count, kSegment);
   report(bench);
+  report_indices(bench, "rice", 41, rice_bits);
+  report_indices(bench, "elias-fano", 64, elias_fano_bits);
 }

@@ -86,12 +86,12 @@ class BitReader {
 
 // Byte `at` of `count` packed fields of `width` bits; field(i) is number i.
 template <typename Field>
-constexpr std::uint8_t packed_byte(std::size_t at, unsigned width, std::size_t count,
+constexpr std::uint8_t packed_byte(std::uint32_t at, std::uint32_t width, std::uint32_t count,
                                    const Field& field) {
   if (width == 0) return 0;
   std::uint32_t byte = 0;
-  for (std::size_t i = 8 * at / width; i < count && i * width < 8 * at + 8; ++i) {
-    const std::size_t bit = i * width;
+  for (std::uint32_t i = 8 * at / width; i < count && i * width < 8 * at + 8; ++i) {
+    const std::uint32_t bit = i * width;
     byte |= bit < 8 * at ? field(i) >> (8 * at - bit) : field(i) << (bit - 8 * at);
   }
   return static_cast<std::uint8_t>(byte);

@@ -30,8 +30,8 @@ struct EliasFano {
     return (position - i) << low_bits | low;
   }
   // Byte b of the low part.
-  constexpr std::uint8_t low_byte(const std::uint16_t* indices, std::size_t b) const {
-    return packed_byte(b, low_bits, k, [&](std::size_t i) -> std::uint32_t {
+  constexpr std::uint8_t low_byte(const std::uint16_t* indices, std::uint32_t b) const {
+    return packed_byte(b, low_bits, static_cast<std::uint32_t>(k), [&](std::uint32_t i) {
       return indices[i] & ((std::uint32_t{1} << low_bits) - 1);
     });
   }

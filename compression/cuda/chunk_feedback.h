@@ -60,26 +60,41 @@ constexpr double add_lanes(Group& group, ChunkMemory& memory) {
   return memory.sums[0];
 }
 
-// Fills memory.p. False, with `norms` as they were, if not finite.
+// The largest magnitudes, as their bits, of each quarter of each lane's elements.
+inline constexpr unsigned kQuarters = 4;
+struct Largest {
+  std::uint32_t of_quarter[kQuarters];
+
+  constexpr std::uint32_t of_all() const {
+    std::uint32_t all = 0;
+    for (const std::uint32_t bits : of_quarter) all = bits > all ? bits : all;
+    return all;
+  }
+};
+template <typename Group>
+using LargestPerLane = typename Group::template PerLane<Largest>;
+
+// Fills memory.p and `largest`. False, with `norms` as they were, if not finite.
 template <typename Group>
 constexpr bool form_p(Group& group, const DeviceChunk& chunk, ChunkMemory& memory,
-                      ChunkNorms& norms) {
-  typename Group::template PerLane<std::uint32_t> largest{};
+                      LargestPerLane<Group>& largest, ChunkNorms& norms) {
   group.each([&](unsigned lane) {
     double sum = 0;
-    std::uint32_t top = 0;
+    Largest own{};
     for (unsigned row = 0; row < kRows; ++row) {
       const unsigned i = element_of(lane, row);
       const float p = chunk.beta * chunk.residual[i] + chunk.delta[i];
       memory.p[i] = p;
       sum += static_cast<double>(p) * static_cast<double>(p);
       const std::uint32_t magnitude = magnitude_bits(p);
+      std::uint32_t& top = own.of_quarter[row % kQuarters];
       top = magnitude > top ? magnitude : top;
     }
     memory.sums[lane] = sum;
-    largest.of(lane) = top;
+    largest.of(lane) = own;
   });
-  if (group.any([&](unsigned lane) { return largest.of(lane) >= kInfinityBits; })) return false;
+  if (group.any([&](unsigned lane) { return largest.of(lane).of_all() >= kInfinityBits; }))
+    return false;
   const double input = add_lanes(group, memory);
   group.each([&](unsigned lane) {
     if (lane == 0) norms.input = input;

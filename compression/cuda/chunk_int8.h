@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "compression/bit_math.h"
 #include "compression/cuda/chunk_feedback.h"
 #include "compression/int8.h"
 
@@ -10,6 +11,9 @@ namespace causeway::compression::cuda {
 
 struct Int8Format {
   std::size_t block;  // elements per scale; divides kChunk
+  unsigned shift = bits_needed(block) - 1;
+
+  constexpr std::size_t block_of(std::size_t element) const { return element >> shift; }
 
   constexpr std::size_t blocks() const { return kChunk / block; }
   constexpr std::size_t bytes() const { return 2 * blocks() + kChunk; }
@@ -24,13 +28,13 @@ struct Int8Memory {
   std::uint16_t scales[kChunkLanes];   // per block of at least one run
 };
 
-// Magnitude bits of the largest of elements begin ... begin + count - 1. Starts within them at
-// `from`, so that lanes need not all read the same memory bank.
+// Magnitude bits of the largest of elements begin ... begin + count - 1, a power of two of them.
+// Starts within them at `from`, so that lanes need not all read the same memory bank.
 constexpr std::uint32_t largest_of(const float* p, std::size_t begin, std::size_t count,
                                    std::size_t from) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = magnitude_bits(p[begin + (i + from) % count]);
+    const std::uint32_t bits = magnitude_bits(p[begin + ((i + from) & (count - 1))]);
     largest = bits > largest ? bits : largest;
   }
   return largest;
@@ -79,7 +83,8 @@ constexpr std::uint16_t scale_of(const Int8Format& format, std::size_t block,
 template <typename Group>
 constexpr bool encode_int8_chunk(Group& group, const Int8Format& format, const DeviceChunk& chunk,
                                  Int8Memory& memory, std::uint8_t* out, ChunkNorms& norms) {
-  if (!form_p(group, chunk, memory.chunk, norms)) return false;
+  LargestPerLane<Group> largest{};
+  if (!form_p(group, chunk, memory.chunk, largest, norms)) return false;
   find_scales(group, format, memory);
   group.each([&](unsigned lane) {
     for (std::size_t block = lane; block < format.blocks(); block += kChunkLanes) {
@@ -91,7 +96,7 @@ constexpr bool encode_int8_chunk(Group& group, const Int8Format& format, const D
   std::uint8_t* codes = out + 2 * format.blocks();
   keep_rest(group, chunk, memory.chunk, norms, [&](unsigned i) {
     const float x = memory.chunk.p[i];
-    const std::uint16_t bits = scale_of(format, i / format.block, memory);
+    const std::uint16_t bits = scale_of(format, format.block_of(i), memory);
     const float scale = ufloat16_value(bits);
     const std::int32_t code = round_quotient(x, bits == 0 ? 1.0F : scale);
     codes[i] = static_cast<std::uint8_t>(code);
@@ -108,7 +113,7 @@ constexpr bool decode_add_int8_lane(unsigned lane, const Int8Format& format,
   bool canonical = true;
   for (unsigned row = 0; row < kRows; ++row) {
     const unsigned i = element_of(lane, row);
-    const std::uint8_t* at = bytes + 2 * (i / format.block);
+    const std::uint8_t* at = bytes + 2 * (format.block_of(i));
     const auto bits = static_cast<std::uint16_t>(at[0] | at[1] << 8);
     const auto code = static_cast<std::int8_t>(codes[i]);
     canonical &= bits <= kInt8ScaleMax && code != -128 && (bits != 0 || code == 0);

@@ -22,77 +22,120 @@ inline constexpr unsigned kBitmapWords = kChunk / 32;
 
 struct TopKMemory {
   ChunkMemory chunk;
-  std::uint32_t chosen[kBitmapWords];    // a bit per element
-  std::uint32_t equal[kBitmapWords];     // to the threshold
+  std::uint32_t bitmap[kBitmapWords];    // of the candidates: a bit per element
   std::uint32_t high[2 * kBitmapWords];  // of the indices; k + 4096 / 2^l bits are at most 8,192
-  std::uint16_t indices[kChunk];
+  std::uint32_t candidate_count;
+  std::uint16_t candidates[kChunk];  // ascending
+  std::uint16_t indices[kChunk];     // the k chosen, ascending
+
+  constexpr std::uint32_t candidate_key(std::uint32_t i) const {
+    return magnitude_bits(chunk.p[candidates[i]]);
+  }
 };
 
-// The cut between the k largest and the rest, as select_largest finds it: first among the lanes'
-// largest for a bound, then among all.
+// What the k largest reach at least: as in select_largest, a bound among the largest of groups, of
+// which there are k or more.
 template <typename Group>
-constexpr Cut find_cut(Group& group, const float* p, std::uint32_t k) {
-  struct Keys {
-    std::uint32_t of[kRows];
-    std::uint32_t largest;
-  };
-  typename Group::template PerLane<Keys> keys{};
-  group.each([&](unsigned lane) {
-    Keys& own = keys.of(lane);
-    own.largest = 0;
-    for (unsigned row = 0; row < kRows; ++row) {
-      own.of[row] = magnitude_bits(p[element_of(lane, row)]);
-      own.largest = own.of[row] > own.largest ? own.of[row] : own.largest;
-    }
-  });
-  const std::uint32_t above_all =
-      group.max([&](unsigned lane) { return keys.of(lane).largest; }) + 1;
+constexpr std::uint32_t bound_of(Group& group, LargestPerLane<Group>& largest, std::uint32_t k,
+                                 std::uint32_t above_all) {
   const auto lanes_at_least = [&](std::uint32_t threshold) {
-    return group.count([&](unsigned lane) { return keys.of(lane).largest >= threshold; });
+    return group.count([&](unsigned lane) { return largest.of(lane).of_all() >= threshold; });
   };
-  const auto at_least = [&](std::uint32_t threshold) {
+  const auto quarters_at_least = [&](std::uint32_t threshold) {
     return group.sum([&](unsigned lane) {
-      std::uint32_t count = 0;
-      for (const std::uint32_t key : keys.of(lane).of) count += key >= threshold ? 1 : 0;
-      return count;
+      std::uint32_t own = 0;
+      for (const std::uint32_t bits : largest.of(lane).of_quarter) own += bits >= threshold ? 1 : 0;
+      return own;
     });
   };
-  const std::uint32_t bound =
-      k <= kChunkLanes ? bisect(0, above_all, k, k + k / 8, lanes_at_least) : 0;
-  return cut_at(bound, above_all, k, at_least);
+  if (k <= kChunkLanes) return bisect(0, above_all, k, k + k / 8, lanes_at_least);
+  if (k > kQuarters * kChunkLanes) return 0;
+  return bisect(0, above_all, k, k + k / 8, quarters_at_least);
 }
 
-// Fills memory.indices.
+// Fills memory.candidates with all that reach the bound.
 template <typename Group>
-constexpr void choose(Group& group, std::uint32_t k, TopKMemory& memory) {
-  const float* p = memory.chunk.p;
-  const Cut cut = find_cut(group, p, k);
-  const auto bits = [&](unsigned lane, unsigned row) {
-    return magnitude_bits(p[element_of(lane, row)]);
-  };
-  group.ballots(memory.chosen, kRows,
-                [&](unsigned lane, unsigned row) { return bits(lane, row) > cut.threshold; });
-  group.ballots(memory.equal, kRows,
-                [&](unsigned lane, unsigned row) { return bits(lane, row) == cut.threshold; });
-  const auto ties_before = group.exclusive_sum([&](unsigned lane) -> std::uint32_t {
-    return lane < kBitmapWords ? set_bits(memory.equal[lane]) : 0;
-  });
-  group.each([&](unsigned lane) {
-    if (lane >= kBitmapWords) return;
-    const std::uint32_t before = ties_before.of(lane);
-    Cut own{cut.threshold, cut.ties > before ? cut.ties - before : 0};
-    memory.chosen[lane] |= static_cast<std::uint32_t>(own.take_ties(memory.equal[lane]));
+constexpr void collect(Group& group, std::uint32_t bound, TopKMemory& memory) {
+  group.ballots(memory.bitmap, kRows, [&](unsigned lane, unsigned row) {
+    return magnitude_bits(memory.chunk.p[element_of(lane, row)]) >= bound;
   });
   const auto rank = group.exclusive_sum([&](unsigned lane) -> std::uint32_t {
-    return lane < kBitmapWords ? set_bits(memory.chosen[lane]) : 0;
+    return lane < kBitmapWords ? set_bits(memory.bitmap[lane]) : 0;
   });
   group.each([&](unsigned lane) {
     if (lane >= kBitmapWords) return;
     std::uint32_t at = rank.of(lane);
-    for (std::uint32_t left = memory.chosen[lane]; left != 0; left &= left - 1) {
-      memory.indices[at++] = static_cast<std::uint16_t>(lane * 32 + lowest_set_bit(left));
+    for (std::uint32_t left = memory.bitmap[lane]; left != 0; left &= left - 1) {
+      memory.candidates[at++] = static_cast<std::uint16_t>(lane * 32 + lowest_set_bit(left));
     }
+    if (lane == kBitmapWords - 1) memory.candidate_count = at;
   });
+}
+
+// How many candidates reach the threshold.
+template <typename Group>
+constexpr std::uint32_t candidates_at_least(Group& group, const TopKMemory& memory,
+                                            std::uint32_t threshold) {
+  const std::uint32_t count = memory.candidate_count;
+  if (count <= kChunkLanes) {
+    return group.count(
+        [&](unsigned lane) { return lane < count && memory.candidate_key(lane) >= threshold; });
+  }
+  return group.sum([&](unsigned lane) {
+    std::uint32_t own = 0;
+    for (std::uint32_t i = lane; i < count; i += kChunkLanes) {
+      own += memory.candidate_key(i) >= threshold ? 1 : 0;
+    }
+    return own;
+  });
+}
+
+// Fills memory.indices with the candidates that the cut keeps. `exact`: it keeps all that reach it.
+template <typename Group>
+constexpr void keep(Group& group, const Cut& cut, bool exact, TopKMemory& memory) {
+  const std::uint32_t count = memory.candidate_count;
+  std::uint32_t kept = 0;
+  std::uint32_t ties = 0;
+  for (std::uint32_t first = 0; first < count; first += kChunkLanes) {
+    const auto key = [&](unsigned lane) {
+      return first + lane < count ? memory.candidate_key(first + lane) : 0;
+    };
+    const auto is_tie = [&](unsigned lane) {
+      return first + lane < count && key(lane) == cut.threshold;
+    };
+    typename Group::template PerLane<std::uint32_t> ties_before{};
+    if (!exact) {
+      ties_before =
+          group.exclusive_sum([&](unsigned lane) -> std::uint32_t { return is_tie(lane); });
+    }
+    const auto stays = [&](unsigned lane) {
+      const bool tie_stays = is_tie(lane) && (exact || ties + ties_before.of(lane) < cut.ties);
+      return key(lane) > cut.threshold || tie_stays;
+    };
+    const auto rank =
+        group.exclusive_sum([&](unsigned lane) -> std::uint32_t { return stays(lane); });
+    group.each([&](unsigned lane) {
+      if (stays(lane)) memory.indices[kept + rank.of(lane)] = memory.candidates[first + lane];
+    });
+    if (count <= kChunkLanes) return;
+    kept += group.count(stays);
+    ties += exact ? 0 : group.count(is_tie);
+  }
+}
+
+// Fills memory.indices with the k largest.
+template <typename Group>
+constexpr void choose(Group& group, LargestPerLane<Group>& largest, std::uint32_t k,
+                      TopKMemory& memory) {
+  const std::uint32_t above_all =
+      group.max([&](unsigned lane) { return largest.of(lane).of_all(); }) + 1;
+  const std::uint32_t bound = bound_of(group, largest, k, above_all);
+  collect(group, bound, memory);
+  const auto at_least = [&](std::uint32_t threshold) {
+    return candidates_at_least(group, memory, threshold);
+  };
+  const Cut cut = cut_at(bound, above_all, k, at_least);
+  keep(group, cut, at_least(cut.threshold) == k, memory);
 }
 
 struct TwoBitChoice {
@@ -194,9 +237,10 @@ constexpr void write_values(Group& group, const TopKFormat& format, const TwoBit
 template <typename Group>
 constexpr bool encode_topk_chunk(Group& group, const TopKFormat& format, const DeviceChunk& chunk,
                                  TopKMemory& memory, std::uint8_t* out, ChunkNorms& norms) {
-  if (!form_p(group, chunk, memory.chunk, norms)) return false;
+  LargestPerLane<Group> largest{};
+  if (!form_p(group, chunk, memory.chunk, largest, norms)) return false;
   const auto k = static_cast<std::uint32_t>(format.k());
-  choose(group, k, memory);
+  choose(group, largest, k, memory);
   const TwoBitChoice choice = divide(group, k, memory);
   write_indices(group, format.index, memory, out);
   write_values(group, format, choice, memory, out + format.index.bytes());
