@@ -46,9 +46,14 @@ void record_encodings(const std::filesystem::path& directory, diloco::Round roun
     spdlog::warn("round {}: {} went beyond codec.error_max with its own codec and was sent as {}",
                  round, encoding.tensor, encoding.spec);
   }
+  // A record of what happened, not part of it: without room for it training goes on.
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
   std::ofstream out(directory / "compression.jsonl", std::ios::app);
   out << nlohmann::json{{"round", round}, {"tensors", std::move(tensors)}}.dump() << '\n';
-  if (!out.flush()) diloco::throw_errno("append to", directory / "compression.jsonl");
+  if (!out.flush())
+    spdlog::warn("cannot append to {}; check the disk and its permissions",
+                 (directory / "compression.jsonl").string());
 }
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {
