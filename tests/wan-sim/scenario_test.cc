@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_directory.h"
 #include "wan-sim/error.h"
 
 namespace causeway::wan_sim {
@@ -33,9 +34,8 @@ class ScenarioFile : public testing::Test {
     }
   }
 
-  std::filesystem::path file_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".toml");
+  test::TemporaryDirectory directory_;
+  std::filesystem::path file_ = directory_.path() / "scenario.toml";
 };
 
 const std::string kTwo = "regions = ['a', 'b']\n";
