@@ -233,7 +233,8 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "outer.momentum", [](auto& c) -> auto& { return c.outer.momentum; }, {0, 1, false, true},
       "Outer momentum; unused by sgd.")));
   const std::string specs =
-      "a codec, such as dense:fp32, dense:int8,block=128 or topk:k=64,chunk=4096";
+      "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
+      "topk:k=64,value=2bit,index=rice";
   keys.push_back(shared(C::text(
       "codec.matrix", [](auto& c) -> auto& { return c.codec.matrix; }, specs,
       "How pseudo-gradients of matrices are compressed.")));
