@@ -51,16 +51,16 @@ void CodecPolicy::add_ladders(const CodecOptions& options) {
       specs.erase(specs.begin());
     }
     for (const std::string& spec : specs)
-      ladder_[codec].push_back(add(spec, "codec.step_up", options.feedback));
+      ladder_[codec].push_back(add(spec, "codec.step_up", options));
   }
 }
 
 void CodecPolicy::assign_own(const CodecOptions& options, const diloco::Layout& layout) {
-  const std::uint8_t matrix = add(options.matrix, "codec.matrix", options.feedback);
-  const std::uint8_t vector = add(options.vector, "codec.vector", options.feedback);
+  const std::uint8_t matrix = add(options.matrix, "codec.matrix", options);
+  const std::uint8_t vector = add(options.vector, "codec.vector", options);
   std::vector<std::uint8_t> of_pattern;
   for (const TensorCodec& tensor : options.tensors)
-    of_pattern.push_back(add(tensor.spec, "codec.tensors", options.feedback));
+    of_pattern.push_back(add(tensor.spec, "codec.tensors", options));
   std::vector<bool> used(of_pattern.size());
   for (const diloco::Segment& segment : layout.segments()) {
     own_.push_back(segment.kind == diloco::SegmentClass::vector ? vector : matrix);
@@ -80,10 +80,11 @@ void CodecPolicy::assign_own(const CodecOptions& options, const diloco::Layout& 
       no_match(options.tensors[static_cast<std::size_t>(unused - used.begin())].pattern, layout));
 }
 
-std::uint8_t CodecPolicy::add(const std::string& text, const std::string& key, bool feedback) {
+std::uint8_t CodecPolicy::add(const std::string& text, const std::string& key,
+                              const CodecOptions& options) {
   auto codec = compression::make_codec(text);
   const std::string spec = codec->spec();
-  if (codec->is_sparse() && !feedback) {
+  if (codec->is_sparse() && !options.feedback && !options.force) {
     refuse(key + " = \"" + spec +
            "\" drops coordinates, which without error feedback are lost for good; set "
            "codec.feedback = true or choose a dense codec");

@@ -34,14 +34,15 @@ struct CodecOptions {
   double error_max = 0;              // relative squared error; 0: no bound
   std::vector<std::string> step_up;  // empty: the default ladder
   bool feedback = true;
+  bool force = false;            // sparse without feedback, against all advice
   float feedback_decay = 0.95F;  // beta
 };
 
 class CodecPolicy {
  public:
   // Throws Errc::bad_model with the key to change: a pattern that no matrix matches, or a codec
-  // that drops coordinates without error feedback. A spec that cannot be understood throws
-  // compression::Errc::bad_spec. `layout` outlives this.
+  // that drops coordinates without error feedback, unless forced. A spec that cannot be understood
+  // throws compression::Errc::bad_spec. `layout` outlives this.
   CodecPolicy(const CodecOptions& options, const diloco::Layout& layout);
 
   // The codec table that Encoded::codec counts in.
@@ -58,7 +59,7 @@ class CodecPolicy {
                  std::vector<std::byte>& out, compression::EncodeKey key) const;
 
  private:
-  std::uint8_t add(const std::string& spec, const std::string& key, bool feedback);
+  std::uint8_t add(const std::string& spec, const std::string& key, const CodecOptions& options);
   void assign_own(const CodecOptions& options, const diloco::Layout& layout);
   void add_ladders(const CodecOptions& options);
 

@@ -245,11 +245,17 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::number(
       "codec.error_max", [](auto& c) -> auto& { return c.codec.error_max; }, {0, 1},
       "Largest relative squared error of a tensor, ||p - Q(p)||^2 / ||p||^2. A tensor beyond it is "
-      "sent with the next codec of step_up that holds it, and the log says so. 0: no bound.")));
+      "sent with the next codec of step_up that holds it, and the log says so; compression.jsonl "
+      "in the region's directory has every tensor's error. 0: "
+      "no bound.")));
   keys.push_back(shared(step_up_key()));
   keys.push_back(shared(C::boolean(
       "codec.feedback", [](auto& c) -> auto& { return c.codec.feedback; },
       "Keep what compression dropped and add it to the next round. Sparse codecs need it.")));
+  keys.push_back(shared(C::boolean(
+      "codec.force", [](auto& c) -> auto& { return c.codec.force; },
+      "Allow a sparse codec without feedback: what it drops is lost and training is visibly worse. "
+      "For experiments.")));
   keys.push_back(shared(C::number(
       "codec.feedback_decay", [](auto& c) -> auto& { return c.codec.feedback_decay; }, {0, 1},
       "Factor on what was kept from the round before.")));

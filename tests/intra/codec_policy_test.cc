@@ -87,6 +87,14 @@ TEST(CodecPolicy, RefusesSparseWithoutFeedbackAnywhere) {
   EXPECT_NE(refusal_of(options).find("codec.step_up"), std::string::npos);
 }
 
+TEST(CodecPolicy, RunsSparseWithoutFeedbackWhenForced) {
+  CodecOptions options = sparse();
+  options.feedback = false;
+  EXPECT_NE(refusal_of(options).find("codec.matrix"), std::string::npos);
+  options.force = true;
+  EXPECT_EQ(refusal_of(options), "accepted");
+}
+
 TEST(CodecPolicy, StepsUpUntilTheErrorIsWithinTheBound) {
   const std::vector<float> delta = gaussian(4096);
   for (const double bound : {0.95, 0.6, 0.05, 1e-3}) {
