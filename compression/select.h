@@ -19,14 +19,15 @@ namespace causeway::compression {
 template <typename AtLeast>
 constexpr std::uint32_t bisect(std::uint32_t low, std::uint32_t high, std::uint32_t least,
                                std::uint32_t most, const AtLeast& at_least) {
-  while (high - low > 1) {
+  std::uint32_t reached = at_least(low);
+  while (reached > most && high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
     const std::uint32_t count = at_least(middle);
     if (count < least) {
       high = middle;
     } else {
       low = middle;
-      if (count <= most) break;
+      reached = count;
     }
   }
   return low;

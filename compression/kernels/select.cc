@@ -39,29 +39,38 @@ HWY_INLINE std::uint64_t reached_bits(std::uint32_t threshold, const LanesAt& la
                        [&](std::size_t i) HWY_ATTR { return reaches(lanes_at(i), threshold); });
 }
 
-// Magnitudes, filled up with zeros to a multiple of 64. Thresholds are above zero.
+// Magnitudes, filled up with zeros to a multiple of 64; at_least(0) counts those too.
 struct Keys {
   alignas(64) std::array<std::int32_t, kChunk> of;
   std::size_t count = 0;
 
   HWY_INLINE std::uint32_t at_least(std::uint32_t threshold) const {
     const Tag d;
-    auto total = hn::Zero(d);
-    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-      const auto reached = reaches(hn::Load(d, of.data() + i), threshold);
-      total = hn::Sub(total, hn::VecFromMask(d, reached));
+    const std::size_t lanes = hn::Lanes(d);
+    const auto bound = hn::Set(d, static_cast<std::int32_t>(threshold));
+    auto below = hn::Zero(d), below_too = hn::Zero(d);  // negative
+    for (std::size_t i = 0; i < count; i += 2 * lanes) {
+      const auto first = hn::Lt(hn::Load(d, of.data() + i), bound);
+      const auto second = hn::Lt(hn::Load(d, of.data() + i + lanes), bound);
+      below = hn::Add(below, hn::VecFromMask(d, first));
+      below_too = hn::Add(below_too, hn::VecFromMask(d, second));
     }
-    return static_cast<std::uint32_t>(hn::GetLane(hn::SumOfLanes(d, total)));
+    const std::int32_t all = hn::GetLane(hn::SumOfLanes(d, hn::Add(below, below_too)));
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(count) + all);
   }
 };
 
-// Fills `largest` with the maxima of `groups` groups that share out the chunk, and returns the
-// largest of all.
-HWY_INLINE std::uint32_t group_maxima(const float* chunk, std::size_t groups, Keys& largest) {
+struct Range {
+  std::uint32_t smallest, largest;
+};
+
+// Fills `largest` with the maxima of `groups` groups that share out the chunk, and returns theirs.
+HWY_INLINE Range group_maxima(const float* chunk, std::size_t groups, Keys& largest) {
   const Tag d;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t run = kChunk / groups * 2 * lanes;  // elements that 2 * lanes groups share
   auto top = hn::Zero(d);
+  auto bottom = hn::Set(d, static_cast<std::int32_t>(kInfinityBits));
   largest.count = 0;
   for (std::size_t begin = 0; begin < kChunk; begin += run) {
     auto even = hn::Zero(d), odd = hn::Zero(d);
@@ -73,8 +82,10 @@ HWY_INLINE std::uint32_t group_maxima(const float* chunk, std::size_t groups, Ke
     hn::Store(odd, d, largest.of.data() + largest.count + lanes);
     largest.count += 2 * lanes;
     top = hn::Max(top, hn::Max(even, odd));
+    bottom = hn::Min(bottom, hn::Min(even, odd));
   }
-  return static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, top)));
+  return {static_cast<std::uint32_t>(hn::GetLane(hn::MinOfLanes(d, bottom))),
+          static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, top)))};
 }
 
 // A list that grows by the elements at the set bits of a word: four at a time whether there are
@@ -136,8 +147,9 @@ void select_largest(ChunkView chunk, std::span<std::uint16_t> indices) {
       std::clamp(std::bit_ceil(2 * indices.size()), std::size_t{128}, kChunk);
   Keys keys;
   const auto at_least = [&](std::uint32_t threshold) { return keys.at_least(threshold); };
-  const std::uint32_t above_all = group_maxima(chunk.data(), groups, keys) + 1;
-  const std::uint32_t bound = bisect(0, above_all, k, k + k / 8, at_least);
+  const Range range = group_maxima(chunk.data(), groups, keys);
+  const std::uint32_t above_all = range.largest + 1;
+  const std::uint32_t bound = bisect(range.smallest, above_all, k, k + k / 8, at_least);
   Indices candidates;
   collect(chunk.data(), bound, candidates);
   gather(chunk.data(), candidates, keys);
