@@ -212,8 +212,8 @@ class FeedbackPass {
   }
 
   FeedbackChunk chunk_;  // a copy, whose pointers no store can change
-  std::size_t block_;   // elements
-  std::size_t blocks_;  // per section
+  std::size_t block_;    // elements
+  std::size_t blocks_;   // per section
   std::int8_t* codes_;
   std::int32_t largest_ = 0;
   std::array<std::uint16_t, kChunk / kRow> scales_;
