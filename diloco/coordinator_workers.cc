@@ -32,8 +32,7 @@ void Coordinator::Implementation::on_ready() {
 void Coordinator::Implementation::on_contribute(const Contribution& contribution,
                                                 std::span<const std::byte> payload) {
   const bool fits = contribution.region == options_.region &&
-                    contribution.run_id == protocol_->run_id() &&
-                    contribution.base_version == contribution.round;
+                    contribution.run_id == protocol_->run_id();
   if (!fits) {
     throw std::system_error(make_error_code(Errc::malformed),
                             "a contribution of another region or run");

@@ -227,12 +227,14 @@ CommitRecord Decider::make_record(const Digest& agreed) const {
                       .round = round_,
                       .participants = {},
                       .state = agreed,
+                      .expired_before = round_ + 1,
                       .next_k = options_.k};
   for (const std::string& region : usable_) {  // ascending: the order of summation
     const Contribution& contribution = candidates_.at(region).contribution;
     const double weight = tokens_sum > 0 ? static_cast<double>(contribution.tokens) / tokens_sum
                                          : 1.0 / static_cast<double>(usable_.size());
     record.participants.push_back({.region = region,
+                                   .round = round_,
                                    .weight = static_cast<float>(weight),
                                    .data_cursor = contribution.data_cursor,
                                    .tokens = contribution.tokens,

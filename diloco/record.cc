@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "diloco/error.h"
 #include "diloco/wire.h"
@@ -25,8 +26,11 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
   out->set_run_id(contribution.run_id);
   out->set_region(contribution.region);
   out->set_round(contribution.round);
-  out->set_base_version(contribution.base_version);
+  out->set_part(contribution.part);
+  out->set_sits_out(contribution.sits_out);
   out->set_tokens(contribution.tokens);
+  out->set_steps(contribution.steps);
+  out->set_compute_s(contribution.compute_s);
   out->set_data_cursor(contribution.data_cursor);
   encode(contribution.state, out->mutable_state());
   out->set_delta_norm(contribution.delta_norm);
@@ -40,13 +44,23 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
   for (const Participant& participant : record.participants) {
     wire::Participant* entry = out->add_participants();
     entry->set_region(participant.region);
+    entry->set_round(participant.round);
+    entry->set_part(participant.part);
     entry->set_weight_bits(std::bit_cast<std::uint32_t>(participant.weight));
     entry->set_data_cursor(participant.data_cursor);
     entry->set_tokens(participant.tokens);
     encode(participant.payload, entry->mutable_payload());
   }
   encode(record.state, out->mutable_state());
+  out->set_expired_before(record.expired_before);
+  out->set_skip_momentum(record.skip_momentum);
   out->set_next_k(record.next_k);
+  for (const Standing& standing : record.standings) {
+    wire::Standing* entry = out->add_standings();
+    entry->set_region(standing.region);
+    entry->set_liveness_bits(std::bit_cast<std::uint32_t>(standing.liveness));
+    entry->set_next_k(standing.next_k);
+  }
 }
 
 Digest decode_digest(const std::string& bytes) {
@@ -66,8 +80,11 @@ Contribution decode(const wire::Contribution& message) {
   Contribution contribution{.run_id = message.run_id(),
                             .region = message.region(),
                             .round = message.round(),
-                            .base_version = message.base_version(),
+                            .part = message.part(),
+                            .sits_out = message.sits_out(),
                             .tokens = message.tokens(),
+                            .steps = message.steps(),
+                            .compute_s = message.compute_s(),
                             .data_cursor = message.data_cursor(),
                             .state = decode_digest(message.state()),
                             .delta_norm = message.delta_norm(),
@@ -85,10 +102,24 @@ Participant decode_participant(const wire::Participant& message) {
     throw_malformed("a commit record's weight is not a finite number at or above 0");
   }
   return {.region = message.region(),
+          .round = message.round(),
+          .part = message.part(),
           .weight = weight,
           .data_cursor = message.data_cursor(),
           .tokens = message.tokens(),
           .payload = decode(message.payload())};
+}
+
+Standing decode_standing(const wire::Standing& message) {
+  const auto liveness = std::bit_cast<float>(message.liveness_bits());
+  if (!(liveness >= 0 && liveness <= 1)) {
+    throw_malformed("a commit record's liveness is not between 0 and 1");
+  }
+  return {.region = message.region(), .liveness = liveness, .next_k = message.next_k()};
+}
+
+auto order_of(const Participant& participant) {
+  return std::tie(participant.region, participant.round, participant.part);
 }
 
 template <typename Wire>
@@ -112,16 +143,30 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .round = message.round(),
                       .participants = {},
                       .state = decode_digest(message.state()),
+                      .expired_before = message.expired_before(),
+                      .skip_momentum = message.skip_momentum(),
                       .next_k = message.next_k()};
   for (const wire::Participant& entry : message.participants()) {
     Participant participant = decode_participant(entry);
     if (participant.region.empty() ||
-        (!record.participants.empty() && record.participants.back().region >= participant.region)) {
+        (!record.participants.empty() &&
+         order_of(record.participants.back()) >= order_of(participant))) {
       throw_malformed("a commit record's participants are not in ascending order");
+    }
+    if (participant.round > record.round) {
+      throw_malformed("a commit record lists a contribution of a later round");
     }
     record.participants.push_back(std::move(participant));
   }
   if (record.participants.empty()) throw_malformed("a commit record lists no participant");
+  for (const wire::Standing& entry : message.standings()) {
+    Standing standing = decode_standing(entry);
+    if (standing.region.empty() ||
+        (!record.standings.empty() && record.standings.back().region >= standing.region)) {
+      throw_malformed("a commit record's standings are not in ascending order");
+    }
+    record.standings.push_back(std::move(standing));
+  }
   return record;
 }
 

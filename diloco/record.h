@@ -15,13 +15,17 @@ namespace causeway::diloco {
 // Round t takes the anchor from version t to version t + 1. Version 0 is the initial weights.
 using Round = std::uint64_t;
 
-// One region's offer for one round; its payload is the blob. (design.md section 3, row 7)
+// One region's offer; its payload is the blob. (design.md section 3, row 7) Identified by region,
+// round and part.
 struct Contribution {
   std::string run_id;
   std::string region;
-  Round round = 0;
-  Round base_version = 0;    // version of the anchor that delta was taken from; equals round here
-  std::uint64_t tokens = 0;  // tokens trained on in these K steps
+  Round round = 0;                // version of the anchor that delta was taken from
+  std::uint32_t part = 0;         // 1: what the region did beyond its K steps while it was cut off
+  bool sits_out = false;          // nothing to offer in this round (a non-finite delta): no payload
+  std::uint64_t tokens = 0;       // trained on for this contribution
+  std::uint32_t steps = 0;        // inner steps of it
+  double compute_s = 0;           // that they took
   std::uint64_t data_cursor = 0;  // the region's sample cursor after these steps
   Digest state{};                 // state_digest of the base version (anchor and outer momentum)
   double delta_norm = 0;          // ||delta|| before compression
@@ -31,19 +35,33 @@ struct Contribution {
 
 struct Participant {
   std::string region;
-  float weight = 0;  // normalised; the fp32 bits are what everyone uses
+  Round round = 0;  // of its contribution: older than the record's if it comes late
+  std::uint32_t part = 0;
+  float weight = 0;  // the fp32 bits are what everyone uses; docs/rounds.md has the formula
   std::uint64_t data_cursor = 0;
   std::uint64_t tokens = 0;
   inter::BlobId payload{};
+};
+
+// How the run sees one region after a round.
+struct Standing {
+  std::string region;
+  float liveness = 1;        // in [0, 1], a factor of its weight; 0: detached
+  std::uint32_t next_k = 0;  // inner steps in the next round
 };
 
 // The decision on one round: every region applies exactly this. (design.md section 3, row 9)
 struct CommitRecord {
   std::string run_id;
   Round round = 0;
-  std::vector<Participant> participants;  // ascending region name; the order of summation
-  Digest state{};                         // agreed state digest of version `round`
-  std::uint32_t next_k = 0;
+  // Ascending (region, round, part): the order of summation.
+  std::vector<Participant> participants;
+  Digest state{};            // agreed state digest of version `round`
+  Round expired_before = 0;  // contributions of earlier rounds that are not listed so far never are
+  bool skip_momentum =
+      false;                 // too little weight: anchor <- anchor - lr * mean, momentum unchanged
+  std::uint32_t next_k = 0;  // inner steps of the next round, nominal: the schedule counts these
+  std::vector<Standing> standings{};  // of every region of the roster, ascending
 };
 
 std::string serialize(const Contribution& contribution);

@@ -132,8 +132,7 @@ void RoundProtocol::on_message(const std::string& peer, const Status& status) {
 void RoundProtocol::on_message(const std::string& peer, const Holding& holding) {
   const Contribution& contribution = holding.contribution;
   const std::string& region = contribution.region;
-  const bool foreign = contribution.run_id != run_id_ || !options_.roster.contains(region) ||
-                       contribution.base_version != contribution.round;
+  const bool foreign = contribution.run_id != run_id_ || !options_.roster.contains(region);
   if (run_id_.empty() || contribution.round < version()) return;
   if (foreign) return note(Note::Severity::warning, peer + " announced a foreign contribution");
   const auto known = contributions_.find(region);

@@ -222,7 +222,6 @@ void RegionWorker::contribute() {
   contribution.run_id = state_.run_id;
   contribution.region = options_.region;
   contribution.round = state_.version;
-  contribution.base_version = state_.version;
   contribution.tokens = sequences * static_cast<std::uint64_t>(options_.model.context);
   contribution.data_cursor = state_.data_cursor + sequences;
   contribution.state = state_.digest;

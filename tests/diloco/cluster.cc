@@ -442,7 +442,6 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
     deliver(region, WorkerContributed{{.run_id = kRunId,
                                        .region = region,
                                        .round = order.round,
-                                       .base_version = order.round,
                                        .tokens = 100 + random_() % 50,
                                        .data_cursor = order.data_cursor + 10,
                                        .state = later.worker.holds.state,

@@ -91,7 +91,7 @@ TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   give(contribution("c"));
   decider_.open_next(decider_.decide(Time{0}).record.value());
   Contribution a = contribution("a"), b = contribution("b"), c = contribution("c");
-  for (Contribution* made : {&a, &b, &c}) made->round = made->base_version = 1;
+  for (Contribution* made : {&a, &b, &c}) made->round = 1;
   give(a);
   give(b);
   decider_.decide(Time{0});

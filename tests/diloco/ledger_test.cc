@@ -52,7 +52,6 @@ TEST_F(LedgerTest, KeepsEverythingAcrossAReopening) {
   const Contribution contribution{.run_id = "run-1",
                                   .region = "a",
                                   .round = 3,
-                                  .base_version = 3,
                                   .data_cursor = 40,
                                   .payload = blob(3)};
   const Snapshot snapshot{.version = 2, .state = sha256({}), .blob = blob(4)};

@@ -107,7 +107,6 @@ void FakeWorker::train(WorkerSession& session, const Train& order, const std::st
   session.contribute({.run_id = run_id,
                       .region = region_,
                       .round = order.round,
-                      .base_version = order.round,
                       .tokens = 100,
                       .data_cursor = order.data_cursor + 8,
                       .state = state_,

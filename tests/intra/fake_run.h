@@ -116,12 +116,13 @@ class FakeRun {
     record.run_id = kRunId;
     record.round = round;
     record.next_k = k_;
+    record.expired_before = round + 1;
     for (const std::string& name : names) {
       const auto offer = offers_.find({round, name});
       if (offer == offers_.end()) return;
       const diloco::Contribution& contribution = offer->second.contribution;
       record.state = contribution.state;
-      record.participants.push_back({name, 1.0F / static_cast<float>(names.size()),
+      record.participants.push_back({name, round, 0, 1.0F / static_cast<float>(names.size()),
                                      contribution.data_cursor, contribution.tokens,
                                      contribution.payload});
     }

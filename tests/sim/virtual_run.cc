@@ -238,7 +238,6 @@ void VirtualRun::Region::trained(const OrderTrain& order) {
   deliver(WorkerContributed{{.run_id = kRunId,
                              .region = name_,
                              .round = order.round,
-                             .base_version = order.round,
                              .tokens = 1000,
                              .data_cursor = order.data_cursor + 10,
                              .state = holds_.state,
