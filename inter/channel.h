@@ -1,5 +1,6 @@
 // What a coordinator needs of its links, so that the same coordinator runs over TLS (Mesh) and in
-// virtual time. What comes back is told to a MeshHandler (mesh.h).
+// virtual time. What comes back is told to a MeshHandler (mesh.h). A region that is not a peer (any
+// more) is treated as one that is down for ever.
 #pragma once
 
 #include <string>

@@ -21,32 +21,32 @@ SessionNonce random_nonce() {
 
 }  // namespace
 
-asio::awaitable<void> MeshCore::dial_loop(Self self, Peer& peer) {
-  while (!self->stopping_) {
+asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
+  while (!self->stopping_ && !peer->removed) {
     std::string failure;
     try {
       co_await dial(self, peer);
     } catch (const LinkError& error) {
       failure = error.reason();
     }
-    if (self->stopping_) {
+    if (self->stopping_ || peer->removed) {
       break;
     }
-    if (const auto times = failure.empty() ? 0 : peer.failures.count(failure)) {
-      spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer.name,
-                   to_string(peer.endpoint), failure, times_seen(times));
+    if (const auto times = failure.empty() ? 0 : peer->failures.count(failure)) {
+      spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
+                   to_string(peer->endpoint), failure, times_seen(times));
     }
-    peer.retry.expires_after(peer.backoff.next());
+    peer->retry.expires_after(peer->backoff.next());
     std::error_code cancelled;
-    co_await peer.retry.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+    co_await peer->retry.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
 }
 
-asio::awaitable<void> MeshCore::dial(Self self, Peer& peer) {
+asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const SessionNonce nonce = random_nonce();
   const Hello control_hello = self->hello(ConnectionKind::control, nonce);
   const Hello data_hello = self->hello(ConnectionKind::data, nonce);
-  const Judge judge = self->judge(peer);
+  const Judge judge = self->judge(*peer);
   const auto control = co_await open(self, peer);
   std::shared_ptr<Connection> data;
   {
@@ -55,8 +55,8 @@ asio::awaitable<void> MeshCore::dial(Self self, Peer& peer) {
                                          seconds_text(self->options_.handshake_deadline));
     };
     const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
-    const Verdicts verdicts = co_await greet_listener(*control, peer.name, control_hello, judge);
-    self->act_on(verdicts, peer);
+    const Verdicts verdicts = co_await greet_listener(*control, peer->name, control_hello, judge);
+    self->act_on(verdicts, *peer);
   }
   data = co_await open(self, peer);
   {
@@ -67,19 +67,19 @@ asio::awaitable<void> MeshCore::dial(Self self, Peer& peer) {
     const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
     const std::string refusal = co_await join_session(*data, data_hello);
     if (!refusal.empty()) {
-      throw LinkError(Errc::refused, peer.name + " refused our data connection: " + refusal);
+      throw LinkError(Errc::refused, peer->name + " refused our data connection: " + refusal);
     }
   }
   co_await run_session(self, peer, control, data);
 }
 
 // Tries every address of the peer in turn; the last failure is the one reported.
-asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, Peer& peer) {
-  const auto endpoints = co_await self->resolve(peer.endpoint);
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
+  const auto endpoints = co_await self->resolve(peer->endpoint);
   LinkError failure(Errc::bad_address, "the name has no address");
   for (const tcp::endpoint& endpoint : endpoints) {
     const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
-    connection->count_into(peer.traffic);
+    connection->count_into(peer->traffic);
     std::string region;
     try {
       region = co_await open_at(self, connection, endpoint);
@@ -87,9 +87,9 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, Peer& pee
       failure = error;
       continue;
     }
-    if (region != peer.name) {
+    if (region != peer->name) {
       co_await refuse(*connection, "the certificate at " + connection->remote() + " is for \"" +
-                                       printable(region) + "\", not for \"" + peer.name + "\"");
+                                       printable(region) + "\", not for \"" + peer->name + "\"");
     }
     co_return connection;
   }

@@ -30,6 +30,8 @@ class Category : public std::error_category {
         return "invalid region name";
       case Errc::bad_address:
         return "invalid address";
+      case Errc::unreachable_peer:
+        return "neither region can be dialled";
     }
     return "unknown error";
   }

@@ -17,6 +17,7 @@ enum class Errc {
   no_ca,
   bad_name,
   bad_address,
+  unreachable_peer,  // of two regions neither can be dialled
 };
 std::error_code make_error_code(Errc code);
 

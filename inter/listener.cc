@@ -106,8 +106,8 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
     co_await refuse(*connection, objection);
   }
   deadline.reset();
-  Peer& peer = self->peer(region);
-  connection->count_into(peer.traffic);
+  const PeerPtr peer = self->peers_.at(region);
+  connection->count_into(peer->traffic);
   if (theirs.kind == ConnectionKind::control) {
     co_await admit_control(self, connection, peer, theirs);
   } else {
@@ -124,23 +124,23 @@ std::string MeshCore::objection_to(const std::string& region, const Hello& hello
   if (peer == peers_.end()) {
     return "region \"" + printable(region) + "\" is not a peer of \"" + options_.self + "\"";
   }
-  if (dials(peer->second)) {
+  if (dials(*peer->second)) {
     return "\"" + options_.self + "\" dials \"" + region + "\", not the other way round";
   }
   return "";
 }
 
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
-                                              Peer& peer, Hello theirs) {
+                                              PeerPtr peer, Hello theirs) {
   // Whatever stood before belongs to a life of the peer that is over.
-  self->take_down(peer, "the region connected anew");
-  if (peer.pending) {
-    peer.pending->control->close(Errc::refused, "the region connected anew");
-    peer.pending->changed.notify();
+  self->take_down(*peer, "the region connected anew");
+  if (peer->pending) {
+    peer->pending->control->close(Errc::refused, "the region connected anew");
+    peer->pending->changed.notify();
   }
   const auto pending = std::make_shared<PendingSession>(self->executor_, theirs.nonce, control);
   std::optional<PendingPlace> place;
-  place.emplace(peer, pending);
+  place.emplace(*peer, pending);
   std::optional<Deadline> deadline;
   deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, pending] {
     pending->control->close(Errc::deadline, "no data connection within " +
@@ -148,9 +148,9 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
     pending->changed.notify();
   });
   const Hello mine = self->hello(ConnectionKind::control, theirs.nonce);
-  const Judge judge = self->judge(peer);
+  const Judge judge = self->judge(*peer);
   const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
-  self->act_on(verdicts, peer);
+  self->act_on(verdicts, *peer);
   while (!pending->data && !control->is_closed()) {
     co_await pending->changed.wait();
   }
@@ -160,9 +160,9 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   co_await run_session(self, peer, control, pending->data);
 }
 
-asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, Peer& peer,
+asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
                                            Hello theirs) {
-  const auto pending = peer.pending;
+  const auto pending = peer->pending;
   if (!pending || pending->nonce != theirs.nonce || pending->data) {
     co_await refuse(*data, "no control connection waits for this data connection");
   }

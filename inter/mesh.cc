@@ -31,8 +31,13 @@ std::uint16_t Mesh::listening_port() const {
   return implementation_->core->listening_port();
 }
 
+void Mesh::set_peers(const std::map<std::string, Endpoint>& peers) {
+  implementation_->core->set_peers(implementation_->core, peers);
+}
+
 bool Mesh::is_up(const std::string& peer) const {
-  return implementation_->core->peer(peer).session != nullptr;
+  const Peer* const found = implementation_->core->find(peer);
+  return found != nullptr && found->session != nullptr;
 }
 
 void Mesh::send(const std::string& peer, std::string message) {
@@ -42,30 +47,33 @@ void Mesh::send(const std::string& peer, std::string message) {
                             "a message of " + std::to_string(message.size()) + " bytes to " + peer +
                                 "; at most " + std::to_string(core.options().message_bytes_max));
   }
-  if (const auto& session = implementation_->core->peer(peer).session) {
-    session->send(message);
+  if (is_up(peer)) {
+    core.find(peer)->session->send(message);
   }
 }
 
 void Mesh::push_blob(const std::string& peer, const BlobId& id) {
-  Peer& to = implementation_->core->peer(peer);
-  to.outgoing.push(id);
-  if (to.session) {
-    to.session->wake_data();
+  Peer* const to = implementation_->core->find(peer);
+  if (to == nullptr) {
+    return;
+  }
+  to->outgoing.push(id);
+  if (to->session) {
+    to->session->wake_data();
   }
 }
 
 void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {
-  if (const auto& session = implementation_->core->peer(peer).session) {
-    session->fetch(id);
+  if (is_up(peer)) {
+    implementation_->core->find(peer)->session->fetch(id);
   }
 }
 
 std::map<std::string, LinkStats> Mesh::stats() const {
   std::map<std::string, LinkStats> stats;
   for (const auto& [name, peer] : implementation_->core->peers()) {
-    stats[name] = {peer.session != nullptr, peer.traffic->tx_bytes, peer.traffic->rx_bytes,
-                   peer.connects, peer.round_trip};
+    stats[name] = {peer->session != nullptr, peer->traffic->tx_bytes, peer->traffic->rx_bytes,
+                   peer->connects, peer->round_trip};
   }
   return stats;
 }

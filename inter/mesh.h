@@ -3,8 +3,8 @@
 // Per peer two TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one
 // for control messages, one for bulk data, so that bulk can never starve control. Of a pair, the
 // region whose name sorts first dials; a lost link is dialled again with exponential back-off and
-// jitter, for ever. A peer is "up" when both connections stand and both sides accepted the other's
-// greeting.
+// jitter, for ever. A region that can only dial out dials all others. A peer is "up" when both
+// connections stand and both sides accepted the other's greeting.
 //
 // Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
 // the control connection measure the round trip; a connection on which nothing arrives for the idle
@@ -37,15 +37,19 @@ namespace causeway::inter {
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
+  bool operator==(const Endpoint&) const = default;
 };
 // "host:port", "[v6]:port". Throws Errc::bad_address with what is allowed.
 Endpoint parse_endpoint(const std::string& text);
 std::string to_string(const Endpoint& endpoint);
 
 struct MeshOptions {
-  std::string self;                       // this region's name
-  Endpoint bind;                          // port 0: any free port (see Mesh::listening_port)
-  std::map<std::string, Endpoint> peers;  // where to dial each other region of the roster
+  std::string self;  // this region's name
+  Endpoint bind;     // port 0: any free port (see Mesh::listening_port)
+  // Where to dial each other region of the roster. An empty host: it cannot be dialled, so it dials
+  // us.
+  std::map<std::string, Endpoint> peers;
+  bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
   Credentials credentials;
   std::string greeting;  // opaque bytes shown to every peer; judged by MeshHandler::judge_greeting
   std::chrono::milliseconds heartbeat_interval{500};
@@ -96,7 +100,12 @@ class Mesh : public Channel {
   // run what is left of the coroutines.
   asio::awaitable<void> stop();
 
-  std::uint16_t listening_port() const;
+  // The roster changed: peers that are new are linked to, those that are gone are dropped (told to
+  // the handler as down, later), an address that changed is used from the next dialling on. Throws
+  // Errc::unreachable_peer if one cannot be dialled and neither can we.
+  void set_peers(const std::map<std::string, Endpoint>& peers);
+
+  std::uint16_t listening_port() const;  // 0 with dial_only
   bool is_up(const std::string& peer) const override;
   void send(const std::string& peer, std::string message) override;
   void push_blob(const std::string& peer, const BlobId& id) override;

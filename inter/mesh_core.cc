@@ -20,6 +20,7 @@ std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std
 }
 
 constexpr const char* kStopReason = "this region stops";
+constexpr const char* kRemovedReason = "the region left the roster";
 
 void close_for_stop(Connection& connection) {
   connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
@@ -46,23 +47,75 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       accept_retry_(executor_),
       tasks_(executor_) {
   assert(options_.greeting.size() <= kGreetingBytesMax);
-  for (const auto& [name, endpoint] : options_.peers) {
-    if (name != options_.self) {
-      peers_.try_emplace(name, executor_, spool_, options_, name, endpoint);
-    }
-  }
 }
 
 void MeshCore::start(const Self& self) {
   check_own_certificate(self->options_.credentials, self->options_.self);
   self->client_context_ = make_tls_context(self->options_.credentials, TlsRole::client);
   self->server_context_ = make_tls_context(self->options_.credentials, TlsRole::server);
-  self->bind();
-  self->tasks_.spawn(accept_loop(self));
-  for (auto& [name, peer] : self->peers_) {
-    if (self->dials(peer)) {
-      self->tasks_.spawn(dial_loop(self, peer));
+  if (!self->options_.dial_only) {
+    self->bind();
+    self->tasks_.spawn(accept_loop(self));
+  }
+  self->set_peers(self, self->options_.peers);
+}
+
+void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
+  for (const auto& [name, endpoint] : peers) {
+    if (name != options_.self && endpoint.host.empty() && options_.dial_only) {
+      throw std::system_error(Errc::unreachable_peer,
+                              options_.self + " and " + name +
+                                  " can both only dial out; give one of them an address that the "
+                                  "other can dial");
     }
+  }
+  const auto before = peers_;
+  for (const auto& [name, peer] : before) {
+    if (!peers.contains(name)) {
+      remove_peer(peer);
+    }
+  }
+  for (const auto& [name, endpoint] : peers) {
+    if (const auto known = peers_.find(name); known != peers_.end()) {
+      change_endpoint(self, known->second, endpoint);
+    } else if (name != options_.self) {
+      add_peer(self, name, endpoint);
+    }
+  }
+}
+
+void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoint& endpoint) {
+  const auto peer = std::make_shared<Peer>(executor_, spool_, options_, name, endpoint);
+  peers_[name] = peer;
+  if (dials(*peer)) {
+    tasks_.spawn(dial_loop(self, peer));
+  }
+}
+
+void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint) {
+  if (peer->endpoint == endpoint) {
+    return;
+  }
+  const bool dialled = dials(*peer);
+  peer->endpoint = endpoint;
+  if (dialled != dials(*peer)) {
+    remove_peer(peer);
+    add_peer(self, peer->name, endpoint);
+  } else {
+    peer->retry.cancel();  // no reason to wait for what was wrong with the old address
+  }
+}
+
+void MeshCore::remove_peer(const PeerPtr& peer) {
+  peer->removed = true;
+  peers_.erase(peer->name);
+  peer->retry.cancel();
+  if (peer->session) {
+    peer->session->close(Errc::refused, kRemovedReason);
+  }
+  if (peer->pending) {
+    peer->pending->control->close(Errc::refused, kRemovedReason);
+    peer->pending->changed.notify();
   }
 }
 
@@ -77,20 +130,19 @@ void MeshCore::shut_down() {
     }
   }
   for (auto& [name, peer] : peers_) {
-    peer.retry.cancel();
-    if (peer.session) {
-      peer.session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+    peer->retry.cancel();
+    if (peer->session) {
+      peer->session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
     }
-    if (peer.pending) {
-      peer.pending->changed.notify();
+    if (peer->pending) {
+      peer->pending->changed.notify();
     }
   }
 }
 
-Peer& MeshCore::peer(const std::string& name) {
+Peer* MeshCore::find(const std::string& name) const {
   const auto found = peers_.find(name);
-  assert(found != peers_.end() && "not a peer of this mesh");
-  return found->second;
+  return found == peers_.end() ? nullptr : found->second.get();
 }
 
 tcp::endpoint MeshCore::bind_endpoint() const {
@@ -150,23 +202,26 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
   }
 }
 
-asio::awaitable<void> MeshCore::run_session(Self self, Peer& peer,
+asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
                                             std::shared_ptr<Connection> control,
                                             std::shared_ptr<Connection> data) {
+  if (peer->removed) {
+    throw LinkError(Errc::refused, kRemovedReason);
+  }
   const auto session = std::make_shared<Session>(
-      SessionContext{self->executor_, self->options_, self->spool_, self->handler_, peer.name,
-                     peer.outgoing, peer.round_trip},
+      SessionContext{self->executor_, self->options_, self->spool_, self->handler_, peer->name,
+                     peer->outgoing, peer->round_trip},
       control, data);
-  peer.session = session;
-  ++peer.connects;
-  peer.failures.reset();
-  peer.backoff.reset();
-  peer.outgoing.on_reconnected();
-  spdlog::info("{}: {} is up at {}", self->options_.self, peer.name, control->remote());
-  self->handler_.on_peer_up(peer.name);
+  peer->session = session;
+  ++peer->connects;
+  peer->failures.reset();
+  peer->backoff.reset();
+  peer->outgoing.on_reconnected();
+  spdlog::info("{}: {} is up at {}", self->options_.self, peer->name, control->remote());
+  self->handler_.on_peer_up(peer->name);
   const std::string reason = co_await Session::run(session);
-  if (peer.session == session) {
-    self->take_down(peer, reason);
+  if (peer->session == session) {
+    self->take_down(*peer, reason);
   }
 }
 

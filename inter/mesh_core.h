@@ -33,12 +33,14 @@ struct PendingSession {
   Signal changed;
 };
 
+// Shared, because a peer that is removed lives on until its coroutines have ended.
 struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
        const std::string& name_in, const Endpoint& endpoint_in);
 
   std::string name;
   Endpoint endpoint;
+  bool removed = false;  // no longer in the roster: its coroutines end
   BlobSender outgoing;
   Backoff backoff;
   LogThrottle failures;
@@ -50,6 +52,8 @@ struct Peer {
   std::uint64_t connects = 0;
 };
 
+using PeerPtr = std::shared_ptr<Peer>;
+
 class MeshCore {
  public:
   using Self = std::shared_ptr<MeshCore>;
@@ -60,13 +64,25 @@ class MeshCore {
   void shut_down();  // everything ends soon; no handler is called any more
   asio::awaitable<void> join() { return tasks_.join(); }
 
-  std::uint16_t listening_port() const { return acceptor_.local_endpoint().port(); }
-  Peer& peer(const std::string& name);
-  const std::map<std::string, Peer>& peers() const { return peers_; }
+  std::uint16_t listening_port() const {
+    return acceptor_.is_open() ? acceptor_.local_endpoint().port() : 0;
+  }
+  void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
+  Peer* find(const std::string& name) const;  // null: not a peer
+  const std::map<std::string, PeerPtr>& peers() const { return peers_; }
   const MeshOptions& options() const { return options_; }
 
  private:
-  bool dials(const Peer& peer) const { return options_.self < peer.name; }
+  // Both ends must come to the same answer. A region that cannot be dialled dials everybody.
+  bool dials(const Peer& peer) const {
+    if (options_.dial_only || peer.endpoint.host.empty()) {
+      return options_.dial_only;
+    }
+    return options_.self < peer.name;
+  }
+  void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
+  void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
+  void remove_peer(const PeerPtr& peer);
   void bind();
   asio::ip::tcp::endpoint bind_endpoint() const;
   std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, TlsRole role);
@@ -76,17 +92,17 @@ class MeshCore {
   static asio::awaitable<void> serve(Self self, asio::ip::tcp::socket socket);
   static asio::awaitable<void> admit(Self self, std::shared_ptr<Connection> connection);
   static asio::awaitable<void> admit_control(Self self, std::shared_ptr<Connection> control,
-                                             Peer& peer, Hello theirs);
-  static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, Peer& peer,
+                                             PeerPtr peer, Hello theirs);
+  static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
                                           Hello theirs);
   std::string objection_to(const std::string& region, const Hello& hello) const;
   void log_refusal(const Connection& connection, const std::string& reason);
   void wait_for_greeting(const std::shared_ptr<Connection>& connection);
 
   // dialler.cc
-  static asio::awaitable<void> dial_loop(Self self, Peer& peer);
-  static asio::awaitable<void> dial(Self self, Peer& peer);
-  static asio::awaitable<std::shared_ptr<Connection>> open(Self self, Peer& peer);
+  static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
+  static asio::awaitable<void> dial(Self self, PeerPtr peer);
+  static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
   static asio::awaitable<std::string> open_at(Self self, std::shared_ptr<Connection> connection,
                                               asio::ip::tcp::endpoint endpoint);
   asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(Endpoint endpoint);
@@ -95,7 +111,7 @@ class MeshCore {
   Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;
   Judge judge(const Peer& peer);
   void act_on(const Verdicts& verdicts, const Peer& peer);
-  static asio::awaitable<void> run_session(Self self, Peer& peer,
+  static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Connection> control,
                                            std::shared_ptr<Connection> data);
   void take_down(Peer& peer, const std::string& reason);
@@ -108,7 +124,7 @@ class MeshCore {
   TlsContext server_context_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer accept_retry_;
-  std::map<std::string, Peer> peers_;
+  std::map<std::string, PeerPtr> peers_;
   std::vector<std::weak_ptr<Connection>> connections_;      // all that may be open
   std::list<std::shared_ptr<Connection>> unauthenticated_;  // oldest first
   LogThrottle refusals_;
