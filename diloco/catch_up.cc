@@ -155,8 +155,7 @@ void RoundProtocol::instruct() {
   if (contributions_.contains(options_.self)) return;  // the outcome comes by record
   // Nobody trains before hearing from the decider where the run stands.
   if (!decider_ && !peers_.at(options_.decider).status) return;
-  const std::uint32_t next_k = version() == 0 ? 0 : records_.back().next_k;
-  actions_.push_back(OrderTrain{version(), next_k == 0 ? options_.k : next_k, data_cursor()});
+  actions_.push_back(OrderTrain{version(), nominal_k(version()), data_cursor(), schedule_step()});
   worker_->ready = false;
 }
 
@@ -175,6 +174,20 @@ void RoundProtocol::catch_up_worker() {
   if (!heard || !restorable || can_replay(applied_->version)) return;
   actions_.push_back(OrderRestore{*snapshot_});
   worker_->ready = false;
+}
+
+// Inner steps of a round: what the record before it says.
+std::uint32_t RoundProtocol::nominal_k(Round round) const {
+  const std::uint32_t next_k = round == 0 ? 0 : records_[round - 1].next_k;
+  return next_k == 0 ? options_.k : next_k;
+}
+
+// Where the inner learning rate's schedule stands: the same in all regions, whatever steps each
+// took.
+std::uint64_t RoundProtocol::schedule_step() const {
+  std::uint64_t steps = 0;
+  for (Round round = 0; round < version(); ++round) steps += nominal_k(round);
+  return steps;
 }
 
 // Samples of a contribution that expired were used all the same: its work is in the worker's

@@ -90,7 +90,10 @@ void Coordinator::Implementation::execute(const WelcomeWorker& action) {
 }
 
 void Coordinator::Implementation::execute(const OrderTrain& action) {
-  workers_->train({.round = action.round, .k = action.k, .data_cursor = action.data_cursor});
+  workers_->train({.round = action.round,
+                   .k = action.k,
+                   .data_cursor = action.data_cursor,
+                   .schedule_step = action.schedule_step});
 }
 
 void Coordinator::Implementation::execute(const OrderApply& action) {

@@ -112,6 +112,7 @@ struct OrderTrain {
   Round round = 0;
   std::uint32_t k = 0;
   std::uint64_t data_cursor = 0;
+  std::uint64_t schedule_step = 0;  // nominal inner steps of all rounds before this one
 };
 struct OrderApply {
   CommitRecord record;
@@ -211,6 +212,8 @@ class RoundProtocol {
   void instruct();
   void welcome();
   void catch_up_worker();
+  std::uint32_t nominal_k(Round round) const;
+  std::uint64_t schedule_step() const;
   std::uint64_t data_cursor() const;
   bool referenced(const inter::BlobId& blob) const;
   void discard(const inter::BlobId& blob);

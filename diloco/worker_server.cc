@@ -357,6 +357,7 @@ void WorkerServer::train(const Train& train) {
   message.mutable_train()->set_round(train.round);
   message.mutable_train()->set_k(train.k);
   message.mutable_train()->set_data_cursor(train.data_cursor);
+  message.mutable_train()->set_schedule_step(train.schedule_step);
   implementation_->send(0, message);
 }
 

@@ -184,7 +184,10 @@ Instruction SocketSession::to_instruction(Received received) {
   switch (received.message.body_case()) {
     case Message::kTrain: {
       const auto& train = received.message.train();
-      return Train{.round = train.round(), .k = train.k(), .data_cursor = train.data_cursor()};
+      return Train{.round = train.round(),
+                   .k = train.k(),
+                   .data_cursor = train.data_cursor(),
+                   .schedule_step = train.schedule_step()};
     }
     case Message::kApply: {
       Apply apply{.record = parse_commit_record(received.message.apply().record()), .payloads = {}};

@@ -69,7 +69,9 @@ struct Train {
   Round round;
   std::uint32_t k;
   std::uint64_t data_cursor;
-};  // run K inner steps, then contribute()
+  std::uint64_t schedule_step =
+      0;  // nominal inner steps of all earlier rounds: the learning rate's
+};        // run K inner steps, then contribute()
 struct Apply {
   CommitRecord record;
   std::vector<MappedBytes> payloads;

@@ -185,7 +185,7 @@ void RegionWorker::train(const diloco::Train& train) {
   // be done.
   if (state_.payload.empty()) {
     if (state_.step_in_round == 0) state_.data_cursor = train.data_cursor;
-    inner_steps(train.k);
+    inner_steps(train);
     enter("encode");
     const auto encodings = round_.encode(gathering_->group(), state_);
     if (options_.rank == 0) record_encodings(options_.directory, state_.version, encodings);
@@ -193,12 +193,12 @@ void RegionWorker::train(const diloco::Train& train) {
   contribute();
 }
 
-void RegionWorker::inner_steps(std::uint32_t k) {
+void RegionWorker::inner_steps(const diloco::Train& train) {
   const auto batch = static_cast<std::uint64_t>(options_.train.batch);
   const std::uint64_t step_tokens = batch * static_cast<std::uint64_t>(options_.model.context);
   enter("compute");
-  while (state_.step_in_round < k) {
-    const InnerStep step{state_.version * options_.train.k + state_.step_in_round,
+  while (state_.step_in_round < train.k) {
+    const InnerStep step{train.schedule_step + state_.step_in_round,
                          state_.data_cursor + state_.step_in_round * batch};
     stopwatch_.charge(state_.wait_s);
     const StepOutcome outcome = trainer_->step(step, interrupted_());

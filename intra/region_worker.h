@@ -39,7 +39,7 @@ class RegionWorker {
 
   WorkerResult follow();
   void train(const diloco::Train& train);
-  void inner_steps(std::uint32_t k);
+  void inner_steps(const diloco::Train& train);
   void contribute();
   void apply(const diloco::Apply& apply);
   void restore(const diloco::Restore& restore);

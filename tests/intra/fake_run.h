@@ -150,7 +150,7 @@ class FakeRun {
     }
     if (records_.size() == rounds_) return diloco::Finish{rounds_};
     if (region.contributions > region.version) return {};
-    return diloco::Train{region.version, k_, region.cursor};
+    return diloco::Train{region.version, k_, region.cursor, region.version * k_};
   }
 
   static constexpr const char* kRunId = "run";
