@@ -20,12 +20,17 @@ struct CertsFlags {
   int days = 365;
 };
 
+std::string validity(const inter::CertificateInfo& info) {
+  return info.days_left < 0 ? "EXPIRED" : std::to_string(info.days_left) + " days left";
+}
+
 void show(const std::filesystem::path& file) {
   const inter::CertificateInfo info = inter::describe_certificate(file);
   std::cout << file.string() << "\n  subject      " << info.subject << "\n  issuer       "
             << info.issuer << "\n  valid        " << info.not_before << " to " << info.not_after
-            << "\n  SHA-256      " << info.sha256_fingerprint << "\n";
+            << " (" << validity(info) << ")\n  SHA-256      " << info.sha256_fingerprint << "\n";
   for (const std::string& name : info.dns_names) std::cout << "  region       " << name << "\n";
+  if (inter::is_revoked(file.parent_path(), file)) std::cout << "  REVOKED\n";
 }
 
 void show_all(const std::filesystem::path& directory) {
@@ -44,6 +49,23 @@ void issue(const CertsFlags& flags) {
     std::cout << "Wrote " << made.certificate.string() << " and " << made.key.string() << ".\n"
               << "Region " << region << " needs these two and " << made.ca_certificate.string()
               << "; ca.key stays here.\n";
+  }
+}
+
+void renew(const CertsFlags& flags) {
+  for (const std::string& region : flags.regions) {
+    inter::renew_region(flags.directory, region, std::chrono::days{flags.days});
+    std::cout << "Wrote " << inter::credentials_in(flags.directory, region).certificate.string()
+              << ". A running coordinator takes it up where it is replaced.\n";
+  }
+}
+
+void revoke(const CertsFlags& flags) {
+  for (const std::string& region : flags.regions) {
+    const bool added = inter::revoke_region(flags.directory, region);
+    std::cout << region << (added ? " is revoked." : " was revoked before.") << " Copy "
+              << inter::credentials_in(flags.directory, region).revocations.string()
+              << " to every region; running coordinators take it up.\n";
   }
 }
 
@@ -71,6 +93,18 @@ void add_certs(CLI::App& app, int&) {
       ->check(CLI::Range(1, 3650))
       ->capture_default_str();
   add->callback([flags] { issue(*flags); });
+
+  CLI::App* renewal = certs->add_subcommand("renew", "Issue a new certificate for a region's key");
+  renewal->add_option("REGION", flags->regions, "Region names")->required();
+  renewal->add_option("--days", flags->days, "Days of validity")
+      ->check(CLI::Range(1, 3650))
+      ->capture_default_str();
+  renewal->callback([flags] { renew(*flags); });
+
+  CLI::App* revocation =
+      certs->add_subcommand("revoke", "Put a region's certificate on the revocation list");
+  revocation->add_option("REGION", flags->regions, "Region names")->required();
+  revocation->callback([flags] { revoke(*flags); });
 
   CLI::App* list = certs->add_subcommand("show", "Describe the certificates");
   list->callback([flags] { show_all(flags->directory); });

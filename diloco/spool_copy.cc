@@ -19,7 +19,7 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kPieceBytes = 4U << 20;
+constexpr std::size_t kPieceBytes = 4U << 20;  // whole chunks
 
 // Fills the buffer from `offset` on.
 std::span<const std::byte> read_piece(int file, std::uint64_t offset, std::span<std::byte> buffer) {
@@ -60,12 +60,15 @@ asio::awaitable<inter::BlobId> copy_to_spool(int file, inter::Spool& spool) {
     co_await let_others_run();
   }
   const inter::BlobId blob{.hash = hash.finish(), .size_bytes = size_bytes};
-  // A peer may be sending the same blob: whoever comes next goes on where the other stopped.
-  while (!spool.has(blob)) {
-    const std::uint64_t offset = spool.received_bytes(blob);
-    spool.append(blob, offset, piece_at(offset));
+  // A peer may be sending the same blob: what is here already is skipped, and either may be the one
+  // who completes it.
+  const std::uint64_t piece_chunks = kPieceBytes / inter::kChunkBytes;
+  const std::uint64_t chunks = inter::chunk_count(size_bytes);
+  for (std::uint64_t chunk = 0; chunk < chunks && !spool.has(blob); chunk += piece_chunks) {
+    spool.write(blob, chunk, piece_at(chunk * inter::kChunkBytes));
     co_await let_others_run();
   }
+  if (!spool.has(blob)) spool.check(blob);
   co_return blob;
 }
 

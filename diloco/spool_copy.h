@@ -3,7 +3,7 @@
 
 // Before any Asio header: Asio 1.22 chooses its allocator by what the standard headers have defined
 // so far, and the choice must be the same in every source file.
-#include "inter/blob.h"
+#include "inter/spool.h"
 
 #include <asio/awaitable.hpp>
 

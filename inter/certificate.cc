@@ -59,6 +59,28 @@ CertificatePtr load_certificate(const std::filesystem::path& file) {
   return certificate;
 }
 
+CrlPtr load_revocations(const std::filesystem::path& file) {
+  if (file.empty() || !std::filesystem::exists(file)) {
+    return nullptr;
+  }
+  const BioPtr pem(BIO_new_file(file.c_str(), "r"));
+  CrlPtr revocations(pem ? PEM_read_bio_X509_CRL(pem.get(), nullptr, nullptr, nullptr) : nullptr);
+  if (!revocations) {
+    throw std::system_error(
+        std::make_error_code(std::errc::io_error),
+        "cannot read the revocation list " + file.string() + ": " + take_openssl_error());
+  }
+  return revocations;
+}
+
+bool lists(X509_CRL* revocations, const X509* certificate) {
+  X509_REVOKED* entry = nullptr;
+  return revocations != nullptr &&
+         X509_CRL_get0_by_serial(revocations, &entry,
+                                 const_cast<ASN1_INTEGER*>(X509_get0_serialNumber(certificate))) ==
+             1;
+}
+
 std::vector<std::string> dns_names(const X509* certificate) {
   std::vector<std::string> names;
   auto* list = static_cast<GENERAL_NAMES*>(
@@ -81,12 +103,16 @@ std::string subject_of(const X509* certificate) {
 CertificateInfo describe_certificate(const std::filesystem::path& file) {
   const CertificatePtr certificate = load_certificate(file);
   const X509* x509 = certificate.get();
+  int days_left = 0;
+  int seconds_left = 0;
+  ASN1_TIME_diff(&days_left, &seconds_left, nullptr, X509_get0_notAfter(x509));
   return {to_text(X509_get_subject_name(x509)),
           to_text(X509_get_issuer_name(x509)),
           to_text(X509_get0_notBefore(x509)),
           to_text(X509_get0_notAfter(x509)),
           fingerprint(x509),
-          dns_names(x509)};
+          dns_names(x509),
+          seconds_left < 0 ? days_left - 1 : days_left};
 }
 
 }  // namespace causeway::inter

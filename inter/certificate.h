@@ -11,6 +11,12 @@ namespace causeway::inter {
 
 CertificatePtr load_certificate(const std::filesystem::path& file);  // throws naming the file
 
+// Null if there is no such file; throws naming one that cannot be read.
+CrlPtr load_revocations(const std::filesystem::path& file);
+
+// Whether the list has the certificate's number. Null lists nothing.
+bool lists(X509_CRL* revocations, const X509* certificate);
+
 std::vector<std::string> dns_names(const X509* certificate);
 
 std::string subject_of(const X509* certificate);  // one line, printable

@@ -1,8 +1,5 @@
 #include "inter/connection.h"
 
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <asio/buffer.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/ssl.hpp>
@@ -20,16 +17,7 @@ std::string describe(const tcp::endpoint& endpoint) {
          std::to_string(endpoint.port());
 }
 
-// Small control frames leave at once; a peer that vanished is noticed by the kernel even when
-// nothing is sent.
-void tune_socket(tcp::socket& socket, std::chrono::milliseconds user_timeout) {
-  std::error_code ignored;  // a backstop: the idle deadlines do not depend on it
-  socket.set_option(tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  const auto timeout_ms = static_cast<unsigned>(user_timeout.count());
-  ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
-               sizeof timeout_ms);
-}
+constexpr unsigned kUnsentBulkBytes = 128U << 10;
 
 // asio::ssl::context frees what it is given, so it gets a reference of its own.
 asio::ssl::context share(const TlsContext& context) {
@@ -57,7 +45,12 @@ struct Connection::Implementation {
 
   void on_connected() {
     remote_text = describe(remote);
-    tune_socket(stream.next_layer(), settings.user_timeout);
+    const int socket = stream.next_layer().native_handle();
+    tune(socket, settings.user_timeout);
+    if (!settings.congestion_control.empty()) {
+      set_congestion_control(socket, settings.congestion_control);
+    }
+    congestion_control = inter::congestion_control(socket);
   }
 
   // OpenSSL's end of the byte stream counts what asio carries to and from the socket.
@@ -68,9 +61,6 @@ struct Connection::Implementation {
     const auto now = Clock::now();
     if (rx_bytes != counted.rx_bytes) {
       last_received = last_progress = now;
-    }
-    if (tx_bytes != counted.tx_bytes) {
-      last_progress = now;
     }
     traffic->rx_bytes += rx_bytes - counted.rx_bytes;
     traffic->tx_bytes += tx_bytes - counted.tx_bytes;
@@ -99,6 +89,7 @@ struct Connection::Implementation {
   FrameParser parser;
   tcp::endpoint remote;
   std::string remote_text = "unconnected";
+  std::string congestion_control;
   std::string refused_subject;
   bool handshaken = false;
   bool closed = false;
@@ -106,6 +97,7 @@ struct Connection::Implementation {
   std::string close_reason;
   std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
   Traffic counted;
+  std::uint64_t acked_bytes = 0;  // as look() last saw it
   Clock::time_point last_received = Clock::now();
   Clock::time_point last_progress = Clock::now();
 };
@@ -190,6 +182,14 @@ asio::awaitable<void> Connection::linger() {
   close(Errc::refused, "refused");
 }
 
+void Connection::check_revocation(const TlsContext& context) {
+  const Implementation& self = *implementation_;
+  if (self.handshaken && !self.closed &&
+      is_revoked(implementation_->stream.native_handle(), context.get())) {
+    close(Errc::refused, "the peer's certificate was revoked");
+  }
+}
+
 void Connection::close(std::error_code code, const std::string& reason) {
   Implementation& self = *implementation_;
   if (self.closed) {
@@ -204,6 +204,10 @@ void Connection::close(std::error_code code, const std::string& reason) {
 
 bool Connection::is_closed() const {
   return implementation_->closed;
+}
+
+const std::string& Connection::close_reason() const {
+  return implementation_->close_reason;
 }
 
 void Connection::check_open() const {
@@ -231,16 +235,34 @@ bool Connection::inside_frame() const {
   return implementation_->parser.inside_frame();
 }
 
-std::uint64_t Connection::received_bytes() const {
-  return implementation_->counted.rx_bytes;
-}
-
 Connection::Clock::time_point Connection::last_received() const {
   return implementation_->last_received;
 }
 
 Connection::Clock::time_point Connection::last_progress() const {
   return implementation_->last_progress;
+}
+
+const std::string& Connection::congestion_control() const {
+  return implementation_->congestion_control;
+}
+
+void Connection::carry_bulk() {
+  limit_unsent(implementation_->stream.next_layer().native_handle(), kUnsentBulkBytes);
+}
+
+void Connection::limit_rate(std::uint64_t bytes_per_s) {
+  set_pacing_rate(implementation_->stream.next_layer().native_handle(), bytes_per_s);
+}
+
+std::optional<TcpFigures> Connection::look() {
+  Implementation& self = *implementation_;
+  const auto figures = tcp_figures(self.stream.next_layer().native_handle());
+  if (figures && figures->acked_bytes != self.acked_bytes) {
+    self.acked_bytes = figures->acked_bytes;
+    self.last_progress = Clock::now();
+  }
+  return figures;
 }
 
 }  // namespace causeway::inter

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,6 +13,7 @@
 
 #include "inter/frame.h"
 #include "inter/link_error.h"
+#include "inter/tcp.h"
 #include "inter/tls.h"
 
 namespace causeway::inter {
@@ -24,6 +26,7 @@ struct Traffic {
 struct ConnectionSettings {
   std::uint32_t message_bytes_max = 0;
   std::chrono::milliseconds user_timeout{0};  // TCP gives up on unacknowledged bytes after this
+  std::string congestion_control;             // empty: the kernel's default
 };
 
 // At most one coroutine reads and one writes at a time. Every wait ends when close() is called, so
@@ -49,9 +52,13 @@ class Connection {
   // so that the reason, already sent, is not lost to a reset. Ends with close().
   asio::awaitable<void> linger();
 
+  // Closes if the revocations that `context` knows list the peer's certificate.
+  void check_revocation(const TlsContext& context);
+
   void close(std::error_code code, const std::string& reason);  // the first reason stays
   bool is_closed() const;
-  void check_open() const;  // throws LinkError with the reason of close()
+  const std::string& close_reason() const;  // once closed
+  void check_open() const;                  // throws LinkError with the reason of close()
 
   // Where bytes are counted, those counted so far included.
   void count_into(std::shared_ptr<Traffic> traffic);
@@ -59,9 +66,13 @@ class Connection {
   const std::string& remote() const;  // address and port, for logs
   std::string remote_host() const;    // address alone
   bool inside_frame() const;          // a frame has arrived in part
-  std::uint64_t received_bytes() const;
   Clock::time_point last_received() const;
-  Clock::time_point last_progress() const;  // bytes arrived, or the kernel took some
+  Clock::time_point last_progress() const;  // bytes arrived, or the peer's kernel confirmed some
+
+  const std::string& congestion_control() const;  // what the kernel granted
+  void carry_bulk();                           // keeps little in the socket that is not under way
+  void limit_rate(std::uint64_t bytes_per_s);  // of sending
+  std::optional<TcpFigures> look();            // asks TCP, which also updates last_progress()
 
  private:
   struct Implementation;

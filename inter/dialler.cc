@@ -44,33 +44,63 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
 
 asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const SessionNonce nonce = random_nonce();
-  const Hello control_hello = self->hello(ConnectionKind::control, nonce);
-  const Hello data_hello = self->hello(ConnectionKind::data, nonce);
+  const Hello hello = self->hello(ConnectionKind::control, nonce);
   const Judge judge = self->judge(*peer);
   const auto control = co_await open(self, peer);
-  std::shared_ptr<Connection> data;
   {
     const auto give_up = [self, control] {
       control->close(Errc::deadline, "no answer to our greeting within " +
                                          seconds_text(self->options_.handshake_deadline));
     };
     const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
-    const Verdicts verdicts = co_await greet_listener(*control, peer->name, control_hello, judge);
+    const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
     self->act_on(verdicts, *peer);
   }
-  data = co_await open(self, peer);
-  {
-    const auto give_up = [self, data] {
-      data->close(Errc::deadline, "no answer on the data connection within " +
-                                      seconds_text(self->options_.handshake_deadline));
-    };
-    const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
-    const std::string refusal = co_await join_session(*data, data_hello);
-    if (!refusal.empty()) {
-      throw LinkError(Errc::refused, peer->name + " refused our data connection: " + refusal);
-    }
+  const auto session = self->begin_session(peer, control, nonce);
+  for (unsigned i = 0; i < self->options_.data_connections; ++i) {
+    self->tasks_.spawn(keep_data_connection(self, peer, session));
   }
-  co_await run_session(self, peer, control, data);
+  co_await run_session(self, peer, session);
+}
+
+// One of a session's data connections: dialled again whenever it is lost.
+asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
+                                                     std::shared_ptr<Session> session) {
+  Backoff backoff(self->options_.reconnect_delay_min, self->options_.reconnect_delay_max,
+                  self->options_.seed);
+  while (!self->stopping_ && !session->is_closed()) {
+    std::string failure;
+    try {
+      const auto data = co_await open_data(self, peer, session->nonce());
+      backoff.reset();
+      failure = co_await Session::serve_data(session, data);
+    } catch (const LinkError& error) {
+      failure = error.reason();
+    }
+    if (self->stopping_ || session->is_closed()) {
+      break;
+    }
+    if (const auto times = peer->failures.count(failure)) {
+      spdlog::warn("{}: a data connection to {} ended: {}{}", self->options_.self, peer->name,
+                   failure, times_seen(times));
+    }
+    co_await session->wait(backoff.next());
+  }
+}
+
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, PeerPtr peer,
+                                                                 const SessionNonce& nonce) {
+  const auto data = co_await open(self, peer);
+  const Hello hello = self->hello(ConnectionKind::data, nonce);
+  const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, data] {
+    data->close(Errc::deadline, "no answer on the data connection within " +
+                                    seconds_text(self->options_.handshake_deadline));
+  });
+  const std::string refusal = co_await join_session(*data, hello);
+  if (!refusal.empty()) {
+    throw LinkError(Errc::refused, peer->name + " refused our data connection: " + refusal);
+  }
+  co_return data;
 }
 
 // Tries every address of the peer in turn; the last failure is the one reported.

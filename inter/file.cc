@@ -52,6 +52,12 @@ std::size_t File::read_at(std::uint64_t offset, std::span<std::byte> bytes) cons
   return filled;
 }
 
+void File::resize(std::uint64_t size) {
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) {
+    fail("resize");
+  }
+}
+
 void File::sync() {
   if (::fsync(descriptor_) != 0) {
     fail("sync");

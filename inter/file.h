@@ -20,6 +20,7 @@ class File {
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Fills `bytes` up to the end of the file; returns how many.
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
+  void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
 
  private:

@@ -32,14 +32,14 @@ std::string_view to_string(FrameType type) {
       return "blob chunk";
     case FrameType::blob_fetch:
       return "blob fetch";
-    case FrameType::blob_progress:
-      return "blob progress";
+    case FrameType::blob_ack:
+      return "blob ack";
     case FrameType::blob_decline:
       return "blob decline";
     case FrameType::blob_abandon:
       return "blob abandon";
-    case FrameType::alive:
-      return "alive";
+    case FrameType::blob_complete:
+      return "blob complete";
   }
   return "unknown";
 }
@@ -102,7 +102,7 @@ void FrameParser::read_header() {
                                          std::to_string(kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
-  if (type < FrameType::hello || type > FrameType::alive) {
+  if (type < FrameType::hello || type > FrameType::blob_complete) {
     throw LinkError(Errc::bad_frame,
                     "invalid frame: unknown type " + std::to_string(static_cast<unsigned>(type)));
   }
@@ -132,16 +132,17 @@ std::size_t FrameParser::body_bytes_max(FrameType type) const {
       return 8;
     case FrameType::blob_offer:
     case FrameType::blob_abandon:
+    case FrameType::blob_complete:
       return kBlobIdBytes;
     case FrameType::blob_chunk:
-      return kBlobIdBytes + 8 + kChunkBytesMax;
+      return kBlobIdBytes + 8 + kChunkBytes;
     case FrameType::blob_fetch:
-    case FrameType::blob_progress:
+      return kBlobIdBytes + 1 + 8 + ChunkMap::byte_count(chunk_count(kBlobBytesMax));
+    case FrameType::blob_ack:
       return kBlobIdBytes + 8;
     case FrameType::blob_decline:
       return kBlobIdBytes + kReasonBytesMax;
     case FrameType::accept:
-    case FrameType::alive:
       return 0;
   }
   return 0;

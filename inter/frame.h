@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "inter/blob.h"
+#include "inter/chunk_map.h"
 #include "inter/wire.h"
 
 namespace causeway::inter {
@@ -23,22 +25,22 @@ enum class FrameType : std::uint8_t {
   blob_offer = 7,
   blob_chunk = 8,
   blob_fetch = 9,
-  blob_progress = 10,
+  blob_ack = 10,
   blob_decline = 11,
   blob_abandon = 12,
-  alive = 13,
+  blob_complete = 13,
 };
 std::string_view to_string(FrameType type);
 
 constexpr std::uint16_t kFrameMagic = 0x5743;  // "CW"
-constexpr std::uint8_t kFrameVersion = 1;
+constexpr std::uint8_t kFrameVersion = 2;
 constexpr std::size_t kFrameHeaderBytes = 12;
 
 constexpr std::size_t kRegionNameBytesMax = 63;
 constexpr std::size_t kGreetingBytesMax = 1U << 20;
 constexpr std::size_t kReasonBytesMax = 64U << 10;
-constexpr std::size_t kChunkBytesMax = 256U << 10;
-constexpr std::size_t kBlobIdBytes = 32 + 8;  // hash, size
+constexpr std::size_t kBlobIdBytes = 32 + 8;         // hash, size
+constexpr std::uint64_t kBlobBytesMax = 1ULL << 40;  // so that a map of its chunks fits in a frame
 
 // The header of a frame, for a body of `body_bytes` that the caller appends.
 void write_frame_header(ByteWriter& writer, FrameType type, std::size_t body_bytes);

@@ -29,11 +29,19 @@ BlobId read_id(ByteReader& reader) {
   return id;
 }
 
-Bytes encode_position(FrameType type, const BlobId& id, std::uint64_t position) {
-  ByteWriter writer = frame_writer(type, kBlobIdBytes + 8);
-  write_id(writer, id);
-  writer.number(position);
-  return writer.take();
+void check_size(const BlobId& id) {
+  if (id.size_bytes > kBlobBytesMax) {
+    bad_frame("blob of more than 2^40 bytes");
+  }
+}
+
+std::uint64_t read_chunk_number(ByteReader& reader, const BlobId& id) {
+  check_size(id);
+  const auto chunk = reader.number<std::uint64_t>();
+  if (chunk >= chunk_count(id.size_bytes)) {
+    bad_frame("chunk beyond the end of its blob");
+  }
+  return chunk;
 }
 
 }  // namespace
@@ -51,21 +59,31 @@ Bytes encode(const Hello& hello) {
   return writer.take();
 }
 
-Bytes encode(const BlobChunk& chunk) {
-  assert(chunk.bytes.size() <= kChunkBytesMax);
-  ByteWriter writer = frame_writer(FrameType::blob_chunk, kBlobIdBytes + 8 + chunk.bytes.size());
-  write_id(writer, chunk.id);
-  writer.number(chunk.offset);
-  writer.bytes(chunk.bytes);
-  return writer.take();
+Bytes encode_chunk(const BlobId& id, std::uint64_t chunk) {
+  const std::size_t body_bytes = kBlobIdBytes + 8 + chunk_bytes(id, chunk);
+  ByteWriter writer = frame_writer(FrameType::blob_chunk, body_bytes);
+  write_id(writer, id);
+  writer.number(chunk);
+  Bytes frame = writer.take();
+  frame.resize(kFrameHeaderBytes + body_bytes);
+  return frame;
 }
 
 Bytes encode(const BlobFetch& fetch) {
-  return encode_position(FrameType::blob_fetch, fetch.id, fetch.offset);
+  const Bytes held = fetch.held.bytes();
+  ByteWriter writer = frame_writer(FrameType::blob_fetch, kBlobIdBytes + 1 + 8 + held.size());
+  write_id(writer, fetch.id);
+  writer.number(static_cast<std::uint8_t>(fetch.order));
+  writer.number(fetch.start);
+  writer.bytes(held);
+  return writer.take();
 }
 
-Bytes encode(const BlobProgress& progress) {
-  return encode_position(FrameType::blob_progress, progress.id, progress.received_bytes);
+Bytes encode(const BlobAck& ack) {
+  ByteWriter writer = frame_writer(FrameType::blob_ack, kBlobIdBytes + 8);
+  write_id(writer, ack.id);
+  writer.number(ack.chunk);
+  return writer.take();
 }
 
 Bytes encode(const BlobDecline& decline) {
@@ -142,14 +160,10 @@ BlobChunk decode_chunk(std::span<const std::byte> body) {
   ByteReader reader(body);
   BlobChunk chunk;
   chunk.id = read_id(reader);
-  chunk.offset = reader.number<std::uint64_t>();
+  chunk.chunk = read_chunk_number(reader, chunk.id);
   chunk.bytes = reader.rest();
-  if (chunk.offset > chunk.id.size_bytes ||
-      chunk.bytes.size() > chunk.id.size_bytes - chunk.offset) {
-    bad_frame("chunk beyond the end of its blob");
-  }
-  if (chunk.bytes.empty() && chunk.id.size_bytes > 0) {
-    bad_frame("empty chunk");
+  if (chunk.bytes.size() != chunk_bytes(chunk.id, chunk.chunk)) {
+    bad_frame("chunk of the wrong length");
   }
   return chunk;
 }
@@ -158,25 +172,27 @@ BlobFetch decode_fetch(std::span<const std::byte> body) {
   ByteReader reader(body);
   BlobFetch fetch;
   fetch.id = read_id(reader);
-  fetch.offset = reader.number<std::uint64_t>();
-  reader.expect_end();
-  if (fetch.offset > fetch.id.size_bytes ||
-      (fetch.offset == fetch.id.size_bytes && fetch.offset > 0)) {
-    bad_frame("fetch beyond the end of its blob");
+  const auto order = reader.number<std::uint8_t>();
+  if (order > static_cast<std::uint8_t>(Order::descending)) {
+    bad_frame("unknown order of chunks");
   }
+  fetch.order = static_cast<Order>(order);
+  fetch.start = read_chunk_number(reader, fetch.id);
+  auto held = ChunkMap::parse(chunk_count(fetch.id.size_bytes), reader.rest());
+  if (!held) {
+    bad_frame("map of chunks that does not fit its blob");
+  }
+  fetch.held = std::move(*held);
   return fetch;
 }
 
-BlobProgress decode_progress(std::span<const std::byte> body) {
+BlobAck decode_ack(std::span<const std::byte> body) {
   ByteReader reader(body);
-  BlobProgress progress;
-  progress.id = read_id(reader);
-  progress.received_bytes = reader.number<std::uint64_t>();
+  BlobAck ack;
+  ack.id = read_id(reader);
+  ack.chunk = read_chunk_number(reader, ack.id);
   reader.expect_end();
-  if (progress.received_bytes > progress.id.size_bytes) {
-    bad_frame("progress beyond the end of its blob");
-  }
-  return progress;
+  return ack;
 }
 
 BlobDecline decode_decline(std::span<const std::byte> body) {

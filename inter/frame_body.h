@@ -26,18 +26,21 @@ struct Hello {
 
 struct BlobChunk {
   BlobId id;
-  std::uint64_t offset = 0;
-  std::span<const std::byte> bytes;  // empty only if the blob is
+  std::uint64_t chunk = 0;
+  std::span<const std::byte> bytes;  // all of the chunk
 };
 
+// Asks for the chunks that are not held, beginning with `start`.
 struct BlobFetch {
   BlobId id;
-  std::uint64_t offset = 0;
+  Order order = Order::ascending;
+  std::uint64_t start = 0;
+  ChunkMap held;  // of chunk_count(id.size_bytes)
 };
 
-struct BlobProgress {
+struct BlobAck {
   BlobId id;
-  std::uint64_t received_bytes = 0;  // the whole size: complete and hash-checked
+  std::uint64_t chunk = 0;  // stored, or held before
 };
 
 struct BlobDecline {
@@ -46,14 +49,16 @@ struct BlobDecline {
 };
 
 Bytes encode(const Hello& hello);
-Bytes encode(const BlobChunk& chunk);
 Bytes encode(const BlobFetch& fetch);
-Bytes encode(const BlobProgress& progress);
+Bytes encode(const BlobAck& ack);
 Bytes encode(const BlobDecline& decline);
-Bytes encode_empty(FrameType type);                          // accept, alive
+// A chunk frame whose bytes the caller fills in: the last chunk_bytes(id, chunk) of it.
+Bytes encode_chunk(const BlobId& id, std::uint64_t chunk);
+Bytes encode_empty(FrameType type);                          // accept
 Bytes encode_text(FrameType type, const std::string& text);  // refuse, message
 Bytes encode_number(FrameType type, std::uint64_t number);   // ping, pong
-Bytes encode_id(FrameType type, const BlobId& id);           // blob_offer, blob_abandon
+// blob_offer, blob_abandon, blob_complete
+Bytes encode_id(FrameType type, const BlobId& id);
 
 Hello decode_hello(std::span<const std::byte> body);
 std::string decode_reason(
@@ -62,7 +67,7 @@ std::uint64_t decode_number(std::span<const std::byte> body);
 BlobId decode_id(std::span<const std::byte> body);
 BlobChunk decode_chunk(std::span<const std::byte> body);  // refers into `body`
 BlobFetch decode_fetch(std::span<const std::byte> body);
-BlobProgress decode_progress(std::span<const std::byte> body);
+BlobAck decode_ack(std::span<const std::byte> body);
 BlobDecline decode_decline(std::span<const std::byte> body);
 
 // Untrusted text as a log may show it: newlines and tabs kept, other control characters replaced.

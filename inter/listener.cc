@@ -10,27 +10,10 @@ using asio::ip::tcp;
 
 // Strangers may hold this many sockets; the oldest gives way, so that they cannot keep a region
 // out.
-constexpr std::size_t kUnauthenticatedMax = 64;
+constexpr std::size_t kUnauthenticatedMax = 256;
 
-// Holds a peer's place for a pending session while its coroutine runs.
-class PendingPlace {
- public:
-  PendingPlace(Peer& peer, std::shared_ptr<PendingSession> pending)
-      : peer_(peer), pending_(std::move(pending)) {
-    peer_.pending = pending_;
-  }
-  PendingPlace(const PendingPlace&) = delete;
-  PendingPlace& operator=(const PendingPlace&) = delete;
-  ~PendingPlace() {
-    if (peer_.pending == pending_) {
-      peer_.pending.reset();
-    }
-  }
-
- private:
-  Peer& peer_;
-  std::shared_ptr<PendingSession> pending_;
-};
+// A session has at most as many data connections as this.
+constexpr std::size_t kDataConnectionsMax = 64;
 
 }  // namespace
 
@@ -134,42 +117,36 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
                                               PeerPtr peer, Hello theirs) {
   // Whatever stood before belongs to a life of the peer that is over.
   self->take_down(*peer, "the region connected anew");
-  if (peer->pending) {
-    peer->pending->control->close(Errc::refused, "the region connected anew");
-    peer->pending->changed.notify();
+  if (const auto before = peer->greeting.lock()) {
+    before->close(Errc::refused, "the region connected anew");
   }
-  const auto pending = std::make_shared<PendingSession>(self->executor_, theirs.nonce, control);
-  std::optional<PendingPlace> place;
-  place.emplace(*peer, pending);
+  peer->greeting = control;
   std::optional<Deadline> deadline;
-  deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, pending] {
-    pending->control->close(Errc::deadline, "no data connection within " +
-                                                seconds_text(self->options_.handshake_deadline));
-    pending->changed.notify();
+  deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, control] {
+    control->close(Errc::deadline, "no answer to our greeting within " +
+                                       seconds_text(self->options_.handshake_deadline));
   });
   const Hello mine = self->hello(ConnectionKind::control, theirs.nonce);
   const Judge judge = self->judge(*peer);
   const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
   self->act_on(verdicts, *peer);
-  while (!pending->data && !control->is_closed()) {
-    co_await pending->changed.wait();
-  }
-  control->check_open();
   deadline.reset();
-  place.reset();
-  co_await run_session(self, peer, control, pending->data);
+  peer->greeting.reset();
+  co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce));
 }
 
 asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
                                            Hello theirs) {
-  const auto pending = peer->pending;
-  if (!pending || pending->nonce != theirs.nonce || pending->data) {
-    co_await refuse(*data, "no control connection waits for this data connection");
+  const auto session = peer->session;
+  if (!session || session->nonce() != theirs.nonce ||
+      session->data_connections() >= kDataConnectionsMax) {
+    co_await refuse(*data, session && session->nonce() == theirs.nonce
+                               ? "too many data connections"
+                               : "no control connection waits for this data connection");
   }
   const Bytes accepted = encode_empty(FrameType::accept);
   co_await data->write(accepted);
-  pending->data = data;
-  pending->changed.notify();
+  co_await Session::serve_data(session, data);
 }
 
 }  // namespace causeway::inter

@@ -72,10 +72,23 @@ void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {
 std::map<std::string, LinkStats> Mesh::stats() const {
   std::map<std::string, LinkStats> stats;
   for (const auto& [name, peer] : implementation_->core->peers()) {
-    stats[name] = {peer->session != nullptr, peer->traffic->tx_bytes, peer->traffic->rx_bytes,
-                   peer->connects, peer->round_trip};
+    const LinkMeter& meter = peer->meter;
+    stats[name] = {.up = peer->session != nullptr,
+                   .tx_bytes = peer->traffic->tx_bytes,
+                   .rx_bytes = peer->traffic->rx_bytes,
+                   .connects = peer->connects,
+                   .round_trip = meter.round_trip(),
+                   .data_connections = peer->session ? peer->session->data_connections() : 0,
+                   .rate_bytes_per_s = meter.rate_bytes_per_s(),
+                   .stream_rate_bytes_per_s = meter.stream_rate_bytes_per_s(),
+                   .loss = meter.loss()};
   }
   return stats;
+}
+
+Mesh::Hashing Mesh::hashing() const {
+  const Verifier& verifier = implementation_->core->intake().verifier();
+  return {verifier.hashed_bytes(), verifier.cpu_time()};
 }
 
 }  // namespace causeway::inter

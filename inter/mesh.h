@@ -1,17 +1,20 @@
 // The mesh: this coordinator's links to all the others.
 //
-// Per peer two TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one
-// for control messages, one for bulk data, so that bulk can never starve control. Of a pair, the
+// Per peer TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one for
+// control messages, several for bulk data, so that bulk can never starve control. Of a pair, the
 // region whose name sorts first dials; a lost link is dialled again with exponential back-off and
-// jitter, for ever. A region that can only dial out dials all others. A peer is "up" when both
-// connections stand and both sides accepted the other's greeting.
+// jitter, for ever. A region that can only dial out dials all others. A peer is "up" when the
+// control connection stands and both sides accepted the other's greeting; a data connection that is
+// lost is dialled again while the peer stays up.
 //
 // Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
 // the control connection measure the round trip; a connection on which nothing arrives for the idle
 // deadline is dropped, and the log says how long and what was under way.
 //
-// Bulk: push_blob streams a blob from the spool in chunks; after a drop, fetch_blob resumes at the
-// first missing byte, from any peer that holds it.
+// Bulk: push_blob streams a blob from the spool in chunks over all data connections, each taking
+// the next chunk when it can; every chunk is acknowledged, and after any drop only what was not
+// acknowledged goes again. fetch_blob may be asked of several peers at once: they share the work.
+// Contents are hashed as they come, in a thread of its own.
 //
 // Threads: everything runs on the executor given, which must be one thread or a strand.
 #pragma once
@@ -31,6 +34,7 @@
 #include "inter/blob.h"
 #include "inter/channel.h"
 #include "inter/pki.h"
+#include "inter/spool.h"
 
 namespace causeway::inter {
 
@@ -55,8 +59,13 @@ struct MeshOptions {
   std::chrono::milliseconds heartbeat_interval{500};
   std::chrono::milliseconds idle_deadline{10'000};
   std::chrono::milliseconds handshake_deadline{10'000};
+  std::chrono::milliseconds credentials_interval{2'000};  // how often to look for replaced files
   std::chrono::milliseconds reconnect_delay_min{100};
   std::chrono::milliseconds reconnect_delay_max{5'000};
+  unsigned data_connections =
+      0;  // per peer that we dial; 0: as many as the congestion control needs
+  // Of TCP, by the kernel's name. "auto": bbr where the kernel lets us, otherwise what it has.
+  std::string congestion_control = "auto";
   std::uint32_t message_bytes_max = 4U << 20;  // a control message larger than this is refused
   std::uint64_t blob_bytes_max = 1ULL << 40;   // a blob larger than this is refused
   std::uint64_t seed = 0;                      // of the back-off jitter
@@ -69,6 +78,11 @@ struct LinkStats {
   std::uint64_t tx_bytes = 0, rx_bytes = 0;
   std::uint64_t connects = 0;
   std::chrono::microseconds round_trip{0};  // smoothed; 0 until measured
+  std::size_t data_connections = 0;
+  // Of what we send, from real transfers; 0 until measured.
+  double rate_bytes_per_s = 0;         // over all data connections
+  double stream_rate_bytes_per_s = 0;  // the fastest single one, as TCP sees it
+  double loss = 0;                     // share of segments sent again, smoothed
 };
 
 // What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to
@@ -112,6 +126,13 @@ class Mesh : public Channel {
   void fetch_blob(const std::string& peer, const BlobId& id) override;
 
   std::map<std::string, LinkStats> stats() const;
+
+  // What hashing arrivals has cost, in its own thread.
+  struct Hashing {
+    std::uint64_t bytes = 0;
+    std::chrono::nanoseconds cpu_time{0};
+  };
+  Hashing hashing() const;
 
  private:
   class Implementation;

@@ -4,6 +4,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "inter/credential_watch.h"
+
 namespace causeway::inter {
 namespace {
 
@@ -43,21 +45,89 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       options_(std::move(options)),
       spool_(spool),
       handler_(handler),
+      intake_(std::make_shared<Intake>(
+          executor_, spool_, options_.blob_bytes_max,
+          [this](const std::string& from, const BlobId& id) { handler_.on_blob(from, id); })),
       acceptor_(executor_),
       accept_retry_(executor_),
+      credentials_timer_(executor_),
       tasks_(executor_) {
   assert(options_.greeting.size() <= kGreetingBytesMax);
 }
 
 void MeshCore::start(const Self& self) {
-  check_own_certificate(self->options_.credentials, self->options_.self);
-  self->client_context_ = make_tls_context(self->options_.credentials, TlsRole::client);
-  self->server_context_ = make_tls_context(self->options_.credentials, TlsRole::server);
+  self->load_credentials();
+  self->tasks_.spawn(watch_credentials(self));
+  self->choose_congestion_control();
   if (!self->options_.dial_only) {
     self->bind();
     self->tasks_.spawn(accept_loop(self));
   }
   self->set_peers(self, self->options_.peers);
+}
+
+void MeshCore::load_credentials() {
+  check_own_certificate(options_.credentials, options_.self);
+  const TlsContext client = make_tls_context(options_.credentials, TlsRole::client);
+  const TlsContext server = make_tls_context(options_.credentials, TlsRole::server);
+  client_context_ = client;
+  server_context_ = server;
+}
+
+// New handshakes use new files; links stay, but for those of peers that were revoked.
+asio::awaitable<void> MeshCore::watch_credentials(Self self) {
+  CredentialWatch watch(self->options_.credentials);
+  while (!self->stopping_) {
+    self->credentials_timer_.expires_after(self->options_.credentials_interval);
+    std::error_code cancelled;
+    co_await self->credentials_timer_.async_wait(
+        asio::redirect_error(asio::use_awaitable, cancelled));
+    if (self->stopping_ || !watch.changed()) {
+      continue;
+    }
+    try {
+      self->load_credentials();
+      spdlog::info("{}: credentials were replaced; new connections use them", self->options_.self);
+    } catch (const std::system_error& error) {
+      watch.again();
+      if (const auto times = self->refusals_.count(error.what())) {
+        spdlog::warn("{}: keeping the old credentials: {}{}", self->options_.self, error.what(),
+                     times_seen(times));
+      }
+      continue;
+    }
+    for (const auto& weak : self->connections_) {
+      if (const auto connection = weak.lock()) {
+        connection->check_revocation(self->server_context_);
+      }
+    }
+  }
+}
+
+// Many connections make up for a congestion control that begins anew after every pause: each begins
+// with its own initial window.
+void MeshCore::choose_congestion_control() {
+  constexpr unsigned kPacedConnections = 4;
+  constexpr unsigned kRestartingConnections = 16;
+  tcp::socket probe(executor_, tcp::v4());
+  std::string& wanted = options_.congestion_control;
+  const bool automatic = wanted == "auto";
+  const bool granted = set_congestion_control(probe.native_handle(), automatic ? "bbr" : wanted);
+  if (!granted && !automatic) {
+    throw std::system_error(std::make_error_code(std::errc::invalid_argument),
+                            "the kernel does not grant the congestion control \"" + wanted +
+                                "\"; see net.ipv4.tcp_allowed_congestion_control, or use auto");
+  }
+  wanted = congestion_control(probe.native_handle());
+  const bool restarts = wanted != "bbr" && restarts_after_idle();
+  if (options_.data_connections == 0) {
+    options_.data_connections = restarts ? kRestartingConnections : kPacedConnections;
+  }
+  spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options_.self, wanted,
+               options_.data_connections,
+               restarts ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
+                          "is 1, or let us use bbr)"
+                        : "");
 }
 
 void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
@@ -113,17 +183,18 @@ void MeshCore::remove_peer(const PeerPtr& peer) {
   if (peer->session) {
     peer->session->close(Errc::refused, kRemovedReason);
   }
-  if (peer->pending) {
-    peer->pending->control->close(Errc::refused, kRemovedReason);
-    peer->pending->changed.notify();
+  if (const auto greeting = peer->greeting.lock()) {
+    greeting->close(Errc::refused, kRemovedReason);
   }
 }
 
 void MeshCore::shut_down() {
   stopping_ = true;
+  intake_->stop();
   std::error_code ignored;
   acceptor_.close(ignored);
   accept_retry_.cancel();
+  credentials_timer_.cancel();
   for (const auto& weak : connections_) {
     if (const auto connection = weak.lock()) {
       close_for_stop(*connection);
@@ -133,9 +204,6 @@ void MeshCore::shut_down() {
     peer->retry.cancel();
     if (peer->session) {
       peer->session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
-    }
-    if (peer->pending) {
-      peer->pending->changed.notify();
     }
   }
 }
@@ -172,7 +240,8 @@ std::shared_ptr<Connection> MeshCore::make_connection(tcp::socket socket, TlsRol
   const auto& context = role == TlsRole::client ? client_context_ : server_context_;
   auto connection = std::make_shared<Connection>(
       std::move(socket), context, role,
-      ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline});
+      ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline,
+                         options_.congestion_control});
   std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
   connections_.push_back(connection);
   if (stopping_) {
@@ -202,23 +271,28 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
   }
 }
 
-asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
-                                            std::shared_ptr<Connection> control,
-                                            std::shared_ptr<Connection> data) {
+std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
+                                                 const std::shared_ptr<Connection>& control,
+                                                 const SessionNonce& nonce) {
+  control->check_open();
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
-  const auto session = std::make_shared<Session>(
-      SessionContext{self->executor_, self->options_, self->spool_, self->handler_, peer->name,
-                     peer->outgoing, peer->round_trip},
-      control, data);
+  const auto session =
+      std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
+                                               peer->outgoing, peer->meter},
+                                control, nonce);
   peer->session = session;
   ++peer->connects;
   peer->failures.reset();
   peer->backoff.reset();
-  peer->outgoing.on_reconnected();
-  spdlog::info("{}: {} is up at {}", self->options_.self, peer->name, control->remote());
-  self->handler_.on_peer_up(peer->name);
+  spdlog::info("{}: {} is up at {}", options_.self, peer->name, control->remote());
+  handler_.on_peer_up(peer->name);
+  return session;
+}
+
+asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
+                                            std::shared_ptr<Session> session) {
   const std::string reason = co_await Session::run(session);
   if (peer->session == session) {
     self->take_down(*peer, reason);

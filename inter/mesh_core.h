@@ -21,18 +21,6 @@
 
 namespace causeway::inter {
 
-// A control connection that waits for its data connection, at the listener.
-struct PendingSession {
-  PendingSession(const asio::any_io_executor& executor, const SessionNonce& nonce_in,
-                 std::shared_ptr<Connection> control_in)
-      : nonce(nonce_in), control(std::move(control_in)), changed(executor) {}
-
-  SessionNonce nonce;
-  std::shared_ptr<Connection> control;
-  std::shared_ptr<Connection> data;
-  Signal changed;
-};
-
 // Shared, because a peer that is removed lives on until its coroutines have ended.
 struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
@@ -45,10 +33,11 @@ struct Peer {
   Backoff backoff;
   LogThrottle failures;
   asio::steady_timer retry;
-  std::shared_ptr<Session> session;         // set: the peer is up
-  std::shared_ptr<PendingSession> pending;  // only where the peer dials
+  std::shared_ptr<Session> session;  // set: the peer is up
+  // At the listener: a control connection whose greeting is under way.
+  std::weak_ptr<Connection> greeting;
   std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
-  std::chrono::microseconds round_trip{0};
+  LinkMeter meter;
   std::uint64_t connects = 0;
 };
 
@@ -71,6 +60,7 @@ class MeshCore {
   Peer* find(const std::string& name) const;  // null: not a peer
   const std::map<std::string, PeerPtr>& peers() const { return peers_; }
   const MeshOptions& options() const { return options_; }
+  const Intake& intake() const { return *intake_; }
 
  private:
   // Both ends must come to the same answer. A region that cannot be dialled dials everybody.
@@ -83,6 +73,9 @@ class MeshCore {
   void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
   void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
   void remove_peer(const PeerPtr& peer);
+  void choose_congestion_control();
+  void load_credentials();
+  static asio::awaitable<void> watch_credentials(Self self);
   void bind();
   asio::ip::tcp::endpoint bind_endpoint() const;
   std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, TlsRole role);
@@ -102,6 +95,10 @@ class MeshCore {
   // dialler.cc
   static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
   static asio::awaitable<void> dial(Self self, PeerPtr peer);
+  static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
+                                                    std::shared_ptr<Session> session);
+  static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
+                                                                const SessionNonce& nonce);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
   static asio::awaitable<std::string> open_at(Self self, std::shared_ptr<Connection> connection,
                                               asio::ip::tcp::endpoint endpoint);
@@ -111,19 +108,23 @@ class MeshCore {
   Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;
   Judge judge(const Peer& peer);
   void act_on(const Verdicts& verdicts, const Peer& peer);
+  std::shared_ptr<Session> begin_session(const PeerPtr& peer,
+                                         const std::shared_ptr<Connection>& control,
+                                         const SessionNonce& nonce);
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
-                                           std::shared_ptr<Connection> control,
-                                           std::shared_ptr<Connection> data);
+                                           std::shared_ptr<Session> session);
   void take_down(Peer& peer, const std::string& reason);
 
   asio::any_io_executor executor_;
   MeshOptions options_;
   Spool& spool_;
   MeshHandler& handler_;
+  std::shared_ptr<Intake> intake_;
   TlsContext client_context_;
   TlsContext server_context_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer accept_retry_;
+  asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
   std::vector<std::weak_ptr<Connection>> connections_;      // all that may be open
   std::list<std::shared_ptr<Connection>> unauthenticated_;  // oldest first

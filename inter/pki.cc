@@ -73,10 +73,23 @@ void write_key(const path& file, EVP_PKEY* key) {
   write_pem(file, pem.get(), 0600);
 }
 
-void write_certificate(const path& file, X509* certificate) {
-  const BioPtr pem(BIO_new(BIO_s_mem()));
+BioPtr encode_pem(X509* certificate) {
+  BioPtr pem(BIO_new(BIO_s_mem()));
   check(pem && PEM_write_bio_X509(pem.get(), certificate) == 1, "cannot encode a certificate");
-  write_pem(file, pem.get(), 0644);
+  return pem;
+}
+
+void write_certificate(const path& file, X509* certificate) {
+  write_pem(file, encode_pem(certificate).get(), 0644);
+}
+
+// Whoever reads the file meanwhile sees the old content or the new.
+void replace_pem(const path& file, BIO* pem) {
+  char* data = nullptr;
+  const auto size = static_cast<std::size_t>(BIO_get_mem_data(pem, &data));
+  AtomicFile out(file);
+  out.append(std::as_bytes(std::span(data, size)));
+  out.commit(Durability::on_disk);
 }
 
 KeyPtr make_key() {
@@ -141,6 +154,13 @@ void sign(X509* certificate, EVP_PKEY* key) {
   check(X509_sign(certificate, key, nullptr) > 0, "cannot sign a certificate");
 }
 
+KeyPtr load_key(const path& file) {
+  const BioPtr pem(BIO_new_file(file.c_str(), "r"));
+  KeyPtr key(pem ? PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr) : nullptr);
+  check(key != nullptr, ("cannot read " + file.string()).c_str());
+  return key;
+}
+
 Issuer load_issuer(const path& directory) {
   const path key_file = directory / "ca.key";
   if (!std::filesystem::exists(directory / "ca.crt") || !std::filesystem::exists(key_file)) {
@@ -149,18 +169,54 @@ Issuer load_issuer(const path& directory) {
   }
   Issuer issuer;
   issuer.certificate = load_certificate(directory / "ca.crt");
-  const BioPtr pem(BIO_new_file(key_file.c_str(), "r"));
-  issuer.key.reset(pem ? PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr) : nullptr);
-  check(issuer.key != nullptr, ("cannot read " + key_file.string()).c_str());
+  issuer.key = load_key(key_file);
   check(X509_check_private_key(issuer.certificate.get(), issuer.key.get()) == 1,
         "ca.key does not belong to ca.crt");
   return issuer;
 }
 
+CertificatePtr issue(const Issuer& issuer, const std::string& region, EVP_PKEY* key,
+                     std::chrono::seconds starts_in, std::chrono::days validity) {
+  X509* ca = issuer.certificate.get();
+  CertificatePtr owned = make_certificate(region, key, ca, starts_in, validity);
+  X509* certificate = owned.get();
+  add_extension(certificate, ca, NID_basic_constraints, "critical,CA:FALSE");
+  add_extension(certificate, ca, NID_key_usage, "critical,digitalSignature");
+  add_extension(certificate, ca, NID_ext_key_usage, "serverAuth,clientAuth");
+  add_extension(certificate, ca, NID_subject_alt_name, "DNS:" + region);
+  sign(certificate, issuer.key.get());
+  return owned;
+}
+
+// Valid as long as the CA is: there is nobody who would fetch a new one every week.
+CrlPtr make_revocations(const Issuer& issuer) {
+  const X509* ca = issuer.certificate.get();
+  CrlPtr list(X509_CRL_new());
+  check(list && X509_CRL_set_version(list.get(), X509_CRL_VERSION_2) == 1 &&
+            X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(ca)) == 1 &&
+            X509_CRL_set1_lastUpdate(list.get(), X509_get0_notBefore(ca)) == 1 &&
+            X509_CRL_set1_nextUpdate(list.get(), X509_get0_notAfter(ca)) == 1,
+        "cannot make a revocation list");
+  return list;
+}
+
+void append(X509_CRL* list, const X509* certificate) {
+  std::unique_ptr<X509_REVOKED, OpensslDeleter<X509_REVOKED_free>> entry(X509_REVOKED_new());
+  const std::unique_ptr<ASN1_TIME, OpensslDeleter<ASN1_TIME_free>> now(X509_gmtime_adj(nullptr, 0));
+  check(entry && now &&
+            X509_REVOKED_set_serialNumber(
+                entry.get(), const_cast<ASN1_INTEGER*>(X509_get0_serialNumber(certificate))) == 1 &&
+            X509_REVOKED_set_revocationDate(entry.get(), now.get()) == 1 &&
+            X509_CRL_add0_revoked(list, entry.get()) == 1,
+        "cannot extend the revocation list");
+  entry.release();  // the list owns it now
+}
+
 }  // namespace
 
 Credentials credentials_in(const path& directory, const std::string& region) {
-  return {directory / "ca.crt", directory / (region + ".crt"), directory / (region + ".key")};
+  return {directory / "ca.crt", directory / (region + ".crt"), directory / (region + ".key"),
+          directory / "ca.crl"};
 }
 
 void create_ca(const path& directory, const std::string& run_name, std::chrono::days validity) {
@@ -186,16 +242,44 @@ void add_region(const path& directory, const std::string& region, std::chrono::d
   refuse_overwrite(files.key);
   refuse_overwrite(files.certificate);
   const KeyPtr key = make_key();
-  X509* ca = issuer.certificate.get();
-  const CertificatePtr owned = make_certificate(region, key.get(), ca, starts_in, validity);
-  X509* certificate = owned.get();
-  add_extension(certificate, ca, NID_basic_constraints, "critical,CA:FALSE");
-  add_extension(certificate, ca, NID_key_usage, "critical,digitalSignature");
-  add_extension(certificate, ca, NID_ext_key_usage, "serverAuth,clientAuth");
-  add_extension(certificate, ca, NID_subject_alt_name, "DNS:" + region);
-  sign(certificate, issuer.key.get());
+  const CertificatePtr certificate = issue(issuer, region, key.get(), starts_in, validity);
   write_key(files.key, key.get());
-  write_certificate(files.certificate, certificate);
+  write_certificate(files.certificate, certificate.get());
+}
+
+void renew_region(const path& directory, const std::string& region, std::chrono::days validity) {
+  check_region_name(region);
+  const Issuer issuer = load_issuer(directory);
+  const Credentials files = credentials_in(directory, region);
+  const KeyPtr key = load_key(files.key);
+  const CertificatePtr certificate = issue(issuer, region, key.get(), -kClockSkew, validity);
+  replace_pem(files.certificate, encode_pem(certificate.get()).get());
+}
+
+bool revoke_region(const path& directory, const std::string& region) {
+  check_region_name(region);
+  const Issuer issuer = load_issuer(directory);
+  const Credentials files = credentials_in(directory, region);
+  const CertificatePtr certificate = load_certificate(files.certificate);
+  CrlPtr list = load_revocations(files.revocations);
+  if (lists(list.get(), certificate.get())) {
+    return false;
+  }
+  if (!list) {
+    list = make_revocations(issuer);
+  }
+  append(list.get(), certificate.get());
+  check(X509_CRL_sort(list.get()) == 1 && X509_CRL_sign(list.get(), issuer.key.get(), nullptr) > 0,
+        "cannot sign the revocation list");
+  const BioPtr pem(BIO_new(BIO_s_mem()));
+  check(pem && PEM_write_bio_X509_CRL(pem.get(), list.get()) == 1,
+        "cannot encode the revocation list");
+  replace_pem(files.revocations, pem.get());
+  return true;
+}
+
+bool is_revoked(const path& directory, const path& certificate) {
+  return lists(load_revocations(directory / "ca.crl").get(), load_certificate(certificate).get());
 }
 
 }  // namespace causeway::inter

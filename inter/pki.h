@@ -14,9 +14,10 @@ struct Credentials {
   std::filesystem::path ca_certificate;
   std::filesystem::path certificate;
   std::filesystem::path key;
+  std::filesystem::path revocations{};  // the CA's list; need not exist
 };
 
-// ca.crt, ca.key, NAME.crt, NAME.key under `directory`.
+// ca.crt, ca.key, ca.crl, NAME.crt, NAME.key under `directory`.
 Credentials credentials_in(const std::filesystem::path& directory, const std::string& region);
 
 // Creates the CA. Refuses to overwrite an existing one (throws Errc::already_exists).
@@ -30,9 +31,21 @@ void add_region(const std::filesystem::path& directory, const std::string& regio
                 std::chrono::days validity = std::chrono::days{365},
                 std::chrono::seconds starts_in = std::chrono::seconds{-300});
 
+// A new certificate for a region's key, in place of the old one. Running coordinators take it up.
+void renew_region(const std::filesystem::path& directory, const std::string& region,
+                  std::chrono::days validity = std::chrono::days{365});
+
+// Puts the region's certificate on the CA's list, ca.crl, which every region needs a copy of.
+// Running coordinators take it up and drop the region's links. False if it was on it already.
+bool revoke_region(const std::filesystem::path& directory, const std::string& region);
+
+// Whether ca.crl in `directory` lists the certificate.
+bool is_revoked(const std::filesystem::path& directory, const std::filesystem::path& certificate);
+
 struct CertificateInfo {
   std::string subject, issuer, not_before, not_after, sha256_fingerprint;
   std::vector<std::string> dns_names;
+  int days_left = 0;  // of its validity; negative: expired
 };
 CertificateInfo describe_certificate(const std::filesystem::path& certificate);
 

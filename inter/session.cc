@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include <spdlog/spdlog.h>
+
 namespace causeway::inter {
 namespace {
 
 constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr std::size_t kQueuedMessagesMax = 16;  // of the largest size
+constexpr std::string_view kPacedByItself = "bbr";
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
   throw LinkError(Errc::bad_frame, "invalid frame: " + std::string(to_string(frame.type)) +
@@ -16,26 +19,49 @@ constexpr std::size_t kQueuedMessagesMax = 16;  // of the largest size
 }  // namespace
 
 Session::Session(SessionContext context, std::shared_ptr<Connection> control,
-                 std::shared_ptr<Connection> data)
+                 const SessionNonce& nonce)
     : context_(std::move(context)),
       control_(std::move(control)),
-      data_(std::move(data)),
-      incoming_(context_.spool, context_.options.blob_bytes_max, context_.peer),
+      nonce_(nonce),
+      incoming_(context_.intake, context_.peer,
+                [this](Bytes frame) { queue_control(std::move(frame)); }),
       control_wake_(context_.executor),
       data_wake_(context_.executor),
       heartbeat_(context_.executor),
-      transfer_began_(Clock::now()),
-      last_look_(Clock::now()) {}
+      last_look_(Clock::now()) {
+  context_.outgoing.on_new_session();
+  context_.meter.on_new_session();
+  queue_offers();
+}
 
-asio::awaitable<std::string> Session::run(std::shared_ptr<Session> self) {
+asio::awaitable<std::string> Session::run(Self self) {
   TaskGroup loops(self->context_.executor);
   loops.spawn(guard(self, self->read_control()));
-  loops.spawn(guard(self, self->read_data()));
   loops.spawn(guard(self, self->write_control()));
-  loops.spawn(guard(self, self->write_data()));
   loops.spawn(guard(self, self->watch()));
   co_await loops.join();
   co_return self->reason_;
+}
+
+asio::awaitable<std::string> Session::serve_data(Self self, std::shared_ptr<Connection> data) {
+  if (self->closed_) {
+    co_return self->reason_;
+  }
+  const ConnectionNumber number = ++self->data_connections_begun_;
+  self->data_[number] = {data, Clock::now()};
+  data->carry_bulk();
+  self->set_pace();
+  TaskGroup loops(self->context_.executor);
+  loops.spawn(guard_data(self, data, self->read_data(data)));
+  loops.spawn(guard_data(self, data, self->write_data(data, number)));
+  co_await loops.join();
+  self->data_.erase(number);
+  if (!self->closed_) {  // else they belong to the next session
+    self->context_.outgoing.on_connection_lost(number);
+    self->context_.meter.on_connection_lost(number);
+    self->wake_data();
+  }
+  co_return data->close_reason();
 }
 
 asio::awaitable<void> Session::guard(Self self, asio::awaitable<void> loop) {
@@ -49,6 +75,19 @@ asio::awaitable<void> Session::guard(Self self, asio::awaitable<void> loop) {
   }
 }
 
+asio::awaitable<void> Session::guard_data(Self self, std::shared_ptr<Connection> data,
+                                          asio::awaitable<void> loop) {
+  try {
+    co_await std::move(loop);
+  } catch (const LinkError& error) {
+    data->close(error.code(), error.reason());
+    self->wake_data();  // its writer
+  } catch (...) {
+    self->close(std::make_error_code(std::errc::operation_canceled), "internal failure");
+    throw;
+  }
+}
+
 void Session::close(std::error_code code, const std::string& reason) {
   if (closed_) {
     return;
@@ -56,10 +95,23 @@ void Session::close(std::error_code code, const std::string& reason) {
   closed_ = true;
   reason_ = reason;
   control_->close(code, reason);
-  data_->close(code, reason);
+  for (const auto& [number, data] : data_) {
+    data.connection->close(code, reason);
+  }
   control_wake_.notify();
   data_wake_.notify();
   heartbeat_.cancel();
+  for (asio::steady_timer* const timer : waits_) {
+    timer->cancel();
+  }
+}
+
+asio::awaitable<void> Session::wait(std::chrono::milliseconds delay) {
+  asio::steady_timer timer(context_.executor, delay);
+  waits_.insert(&timer);
+  std::error_code cancelled;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  waits_.erase(&timer);
 }
 
 void Session::send(const std::string& message) {
@@ -67,22 +119,18 @@ void Session::send(const std::string& message) {
 }
 
 void Session::fetch(const BlobId& id) {
-  if (const auto request = incoming_.want(id)) {
-    queue_control(encode(*request));
-  }
+  incoming_.want(id);
+}
+
+void Session::wake_data() {
+  queue_offers();
+  data_wake_.notify();
 }
 
 asio::awaitable<void> Session::read_control() {
   while (!closed_) {
     const FrameView frame = co_await control_->read();
     on_control(frame);
-  }
-}
-
-asio::awaitable<void> Session::read_data() {
-  while (!closed_) {
-    const FrameView frame = co_await data_->read();
-    on_data(frame);
   }
 }
 
@@ -99,23 +147,34 @@ asio::awaitable<void> Session::write_control() {
   }
 }
 
-asio::awaitable<void> Session::write_data() {
-  while (!closed_) {
-    const std::optional<Bytes> frame = next_data_frame();
+asio::awaitable<void> Session::read_data(std::shared_ptr<Connection> data) {
+  for (;;) {
+    const FrameView frame = co_await data->read();
+    if (frame.type != FrameType::blob_chunk) {
+      unexpected(frame, "data");
+    }
+    incoming_.on_chunk(decode_chunk(frame.body));
+  }
+}
+
+asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
+                                          ConnectionNumber number) {
+  while (!data->is_closed()) {
+    const std::optional<Bytes> frame = context_.outgoing.next_chunk(number);
+    queue_offers();  // a blob that is gone must be given up
     if (!frame) {
       co_await data_wake_.wait();
       continue;
     }
-    data_sent_ = true;
-    co_await data_->write(*frame);
+    co_await data->write(*frame);
   }
 }
 
 asio::awaitable<void> Session::watch() {
   while (!closed_) {
     send_ping();
-    keep_alive();
     check_deadlines();
+    set_pace();
     if (closed_) {
       break;
     }
@@ -129,55 +188,41 @@ void Session::on_control(const FrameView& frame) {
   switch (frame.type) {
     case FrameType::message:
       context_.handler.on_message(context_.peer, to_text(frame.body));
-      break;
+      return;
     case FrameType::ping:
       queue_control(encode_number(FrameType::pong, decode_number(frame.body)));
-      break;
+      return;
     case FrameType::pong:
       on_pong(decode_number(frame.body));
-      break;
+      return;
+    case FrameType::blob_offer:
+      incoming_.on_offer(decode_id(frame.body));
+      return;
+    case FrameType::blob_abandon:
+      incoming_.on_abandon(decode_id(frame.body));
+      return;
+    case FrameType::blob_ack:
+      on_ack(decode_ack(frame.body));
+      return;
     case FrameType::blob_fetch:
       context_.outgoing.on_fetch(decode_fetch(frame.body));
-      data_wake_.notify();
+      break;
+    case FrameType::blob_complete:
+      context_.outgoing.on_complete(decode_id(frame.body));
+      break;
+    case FrameType::blob_decline:
+      context_.outgoing.on_decline(decode_decline(frame.body));
       break;
     default:
       unexpected(frame, "control");
   }
+  wake_data();
 }
 
-void Session::on_data(const FrameView& frame) {
-  switch (frame.type) {
-    case FrameType::blob_chunk:
-      on_chunk(decode_chunk(frame.body));
-      break;
-    case FrameType::blob_offer:
-      reply(incoming_.on_offer(decode_id(frame.body)));
-      break;
-    case FrameType::blob_progress:
-      context_.outgoing.on_progress(decode_progress(frame.body));
-      data_wake_.notify();
-      break;
-    case FrameType::blob_decline:
-      context_.outgoing.on_decline(decode_decline(frame.body));
-      data_wake_.notify();
-      break;
-    case FrameType::blob_abandon:
-      incoming_.on_abandon(decode_id(frame.body));
-      break;
-    case FrameType::alive:
-      break;
-    default:
-      unexpected(frame, "data");
-  }
-}
-
-void Session::on_chunk(const BlobChunk& chunk) {
-  const BlobReceiver::Result result = incoming_.on_chunk(chunk);
-  if (result.reply) {
-    reply(*result.reply);
-  }
-  if (result.completed) {
-    context_.handler.on_blob(context_.peer, chunk.id);
+void Session::on_ack(const BlobAck& ack) {
+  const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
+  if (confirmed_bytes > 0) {
+    context_.meter.on_acknowledged(confirmed_bytes, context_.outgoing.idle(), Clock::now());
   }
 }
 
@@ -187,26 +232,15 @@ void Session::on_pong(std::uint64_t sequence) {
   if (ping == pings_.end()) {
     return;
   }
-  const auto sample =
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - ping->second);
+  context_.meter.on_round_trip(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - ping->second));
   pings_.erase(pings_.begin(), ping + 1);
-  auto& smoothed = context_.round_trip;
-  smoothed = smoothed.count() == 0 ? sample : (7 * smoothed + sample) / 8;
-}
-
-// Requests go over control, where no bulk delays them; everything else stays in order with the
-// chunks.
-void Session::reply(const BlobReceiver::Reply& reply) {
-  if (const auto* fetch = std::get_if<BlobFetch>(&reply)) {
-    queue_control(encode(*fetch));
-  } else if (const auto* progress = std::get_if<BlobProgress>(&reply)) {
-    queue_data(encode(*progress));
-  } else {
-    queue_data(encode(std::get<BlobDecline>(reply)));
-  }
 }
 
 void Session::queue_control(Bytes frame) {
+  if (closed_) {
+    return;
+  }
   const std::size_t limit_bytes =
       kQueuedMessagesMax * (kFrameHeaderBytes + context_.options.message_bytes_max) + (1U << 20);
   control_queue_bytes_ += frame.size();
@@ -218,18 +252,10 @@ void Session::queue_control(Bytes frame) {
   control_wake_.notify();
 }
 
-void Session::queue_data(Bytes frame) {
-  data_queue_.push_back(std::move(frame));
-  data_wake_.notify();
-}
-
-std::optional<Bytes> Session::next_data_frame() {
-  if (data_queue_.empty()) {
-    return context_.outgoing.next();
+void Session::queue_offers() {
+  while (auto frame = context_.outgoing.next_control()) {
+    queue_control(std::move(*frame));
   }
-  std::optional<Bytes> frame = std::move(data_queue_.front());
-  data_queue_.pop_front();
-  return frame;
 }
 
 void Session::send_ping() {
@@ -239,42 +265,61 @@ void Session::send_ping() {
   }
 }
 
-// A chunk may take longer than the idle deadline on a slow link. While its bytes arrive, the sender
-// hears of it.
-void Session::keep_alive() {
-  const bool arriving = data_->received_bytes() != data_rx_bytes_seen_;
-  if (arriving && !data_sent_ && (incoming_.busy() || data_->inside_frame())) {
-    queue_data(encode_empty(FrameType::alive));
-  }
-  data_rx_bytes_seen_ = data_->received_bytes();
-  data_sent_ = false;
-}
-
 void Session::check_deadlines() {
   const auto now = Clock::now();
   // Silence proves nothing while we ourselves did not look.
   const bool slept =
       now - last_look_ > context_.options.idle_deadline / 2 + context_.options.heartbeat_interval;
   last_look_ = now;
-  if (!transferring()) {
-    transfer_began_ = now;
+  for (auto& [number, data] : data_) {
+    if (const auto figures = data.connection->look()) {
+      context_.meter.on_tcp(number, *figures);
+    }
+    if (context_.outgoing.in_flight(number) == 0 && !data.connection->inside_frame()) {
+      data.waiting_since = now;
+    }
   }
-  if (slept) {
-    return;
+  if (!slept) {
+    check_control(now);
+    check_data(now);
   }
-  const auto control_idle = now - control_->last_received();
-  const auto data_idle = now - std::max(data_->last_progress(), transfer_began_);
-  const bool control_late = control_idle > context_.options.idle_deadline;
-  if (!control_late && data_idle <= context_.options.idle_deadline) {
-    return;
-  }
-  close(Errc::deadline, "nothing arrived for " +
-                            seconds_text(control_late ? control_idle : data_idle) + " on the " +
-                            (control_late ? "control" : "data") + " connection; " + in_flight());
 }
 
-bool Session::transferring() const {
-  return context_.outgoing.busy() || incoming_.busy() || data_->inside_frame();
+void Session::check_control(Clock::time_point now) {
+  const auto idle = now - control_->last_received();
+  if (idle > context_.options.idle_deadline) {
+    close(Errc::deadline, "nothing arrived for " + seconds_text(idle) +
+                              " on the control connection; " + in_flight());
+  }
+}
+
+// The others carry on with what a connection that stands still has not delivered.
+void Session::check_data(Clock::time_point now) {
+  const auto deadline = context_.meter.stall_deadline(context_.options.idle_deadline);
+  for (auto& [number, data] : data_) {
+    const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
+    if (idle > deadline && !data.connection->is_closed()) {
+      const std::string reason = "no byte moved for " + seconds_text(idle) + " of at most " +
+                                 seconds_text(deadline) + " on a data connection; " + in_flight();
+      spdlog::warn("{}: dropping one of {} data connections to {}: {}", context_.options.self,
+                   data_.size(), context_.peer, reason);
+      data.connection->close(Errc::deadline, reason);
+    }
+  }
+}
+
+// A congestion control that does not pace by what it knows of the path gets a limit from us.
+void Session::set_pace() {
+  const double limit = context_.meter.pacing_bytes_per_s();
+  if (limit == 0 || data_.empty()) {
+    return;
+  }
+  const double share = limit / static_cast<double>(data_.size());
+  for (const auto& [number, data] : data_) {
+    if (!data.connection->is_closed() && data.connection->congestion_control() != kPacedByItself) {
+      data.connection->limit_rate(static_cast<std::uint64_t>(share));
+    }
+  }
 }
 
 std::string Session::in_flight() const {

@@ -1,18 +1,24 @@
-// A peer that is up: the two connections to it and the coroutines that serve them.
+// A peer that is up: the control connection, any number of data connections beside it, and the
+// coroutines that serve them. The session lives and dies with the control connection; data
+// connections come and go, and what one of them loses the others carry.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
 #include "inter/async.h"
+#include "inter/blob_receiver.h"
+#include "inter/blob_sender.h"
 #include "inter/connection.h"
+#include "inter/link_meter.h"
 #include "inter/mesh.h"
-#include "inter/transfer.h"
 
 namespace causeway::inter {
 
@@ -20,73 +26,87 @@ namespace causeway::inter {
 struct SessionContext {
   asio::any_io_executor executor;
   const MeshOptions& options;
-  Spool& spool;
   MeshHandler& handler;
+  std::shared_ptr<Intake> intake;
   std::string peer;
   BlobSender& outgoing;
-  std::chrono::microseconds& round_trip;
+  LinkMeter& meter;
 };
 
 class Session {
  public:
-  Session(SessionContext context, std::shared_ptr<Connection> control,
-          std::shared_ptr<Connection> data);
+  using Self = std::shared_ptr<Session>;
 
-  // Serves both connections until close(), a failure or a missed deadline; gives the reason. `self`
-  // keeps it alive.
-  static asio::awaitable<std::string> run(std::shared_ptr<Session> self);
+  Session(SessionContext context, std::shared_ptr<Connection> control, const SessionNonce& nonce);
+
+  // Serves the control connection until close(), a failure or a missed deadline; gives the reason.
+  // `self` keeps it alive.
+  static asio::awaitable<std::string> run(Self self);
+
+  // Serves one data connection until it or the session ends; gives the reason.
+  static asio::awaitable<std::string> serve_data(Self self, std::shared_ptr<Connection> data);
 
   // After this the handler and the spool are not touched any more.
   void close(std::error_code code, const std::string& reason);
+  bool is_closed() const { return closed_; }
 
   void send(const std::string& message);
   void fetch(const BlobId& id);
-  void wake_data() { data_wake_.notify(); }  // after something was queued in `outgoing`
+  void wake_data();  // after something was queued in `outgoing`
+
+  // Ends early when the session does.
+  asio::awaitable<void> wait(std::chrono::milliseconds delay);
+
+  const SessionNonce& nonce() const { return nonce_; }
+  std::size_t data_connections() const { return data_.size(); }
 
  private:
   using Clock = Connection::Clock;
-  using Self = std::shared_ptr<Session>;
 
   static asio::awaitable<void> guard(Self self, asio::awaitable<void> loop);
+  static asio::awaitable<void> guard_data(Self self, std::shared_ptr<Connection> data,
+                                          asio::awaitable<void> loop);
   asio::awaitable<void> read_control();
-  asio::awaitable<void> read_data();
   asio::awaitable<void> write_control();
-  asio::awaitable<void> write_data();
+  asio::awaitable<void> read_data(std::shared_ptr<Connection> data);
+  asio::awaitable<void> write_data(std::shared_ptr<Connection> data, ConnectionNumber number);
   asio::awaitable<void> watch();
 
   void on_control(const FrameView& frame);
-  void on_data(const FrameView& frame);
-  void on_chunk(const BlobChunk& chunk);
+  void on_ack(const BlobAck& ack);
   void on_pong(std::uint64_t sequence);
-  void reply(const BlobReceiver::Reply& reply);
   void queue_control(Bytes frame);
-  void queue_data(Bytes frame);
-  std::optional<Bytes> next_data_frame();
+  void queue_offers();
   void send_ping();
-  void keep_alive();
   void check_deadlines();
-  bool transferring() const;
+  void check_control(Clock::time_point now);
+  void check_data(Clock::time_point now);
+  void set_pace();
   std::string in_flight() const;
+
+  struct DataConnection {
+    std::shared_ptr<Connection> connection;
+    Clock::time_point waiting_since;  // when nothing was last seen to be under way on it
+  };
 
   SessionContext context_;
   std::shared_ptr<Connection> control_;
-  std::shared_ptr<Connection> data_;
+  SessionNonce nonce_;
+  std::map<ConnectionNumber, DataConnection> data_;
+  ConnectionNumber data_connections_begun_ = 0;
   BlobReceiver incoming_;
   std::deque<Bytes> control_queue_;
   std::size_t control_queue_bytes_ = 0;
-  std::deque<Bytes> data_queue_;  // replies; they go before chunks
   Signal control_wake_;
   Signal data_wake_;
   asio::steady_timer heartbeat_;
+  std::set<asio::steady_timer*> waits_;
   bool closed_ = false;
   std::string reason_;
 
   std::uint64_t ping_sequence_ = 0;
   std::deque<std::pair<std::uint64_t, Clock::time_point>> pings_;  // unanswered
-  Clock::time_point transfer_began_;      // when data was last seen without a transfer
-  Clock::time_point last_look_;           // at the deadlines
-  std::uint64_t data_rx_bytes_seen_ = 0;  // at the last heartbeat
-  bool data_sent_ = false;                // since the last heartbeat
+  Clock::time_point last_look_;                                    // at the deadlines
 };
 
 }  // namespace causeway::inter

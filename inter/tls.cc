@@ -32,6 +32,18 @@ int on_verified(int ok, X509_STORE_CTX* store) {
   return ok;
 }
 
+void use_revocations(SSL_CTX* context, const Credentials& credentials) {
+  const CrlPtr revocations = load_revocations(credentials.revocations);
+  if (!revocations) {
+    return;
+  }
+  X509_STORE* store = SSL_CTX_get_cert_store(context);
+  if (X509_STORE_add_crl(store, revocations.get()) != 1 ||
+      X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1) {
+    cannot_use(credentials.revocations);
+  }
+}
+
 // A peer that met this reason was never going to speak TLS.
 bool is_plaintext(int reason) {
   return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
@@ -49,6 +61,17 @@ LinkError describe_verification(const SSL* ssl, long verdict) {
 
 }  // namespace
 
+bool is_revoked(const SSL* ssl, SSL_CTX* context) {
+  X509* certificate = SSL_get0_peer_certificate(ssl);
+  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
+      X509_STORE_CTX_new());
+  return certificate != nullptr && check != nullptr &&
+         X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), certificate, nullptr) ==
+             1 &&
+         X509_verify_cert(check.get()) != 1 &&
+         X509_STORE_CTX_get_error(check.get()) == X509_V_ERR_CERT_REVOKED;
+}
+
 TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
   ERR_clear_error();
   TlsContext owned(SSL_CTX_new(role == TlsRole::client ? TLS_client_method() : TLS_server_method()),
@@ -65,6 +88,7 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
   if (SSL_CTX_load_verify_file(context, credentials.ca_certificate.c_str()) != 1) {
     cannot_use(credentials.ca_certificate);
   }
+  use_revocations(context, credentials);
   if (SSL_CTX_use_certificate_file(context, credentials.certificate.c_str(), SSL_FILETYPE_PEM) !=
       1) {
     cannot_use(credentials.certificate);

@@ -18,8 +18,13 @@ enum class TlsRole { client, server };
 
 using TlsContext = std::shared_ptr<SSL_CTX>;
 
-// Throws std::system_error naming the file that cannot be used.
+// Throws std::system_error naming the file that cannot be used. A list of revocations is used if it
+// exists.
 TlsContext make_tls_context(const Credentials& credentials, TlsRole role);
+
+// Whether the revocations that `context` knows list the certificate of this (older) connection's
+// peer.
+bool is_revoked(const SSL* ssl, SSL_CTX* context);
 
 // Throws if our certificate is not for `region`; logs if it is not valid today.
 void check_own_certificate(const Credentials& credentials, const std::string& region);

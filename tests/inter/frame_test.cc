@@ -53,7 +53,7 @@ BlobId some_id(std::uint64_t size) {
 
 TEST(FrameParser, HeaderBytesAreAsDocumented) {
   const Bytes frame = encode_number(FrameType::ping, 0x0102030405060708);
-  const std::vector<int> expected{'C', 'W', 1, 5, 0, 0, 0, 0, 8, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
+  const std::vector<int> expected{'C', 'W', 2, 5, 0, 0, 0, 0, 8, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
   ASSERT_EQ(frame.size(), expected.size());
   for (std::size_t i = 0; i < frame.size(); ++i) {
     EXPECT_EQ(std::to_integer<int>(frame[i]), expected[i]) << "byte " << i;
@@ -61,10 +61,10 @@ TEST(FrameParser, HeaderBytesAreAsDocumented) {
 }
 
 TEST(FrameParser, ReassemblesFramesHoweverTheyAreCut) {
-  const Bytes chunk_bytes(kChunkBytesMax, std::byte{5});
+  Bytes chunk = encode_chunk(some_id(1U << 20), 3);
+  std::fill(chunk.begin() + 60, chunk.end(), std::byte{5});
   const Bytes frames[] = {encode_text(FrameType::message, "hello"), encode_empty(FrameType::accept),
-                          encode(BlobChunk{some_id(1U << 20), 3, chunk_bytes}),
-                          encode_text(FrameType::message, "")};
+                          chunk, encode_text(FrameType::message, "")};
   for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{16384}}) {
     FrameParser parser(kMessageBytesMax);
     std::size_t seen = 0;
@@ -138,34 +138,60 @@ TEST(FrameBody, HelloSurvivesTheWire) {
   EXPECT_EQ(decoded.greeting, hello.greeting);
 }
 
-TEST(FrameBody, BlobFramesSurviveTheWire) {
-  const BlobId id = some_id(100);
-  const Bytes bytes(40, std::byte{9});
-  const Bytes chunk_frame = encode(BlobChunk{id, 60, bytes});
-  const BlobChunk chunk = decode_chunk(body(chunk_frame));
-  EXPECT_EQ(chunk.id, id);
-  EXPECT_EQ(chunk.offset, 60U);
-  EXPECT_TRUE(std::equal(chunk.bytes.begin(), chunk.bytes.end(), bytes.begin(), bytes.end()));
-  EXPECT_EQ(decode_fetch(body(encode(BlobFetch{id, 99}))).offset, 99U);
-  EXPECT_EQ(decode_progress(body(encode(BlobProgress{id, 100}))).received_bytes, 100U);
-  EXPECT_EQ(decode_decline(body(encode(BlobDecline{id, "full"}))).reason, "full");
-  EXPECT_EQ(decode_id(body(encode_id(FrameType::blob_offer, id))), id);
+// Three chunks, the last one of 100 bytes.
+constexpr std::uint64_t kThreeChunks = 2 * kChunkBytes + 100;
+
+ChunkMap second_of_three() {
+  ChunkMap map(3);
+  map.insert(1);
+  return map;
 }
 
-TEST(FrameBody, RefusesPositionsOutsideTheBlob) {
-  const BlobId id = some_id(100);
-  const Bytes bytes(41, std::byte{9});
-  EXPECT_THROW(decode_chunk(body(encode(BlobChunk{id, 60, bytes}))), LinkError);
-  EXPECT_THROW(decode_chunk(body(encode(BlobChunk{id, ~0ULL, bytes}))), LinkError);
-  EXPECT_THROW(decode_chunk(body(encode(BlobChunk{id, 60, {}}))), LinkError);
-  EXPECT_NO_THROW(decode_chunk(body(encode(BlobChunk{some_id(0), 0, {}}))));
-  EXPECT_THROW(decode_fetch(body(encode(BlobFetch{id, 100}))), LinkError);
-  EXPECT_NO_THROW(decode_fetch(body(encode(BlobFetch{some_id(0), 0}))));
-  EXPECT_THROW(decode_progress(body(encode(BlobProgress{id, 101}))), LinkError);
+TEST(FrameBody, BlobFramesSurviveTheWire) {
+  const BlobId id = some_id(kThreeChunks);
+  Bytes chunk_frame = encode_chunk(id, 2);
+  std::fill(chunk_frame.end() - 100, chunk_frame.end(), std::byte{9});
+  const BlobChunk chunk = decode_chunk(body(chunk_frame));
+  EXPECT_EQ(chunk.id, id);
+  EXPECT_EQ(chunk.chunk, 2U);
+  EXPECT_EQ(Bytes(chunk.bytes.begin(), chunk.bytes.end()), Bytes(100, std::byte{9}));
+  const Bytes fetch_frame = encode(BlobFetch{id, Order::descending, 2, second_of_three()});
+  const BlobFetch fetch = decode_fetch(body(fetch_frame));
+  EXPECT_EQ(fetch.order, Order::descending);
+  EXPECT_EQ(fetch.start, 2U);
+  EXPECT_EQ(fetch.held.bytes(), second_of_three().bytes());
+  EXPECT_EQ(decode_ack(body(encode(BlobAck{id, 1}))).chunk, 1U);
+  EXPECT_EQ(decode_decline(body(encode(BlobDecline{id, "full"}))).reason, "full");
+  EXPECT_EQ(decode_id(body(encode_id(FrameType::blob_complete, id))), id);
+}
+
+TEST(FrameBody, RefusesChunksOutsideTheBlobOrOfTheWrongLength) {
+  const BlobId id = some_id(kThreeChunks);
+  Bytes chunk = encode_chunk(id, 2);
+  EXPECT_NO_THROW(decode_chunk(body(chunk)));
+  EXPECT_THROW(decode_chunk(body(chunk).first(body(chunk).size() - 1)), LinkError);
+  chunk[kFrameHeaderBytes + kBlobIdBytes] = std::byte{3};
+  EXPECT_THROW(decode_chunk(body(chunk)), LinkError) << "there is no fourth chunk";
+  EXPECT_NO_THROW(decode_chunk(body(encode_chunk(some_id(0), 0))));
+  EXPECT_THROW(decode_ack(body(encode(BlobAck{id, 3}))), LinkError);
+  EXPECT_THROW(decode_ack(body(encode(BlobAck{id, ~0ULL}))), LinkError);
+  EXPECT_THROW(decode_ack(body(encode(BlobAck{some_id(~0ULL), 0}))), LinkError);
+}
+
+TEST(FrameBody, RefusesFetchesThatMakeNoSense) {
+  const BlobId id = some_id(kThreeChunks);
+  EXPECT_THROW(decode_fetch(body(encode(BlobFetch{id, Order::ascending, 3, ChunkMap(3)}))),
+               LinkError);
+  EXPECT_THROW(decode_fetch(body(encode(BlobFetch{id, Order{2}, 0, ChunkMap(3)}))), LinkError);
+  EXPECT_THROW(decode_fetch(body(encode(BlobFetch{id, Order::ascending, 0, ChunkMap(9)}))),
+               LinkError)
+      << "a map for another number of chunks";
+  EXPECT_THROW(decode_fetch(body(encode(BlobFetch{some_id(~0ULL), {}, 0, ChunkMap(3)}))),
+               LinkError);
 }
 
 TEST(FrameBody, RefusesTruncatedAndOverlongBodies) {
-  const Bytes fetch = encode(BlobFetch{some_id(100), 1});
+  const Bytes fetch = encode(BlobFetch{some_id(kThreeChunks), {}, 1, second_of_three()});
   for (std::size_t size = 0; size < body(fetch).size(); ++size) {
     EXPECT_THROW(decode_fetch(body(fetch).first(size)), LinkError) << size;
   }

@@ -54,6 +54,7 @@ void Region::restart(asio::io_context& context, MeshOptions options) {
 struct CutProxy::Pipe {
   explicit Pipe(asio::io_context& context) : client(context), server(context) {}
   tcp::socket client, server;
+  bool first = false;
   std::array<char, 16384> up, down;
 };
 
@@ -72,6 +73,7 @@ void CutProxy::accept() {
         const tcp::endpoint target(asio::ip::address_v4::loopback(), self->target_);
         pipe->server.async_connect(target, [self, pipe](const std::error_code& failed) {
           if (!failed) {
+            pipe->first = self->pipes_.empty();
             self->pipes_.push_back(pipe);
             self->pump(pipe, true);
             self->pump(pipe, false);
@@ -94,6 +96,10 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
       self->cut();
       return;
     }
+    if (forward && self->cut_one(*pipe)) {
+      return;
+    }
+    self->forwarded_bytes_ += forward ? size : 0;
     self->cut_in_ -= forward && self->cut_in_ != ~0ULL ? size : 0;
     tcp::socket& to = forward ? pipe->server : pipe->client;
     if (error) {
@@ -112,6 +118,17 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
 
 void CutProxy::cut_after(std::uint64_t bytes) {
   cut_in_ = bytes;
+}
+
+bool CutProxy::cut_one(Pipe& pipe) {
+  if (pipe.first || cuts_of_one_.empty() || forwarded_bytes_ < cuts_of_one_.front()) {
+    return false;
+  }
+  cuts_of_one_.erase(cuts_of_one_.begin());
+  std::error_code ignored;
+  pipe.client.close(ignored);
+  pipe.server.close(ignored);
+  return true;
 }
 
 void CutProxy::cut() {

@@ -79,13 +79,17 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   void accept();  // begins
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
   void cut_after(std::uint64_t bytes);  // more, towards the target: then every connection is reset
-  void stall() { stalled_ = true; }     // nothing passes any more; connections stay open
+  // After so many bytes in all, towards the target: the connection that brings the next one is
+  // reset, unless it is the first (control). May be called several times.
+  void cut_one_after(std::uint64_t bytes) { cuts_of_one_.push_back(bytes); }
+  void stall() { stalled_ = true; }  // nothing passes any more; connections stay open
   void close();
 
  private:
   struct Pipe;
   void pump(const std::shared_ptr<Pipe>& pipe, bool forward);
   void cut();
+  bool cut_one(Pipe& pipe);
 
   asio::io_context& context_;
   asio::ip::tcp::acceptor acceptor_;
@@ -93,6 +97,8 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   std::vector<std::weak_ptr<Pipe>> pipes_;
   std::vector<std::shared_ptr<Pipe>> stalled_pipes_;
   std::uint64_t cut_in_ = ~0ULL;
+  std::uint64_t forwarded_bytes_ = 0;
+  std::vector<std::uint64_t> cuts_of_one_;
   bool stalled_ = false;
 };
 

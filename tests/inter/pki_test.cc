@@ -62,6 +62,7 @@ TEST_F(Pki, NamesTheFilesOfARegion) {
   EXPECT_EQ(files.ca_certificate, "/pki/ca.crt");
   EXPECT_EQ(files.certificate, "/pki/eu.crt");
   EXPECT_EQ(files.key, "/pki/eu.key");
+  EXPECT_EQ(files.revocations, "/pki/ca.crl");
 }
 
 TEST_F(Pki, NeverOverwrites) {
@@ -101,8 +102,34 @@ TEST_F(Pki, ValidityCanLieInThePastOrFuture) {
   create_ca(path(), "run");
   add_region(path(), "old", std::chrono::days(1), std::chrono::days(-10));
   add_region(path(), "new", std::chrono::days(1), std::chrono::days(10));
+  EXPECT_LT(describe_certificate(path() / "old.crt").days_left, 0);
   EXPECT_LT(describe_certificate(path() / "old.crt").not_after,
             describe_certificate(path() / "new.crt").not_before);
+}
+
+TEST_F(Pki, RevokesOneCertificateAndNoOther) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  add_region(path(), "us");
+  EXPECT_FALSE(is_revoked(path(), path() / "eu.crt"));
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+  EXPECT_FALSE(revoke_region(path(), "eu")) << "once is enough";
+  EXPECT_TRUE(is_revoked(path(), path() / "eu.crt"));
+  EXPECT_FALSE(is_revoked(path(), path() / "us.crt"));
+  EXPECT_TRUE(revoke_region(path(), "us"));
+  EXPECT_TRUE(is_revoked(path(), path() / "eu.crt") && is_revoked(path(), path() / "us.crt"));
+}
+
+TEST_F(Pki, RenewalKeepsTheKeyAndLeavesTheRevokedCertificateBehind) {
+  create_ca(path(), "run");
+  add_region(path(), "eu", std::chrono::days(1));
+  EXPECT_EQ(describe_certificate(path() / "eu.crt").days_left, 0);
+  revoke_region(path(), "eu");
+  const auto key_before = std::filesystem::last_write_time(path() / "eu.key");
+  renew_region(path(), "eu", std::chrono::days(30));
+  EXPECT_EQ(describe_certificate(path() / "eu.crt").days_left, 29);
+  EXPECT_EQ(std::filesystem::last_write_time(path() / "eu.key"), key_before);
+  EXPECT_FALSE(is_revoked(path(), path() / "eu.crt"));
 }
 
 }  // namespace

@@ -184,15 +184,6 @@ TEST_F(ListenerSecurity, SilenceAfterTheHandshakeMeetsTheSameDeadline) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, ControlConnectionWithoutDataMeetsTheSameDeadline) {
-  start_listener(
-      [](MeshOptions& options) { options.handshake_deadline = std::chrono::milliseconds(500); });
-  rogue_tls(context_, port(), {pki_.credentials("a")},
-            hello_of("a") + text_of(encode_empty(FrameType::accept)));
-  expect_refused("no data connection within 0.5 s");
-  expect_honest_peer_works();
-}
-
 TEST_F(ListenerSecurity, DataConnectionWithoutControl) {
   start_listener();
   rogue_tls(context_, port(), {pki_.credentials("a")}, hello_of("a", ConnectionKind::data));
@@ -228,7 +219,7 @@ TEST_F(ListenerSecurity, WorkBeforeTheGreeting) {
 TEST_F(ListenerSecurity, CrowdOfSilentStrangersKeepsNobodyOut) {
   start_listener();
   std::vector<Outcome> crowd;
-  for (int i = 0; i < 70; ++i) {
+  for (int i = 0; i < 260; ++i) {
     crowd.push_back(rogue_tcp(context_, port(), "\x16"));
   }
   expect_refused("too many connections wait for their handshake");

@@ -1,15 +1,21 @@
-// Blob transfers without sockets: a sender and a receiver joined by hand.
-#include "inter/transfer.h"
-
+// Blob transfers without sockets: senders and receivers joined by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <asio/io_context.hpp>
 
+#include <fstream>
+
+#include "inter/blob_receiver.h"
+#include "inter/blob_sender.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using Chunks = std::vector<std::uint64_t>;
 
 Bytes make_bytes(std::size_t size, unsigned seed = 1) {
   Bytes bytes(size);
@@ -21,8 +27,8 @@ Bytes make_bytes(std::size_t size, unsigned seed = 1) {
 }
 
 constexpr std::size_t kChunks = 4;
-constexpr std::uint64_t kSize = kChunks * kChunkBytesMax - 1000;
-constexpr std::uint64_t kNoLimit = 1ULL << 40;
+constexpr std::uint64_t kSize = kChunks * kChunkBytes - 1000;
+constexpr std::uint64_t kNoLimit = kBlobBytesMax;
 
 struct Node {
   explicit Node(std::uint64_t capacity = 1U << 30) : spool(directory.path(), capacity) {}
@@ -30,268 +36,356 @@ struct Node {
   Spool spool;
 };
 
-void answer(BlobSender& sender, const BlobReceiver::Reply& reply) {
-  if (const auto* progress = std::get_if<BlobProgress>(&reply)) {
-    sender.on_progress(*progress);
-  } else if (const auto* fetch = std::get_if<BlobFetch>(&reply)) {
-    sender.on_fetch(*fetch);
-  } else {
-    sender.on_decline(std::get<BlobDecline>(reply));
-  }
+std::span<const std::byte> body_of(const Bytes& frame) {
+  return std::span(frame).subspan(kFrameHeaderBytes);
+}
+FrameType type_of(const Bytes& frame) {
+  return static_cast<FrameType>(frame[3]);
 }
 
-struct Step {
-  FrameType type;
-  std::uint64_t offset = 0;
-  bool completed = false;
+// One sender and what the receiving region knows of it: a link whose frames a test carries.
+struct Link {
+  Link(const Spool& from, const std::shared_ptr<Intake>& intake, const std::string& name)
+      : sender(from, "receiver"),
+        receiver(intake, name, [this](Bytes frame) { answers.push_back(std::move(frame)); }) {}
+
+  void carry_answers() {
+    for (; !answers.empty(); answers.pop_front()) {
+      const auto body = body_of(answers.front());
+      switch (type_of(answers.front())) {
+        case FrameType::blob_fetch:
+          sender.on_fetch(decode_fetch(body));
+          break;
+        case FrameType::blob_ack:
+          sender.on_ack(decode_ack(body));
+          break;
+        case FrameType::blob_complete:
+          sender.on_complete(decode_id(body));
+          break;
+        default:
+          ASSERT_EQ(type_of(answers.front()), FrameType::blob_decline);
+          declines.push_back(decode_decline(body).reason);
+          sender.on_decline(decode_decline(body));
+      }
+    }
+  }
+  void carry_control() {
+    while (const auto frame = sender.next_control()) {
+      if (type_of(*frame) == FrameType::blob_offer) {
+        receiver.on_offer(decode_id(body_of(*frame)));
+      } else {
+        receiver.on_abandon(decode_id(body_of(*frame)));
+        ++abandoned;
+      }
+    }
+  }
+  // Draws one chunk for a connection; false if there is none.
+  bool draw(ConnectionNumber connection) {
+    carry_control();
+    carry_answers();
+    const auto frame = sender.next_chunk(connection);
+    if (!frame) {
+      carry_control();
+      return false;
+    }
+    under_way[connection].push_back(*frame);
+    drawn.push_back(decode_chunk(body_of(*frame)).chunk);
+    return true;
+  }
+  void deliver(ConnectionNumber connection) {
+    const Bytes frame = std::move(under_way[connection].front());
+    under_way[connection].pop_front();
+    receiver.on_chunk(decode_chunk(body_of(frame)));
+  }
+  bool step(ConnectionNumber connection = 1) {
+    if (!draw(connection)) {
+      return false;
+    }
+    deliver(connection);
+    return true;
+  }
+  void lose(ConnectionNumber connection) {
+    under_way[connection].clear();
+    sender.on_connection_lost(connection);
+  }
+  void reconnect() {
+    answers.clear();
+    under_way.clear();
+    sender.on_new_session();
+  }
+
+  BlobSender sender;
+  std::deque<Bytes> answers;
+  BlobReceiver receiver;
+  std::map<ConnectionNumber, std::deque<Bytes>> under_way;
+  Chunks drawn;
+  std::vector<std::string> declines;
+  int abandoned = 0;
 };
-
-// Carries one frame over and its answer back; nothing if the sender has none.
-std::optional<Step> step(BlobSender& sender, BlobReceiver& receiver, bool lose_answer = false) {
-  const auto frame = sender.next();
-  if (!frame) {
-    return std::nullopt;
-  }
-  const auto type = static_cast<FrameType>((*frame)[3]);
-  const auto body = std::span<const std::byte>(*frame).subspan(kFrameHeaderBytes);
-  Step taken{type};
-  std::optional<BlobReceiver::Reply> reply;
-  if (type == FrameType::blob_offer) {
-    reply = receiver.on_offer(decode_id(body));
-  } else if (type == FrameType::blob_chunk) {
-    const BlobChunk chunk = decode_chunk(body);
-    taken.offset = chunk.offset;
-    const auto result = receiver.on_chunk(chunk);
-    taken.completed = result.completed;
-    reply = result.reply;
-  } else {
-    receiver.on_abandon(decode_id(body));
-  }
-  if (reply && !lose_answer) {
-    answer(sender, *reply);
-  }
-  return taken;
-}
-
-std::vector<std::uint64_t> run(BlobSender& sender, BlobReceiver& receiver, int* completed) {
-  std::vector<std::uint64_t> offsets;
-  while (const auto taken = step(sender, receiver)) {
-    if (taken->type == FrameType::blob_chunk) {
-      offsets.push_back(taken->offset);
-    }
-    *completed += taken->completed ? 1 : 0;
-    if (offsets.size() > 100) {
-      ADD_FAILURE() << "endless transfer";
-      break;
-    }
-  }
-  return offsets;
-}
 
 class Transfer : public testing::Test {
  protected:
+  std::unique_ptr<Link> link_from(const Spool& spool, const std::string& name) {
+    return std::make_unique<Link>(spool, intake_, name);
+  }
+  std::shared_ptr<Intake> intake_over(Spool& spool, std::uint64_t limit = kNoLimit) {
+    return std::make_shared<Intake>(
+        context_.get_executor(), spool, limit,
+        [this](const std::string& from, const BlobId&) { completed_.push_back(from); });
+  }
+  // Until nothing moves any more, hashing included.
+  void run(std::initializer_list<Link*> links) {
+    const auto guard = asio::make_work_guard(context_);
+    for (int idle = 0; idle < 3;) {
+      bool moved = false;
+      for (Link* const link : links) {
+        for (int chunks = 0; link->step(); ++chunks) {
+          moved = true;
+          ASSERT_LT(chunks, 100) << "endless transfer";
+        }
+        link->carry_answers();
+      }
+      context_.restart();
+      moved = context_.run_one_for(std::chrono::milliseconds(20)) > 0 || moved;
+      idle = moved ? 0 : idle + 1;
+    }
+  }
+  void run(Link& link) { run({&link}); }
+
+  asio::io_context context_;
   Node from_;
   Node to_;
   Bytes bytes_ = make_bytes(kSize);
   BlobId id_ = from_.spool.put(bytes_);
-  BlobSender sender_{from_.spool, "receiver"};
-  BlobReceiver receiver_{to_.spool, kNoLimit, "sender"};
-  int completed_ = 0;
+  std::vector<std::string> completed_;
+  std::shared_ptr<Intake> intake_ = intake_over(to_.spool);
+  std::unique_ptr<Link> link_ = link_from(from_.spool, "sender");
 };
 
 TEST_F(Transfer, PushStreamsAtOnceAndArrivesWhole) {
-  sender_.push(id_);
-  const auto offsets = run(sender_, receiver_, &completed_);
-  EXPECT_EQ(offsets.size(), kChunks);
-  EXPECT_EQ(offsets[0], 0U);
-  EXPECT_EQ(completed_, 1);
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(completed_, ElementsAre("sender"));
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
-  EXPECT_FALSE(sender_.busy());
-  EXPECT_FALSE(receiver_.busy());
+  EXPECT_FALSE(link_->sender.busy());
+  EXPECT_FALSE(link_->receiver.busy());
 }
 
-TEST_F(Transfer, EmptyBlobArrives) {
+TEST_F(Transfer, EmptyBlobArrivesAlsoAfterAReconnection) {
   const BlobId empty = from_.spool.put({});
-  sender_.push(empty);
-  run(sender_, receiver_, &completed_);
-  EXPECT_EQ(completed_, 1);
+  link_->sender.push(empty);
+  link_->reconnect();
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
   EXPECT_TRUE(to_.spool.has(empty));
-}
-
-TEST_F(Transfer, EmptyBlobArrivesAfterAReconnection) {
-  const BlobId empty = from_.spool.put({});
-  sender_.push(empty);
-  sender_.on_reconnected();
-  run(sender_, receiver_, &completed_);
-  EXPECT_EQ(completed_, 1);
 }
 
 TEST_F(Transfer, BlobsGoInOrder) {
   const BlobId second = from_.spool.put(make_bytes(10, 2));
-  sender_.push(id_);
-  sender_.push(second);
-  sender_.push(id_);  // queued already
-  EXPECT_EQ(run(sender_, receiver_, &completed_).size(), kChunks + 1);
-  EXPECT_EQ(completed_, 2);
+  link_->sender.push(id_);
+  link_->sender.push(second);
+  link_->sender.push(id_);  // queued already
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3, 0));
+  EXPECT_EQ(completed_.size(), 2U);
 }
 
-TEST_F(Transfer, ResumesAfterAReconnectionWhereItEnded) {
-  sender_.push(id_);
-  step(sender_, receiver_);
-  step(sender_, receiver_, true);  // arrived, but its answer was lost with the link
-  BlobReceiver next_link(to_.spool, kNoLimit, "sender");
-  sender_.on_reconnected();
-  const auto offsets = run(sender_, next_link, &completed_);
-  EXPECT_EQ(offsets, (std::vector<std::uint64_t>{2 * kChunkBytesMax, 3 * kChunkBytesMax}));
-  EXPECT_EQ(completed_, 1);
+TEST_F(Transfer, ConnectionsStealWorkFromEachOther) {
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1));  // and there it stays for now
+  ASSERT_TRUE(link_->step(2));
+  ASSERT_TRUE(link_->step(2));
+  ASSERT_TRUE(link_->step(3));
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(link_->sender.in_flight(1), 1U);
+  link_->carry_answers();
+  EXPECT_EQ(link_->sender.in_flight(2), 0U);
+  EXPECT_FALSE(link_->draw(2)) << "the rest is under way";
+  link_->deliver(1);
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
+}
+
+TEST_F(Transfer, OthersCarryWhatALostConnectionDidNotDeliver) {
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1));
+  ASSERT_TRUE(link_->step(1 + 1));
+  link_->lose(1);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 0, 2, 3)) << "the lost one first, nothing twice";
+  EXPECT_EQ(completed_.size(), 1U);
+}
+
+TEST_F(Transfer, ReconnectionRepeatsOnlyWhatIsMissing) {
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1));
+  ASSERT_TRUE(link_->step(2));
+  ASSERT_TRUE(link_->step(2));  // arrived; the last answers are lost with the link
+  link_->reconnect();
+  link_->drawn.clear();
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 3));
+  EXPECT_EQ(completed_.size(), 1U);
 }
 
 TEST_F(Transfer, ReconnectionRepeatsNothingThatWasComplete) {
-  sender_.push(id_);
-  for (std::size_t i = 0; i < kChunks; ++i) {
-    step(sender_, receiver_, true);
-  }
-  EXPECT_TRUE(sender_.busy()) << "unconfirmed";
-  BlobReceiver next_link(to_.spool, kNoLimit, "sender");
-  sender_.on_reconnected();
-  EXPECT_TRUE(run(sender_, next_link, &completed_).empty());
-  EXPECT_FALSE(sender_.busy());
+  link_->sender.push(id_);
+  run(*link_);
+  link_->sender.push(id_);
+  link_->reconnect();
+  link_->drawn.clear();
+  run(*link_);
+  EXPECT_THAT(link_->drawn, IsEmpty());
+  EXPECT_FALSE(link_->sender.busy());
 }
 
-TEST_F(Transfer, FetchStartsWhereTheSpoolEnds) {
-  to_.spool.append(id_, 0, std::span(bytes_).first(1234));
-  const auto fetch = receiver_.want(id_);
-  ASSERT_TRUE(fetch);
-  sender_.on_fetch(*fetch);
-  const auto offsets = run(sender_, receiver_, &completed_);
-  EXPECT_EQ(offsets.at(0), 1234U);
+TEST_F(Transfer, FetchBringsWhatTheSpoolLacks) {
+  to_.spool.write(id_, 2, std::span(bytes_).subspan(2 * kChunkBytes, kChunkBytes));
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 3));
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
 }
 
-TEST_F(Transfer, FetchOfAnAbsentBlobIsIgnored) {
-  sender_.on_fetch({BlobId{{}, 10}, 0});
-  EXPECT_FALSE(sender_.busy());
+TEST_F(Transfer, FetchOfAnAbsentBlobIsAnsweredAndHarmless) {
+  link_->receiver.want(BlobId{{}, 10});
+  run(*link_);
+  EXPECT_FALSE(link_->sender.busy());
+  EXPECT_EQ(link_->abandoned, 1);
 }
 
 TEST_F(Transfer, NothingIsWantedThatIsHereOrUnderWay) {
-  sender_.push(id_);
-  step(sender_, receiver_);
-  EXPECT_FALSE(receiver_.want(id_));
-  run(sender_, receiver_, &completed_);
-  EXPECT_FALSE(receiver_.want(id_));
+  link_->sender.push(id_);
+  link_->step();
+  link_->carry_answers();
+  link_->receiver.want(id_);
+  EXPECT_THAT(link_->answers, IsEmpty());
+  run(*link_);
+  link_->receiver.want(id_);
+  EXPECT_THAT(link_->answers, IsEmpty());
 }
 
 TEST_F(Transfer, PushOfABlobThatIsThereStopsAtTheFirstAnswer) {
   to_.spool.put(bytes_);
-  sender_.push(id_);
-  EXPECT_EQ(run(sender_, receiver_, &completed_).size(), 1U);
-  EXPECT_EQ(completed_, 0);
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0));
+  EXPECT_THAT(completed_, IsEmpty());
 }
 
-TEST_F(Transfer, TwoSendersOfOneBlobDoNotCorruptIt) {
+TEST_F(Transfer, TwoHoldersShareTheWorkFromBothEnds) {
   Node other;
   other.spool.put(bytes_);
-  BlobSender second(other.spool, "receiver");
-  BlobReceiver from_second(to_.spool, kNoLimit, "second");
-  sender_.push(id_);
-  second.push(id_);
-  int chunks = 0;
-  while (sender_.busy() || second.busy()) {
-    for (auto [sender, receiver] :
-         {std::pair{&sender_, &receiver_}, std::pair{&second, &from_second}}) {
-      if (const auto taken = step(*sender, *receiver)) {
-        completed_ += taken->completed ? 1 : 0;
-        ASSERT_LT(++chunks, 20);
-      }
-    }
+  const auto second = link_from(other.spool, "second");
+  link_->receiver.want(id_);
+  second->receiver.want(id_);
+  while (link_->step() | second->step()) {
+    link_->carry_answers();
+    second->carry_answers();
   }
-  EXPECT_EQ(completed_, 1);
+  run({link_.get(), second.get()});
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1));
+  EXPECT_THAT(second->drawn, ElementsAre(3, 2));
+  EXPECT_EQ(completed_.size(), 1U);
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
-  EXPECT_FALSE(receiver_.busy());
-  EXPECT_FALSE(from_second.busy());
+  EXPECT_FALSE(link_->receiver.busy() || second->receiver.busy());
+  EXPECT_FALSE(link_->sender.busy() || second->sender.busy());
 }
 
-TEST_F(Transfer, GapIsAnsweredWithOneFetch) {
-  sender_.push(id_);
-  step(sender_, receiver_);
-  to_.spool.remove(id_);
-  const auto offsets = run(sender_, receiver_, &completed_);
-  EXPECT_EQ(offsets.at(0), kChunkBytesMax) << "beyond the gap";
-  EXPECT_EQ(offsets.at(1), 0U);
-  EXPECT_EQ(offsets.size(), 1 + kChunks);
-  EXPECT_EQ(completed_, 1);
+TEST_F(Transfer, TwoPushesOfOneBlobCompleteItOnce) {
+  Node other;
+  other.spool.put(bytes_);
+  const auto second = link_from(other.spool, "second");
+  link_->sender.push(id_);
+  second->sender.push(id_);
+  while (link_->step() | second->step()) {
+  }
+  run({link_.get(), second.get()});
+  EXPECT_EQ(completed_.size(), 1U);
+  EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
+  EXPECT_FALSE(link_->sender.busy() || second->sender.busy());
 }
 
-TEST_F(Transfer, WrongPrefixIsReplacedOnce) {
+TEST_F(Transfer, WrongBytesOfAnEarlierLifeAreReplacedOnce) {
   Bytes wrong = bytes_;
   wrong[0] ^= std::byte{1};
-  to_.spool.append(id_, 0, std::span(wrong).first(1000));
-  sender_.on_fetch(*receiver_.want(id_));
-  run(sender_, receiver_, &completed_);
-  EXPECT_EQ(completed_, 1);
+  to_.spool.write(id_, 0, std::span(wrong).first(kChunkBytes));
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(1, 2, 3, 0, 1, 2, 3));
+  EXPECT_EQ(completed_.size(), 1U);
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
 }
 
 TEST_F(Transfer, SenderOfWrongBytesIsDeclinedTheSecondTime) {
-  const Bytes wrong(10, std::byte{1});
-  const BlobId id{{}, 10};
-  const auto first = receiver_.on_chunk({id, 0, wrong});
-  ASSERT_TRUE(std::holds_alternative<BlobFetch>(*first.reply));
-  const auto second = receiver_.on_chunk({id, 0, wrong});
-  ASSERT_TRUE(std::holds_alternative<BlobDecline>(*second.reply));
-  EXPECT_FALSE(receiver_.busy());
+  // The sender's file is altered behind its back.
+  std::ofstream(from_.spool.path(id_), std::ios::in | std::ios::binary) << "wrong";
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(link_->drawn.size(), 2 * kChunks);
+  ASSERT_EQ(link_->declines.size(), 1U);
+  EXPECT_THAT(link_->declines[0], HasSubstr("does not match its hash"));
+  EXPECT_FALSE(link_->receiver.busy());
   EXPECT_EQ(to_.spool.stored_bytes(), 0U);
+  EXPECT_THAT(completed_, IsEmpty());
 }
 
 TEST_F(Transfer, BlobBeyondTheLimitIsDeclined) {
-  BlobReceiver strict(to_.spool, kSize - 1, "sender");
-  sender_.push(id_);
-  EXPECT_EQ(run(sender_, strict, &completed_).size(), 1U);
-  EXPECT_FALSE(sender_.busy());
+  intake_ = intake_over(to_.spool, kSize - 1);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(link_->drawn.size(), 1U);
+  EXPECT_FALSE(link_->sender.busy());
   EXPECT_EQ(to_.spool.stored_bytes(), 0U);
 }
 
 TEST_F(Transfer, BlobThatDoesNotFitIsDeclinedAndMayBeTriedAgain) {
   Node small(kSize + 10);
   const BlobId obstacle = small.spool.put(make_bytes(100, 3));
-  BlobReceiver receiver(small.spool, kNoLimit, "sender");
-  sender_.push(id_);
-  run(sender_, receiver, &completed_);
-  EXPECT_EQ(completed_, 0);
-  EXPECT_FALSE(sender_.busy());
+  intake_ = intake_over(small.spool);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_THAT(completed_, IsEmpty());
+  EXPECT_FALSE(link_->sender.busy());
   small.spool.remove(obstacle);
-  sender_.push(id_);
-  run(sender_, receiver, &completed_);
-  EXPECT_EQ(completed_, 1);
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
 }
 
 TEST_F(Transfer, ChunksUnderWayAfterADeclineAreDroppedInSilence) {
-  BlobReceiver strict(to_.spool, kSize - 1, "sender");
-  sender_.push(id_);
-  step(sender_, strict, true);
-  const auto late = strict.on_chunk({id_, kChunkBytesMax, std::span(bytes_).first(10)});
-  EXPECT_FALSE(late.reply);
+  intake_ = intake_over(to_.spool, kSize - 1);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1) && link_->draw(1));
+  link_->deliver(1);
+  link_->deliver(1);
+  EXPECT_EQ(link_->answers.size(), 1U);
 }
 
 TEST_F(Transfer, RemovedBlobIsAbandonedAndTheNextOneGoes) {
   const BlobId second = from_.spool.put(make_bytes(10, 2));
-  sender_.push(id_);
-  sender_.push(second);
-  step(sender_, receiver_);
-  EXPECT_TRUE(receiver_.busy());
+  link_->sender.push(id_);
+  link_->sender.push(second);
+  link_->step();
+  EXPECT_TRUE(link_->receiver.busy());
   from_.spool.remove(id_);
-  EXPECT_EQ(step(sender_, receiver_)->type, FrameType::blob_abandon);
-  EXPECT_FALSE(receiver_.busy());
-  run(sender_, receiver_, &completed_);
+  run(*link_);
+  EXPECT_EQ(link_->abandoned, 1);
+  EXPECT_FALSE(link_->receiver.busy());
   EXPECT_TRUE(to_.spool.has(second));
 }
 
 TEST_F(Transfer, SaysHowFarItIs) {
-  EXPECT_EQ(sender_.describe(), "");
-  sender_.push(id_);
-  step(sender_, receiver_);
-  EXPECT_THAT(sender_.describe(), HasSubstr("25 % confirmed"));
-  EXPECT_THAT(receiver_.describe(), HasSubstr("25 % here"));
+  EXPECT_EQ(link_->sender.describe(), "");
+  link_->sender.push(id_);
+  link_->step();
+  link_->carry_answers();
+  EXPECT_THAT(link_->sender.describe(), HasSubstr("25 % confirmed"));
+  EXPECT_THAT(link_->receiver.describe(), HasSubstr("25 % here"));
 }
 
 }  // namespace

@@ -1,0 +1,81 @@
+#include "inter/link_meter.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace causeway::inter {
+namespace {
+
+using std::chrono::duration;
+
+constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate
+constexpr std::chrono::seconds kWindow{1};
+constexpr std::uint64_t kSegmentsMin = 100;
+
+double smooth(double old, double sample, double gain) {
+  return old == 0 ? sample : old + gain * (sample - old);
+}
+
+}  // namespace
+
+void LinkMeter::on_round_trip(std::chrono::microseconds sample) {
+  round_trip_ = round_trip_.count() == 0 ? sample : (7 * round_trip_ + sample) / 8;
+}
+
+void LinkMeter::on_acknowledged(std::uint64_t bytes, bool idle, Time now) {
+  if (!bursting_) {
+    begin_burst(now);  // the clock of the rate starts with the first confirmation
+  } else {
+    const double gap_s = duration<double>(now - last_ack_).count();
+    gap_deviation_s_ = smooth(gap_deviation_s_, std::abs(gap_s - gap_s_), 1.0 / 4);
+    gap_s_ = smooth(gap_s_, gap_s, 1.0 / 8);
+    window_bytes_ += bytes;
+  }
+  last_ack_ = now;
+  if (idle || now - window_began_ >= kWindow) {
+    end_window(now);
+  }
+  bursting_ = !idle;
+}
+
+void LinkMeter::begin_burst(Time now) {
+  window_began_ = now;
+  window_bytes_ = 0;
+}
+
+void LinkMeter::end_window(Time now) {
+  const double seconds = duration<double>(now - window_began_).count();
+  if (window_bytes_ >= kWindowBytesMin && seconds > 0) {
+    rate_ = smooth(rate_, static_cast<double>(window_bytes_) / seconds, 0.5);
+    begin_burst(now);
+  }
+}
+
+void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
+  stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
+  Segments& seen = seen_[connection];
+  const std::uint64_t sent = figures.sent_segments - seen.sent;
+  if (sent < kSegmentsMin) {
+    return;
+  }
+  const std::uint64_t again = figures.retransmitted_segments - seen.again;
+  const double share = static_cast<double>(again) / static_cast<double>(sent);
+  loss_ += 0.25 * (share - loss_);
+  headroom_ = share > 0.005 ? std::max(1.0, headroom_ - 0.1) : std::min(1.25, headroom_ + 0.05);
+  seen = {figures.sent_segments, figures.retransmitted_segments};
+}
+
+double LinkMeter::pacing_bytes_per_s() const {
+  return headroom_ * rate_;
+}
+
+LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {
+  if (gap_s_ == 0) {
+    return longest;
+  }
+  const duration<double> expected(gap_s_ + 4 * gap_deviation_s_ +
+                                  8 * duration<double>(round_trip_).count());
+  return std::clamp(std::chrono::duration_cast<Duration>(expected), longest / 4, longest);
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,59 @@
+// What a link can do, measured from what goes over it anyway: round trips from heartbeats, the rate
+// from the acknowledgements of transfers, loss from TCP. Lives as long as the peer, over
+// reconnections. Pure; times are given. Internal to inter.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+
+#include "inter/blob_sender.h"
+#include "inter/tcp.h"
+
+namespace causeway::inter {
+
+class LinkMeter {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::steady_clock::duration;
+
+  void on_round_trip(std::chrono::microseconds sample);
+  // Bytes of transfers that the peer confirmed; `idle`: nothing is left to be confirmed.
+  void on_acknowledged(std::uint64_t bytes, bool idle, Time now);
+  void on_tcp(ConnectionNumber connection, const TcpFigures& figures);
+  void on_connection_lost(ConnectionNumber connection) { seen_.erase(connection); }
+  void on_new_session() { seen_.clear(); }  // which numbers its connections anew
+
+  std::chrono::microseconds round_trip() const { return round_trip_; }  // smoothed, 0: unknown
+  // Over all connections, and the fastest single one. 0: unknown.
+  double rate_bytes_per_s() const { return rate_; }
+  double stream_rate_bytes_per_s() const { return stream_rate_; }
+  double loss() const { return loss_; }  // share of segments sent again, smoothed
+
+  // How fast to send at most, all connections together, so that a burst after a pause does not
+  // overflow the queue: a little more than measured, to notice when the path got wider. 0: no
+  // limit.
+  double pacing_bytes_per_s() const;
+
+  // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
+  // as TCP sets its retransmission timer; between a quarter of the longest and the longest.
+  Duration stall_deadline(Duration longest) const;
+
+ private:
+  void begin_burst(Time now);
+  void end_window(Time now);
+
+  std::chrono::microseconds round_trip_{0};
+  double rate_ = 0, stream_rate_ = 0, loss_ = 0;
+  double headroom_ = 1.25;
+  bool bursting_ = false;
+  Time window_began_{}, last_ack_{};
+  std::uint64_t window_bytes_ = 0;
+  double gap_s_ = 0, gap_deviation_s_ = 0;
+  struct Segments {
+    std::uint64_t sent = 0, again = 0;
+  };
+  std::map<ConnectionNumber, Segments> seen_;
+};
+
+}  // namespace causeway::inter

@@ -1,0 +1,92 @@
+// The spool: blobs on disk in one directory, partial ones included, so that a restart keeps what
+// had arrived. docs/wire-format.md has the files.
+//
+// Chunks of a partial blob may come in any order and from several peers. Beside the file lies a map
+// with a checksum per chunk, written after the chunk: whatever a crash tore is found and fetched
+// again, the rest stays. A blob counts with its whole size against the capacity from its first
+// chunk on, so that what was begun can be finished. One thread. A storage failure throws
+// std::system_error.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "inter/blob.h"
+#include "inter/chunk_map.h"
+
+namespace causeway::inter {
+
+class Spool {
+ public:
+  // Opens or creates the directory; blobs found there are kept (complete ones are re-hashed, bad
+  // ones deleted).
+  Spool(std::filesystem::path directory, std::uint64_t capacity_bytes);
+
+  // Stores and syncs to disk; Errc::spool_full over capacity.
+  BlobId put(std::span<const std::byte> bytes);
+  bool has(const BlobId& id) const;  // complete and hash-checked
+  // In whichever chunks; the whole size when all are here, though perhaps not yet checked.
+  std::uint64_t received_bytes(const BlobId& id) const;
+
+  // The chunks that are here.
+  ChunkMap held(const BlobId& id) const;
+  // Stores chunks from number `first` on; `bytes` are whole chunks. Those that are here are
+  // skipped. Returns true once all chunks are here: then check() is due. Throws Errc::spool_full
+  // over capacity.
+  bool write(const BlobId& id, std::uint64_t first, std::span<const std::byte> bytes);
+  // Completes a blob of which all chunks are here. If the hash is wrong, deletes it and throws
+  // Errc::hash_mismatch. Reads the whole blob: the Verifier does it in another thread.
+  void check(const BlobId& id);
+
+  // Up to `size` bytes from `offset` of a complete blob.
+  std::vector<std::byte> read(const BlobId& id, std::uint64_t offset, std::size_t size) const;
+  void read(const BlobId& id, std::uint64_t offset, std::span<std::byte> bytes) const;  // all of it
+  std::filesystem::path path(const BlobId& id) const;  // of a complete blob
+  void remove(const BlobId& id);                       // no error if absent
+  std::vector<BlobId> complete() const;
+  std::uint64_t stored_bytes() const;  // on disk, partial blobs with what they have
+
+  // What is here of a partial blob, for whoever hashes it.
+  struct Partial {
+    std::filesystem::path path;
+    std::uint64_t life = 0;          // another one when the blob was removed and begun anew
+    std::uint64_t prefix_bytes = 0;  // here without a gap
+  };
+  std::optional<Partial> partial(const BlobId& id) const;
+  // check(), by somebody who has hashed this life of the file and synced it. No effect if that life
+  // is over.
+  void finish_checked(const BlobId& id, std::uint64_t life,
+                      const std::array<std::uint8_t, 32>& hash);
+
+ private:
+  struct Entry {
+    bool complete = false;
+    std::uint64_t life = 0;
+    ChunkMap held;  // of a partial blob
+    std::uint64_t received_bytes = 0;
+  };
+  std::filesystem::path complete_path(const BlobId& id) const;
+  std::filesystem::path partial_path(const BlobId& id) const;
+  std::filesystem::path map_path(const BlobId& id) const;
+  void adopt(const std::filesystem::path& file);
+  void adopt_complete(const BlobId& id);
+  void adopt_partial(const BlobId& id);
+  ChunkMap intact_chunks(const BlobId& id) const;
+  Entry& begin(const BlobId& id);
+  void store(const BlobId& id, Entry& entry, std::uint64_t chunk, std::span<const std::byte> bytes);
+  void reserve(const BlobId& id) const;
+  void finish(const BlobId& id);
+
+  std::filesystem::path directory_;
+  std::uint64_t capacity_bytes_;
+  std::uint64_t lives_ = 0;
+  std::map<BlobId, Entry> entries_;
+};
+
+}  // namespace causeway::inter
