@@ -361,6 +361,27 @@ void WorkerServer::train(const Train& train) {
   implementation_->send(0, message);
 }
 
+void WorkerServer::continue_training(const Continue& order) {
+  CoordinatorMessage message;
+  message.mutable_continue_training()->set_round(order.round);
+  message.mutable_continue_training()->set_k(order.k);
+  message.mutable_continue_training()->set_data_cursor(order.data_cursor);
+  message.mutable_continue_training()->set_schedule_step(order.schedule_step);
+  implementation_->send(0, message);
+}
+
+void WorkerServer::call_back() {
+  CoordinatorMessage message;
+  message.mutable_come_back();
+  implementation_->send(0, message);
+}
+
+void WorkerServer::collect(Round round) {
+  CoordinatorMessage message;
+  message.mutable_collect()->set_round(round);
+  implementation_->send(0, message);
+}
+
 namespace {
 
 Descriptor open_for_reading(const std::filesystem::path& path) {

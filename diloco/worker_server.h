@@ -55,6 +55,9 @@ class WorkerServer {
   // To rank 0; nothing happens without a gathering.
   void stored();
   void train(const Train& train);
+  void continue_training(const Continue& order);
+  void call_back();  // from a Continue that may still be under way
+  void collect(Round round);
   void apply(const CommitRecord& record, const std::vector<std::filesystem::path>& payloads);
   void restore(Round version, const Digest& state, const std::filesystem::path& snapshot,
                std::uint64_t size_bytes);

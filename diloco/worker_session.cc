@@ -64,6 +64,7 @@ class SocketSession : public WorkerSession {
 
   const Attachment& attachment() const override { return attachment_; }
   Instruction next(const KeepWaiting& keep_waiting) override;
+  bool called_back() override;
   void contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
   void applied(Round version, const Digest& state) override;
   void offer_snapshot(Round version, const Digest& state,
@@ -80,6 +81,7 @@ class SocketSession : public WorkerSession {
 
   void send(const worker_wire::WorkerMessage& message, std::vector<Descriptor> descriptors = {});
   void wait_for_socket(short events, milliseconds at_most);
+  std::optional<Received> take();
   std::optional<Received> receive(milliseconds at_most);
   Received wait(const KeepWaiting& keep_waiting);
   static Instruction to_instruction(Received received);
@@ -90,6 +92,7 @@ class SocketSession : public WorkerSession {
   FrameWriter writer_;
   Attachment attachment_;
   bool asked_ = false;  // what to do: the answer is still to come
+  bool called_back_ = false;
   std::string waiting_for_;
 };
 
@@ -110,23 +113,37 @@ void SocketSession::send(const worker_wire::WorkerMessage& message,
   }
 }
 
-// The next message that is not about waiting; nothing if none came in time.
-std::optional<SocketSession::Received> SocketSession::receive(milliseconds at_most) {
-  const auto deadline = steady_clock::now() + at_most;
-  for (;;) {
-    while (std::optional<Frame> frame = reader_.next()) {
-      Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
-      if (!received.message.ParseFromString(frame->bytes)) {
-        throw_malformed("the coordinator's message cannot be parsed");
-      }
-      if (received.message.has_refused()) {
+// The next message that has arrived and is an answer; what only informs is noted.
+std::optional<SocketSession::Received> SocketSession::take() {
+  while (std::optional<Frame> frame = reader_.next()) {
+    Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
+    if (!received.message.ParseFromString(frame->bytes)) {
+      throw_malformed("the coordinator's message cannot be parsed");
+    }
+    switch (received.message.body_case()) {
+      case Message::kRefused: {
         const auto& refused = received.message.refused();
         throw std::system_error(
             make_error_code(refused.lineage() ? Errc::lineage : Errc::malformed), refused.reason());
       }
-      if (!received.message.has_waiting()) return received;
-      waiting_for_ = received.message.waiting().what();
+      case Message::kWaiting:
+        waiting_for_ = received.message.waiting().what();
+        break;
+      case Message::kComeBack:
+        called_back_ = true;
+        break;
+      default:
+        return received;
     }
+  }
+  return std::nullopt;
+}
+
+// Nothing if no answer came in time.
+std::optional<SocketSession::Received> SocketSession::receive(milliseconds at_most) {
+  const auto deadline = steady_clock::now() + at_most;
+  for (;;) {
+    if (std::optional<Received> received = take()) return received;
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) return std::nullopt;
     wait_for_socket(POLLIN, left);
@@ -177,7 +194,15 @@ Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
   }
   Received received = wait(keep_waiting);
   asked_ = false;
+  called_back_ = false;  // that was about the instruction before
   return to_instruction(std::move(received));
+}
+
+bool SocketSession::called_back() {
+  assert(request_.rank == 0);
+  if (!reader_.receive(socket_.get())) throw_lost("the coordinator closed the session");
+  if (take()) throw_malformed("the coordinator gives an instruction that was not asked for");
+  return called_back_;
 }
 
 Instruction SocketSession::to_instruction(Received received) {
@@ -189,6 +214,15 @@ Instruction SocketSession::to_instruction(Received received) {
                    .data_cursor = train.data_cursor(),
                    .schedule_step = train.schedule_step()};
     }
+    case Message::kContinueTraining: {
+      const auto& order = received.message.continue_training();
+      return Continue{.round = order.round(),
+                      .k = order.k(),
+                      .data_cursor = order.data_cursor(),
+                      .schedule_step = order.schedule_step()};
+    }
+    case Message::kCollect:
+      return Collect{received.message.collect().round()};
     case Message::kApply: {
       Apply apply{.record = parse_commit_record(received.message.apply().record()), .payloads = {}};
       if (received.descriptors.size() != apply.record.participants.size()) {

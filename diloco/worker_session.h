@@ -7,7 +7,7 @@
 // - Rank 0 then drives rounds; the other ranks follow it through the region's own collective and
 //   only keep their session open (a lost session of any rank ends the gathering: re-attach).
 // - Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train round
-//   t, or finish.
+//   t, train on while nothing can be decided, collect what that did, or finish.
 //
 // Bulk bytes cross as memfds or files passed over the socket; the coordinator never looks inside
 // them.
@@ -72,6 +72,19 @@ struct Train {
   std::uint64_t schedule_step =
       0;  // nominal inner steps of all earlier rounds: the learning rate's
 };        // run K inner steps, then contribute()
+// Nothing can be decided: train on from where the region stands, k steps or until called_back().
+// Its contribution stays in flight.
+struct Continue {
+  Round round;
+  std::uint32_t k;
+  std::uint64_t data_cursor;    // where the first Continue of a round starts to read
+  std::uint64_t schedule_step;  // of the round, as in Train
+};
+// contribute() what was done since the last contribution, as the next part of the round; nothing if
+// nothing was done.
+struct Collect {
+  Round round;
+};
 struct Apply {
   CommitRecord record;
   std::vector<MappedBytes> payloads;
@@ -84,7 +97,7 @@ struct Restore {
 struct Finish {
   Round version;
 };  // the run is over
-using Instruction = std::variant<Train, Apply, Restore, Finish>;
+using Instruction = std::variant<Train, Continue, Collect, Apply, Restore, Finish>;
 
 // What a region shows of itself while it works; best effort, for displays.
 struct Progress {
@@ -114,8 +127,12 @@ class WorkerSession {
   // (Errc::coordinator_lost) when the session ended: attach again.
   virtual Instruction next(const KeepWaiting& keep_waiting) = 0;
 
-  // Rank 0 only. Hands over the payload; returns when the coordinator has it on disk.
-  // contribution.payload is ignored: the coordinator hashes what it got.
+  // Rank 0 only, during a Continue: true once there is something else to do. Never blocks. Throws
+  // Errc::coordinator_lost.
+  virtual bool called_back() = 0;
+
+  // Rank 0 only. Hands over the payload, none if it sits out; returns when the coordinator has it
+  // on disk. contribution.payload is ignored: the coordinator hashes what it got.
   virtual void contribute(const Contribution& contribution, std::span<const std::byte> payload) = 0;
 
   // Rank 0 only. After Apply or Restore: the version now held, and its digest.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -63,8 +65,9 @@ diloco::Instruction Gathering::next(const std::function<void()>& waiting) {
   } else {
     do {
       agreed = agree(session_->lost(), false);
-    } while (!agreed.stop && !agreed.lost && !agreed.ready);
+    } while (!agreed.stop && !agreed.lost && !agreed.failed && !agreed.ready);
   }
+  if (agreed.failed) fail_together();
   if (agreed.stop) stop();
   if (agreed.lost) {
     throw std::system_error(diloco::Errc::coordinator_lost, "a rank of this region is cut off");
@@ -76,7 +79,7 @@ diloco::Instruction Gathering::next(const std::function<void()>& waiting) {
 // agree().
 std::optional<diloco::Instruction> Gathering::ask(const std::function<void()>& waiting,
                                                   Agreed& agreed) {
-  std::exception_ptr failure;
+  std::exception_ptr broken_off;
   WaitLog log;
   const KeepWaiting keep_waiting = [&](const std::string& what) {
     // Nothing is thrown through the session: it may be in the middle of something.
@@ -85,41 +88,79 @@ std::optional<diloco::Instruction> Gathering::ask(const std::function<void()>& w
       waiting();
       agreed = agree(false, false);
     } catch (...) {
-      failure = std::current_exception();
+      broken_off = std::current_exception();
     }
-    return !failure && !agreed.stop && !agreed.lost;
+    return !broken_off && !agreed.stop && !agreed.lost && !agreed.failed;
   };
   std::optional<diloco::Instruction> instruction;
-  if (!lost_) {
+  if (well()) {
     try {
       instruction = session_->next(keep_waiting);
-    } catch (const std::system_error& error) {
-      if (failure) std::rethrow_exception(failure);
-      if (agreed.stop || agreed.lost) return {};
-      if (error.code() != diloco::Errc::coordinator_lost) throw;
-      lost_ = true;
+    } catch (...) {
+      if (broken_off) std::rethrow_exception(broken_off);
+      if (agreed.stop || agreed.lost || agreed.failed) return {};
+      note_failure();
     }
   }
-  if (failure) std::rethrow_exception(failure);
-  if (!agreed.stop && !agreed.lost) agreed = agree(lost_, instruction.has_value());
+  if (broken_off) std::rethrow_exception(broken_off);
+  if (!agreed.stop && !agreed.lost && !agreed.failed)
+    agreed = agree(lost_, instruction.has_value());
   return instruction;
 }
 
+bool Gathering::called_back() {
+  bool called = false;
+  tell([&called](diloco::WorkerSession& session) { called = session.called_back(); });
+  const Agreed agreed = agree(leads() ? lost_ : session_->lost(), called);
+  return agreed.stop || agreed.lost || agreed.failed || agreed.ready;
+}
+
 bool Gathering::tell(const std::function<void(diloco::WorkerSession&)>& call) {
-  if (!leads() || lost_) return !lost_;
+  if (!leads() || !well()) return well();
   try {
     call(*session_);
-  } catch (const std::system_error& error) {
-    if (error.code() != diloco::Errc::coordinator_lost) throw;
-    lost_ = true;
+  } catch (...) {
+    note_failure();
   }
-  return !lost_;
+  return well();
+}
+
+// In a handler: what the session threw.
+void Gathering::note_failure() {
+  try {
+    throw;
+  } catch (const std::system_error& error) {
+    if (error.code() == diloco::Errc::coordinator_lost) {
+      lost_ = true;
+      return;
+    }
+    failure_ = std::current_exception();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
+void Gathering::fail_together() {
+  std::string reason;
+  if (failure_) {
+    try {
+      std::rethrow_exception(failure_);
+    } catch (const std::exception& error) {
+      reason = error.what();
+    }
+  }
+  const auto reasons = group_->all_gather(std::as_bytes(std::span(reason)));
+  if (failure_) std::rethrow_exception(failure_);
+  const auto& told = reasons.front();
+  throw std::runtime_error("rank 0 of this region ended: " +
+                           std::string(reinterpret_cast<const char*>(told.data()), told.size()));
 }
 
 Gathering::Agreed Gathering::agree(bool lost, bool ready) {
-  std::array<float, 3> flags{interrupted_() ? 1.0F : 0.0F, lost ? 1.0F : 0.0F, ready ? 1.0F : 0.0F};
+  std::array<float, 4> flags{interrupted_() ? 1.0F : 0.0F, lost ? 1.0F : 0.0F,
+                             failure_ ? 1.0F : 0.0F, ready ? 1.0F : 0.0F};
   group_->all_reduce_sum(flags);
-  return {flags[0] > 0, flags[1] > 0, flags[2] > 0};
+  return {flags[0] > 0, flags[1] > 0, flags[2] > 0, flags[3] > 0};
 }
 
 }  // namespace causeway::intra

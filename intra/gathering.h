@@ -3,8 +3,10 @@
 // made known to all at the same point, so that all leave together.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "diloco/worker_session.h"
@@ -28,28 +30,36 @@ class Gathering {
 
   Collective& group() { return *group_; }
   bool leads() const { return group_->rank() == 0; }
-  const std::string& run_id() const { return session_->attachment().run_id; }
+  const diloco::Attachment& attachment() const { return session_->attachment(); }
 
   // What to do next, the same on all ranks. `waiting` is called on rank 0 at least every second
   // until it is known. On all ranks at once it throws Errc::interrupted if any was asked to stop,
-  // diloco::Errc::coordinator_lost if any lost its session.
+  // diloco::Errc::coordinator_lost if any lost its session, and what went wrong between rank 0 and
+  // the coordinator otherwise: no rank waits for one that has ended.
   diloco::Instruction next(const std::function<void()>& waiting);
 
-  // Calls the session, on rank 0 only. A lost session is kept for next() to tell everyone; the
-  // result says if it is well.
+  // During a Continue, on all ranks alike: next() has something to say.
+  bool called_back();
+
+  // Calls the session, on rank 0 only. What goes wrong is kept for next() to tell everyone; the
+  // result says if all is well.
   bool tell(const std::function<void(diloco::WorkerSession&)>& call);
 
  private:
   struct Agreed {
-    bool stop, lost, ready;
+    bool stop, lost, failed, ready;
   };
   Agreed agree(bool lost, bool ready);
   std::optional<diloco::Instruction> ask(const std::function<void()>& waiting, Agreed& agreed);
+  void note_failure();
+  bool well() const { return !lost_ && !failure_; }
+  [[noreturn]] void fail_together();
 
   Interrupted interrupted_;
   std::unique_ptr<diloco::WorkerSession> session_;
   std::unique_ptr<Collective> group_;
   bool lost_ = false;
+  std::exception_ptr failure_;  // of rank 0 alone
 };
 
 }  // namespace causeway::intra

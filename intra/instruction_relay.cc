@@ -14,13 +14,15 @@ namespace causeway::intra {
 namespace {
 
 using diloco::Apply;
+using diloco::Collect;
+using diloco::Continue;
 using diloco::Finish;
 using diloco::Instruction;
 using diloco::MappedBytes;
 using diloco::Restore;
 using diloco::Train;
 
-enum class Kind : std::uint8_t { train, apply, restore, finish };
+enum class Kind : std::uint8_t { train, go_on, collect, apply, restore, finish };
 
 // Both ends are ranks of one program on one host, so plain copies of plain values do.
 class Writer {
@@ -88,6 +90,14 @@ struct Serialise {
     out.value(Kind::train);
     out.value(train);
   }
+  void operator()(const Continue& order) const {
+    out.value(Kind::go_on);
+    out.value(order);
+  }
+  void operator()(const Collect& order) const {
+    out.value(Kind::collect);
+    out.value(order);
+  }
   void operator()(const Apply& apply) const {
     out.value(Kind::apply);
     const std::string record = serialize(apply.record);
@@ -119,6 +129,10 @@ Instruction parse(Reader in) {
   switch (in.value<Kind>()) {
     case Kind::train:
       return in.value<Train>();
+    case Kind::go_on:
+      return in.value<Continue>();
+    case Kind::collect:
+      return in.value<Collect>();
     case Kind::apply:
       return parse_apply(in);
     case Kind::restore: {

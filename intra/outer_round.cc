@@ -1,17 +1,19 @@
 #include "intra/outer_round.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "compression/feedback.h"
 #include "compression/payload.h"
 #include "diloco/error.h"
-#include "intra/error.h"
+#include "intra/decoder.h"
 #include "intra/float_mode.h"
+#include "intra/optimizer.h"
 #include "intra/together.h"
 
 namespace causeway::intra {
@@ -27,33 +29,21 @@ struct SegmentHead {
 
 namespace {
 
-using compression::Codec;
-using compression::EncodedSegment;
-using compression::Payload;
+constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
-// The payload's segments must be exactly those of the layout.
-void check_shape(const Payload& payload, const diloco::Layout& layout) {
-  const auto refuse = [](const std::string& why) {
-    throw std::system_error(compression::Errc::malformed, why);
-  };
-  if (payload.segments.size() != layout.segments().size()) {
-    refuse("has " + std::to_string(payload.segments.size()) + " segments where the model has " +
-           std::to_string(layout.segments().size()));
+bool all_finite(std::span<const float> delta, float beta, std::span<const float> residual) {
+  constexpr std::uint32_t kExponent = 0x7F800000;
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(beta * residual[i] + delta[i]);
+    bad |= (bits & kExponent) == kExponent ? 1U : 0U;
   }
-  for (std::size_t i = 0; i < payload.segments.size(); ++i) {
-    const EncodedSegment& segment = payload.segments[i];
-    if (segment.index != i || segment.element_count != layout.segments()[i].count ||
-        segment.codec >= payload.codec_specs.size()) {
-      refuse("segment " + std::to_string(i) + " is not the model's");
-    }
-  }
+  return bad == 0;
 }
 
-std::vector<std::unique_ptr<Codec>> codecs_of(const Payload& payload) {
-  std::vector<std::unique_ptr<Codec>> codecs;
-  for (const std::string& spec : payload.codec_specs)
-    codecs.push_back(compression::make_codec(spec));
-  return codecs;
+std::string name_at(const diloco::Layout& layout, const diloco::Segment& segment) {
+  return segment.kind == diloco::SegmentClass::vector ? "vectors"
+                                                      : layout.tensor_at(segment.offset).spec.name;
 }
 
 }  // namespace
@@ -62,31 +52,80 @@ OuterRound::OuterRound(const Place& place, const CodecOptions& codec,
                        const diloco::OuterOptions& outer, const diloco::Layout& layout)
     : place_(place),
       feedback_(codec.feedback),
+      decay_(codec.feedback ? codec.feedback_decay : 0.0F),
       policy_(codec, layout),
       outer_(outer),
       ownership_(layout, place.rank, place.world) {}
 
-std::vector<TensorEncoding> OuterRound::encode(Collective& collective, TrainingState& state) const {
+// ---- Encoding ----
+
+std::span<const float> OuterRound::base(const OuterState& state) const {
+  return state.mark.empty() ? state.anchor : state.mark;
+}
+
+Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterState& state) const {
   restore_float_mode();
   state.intact = false;
-  std::vector<std::byte> own;
-  together(collective, "encoding", [&] { own = encode_own(state); });
-  std::vector<TensorEncoding> encodings = assemble(collective.all_gather(own), state);
+  diloco::pseudo_gradient(base(state), state.params, state.scratch);
+  Encoding encoding{.tensors = {}, .not_finite = first_not_finite(collective, state)};
+  InFlight in_flight;
+  diloco::Contribution& made = in_flight.contribution;
+  made = {.run_id = state.run_id,
+          .region = place_.region,
+          .round = state.version,
+          .part = state.parts(),
+          .sits_out = !encoding.not_finite.empty(),
+          .tokens = state.work.steps * batch.tokens,
+          .steps = state.work.steps,
+          .compute_s = state.work.compute_s,
+          .data_cursor = state.work.data_cursor + state.work.steps * batch.samples,
+          .state = state.digest};
+  if (made.sits_out) {
+    const auto from = base(state);
+    std::copy(from.begin(), from.end(), state.params.begin());
+  } else {
+    std::vector<std::byte> own;
+    together(collective, "encoding", [&] { own = encode_own(state); });
+    encoding.tensors = assemble(collective.all_gather(own), in_flight);
+  }
+  state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
+  state.mark.clear();
+  state.in_flight.push_back(std::move(in_flight));
   state.intact = true;
-  return encodings;
+  return encoding;
+}
+
+// Canonical order, so that all ranks name the same one.
+std::string OuterRound::first_not_finite(Collective& collective, const OuterState& state) const {
+  std::uint64_t bad = kNone;
+  for (const std::size_t index : ownership_.mine()) {
+    if (bad != kNone) break;
+    const bool finite =
+        all_finite(ownership_.segment(index, std::span<const float>(state.scratch)), decay_,
+                   ownership_.segment(index, std::span<const float>(state.residual)));
+    if (!finite) bad = index;
+  }
+  for (const auto& bytes : collective.all_gather(std::as_bytes(std::span(&bad, 1)))) {
+    std::uint64_t other = kNone;
+    assert(bytes.size() == sizeof other);
+    std::memcpy(&other, bytes.data(), sizeof other);
+    bad = std::min(bad, other);
+  }
+  if (bad == kNone) return {};
+  const diloco::Layout& layout = ownership_.layout();
+  return name_at(layout, layout.segments()[bad]);
 }
 
 // For each own segment: its head, then its encoding.
-std::vector<std::byte> OuterRound::encode_own(TrainingState& state) const {
+std::vector<std::byte> OuterRound::encode_own(OuterState& state) const {
   std::vector<std::byte> own;
-  diloco::pseudo_gradient(state.anchor, state.params, state.scratch);
   for (const std::size_t index : ownership_.mine()) {
     const auto delta = ownership_.segment(index, std::span<const float>(state.scratch));
     const std::size_t head_at = own.size();
     own.resize(head_at + sizeof(SegmentHead));
     const auto encoded = policy_.encode(
         index, delta, ownership_.segment(index, std::span<float>(state.residual)), own,
-        {.seed = place_.seed,
+        {.seed = place_.seed + state.parts(),
          .round = static_cast<std::uint32_t>(state.version),
          .region = place_.region_index,
          .first_element = ownership_.layout().segments()[index].offset});
@@ -100,9 +139,9 @@ std::vector<std::byte> OuterRound::encode_own(TrainingState& state) const {
 
 // Every rank assembles the same payload: any of them may have to return its part to the residual.
 std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
-                                                 TrainingState& state) const {
+                                                 InFlight& made) const {
   const auto segments = ownership_.layout().segments();
-  std::vector<EncodedSegment> encoded(segments.size());
+  std::vector<compression::EncodedSegment> encoded(segments.size());
   std::vector<SegmentHead> heads(segments.size());
   for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
     std::span<const std::byte> rest = gathered[rank];
@@ -120,71 +159,69 @@ std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std
     }
     assert(rest.empty());
   }
-  state.payload = compression::write_payload(policy_.specs(), encoded);
-  return report(heads, state);
+  made.payload = compression::write_payload(policy_.specs(), encoded);
+  made.contribution.payload = {diloco::sha256(made.payload), made.payload.size()};
+  return report(heads, made.contribution);
 }
 
 // In canonical order, so that the sums do not depend on the number of ranks either.
 std::vector<TensorEncoding> OuterRound::report(std::span<const SegmentHead> heads,
-                                               TrainingState& state) const {
+                                               diloco::Contribution& made) const {
   const diloco::Layout& layout = ownership_.layout();
-  std::vector<TensorEncoding> encodings;
+  std::vector<TensorEncoding> tensors;
   double delta_squared = 0;
   compression::EncodeStats total;
   for (std::size_t i = 0; i < heads.size(); ++i) {
     delta_squared += heads[i].delta_squared;
     total += heads[i].stats;
-    const diloco::Segment& segment = layout.segments()[i];
-    const std::string name = segment.kind == diloco::SegmentClass::vector
-                                 ? "vectors"
-                                 : layout.tensor_at(segment.offset).spec.name;
-    if (encodings.empty() || encodings.back().tensor != name)
-      encodings.push_back({.tensor = name, .spec = policy_.specs()[heads[i].codec]});
-    TensorEncoding& encoding = encodings.back();
-    encoding.stats += heads[i].stats;
-    encoding.bytes += heads[i].bytes;
+    const std::string name = name_at(layout, layout.segments()[i]);
+    if (tensors.empty() || tensors.back().tensor != name)
+      tensors.push_back({.tensor = name, .spec = policy_.specs()[heads[i].codec]});
+    TensorEncoding& tensor = tensors.back();
+    tensor.stats += heads[i].stats;
+    tensor.bytes += heads[i].bytes;
     if (!heads[i].stepped_up) continue;
-    encoding.stepped_up = true;
-    encoding.spec = policy_.specs()[heads[i].codec];
+    tensor.stepped_up = true;
+    tensor.spec = policy_.specs()[heads[i].codec];
   }
-  state.delta_norm = std::sqrt(delta_squared);
-  state.error_norm = std::sqrt(total.error_norm_squared);
-  return encodings;
+  made.delta_norm = std::sqrt(delta_squared);
+  made.error_norm = std::sqrt(total.error_norm_squared);
+  return tensors;
 }
 
-Fate OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
-                       std::span<const std::span<const std::byte>> payloads,
-                       TrainingState& state) const {
+// ---- Applying ----
+
+std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
+                                       std::span<const std::span<const std::byte>> payloads,
+                                       OuterState& state) const {
   assert(record.round == state.version && payloads.size() == record.participants.size());
-  if (record.state != state.digest) {
-    throw std::system_error(diloco::Errc::divergence,
-                            "round " + std::to_string(record.round) + " was decided for state " +
-                                diloco::to_hex(record.state).substr(0, 12) + " but region " +
-                                place_.region + " holds " +
-                                diloco::to_hex(state.digest).substr(0, 12));
-  }
+  check_state(record, state);
   restore_float_mode();
   together(collective, "decoding", [&] { reduce(record, payloads, state.scratch); });
 
   state.intact = false;
-  Fate fate = Fate::none;
-  together(collective, "settling the own contribution", [&] { fate = settle(record, state); });
-  for (const std::size_t index : ownership_.mine()) {
-    diloco::outer_step(outer_, ownership_.segment(index, std::span<const float>(state.scratch)),
-                       ownership_.segment(index, std::span<float>(state.anchor)),
-                       ownership_.segment(index, std::span<float>(state.momentum)));
-  }
+  std::vector<Outcome> outcomes;
+  together(collective, "settling own contributions", [&] { outcomes = settle_own(record, state); });
+  step(record, state);
   const diloco::Digest anchor_root = ownership_.root(collective, state.anchor);
   const diloco::Digest momentum_root = ownership_.root(collective, state.momentum);
   ownership_.complete(collective, state.anchor);
   state.params = state.anchor;
   state.digest = diloco::state_digest(anchor_root, momentum_root);
-  state.payload.clear();
-  state.contributed = false;
-  state.step_in_round = 0;
+  state.mark.clear();
+  state.work = {};
   ++state.version;
   state.intact = true;
-  return fate;
+  return outcomes;
+}
+
+void OuterRound::check_state(const diloco::CommitRecord& record, const OuterState& state) const {
+  if (record.state == state.digest) return;
+  throw std::system_error(diloco::Errc::divergence, "round " + std::to_string(record.round) +
+                                                        " was decided for state " +
+                                                        diloco::to_hex(record.state).substr(0, 12) +
+                                                        " but region " + place_.region + " holds " +
+                                                        diloco::to_hex(state.digest).substr(0, 12));
 }
 
 void OuterRound::reduce(const diloco::CommitRecord& record,
@@ -197,14 +234,9 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     const diloco::Participant& participant = record.participants[i];
     try {
-      const Payload payload = compression::read_payload(payloads[i]);
-      check_shape(payload, ownership_.layout());
-      const auto codecs = codecs_of(payload);
-      for (const std::size_t index : ownership_.mine()) {
-        const EncodedSegment& segment = payload.segments[index];
-        codecs[segment.codec]->decode_add(segment.bytes, participant.weight,
-                                          ownership_.segment(index, sum));
-      }
+      const Decoder decoder(payloads[i], ownership_.layout());
+      for (const std::size_t index : ownership_.mine())
+        decoder.add(index, participant.weight, ownership_.segment(index, sum));
     } catch (const std::system_error& error) {
       throw std::system_error(error.code(), "the payload of region " + participant.region +
                                                 " in round " + std::to_string(record.round) + ": " +
@@ -213,31 +245,27 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
   }
 }
 
-Fate OuterRound::settle(const diloco::CommitRecord& record, TrainingState& state) const {
-  const auto own =
-      std::find_if(record.participants.begin(), record.participants.end(),
-                   [&](const auto& participant) { return participant.region == place_.region; });
-  if (own != record.participants.end()) {
-    if (!state.payload.empty() && diloco::sha256(state.payload) == own->payload.hash)
-      return Fate::delivered;
-    // An earlier life of this region sent it; what it left in its residual is not in ours.
-    std::fill(state.residual.begin(), state.residual.end(), 0.0F);
-    return Fate::forgotten;
+std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record,
+                                            OuterState& state) const {
+  Settled settled = settle(record, place_.region, feedback_, state);
+  if (settled.forget_residual) std::fill(state.residual.begin(), state.residual.end(), 0.0F);
+  for (const InFlight& returned : settled.returned) {
+    const Decoder decoder(returned.payload, ownership_.layout());
+    for (const std::size_t index : ownership_.mine())
+      decoder.return_to(index, ownership_.segment(index, std::span<float>(state.residual)));
   }
-  if (state.payload.empty()) return state.step_in_round > 0 ? Fate::dropped : Fate::none;
-  if (!feedback_) return Fate::dropped;
-  return_own(state);
-  return Fate::returned;
+  return std::move(settled.outcomes);
 }
 
-void OuterRound::return_own(TrainingState& state) const {
-  const Payload payload = compression::read_payload(state.payload);
-  check_shape(payload, ownership_.layout());
-  const auto codecs = codecs_of(payload);
+// With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean
+// (algorithms.md 7.5, rule 4).
+void OuterRound::step(const diloco::CommitRecord& record, OuterState& state) const {
+  diloco::OuterOptions options = outer_;
+  if (record.skip_momentum) options.kind = diloco::OuterOptions::Kind::sgd;
   for (const std::size_t index : ownership_.mine()) {
-    const EncodedSegment& segment = payload.segments[index];
-    compression::return_to_residual(*codecs[segment.codec], segment.bytes,
-                                    ownership_.segment(index, std::span<float>(state.residual)));
+    diloco::outer_step(options, ownership_.segment(index, std::span<const float>(state.scratch)),
+                       ownership_.segment(index, std::span<float>(state.anchor)),
+                       ownership_.segment(index, std::span<float>(state.momentum)));
   }
 }
 

@@ -1,9 +1,9 @@
 // The worker's side of one outer round (design.md section 3, rows 5-6 and 11-13), on the segments
 // that this rank owns.
 //
-//   encode   delta = anchor - params; p = beta * residual + delta
-//            payload = Q(p); residual <- p - Q(p)
-//   apply    sum = weighted payloads in region order; outer step
+//   encode   delta = base - params, the base being the anchor or the mark; p = beta * residual +
+//            delta; payload = Q(p), in flight from now on; residual <- p - Q(p)
+//   apply    sum = weighted payloads in the record's order, late ones among them; outer step;
 //            every rank gets the whole anchor; params <- anchor
 //
 // Numbers here are canonical: the same for any number of ranks, on any machine.
@@ -15,24 +15,16 @@
 #include <string>
 #include <vector>
 
+#include "compression/codec.h"
 #include "diloco/outer.h"
 #include "diloco/record.h"
 #include "intra/codec_policy.h"
 #include "intra/collective.h"
+#include "intra/in_flight.h"
+#include "intra/outer_state.h"
 #include "intra/ownership.h"
-#include "intra/training_state.h"
-#include "intra/worker_loop.h"
 
 namespace causeway::intra {
-
-// What a commit record made of the region's own work in that round.
-enum class Fate {
-  none,       // there was none
-  delivered,  // listed
-  returned,   // encoded but not listed: back in the residual, to be sent later
-  dropped,    // lost: cut short, or not listed and without feedback
-  forgotten,  // listed, but sent before a restart: what that left in the residual is lost
-};
 
 // How one tensor of a contribution was encoded; all vectors count as one, called "vectors".
 struct TensorEncoding {
@@ -41,6 +33,12 @@ struct TensorEncoding {
   compression::EncodeStats stats{};  // of p = delta + what was left over, and of what is left now
   std::uint64_t bytes = 0;
   bool stepped_up = false;  // the error bound made it take more than its own codec
+};
+
+// How encode() encoded; what it encoded is the newest of state.in_flight.
+struct Encoding {
+  std::vector<TensorEncoding> tensors;
+  std::string not_finite;  // the first tensor that made it sit out; empty: none
 };
 
 struct SegmentHead;  // of outer_round.cc
@@ -53,6 +51,10 @@ class OuterRound {
     std::size_t rank = 0, world = 1;
     std::uint64_t seed = 1;  // the run's
   };
+  // What an inner step of the region is made of.
+  struct Batch {
+    std::uint64_t samples = 0, tokens = 0;
+  };
 
   // Throws what CodecPolicy throws. `layout` outlives this.
   OuterRound(const Place& place, const CodecOptions& codec, const diloco::OuterOptions& outer,
@@ -60,29 +62,36 @@ class OuterRound {
 
   const Ownership& ownership() const { return ownership_; }
 
-  // Fills payload and norms of `state`, on every rank alike, and updates the residual. Returns how
-  // each tensor was encoded, on every rank alike.
-  std::vector<TensorEncoding> encode(Collective& collective, TrainingState& state) const;
+  // Makes a contribution of the open work: puts it in flight and updates the residual, on every
+  // rank alike. A delta that is not finite sits out instead: no payload, the residual as it was,
+  // and the parameters back at the base.
+  Encoding encode(Collective& collective, const Batch& batch, OuterState& state) const;
 
-  // Takes `state` from version record.round to the next. payloads[i] belongs to participants[i] and
-  // is untrusted: a bad one throws std::system_error naming the region, with the anchor untouched.
-  // Throws diloco::Errc::divergence if the record was made for another state than this one.
-  Fate apply(Collective& collective, const diloco::CommitRecord& record,
-             std::span<const std::span<const std::byte>> payloads, TrainingState& state) const;
+  // Takes `state` from version record.round to the next, and returns what became of the region's
+  // own work. payloads[i] belongs to participants[i] and is untrusted: a bad one throws
+  // std::system_error naming the region, with the anchor untouched. Throws diloco::Errc::divergence
+  // if the record was made for another state than this one.
+  std::vector<Outcome> apply(Collective& collective, const diloco::CommitRecord& record,
+                             std::span<const std::span<const std::byte>> payloads,
+                             OuterState& state) const;
 
  private:
-  std::vector<std::byte> encode_own(TrainingState& state) const;
+  std::span<const float> base(const OuterState& state) const;
+  std::string first_not_finite(Collective& collective, const OuterState& state) const;
+  std::vector<std::byte> encode_own(OuterState& state) const;
   std::vector<TensorEncoding> assemble(std::span<const std::vector<std::byte>> gathered,
-                                       TrainingState& state) const;
+                                       InFlight& made) const;
   std::vector<TensorEncoding> report(std::span<const SegmentHead> heads,
-                                     TrainingState& state) const;
+                                     diloco::Contribution& made) const;
+  void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, std::span<float> sum) const;
-  Fate settle(const diloco::CommitRecord& record, TrainingState& state) const;
-  void return_own(TrainingState& state) const;
+  std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state) const;
+  void step(const diloco::CommitRecord& record, OuterState& state) const;
 
   Place place_;
   bool feedback_;
+  float decay_;
   CodecPolicy policy_;
   diloco::OuterOptions outer_;
   Ownership ownership_;

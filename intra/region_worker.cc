@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -29,12 +30,12 @@ constexpr double kRateWeight = 0.2;
 
 // What must be equal on all ranks; compared as bytes.
 struct Fingerprint {
-  diloco::Digest params, state, payload;
-  std::uint64_t version, step_in_round, data_cursor;
+  diloco::Digest params, state, open;
+  std::uint64_t version;
 };
 
-[[noreturn]] void refuse_instruction(const std::string& what, diloco::Round told,
-                                     diloco::Round held) {
+void check_instruction(const std::string& what, diloco::Round told, diloco::Round held) {
+  if (told == held) return;
   throw std::system_error(diloco::Errc::lineage,
                           "the coordinator says " + what + " " + std::to_string(told) +
                               " but this region holds version " + std::to_string(held));
@@ -71,7 +72,7 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
 void RegionWorker::open_state() {
   if (load_state(options_.directory, layout_, state_)) {
     spdlog::info("resuming from version {}, step {} of the round", state_.version,
-                 state_.step_in_round);
+                 state_.step_in_round());
     return;
   }
   state_ = TrainingState(options_.inner, layout_);
@@ -109,9 +110,30 @@ void RegionWorker::gather() {
     open_state();
   }
   trainer_->join(gathering_->group(), state_);
+  note_earlier_life();
 }
 
-diloco::AttachRequest RegionWorker::request() const {
+// The coordinator has a contribution that this state knows nothing of: it was made after the state
+// was saved. What that contribution left in the residual, and what is in it, can only be dropped.
+void RegionWorker::note_earlier_life() {
+  if (!gathering_->attachment().contributed || state_.parts() > 0) return;
+  if (gathering_->leads()) {
+    spdlog::warn(
+        "round {}: contributed before a restart, with a state that was not saved; the residual and "
+        "{} inner steps since are dropped",
+        state_.version, state_.work.steps);
+  }
+  InFlight unknown;
+  unknown.contribution.region = options_.region;
+  unknown.contribution.round = state_.version;
+  unknown.stored = true;
+  state_.adopt(state_.version);
+  state_.in_flight.push_back(std::move(unknown));
+  trainer_->params_changed();
+}
+
+diloco::AttachRequest RegionWorker::request() {
+  const InFlight* const own = state_.own(0);
   return {.socket = options_.directory / "worker.sock",
           .region = options_.region,
           .rank = options_.rank,
@@ -120,16 +142,12 @@ diloco::AttachRequest RegionWorker::request() const {
           .state = state_.digest,
           .has_lineage = !state_.run_id.empty(),
           .run_id = state_.run_id,
-          .contributed = state_.contributed};
+          .contributed = own != nullptr && own->stored};
 }
 
 bool RegionWorker::ranks_agree() {
-  const Fingerprint own{diloco::merkle_root(diloco::merkle_leaves(state_.params)),
-                        state_.digest,
-                        diloco::sha256(state_.payload),
-                        state_.version,
-                        state_.step_in_round,
-                        state_.data_cursor};
+  const Fingerprint own{diloco::merkle_root(diloco::merkle_leaves(state_.params)), state_.digest,
+                        open_digest(state_), state_.version};
   // A rank whose state is half changed agrees with nobody.
   const auto bytes =
       state_.intact ? std::as_bytes(std::span(&own, 1)) : std::span<const std::byte>();
@@ -166,10 +184,12 @@ WorkerResult RegionWorker::follow() {
       }
     }();
     stopwatch_.start();
-    if (state_.run_id.empty()) state_.run_id = gathering_->run_id();
+    if (state_.run_id.empty()) state_.run_id = gathering_->attachment().run_id;
     if (const auto* finish = std::get_if<diloco::Finish>(&instruction))
       return this->finish(*finish);
     std::visit(Overloaded{[this](const diloco::Train& train) { this->train(train); },
+                          [this](const diloco::Continue& order) { go_on(order); },
+                          [this](const diloco::Collect& order) { collect(order); },
                           [this](const diloco::Apply& apply) { this->apply(apply); },
                           [this](const diloco::Restore& restore) { this->restore(restore); },
                           [](const diloco::Finish&) {}},
@@ -179,78 +199,123 @@ WorkerResult RegionWorker::follow() {
 }
 
 void RegionWorker::train(const diloco::Train& train) {
-  if (train.round != state_.version)
-    refuse_instruction("to train round", train.round, state_.version);
+  check_instruction("to train round", train.round, state_.version);
+  InFlight* own = state_.own(0);
+  if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
+    state_.in_flight.pop_back();  // made before a restart, and lost by the coordinator since
+    own = nullptr;
+  }
   // After a restart, or when the coordinator was lost, part of the round or all of it may already
   // be done.
-  if (state_.payload.empty()) {
-    if (state_.step_in_round == 0) state_.data_cursor = train.data_cursor;
-    inner_steps(train);
-    enter("encode");
-    const auto encodings = round_.encode(gathering_->group(), state_);
-    if (options_.rank == 0) record_encodings(options_.directory, state_.version, encodings);
+  if (own == nullptr) {
+    if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
+    enter("compute");
+    while (state_.work.steps < train.k) inner_step(train.schedule_step);
+    encode();
+    own = state_.own(0);
   }
-  contribute();
+  contribute(*own);
 }
 
-void RegionWorker::inner_steps(const diloco::Train& train) {
-  const auto batch = static_cast<std::uint64_t>(options_.train.batch);
-  const std::uint64_t step_tokens = batch * static_cast<std::uint64_t>(options_.model.context);
+// From the parameters that were contributed, if any were.
+void RegionWorker::go_on(const diloco::Continue& order) {
+  check_instruction("to train on in round", order.round, state_.version);
+  if (state_.parts() > 0 && state_.mark.empty()) state_.mark = state_.params;
+  if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
   enter("compute");
-  while (state_.step_in_round < train.k) {
-    const InnerStep step{train.schedule_step + state_.step_in_round,
-                         state_.data_cursor + state_.step_in_round * batch};
-    stopwatch_.charge(state_.wait_s);
-    const StepOutcome outcome = trainer_->step(step, interrupted_());
-    const double seconds = stopwatch_.charge(state_.compute_s);
-    ++state_.step_in_round;
-    ++state_.steps;
-    state_.tokens += step_tokens;
-    const double rate = seconds > 0 ? static_cast<double>(step_tokens) / seconds : 0;
-    progress_.tokens_per_s +=
-        (progress_.tokens_per_s == 0 ? 1 : kRateWeight) * (rate - progress_.tokens_per_s);
-    progress_.loss = outcome.loss;
-    report();
-    if (outcome.stop) stop();
+  for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step)
+    inner_step(order.schedule_step);
+}
+
+void RegionWorker::collect(const diloco::Collect& order) {
+  check_instruction("to collect round", order.round, state_.version);
+  if (state_.work.steps > 0) encode();
+  for (InFlight& own : state_.in_flight) {
+    const bool missing = own.contribution.round == state_.version && !own.stored &&
+                         (!own.payload.empty() || own.contribution.sits_out);
+    if (missing) contribute(own);
   }
 }
 
-void RegionWorker::contribute() {
-  diloco::Contribution contribution;
-  const std::uint64_t sequences =
-      std::uint64_t{state_.step_in_round} * static_cast<std::uint64_t>(options_.train.batch);
-  contribution.run_id = state_.run_id;
-  contribution.region = options_.region;
-  contribution.round = state_.version;
-  contribution.tokens = sequences * static_cast<std::uint64_t>(options_.model.context);
-  contribution.data_cursor = state_.data_cursor + sequences;
-  contribution.state = state_.digest;
-  contribution.delta_norm = state_.delta_norm;
-  contribution.error_norm = state_.error_norm;
-  contribution.payload = {diloco::sha256(state_.payload), state_.payload.size()};
-  state_.contributed =
-      gathering_->tell([&](auto& session) { session.contribute(contribution, state_.payload); });
+void RegionWorker::inner_step(std::uint64_t schedule_step) {
+  const InnerStep step{schedule_step + state_.step_in_round(),
+                       state_.work.data_cursor + state_.work.steps * batch().samples};
+  stopwatch_.charge(state_.wait_s);
+  const StepOutcome outcome = trainer_->step(step, interrupted_());
+  const double seconds = stopwatch_.charge(state_.compute_s);
+  const std::uint64_t tokens = batch().tokens;
+  ++state_.work.steps;
+  state_.work.compute_s += seconds;
+  ++state_.steps;
+  state_.tokens += tokens;
+  const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  progress_.tokens_per_s +=
+      (progress_.tokens_per_s == 0 ? 1 : kRateWeight) * (rate - progress_.tokens_per_s);
+  progress_.loss = outcome.loss;
+  report();
+  if (outcome.stop) stop();
+}
+
+void RegionWorker::encode() {
+  enter("encode");
+  const Encoding encoding = round_.encode(gathering_->group(), batch(), state_);
+  if (encoding.not_finite.empty()) {
+    if (options_.rank == 0) record_encodings(options_.directory, state_.version, encoding.tensors);
+    return;
+  }
+  trainer_->params_changed();
+  reset_moments();
+  if (gathering_->leads()) {
+    spdlog::error(
+        "round {}: {} became NaN or infinite; this region sits out, its {} inner steps are dropped "
+        "and it follows the others; lower inner.lr or clip harder with inner.clip_norm",
+        state_.version, encoding.not_finite, state_.in_flight.back().contribution.steps);
+  }
+}
+
+// What led to numbers that are not finite may be in the optimizer as well.
+void RegionWorker::reset_moments() {
+  for (const std::span<float> moment :
+       {state_.optimizer.first_moment(), state_.optimizer.second_moment()}) {
+    std::fill(moment.begin(), moment.end(), 0.0F);
+  }
+  state_.optimizer_steps = 0;
+}
+
+void RegionWorker::contribute(InFlight& own) {
+  own.contribution.run_id = state_.run_id;
+  own.stored = gathering_->tell(
+      [&own](auto& session) { session.contribute(own.contribution, own.payload); });
+}
+
+OuterRound::Batch RegionWorker::batch() const {
+  const auto samples = static_cast<std::uint64_t>(options_.train.batch);
+  return {samples, samples * static_cast<std::uint64_t>(options_.model.context)};
 }
 
 void RegionWorker::apply(const diloco::Apply& apply) {
-  if (apply.record.round != state_.version || apply.record.run_id != state_.run_id) {
-    refuse_instruction("to apply round", apply.record.round, state_.version);
+  check_instruction("to apply round", apply.record.round, state_.version);
+  if (apply.record.run_id != state_.run_id) {
+    throw std::system_error(diloco::Errc::lineage, "a commit record of run " + apply.record.run_id +
+                                                       " came to a region of run " + state_.run_id);
   }
   enter("apply");
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
-  const std::uint32_t steps = state_.step_in_round;
-  const Fate fate = round_.apply(gathering_->group(), apply.record, payloads, state_);
+  const std::vector<Outcome> outcomes =
+      round_.apply(gathering_->group(), apply.record, payloads, state_);
   trainer_->params_changed();
-  log(fate, apply.record.round, steps);
+  log(outcomes, apply.record.round);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   if (state_.version % options_.train.checkpoint_rounds == 0) checkpoint();
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {
   enter("apply");
-  spdlog::warn("adopting the run's version {}; what this region had of version {} is dropped",
-               restore.version, state_.version);
+  spdlog::warn(
+      "adopting the run's version {} instead of version {}: the residual and {} inner steps are "
+      "dropped; what is in flight is delivered if it is listed, and dropped otherwise",
+      restore.version, state_.version, state_.work.steps);
   const auto file = checkpoint_directory(options_.directory) /
                     ("restore-" + std::to_string(options_.rank) + ".safetensors");
   together(gathering_->group(), "restoring", [&] {
@@ -265,8 +330,7 @@ void RegionWorker::restore(const diloco::Restore& restore) {
 }
 
 WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
-  if (finish.version != state_.version)
-    refuse_instruction("to end at version", finish.version, state_.version);
+  check_instruction("to end at version", finish.version, state_.version);
   checkpoint();
   enter("evaluate");
   WorkerResult result{
@@ -290,18 +354,12 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
 }
 
 // Work that was not delivered is never lost silently.
-void RegionWorker::log(Fate fate, diloco::Round round, std::uint32_t steps) const {
+void RegionWorker::log(const std::vector<Outcome>& outcomes, diloco::Round round) const {
   if (!gathering_->leads()) return;
-  if (fate == Fate::returned) {
-    spdlog::warn("round {}: not listed; its {} inner steps went back into the residual", round,
-                 steps);
-  } else if (fate == Fate::dropped) {
-    spdlog::warn("round {}: not listed; its {} inner steps are dropped", round, steps);
-  } else if (fate == Fate::forgotten) {
-    spdlog::warn(
-        "round {}: listed with a contribution from before a restart; the residual that it left "
-        "and {} inner steps since are dropped",
-        round, steps);
+  for (const Outcome& outcome : outcomes) {
+    const std::string told = sentence(outcome, round);
+    if (told.empty()) continue;
+    spdlog::log(outcome.fate == Fate::delivered ? spdlog::level::info : spdlog::level::warn, told);
   }
 }
 
@@ -312,7 +370,7 @@ void RegionWorker::enter(const std::string& phase) {
 
 void RegionWorker::report() {
   stopwatch_.charge(state_.wait_s);  // inner steps charge their own time as soon as they end
-  progress_.step = state_.version * options_.train.k + state_.step_in_round;
+  progress_.step = state_.version * options_.train.k + state_.step_in_round();
   progress_.round = state_.version;
   progress_.tokens = state_.tokens;
   progress_.compute_s = state_.compute_s;

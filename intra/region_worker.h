@@ -1,7 +1,8 @@
 // The worker of a region that takes part in a run: the loop of worker_loop.h.
 //
-//   gather ──► next ──► Train | Apply | Restore ──► next ... ──► Finish ──► evaluate, result
-//     ▲                  │ coordinator lost: all stays in memory, and is saved as well
+//   gather ──► next ──► Train | Continue | Collect | Apply | Restore ──► next ... ──► Finish ──►
+//     ▲                  │                                               evaluate, result
+//     │                  │ coordinator lost: all stays in memory, and is saved as well
 //     └──────────────────┤ a rank lost: ranks that then differ all take the state on disk
 //                        │ interrupted: save, throw
 #pragma once
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "diloco/layout.h"
 #include "intra/gathering.h"
@@ -33,19 +35,25 @@ class RegionWorker {
  private:
   void open_state();
   void gather();
-  diloco::AttachRequest request() const;
+  diloco::AttachRequest request();
   bool ranks_agree();
   void recover(const std::system_error& error);
 
   WorkerResult follow();
+  void note_earlier_life();
   void train(const diloco::Train& train);
-  void inner_steps(const diloco::Train& train);
-  void contribute();
+  void go_on(const diloco::Continue& order);
+  void collect(const diloco::Collect& order);
+  void inner_step(std::uint64_t schedule_step);
+  void encode();
+  void contribute(InFlight& own);
+  void reset_moments();
   void apply(const diloco::Apply& apply);
   void restore(const diloco::Restore& restore);
   WorkerResult finish(const diloco::Finish& finish);
 
-  void log(Fate fate, diloco::Round round, std::uint32_t steps) const;
+  void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
+  OuterRound::Batch batch() const;
   void enter(const std::string& phase);
   void report();
   void save();

@@ -201,6 +201,53 @@ TEST_F(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
   });
 }
 
+TEST_F(WorkerServerTest, CallsBackARegionThatTrainsOnByItself) {
+  start(1);
+  const auto session = attach(0, 1);
+  on_server([&] {
+    script_.answer = [&] { server_->continue_training({3, 50, 600, 75}); };
+    return 0;
+  });
+  const Instruction instruction = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Continue>(instruction));
+  const Continue& order = std::get<Continue>(instruction);
+  EXPECT_EQ(order.round, 3);
+  EXPECT_EQ(order.k, 50);
+  EXPECT_EQ(order.data_cursor, 600);
+  EXPECT_EQ(order.schedule_step, 75);
+  EXPECT_FALSE(session->called_back());
+  on_server([&] {
+    server_->call_back();
+    script_.answer = [&] { server_->collect(3); };
+    return 0;
+  });
+  EXPECT_TRUE(session->called_back());
+  ASSERT_TRUE(std::holds_alternative<Collect>(session->next(keep)));
+  EXPECT_FALSE(session->called_back()) << "that was about the instruction before";
+}
+
+TEST_F(WorkerServerTest, ACallThatComesTooLateConcernsNobody) {
+  start(1);
+  const auto session = attach(0, 1);
+  script_.answer = [&] {
+    server_->call_back();
+    server_->continue_training({3, 50, 600, 75});
+  };
+  ASSERT_TRUE(std::holds_alternative<Continue>(session->next(keep)));
+  EXPECT_FALSE(session->called_back());
+}
+
+TEST_F(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
+  start(1);
+  const auto session = attach(0, 1);
+  session->contribute({.run_id = "run", .region = "eu", .round = 3, .sits_out = true}, {});
+  on_server([&] {
+    EXPECT_TRUE(script_.contributions.at(0).sits_out);
+    EXPECT_EQ(script_.payload, "");
+    return 0;
+  });
+}
+
 TEST_F(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
   start(1);
   const std::filesystem::path file = directory_.path() / "file";

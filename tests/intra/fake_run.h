@@ -12,8 +12,10 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "diloco/error.h"
@@ -30,8 +32,25 @@ class FakeRun {
   }
 
   // ---- What a test may change before it starts a worker ----
-  // Regions that a round waits for and lists; default: all, in order.
-  std::function<std::vector<std::string>(diloco::Round)> listed;
+  // One contribution that a record lists.
+  struct Listed {
+    std::string region;
+    std::optional<diloco::Round> round = {};  // none: the record's
+    std::uint32_t part = 0;
+  };
+  // What a round waits for and lists, in order; default: all regions.
+  std::function<std::vector<Listed>(diloco::Round)> listed;
+  // Earlier rounds' contributions expire; default: everything that is not listed.
+  std::function<diloco::Round(diloco::Round)> expired_before;
+  // What a region is told while the round that it contributed to is open; nothing: to wait. `told`:
+  // how often it was told something in this round since it attached. Called with the lock held.
+  std::function<std::optional<diloco::Instruction>(const std::string& region, diloco::Round,
+                                                   int told)>
+      cut_off;
+  // Whether a Continue is called back now.
+  std::function<bool(const std::string& region)> called_back;
+  // Regions whose coordinator has a contribution that the worker may not know of.
+  std::function<bool(const diloco::AttachRequest&)> has_contribution;
   // Sees every progress report, without a lock held.
   std::function<void(const std::string& region, const diloco::Progress&)> on_report;
   // Called as a contribution arrives; true: the session is lost before the worker hears that it
@@ -48,6 +67,7 @@ class FakeRun {
 
   // ---- What happened ----
   std::vector<diloco::CommitRecord> records() const { return locked(records_); }
+  std::vector<diloco::Contribution> contributions() const { return locked(contributions_); }
   std::vector<diloco::AttachRequest> requests() const { return locked(requests_); }
   std::map<diloco::Round, diloco::Digest> states() const { return locked(states_); }
 
@@ -59,11 +79,13 @@ class FakeRun {
     diloco::Round version = 0;
     std::uint64_t cursor = 0;         // after its listed contributions
     diloco::Round contributions = 0;  // next round that it may contribute to
+    int told = 0;                     // in the round that it contributed to
   };
   struct Offer {
     diloco::Contribution contribution;
     std::vector<std::byte> payload;
   };
+  using OfferKey = std::tuple<diloco::Round, std::string, std::uint32_t>;
   struct Snapshot {
     diloco::Round version = 0;
     diloco::Digest state{};
@@ -111,21 +133,27 @@ class FakeRun {
   void commit_if_ready() {
     const diloco::Round round = records_.size();
     if (round == rounds_) return;
-    const auto names = listed ? listed(round) : names_;
+    std::vector<Listed> names;
+    if (listed) {
+      names = listed(round);
+    } else {
+      for (const std::string& name : names_) names.push_back({name});
+    }
     diloco::CommitRecord record;
     record.run_id = kRunId;
     record.round = round;
     record.next_k = k_;
-    record.expired_before = round + 1;
-    for (const std::string& name : names) {
-      const auto offer = offers_.find({round, name});
+    record.expired_before = expired_before ? expired_before(round) : round + 1;
+    for (const Listed& entry : names) {
+      const diloco::Round of = entry.round.value_or(round);
+      const auto offer = offers_.find({of, entry.region, entry.part});
       if (offer == offers_.end()) return;
       const diloco::Contribution& contribution = offer->second.contribution;
-      record.state = contribution.state;
-      record.participants.push_back({name, round, 0, 1.0F / static_cast<float>(names.size()),
-                                     contribution.data_cursor, contribution.tokens,
-                                     contribution.payload});
+      record.participants.push_back(
+          {entry.region, of, entry.part, 1.0F / static_cast<float>(names.size()),
+           contribution.data_cursor, contribution.tokens, contribution.payload});
     }
+    record.state = states_.at(round);
     for (const auto& participant : record.participants) {
       regions_[participant.region].cursor = participant.data_cursor;
     }
@@ -135,7 +163,7 @@ class FakeRun {
 
   // What the region has to do, if anything.
   std::optional<diloco::Instruction> instruction(const std::string& name) {
-    const Region& region = regions_[name];
+    Region& region = regions_[name];
     if (region.version < replay_from) {
       if (snapshot_.version < replay_from) return {};
       return diloco::Restore{snapshot_.version, snapshot_.state, mapped(snapshot_.bytes)};
@@ -144,12 +172,18 @@ class FakeRun {
       const diloco::CommitRecord& record = records_[region.version];
       diloco::Apply apply{record, {}};
       for (const auto& participant : record.participants) {
-        apply.payloads.push_back(mapped(offers_.at({record.round, participant.region}).payload));
+        const OfferKey key{participant.round, participant.region, participant.part};
+        apply.payloads.push_back(mapped(offers_.at(key).payload));
       }
       return apply;
     }
     if (records_.size() == rounds_) return diloco::Finish{rounds_};
-    if (region.contributions > region.version) return {};
+    if (region.contributions > region.version) {
+      if (!cut_off) return {};
+      auto order = cut_off(name, region.version, region.told);
+      if (order) ++region.told;
+      return order;
+    }
     return diloco::Train{region.version, k_, region.cursor, region.version * k_};
   }
 
@@ -162,7 +196,8 @@ class FakeRun {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Region> regions_;
-  std::map<std::pair<diloco::Round, std::string>, Offer> offers_;
+  std::map<OfferKey, Offer> offers_;
+  std::vector<diloco::Contribution> contributions_;  // as they came
   std::vector<diloco::CommitRecord> records_;
   std::vector<diloco::AttachRequest> requests_;
   std::map<diloco::Round, diloco::Digest> states_;  // as the regions reported them; all must agree
@@ -171,9 +206,10 @@ class FakeRun {
 
 class FakeRun::Session final : public diloco::WorkerSession {
  public:
-  Session(FakeRun& run, std::string region, std::uint64_t gathering)
-      : run_(run), region_(std::move(region)), gathering_(gathering) {
-    attachment_ = {region_ + "-" + std::to_string(gathering), kRunId};
+  Session(FakeRun& run, const diloco::AttachRequest& request, std::uint64_t gathering)
+      : run_(run), region_(request.region), gathering_(gathering) {
+    attachment_ = {region_ + "-" + std::to_string(gathering), kRunId,
+                   run.has_contribution && run.has_contribution(request)};
   }
   ~Session() override {
     const std::lock_guard lock(run_.mutex_);
@@ -193,15 +229,29 @@ class FakeRun::Session final : public diloco::WorkerSession {
     return std::move(*instruction);
   }
 
+  bool called_back() override {
+    const std::lock_guard lock(run_.mutex_);
+    require_alive();
+    return run_.called_back && run_.called_back(region_);
+  }
+
   void contribute(const diloco::Contribution& contribution,
                   std::span<const std::byte> payload) override {
     const std::lock_guard lock(run_.mutex_);
     require_alive();
     EXPECT_EQ(contribution.region, region_);
-    EXPECT_EQ(contribution.payload.hash, diloco::sha256(payload));
     check_state(contribution.round, contribution.state);
-    run_.offers_[{contribution.round, region_}] = {contribution, {payload.begin(), payload.end()}};
-    run_.regions_[region_].contributions = contribution.round + 1;
+    run_.contributions_.push_back(contribution);
+    if (contribution.sits_out) {
+      EXPECT_TRUE(payload.empty());
+    } else {
+      EXPECT_EQ(contribution.payload.hash, diloco::sha256(payload));
+      run_.offers_[{contribution.round, region_, contribution.part}] = {
+          contribution, {payload.begin(), payload.end()}};
+    }
+    FakeRun::Region& region = run_.regions_[region_];
+    if (region.contributions != contribution.round + 1) region.told = 0;
+    region.contributions = contribution.round + 1;
     if (run_.lose_after_contribution && run_.lose_after_contribution(contribution)) {
       run_.disband(run_.regions_[region_]);
     }
@@ -260,7 +310,10 @@ inline std::unique_ptr<diloco::WorkerSession> FakeRun::join(const diloco::Attach
   if (region.formed || region.ranks.contains(request.rank)) disband(region);
   region.ranks.insert(request.rank);
   const std::uint64_t gathering = region.gathering;
-  if (request.rank == 0) region.version = request.version;
+  if (request.rank == 0) {
+    region.version = request.version;
+    region.told = 0;
+  }
   if (region.ranks.size() == request.world) {
     region.formed = true;
     changed_.notify_all();
@@ -269,7 +322,7 @@ inline std::unique_ptr<diloco::WorkerSession> FakeRun::join(const diloco::Attach
   if (region.gathering != gathering) {
     throw std::system_error(diloco::Errc::coordinator_lost, "lost by the test while attaching");
   }
-  return std::make_unique<Session>(*this, request.region, gathering);
+  return std::make_unique<Session>(*this, request, gathering);
 }
 
 }  // namespace causeway::intra

@@ -17,6 +17,23 @@ const diloco::Layout& layout() {
   return small;
 }
 
+InFlight contribution(diloco::Round round, std::uint32_t part, int content) {
+  InFlight own;
+  own.payload.assign(100, static_cast<std::byte>(content));
+  own.contribution = {.run_id = "0123456789abcdef",
+                      .region = "eu",
+                      .round = round,
+                      .part = part,
+                      .tokens = 1ULL << 50,
+                      .steps = 25,
+                      .compute_s = 1.0 / 7,
+                      .data_cursor = 99,
+                      .delta_norm = 0.1,
+                      .error_norm = 1e-300,
+                      .payload = {diloco::sha256(own.payload), own.payload.size()}};
+  return own;
+}
+
 // Every number different.
 TrainingState distinct_state() {
   TrainingState state({}, layout());
@@ -30,13 +47,10 @@ TrainingState distinct_state() {
   }
   state.version = 7;
   state.run_id = "0123456789abcdef";
-  state.data_cursor = (1ULL << 60) + 1;
-  state.step_in_round = 3;
+  state.work = {.data_cursor = (1ULL << 60) + 1, .steps = 3, .compute_s = 1e-3};
   state.optimizer_steps = 73;
-  state.payload.assign(100, std::byte{42});
-  state.delta_norm = 0.1;
-  state.error_norm = 1e-300;
-  state.contributed = true;
+  state.in_flight = {contribution(5, 1, 42), contribution(7, 0, 43)};
+  state.in_flight[1].stored = true;
   state.steps = 75;
   state.tokens = 1ULL << 61;
   state.compute_s = 1.0 / 3;
@@ -56,12 +70,16 @@ void expect_equal(TrainingState& a, TrainingState& b) {
   EXPECT_EQ(a.version, b.version);
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.run_id, b.run_id);
-  EXPECT_EQ(a.data_cursor, b.data_cursor);
-  EXPECT_EQ(a.step_in_round, b.step_in_round);
-  EXPECT_EQ(a.payload, b.payload);
-  EXPECT_EQ(a.delta_norm, b.delta_norm);
-  EXPECT_EQ(a.error_norm, b.error_norm);
-  EXPECT_EQ(a.contributed, b.contributed);
+  EXPECT_EQ(a.mark, b.mark);
+  EXPECT_EQ(a.work.data_cursor, b.work.data_cursor);
+  EXPECT_EQ(a.work.steps, b.work.steps);
+  EXPECT_EQ(a.work.compute_s, b.work.compute_s);
+  ASSERT_EQ(a.in_flight.size(), b.in_flight.size());
+  for (std::size_t i = 0; i < a.in_flight.size(); ++i) {
+    EXPECT_EQ(serialize(a.in_flight[i].contribution), serialize(b.in_flight[i].contribution));
+    EXPECT_EQ(a.in_flight[i].payload, b.in_flight[i].payload);
+    EXPECT_EQ(a.in_flight[i].stored, b.in_flight[i].stored);
+  }
   EXPECT_EQ(a.steps, b.steps);
   EXPECT_EQ(a.tokens, b.tokens);
   EXPECT_EQ(a.compute_s, b.compute_s);
@@ -87,20 +105,31 @@ TEST(TrainingState, ComesBackFromDiskBitForBit) {
   expect_equal(saved, loaded);
 }
 
+TEST(TrainingState, RemembersWhereWorkBeyondItsContributionBegan) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  saved.mark = saved.anchor;
+  save_state(directory.path(), layout(), saved);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  expect_equal(saved, loaded);
+}
+
 TEST(TrainingState, IsNotThereBeforeTheFirstSave) {
   const TemporaryDirectory directory;
   TrainingState state({}, layout());
   EXPECT_FALSE(load_state(directory.path(), layout(), state));
 }
 
-TEST(TrainingState, KeepsTheOpenContributionAlone) {
+TEST(TrainingState, KeepsTheOpenContributionsAlone) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
   save_state(directory.path(), layout(), state);
-  state.payload.assign(5, std::byte{1});
+  EXPECT_EQ(contributions(directory).size(), 2);
+  state.in_flight = {contribution(8, 0, 44)};
   save_state(directory.path(), layout(), state);
   EXPECT_EQ(contributions(directory).size(), 1);
-  state.payload.clear();
+  state.in_flight.clear();
   save_state(directory.path(), layout(), state);
   EXPECT_TRUE(contributions(directory).empty());
 }
@@ -142,10 +171,10 @@ TEST(Snapshot, BringsAnchorAndMomentumAndDropsTheRest) {
   EXPECT_EQ(state.momentum, saved.momentum);
   EXPECT_EQ(state.digest, saved.digest);
   EXPECT_THAT(state.residual, testing::Each(0.0F));
-  EXPECT_TRUE(state.payload.empty());
-  EXPECT_FALSE(state.contributed);
   EXPECT_EQ(state.version, 7);
-  EXPECT_EQ(state.step_in_round, 0);
+  EXPECT_EQ(state.work.steps, 0);
+  EXPECT_EQ(state.in_flight.size(), 2) << "they may be listed all the same";
+  for (const InFlight& own : state.in_flight) EXPECT_TRUE(own.payload.empty());
   EXPECT_EQ(state.optimizer_steps, 73) << "Adam's moments are the region's own and stay";
 }
 

@@ -1,0 +1,76 @@
+#include "intra/outer_state.h"
+
+#include <algorithm>
+
+namespace causeway::intra {
+
+OuterState::OuterState(const diloco::Layout& layout)
+    : params(layout.size()),
+      anchor(layout.size()),
+      momentum(layout.size()),
+      residual(layout.size()),
+      scratch(layout.size()) {}
+
+InFlight* OuterState::own(std::uint32_t part) {
+  const auto found = std::find_if(in_flight.begin(), in_flight.end(), [&](const InFlight& entry) {
+    return entry.contribution.round == version && entry.contribution.part == part;
+  });
+  return found == in_flight.end() ? nullptr : &*found;
+}
+
+std::uint32_t OuterState::parts() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(in_flight.begin(), in_flight.end(),
+                    [&](const InFlight& entry) { return entry.contribution.round == version; }));
+}
+
+std::uint32_t OuterState::step_in_round() const {
+  std::uint32_t steps = work.steps;
+  for (const InFlight& entry : in_flight) {
+    if (entry.contribution.round == version) steps += entry.contribution.steps;
+  }
+  return steps;
+}
+
+void OuterState::adopt(diloco::Round new_version) {
+  params = anchor;
+  std::fill(residual.begin(), residual.end(), 0.0F);
+  mark.clear();
+  work = {};
+  for (InFlight& entry : in_flight) entry.payload.clear();
+  version = new_version;
+}
+
+diloco::Digest whole_digest(const OuterState& state) {
+  return diloco::state_digest(diloco::merkle_root(diloco::merkle_leaves(state.anchor)),
+                              diloco::merkle_root(diloco::merkle_leaves(state.momentum)));
+}
+
+diloco::Digest open_digest(const OuterState& state) {
+  std::vector<std::byte> bytes;
+  const auto add = [&bytes](const auto& value) {
+    const auto view = std::as_bytes(std::span(&value, 1));
+    bytes.insert(bytes.end(), view.begin(), view.end());
+  };
+  add(state.work.data_cursor);
+  add(state.work.steps);
+  add(diloco::merkle_root(diloco::merkle_leaves(state.mark)));
+  for (const InFlight& entry : state.in_flight) {
+    add(entry.contribution.round);
+    add(entry.contribution.part);
+    add(diloco::sha256(entry.payload));
+  }
+  return diloco::sha256(bytes);
+}
+
+std::string fingerprint(const diloco::Layout& layout) {
+  std::string description;
+  for (const diloco::PlacedTensor& tensor : layout.tensors()) {
+    description += tensor.spec.name;
+    for (const std::int64_t size : tensor.spec.shape) description += ' ' + std::to_string(size);
+    description += '\n';
+  }
+  return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(description))));
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,77 @@
+// What a region carries from one outer round to the next, whatever it is that it trains.
+//
+// Every rank holds all of it, but momentum and residual are right only in the rank's own segments
+// (ownership.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "diloco/digest.h"
+#include "diloco/layout.h"
+#include "diloco/record.h"
+
+namespace causeway::intra {
+
+// A contribution of this region whose outcome is not known yet.
+struct InFlight {
+  diloco::Contribution contribution;  // payload.hash is that of `payload`
+  // Empty: nothing can be returned from it, because it sits out, an earlier life of this worker
+  // made it, or the region's state was replaced since.
+  std::vector<std::byte> payload;
+  bool stored = false;  // the coordinator has it (rank 0 knows)
+};
+
+// Inner steps that no contribution holds yet.
+struct Work {
+  std::uint64_t data_cursor = 0;  // the region's sample cursor at their start
+  std::uint32_t steps = 0;
+  double compute_s = 0;  // that they took
+};
+
+struct OuterState {
+  explicit OuterState(const diloco::Layout& layout);
+
+  std::vector<float> params;    // what inner steps change
+  std::vector<float> anchor;    // of `version`
+  std::vector<float> momentum;  // of the outer optimizer
+  std::vector<float> residual;  // error feedback
+  // Where the open work began, if that is not the anchor: a region that is cut off trains on from
+  // the parameters that it contributed. Empty otherwise.
+  std::vector<float> mark;
+  // Gradients in an inner step, delta or the reduced sum in an outer round.
+  std::vector<float> scratch;
+
+  diloco::Round version = 0;
+  diloco::Digest digest{};  // of anchor and momentum
+  std::string run_id;       // empty: fresh weights, of no run yet
+  Work work;
+  std::vector<InFlight> in_flight;  // ascending (round, part)
+
+  // False while an outer round or a restore is half way: if that fails, only the state on disk is
+  // good.
+  bool intact = true;
+
+  // The contribution to round `version` with this part; null: none was made.
+  InFlight* own(std::uint32_t part);
+  std::uint32_t parts() const;          // contributions made to round `version`
+  std::uint32_t step_in_round() const;  // inner steps since `version`, contributed or not
+
+  // The state of another version takes the place of this one: `anchor`, `momentum` and `digest`
+  // have been set. Parameters follow; residual and open work are dropped; what is in flight may
+  // still be listed, but is not returned any more.
+  void adopt(diloco::Round new_version);
+};
+
+// State digest of whole spans.
+diloco::Digest whole_digest(const OuterState& state);
+
+// What all ranks of a region must agree on, apart from the spans: open work and what is in flight.
+diloco::Digest open_digest(const OuterState& state);
+
+// Names the parameter tensors and their shapes: equal fingerprints, equal layouts.
+std::string fingerprint(const diloco::Layout& layout);
+
+}  // namespace causeway::intra

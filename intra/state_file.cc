@@ -1,0 +1,236 @@
+#include "intra/state_file.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "diloco/file_io.h"
+#include "intra/error.h"
+
+namespace causeway::intra {
+namespace {
+
+namespace fs = std::filesystem;
+using Metadata = std::map<std::string, std::string>;
+
+constexpr const char* kFormat = "causeway-state-2";
+
+fs::path state_file(const fs::path& region_directory) {
+  return checkpoint_directory(region_directory) / "state.safetensors";
+}
+
+// Named by content, so that a state never finds another contribution than its own.
+fs::path contribution_file(const fs::path& region_directory, const InFlight& own) {
+  const std::string hash = diloco::to_hex(own.contribution.payload.hash);
+  return checkpoint_directory(region_directory) / ("contribution-" + hash.substr(0, 16) + ".bin");
+}
+
+// ---- Contributions, as metadata: one line each ----
+
+std::string hex(const std::string& bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::optional<std::string> unhex(const std::string& text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned value = 0;
+    const char* const end = text.data() + i + 2;
+    const auto result = std::from_chars(text.data() + i, end, value, 16);
+    if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
+std::string describe(const std::vector<InFlight>& in_flight) {
+  std::string text;
+  for (const InFlight& own : in_flight) {
+    text += std::string(own.stored ? "stored" : "kept") + (own.payload.empty() ? " 0 " : " 1 ") +
+            hex(serialize(own.contribution)) + "\n";
+  }
+  return text;
+}
+
+std::vector<std::byte> read_payload_of(const fs::path& region_directory, const InFlight& own) {
+  const fs::path file = contribution_file(region_directory, own);
+  const std::optional<std::string> bytes = diloco::read_file(file);
+  const auto refuse = [&](const std::string& why) {
+    throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why + "; remove " +
+                                                      state_file(region_directory).string() +
+                                                      " to start from the run's own state");
+  };
+  if (!bytes) refuse("is missing");
+  const auto view = std::as_bytes(std::span(*bytes));
+  if (diloco::sha256(view) != own.contribution.payload.hash)
+    refuse("is not the contribution that the state names");
+  return {view.begin(), view.end()};
+}
+
+std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
+  std::vector<InFlight> in_flight;
+  std::istringstream lines(reader.get("in_flight"));
+  std::string stored, has_payload, description;
+  while (lines >> stored >> has_payload >> description) {
+    const std::optional<std::string> bytes = unhex(description);
+    if (!bytes) reader.refuse("describes a contribution that cannot be read");
+    InFlight own{.contribution = diloco::parse_contribution(*bytes), .payload = {}};
+    own.stored = stored == "stored";
+    if (has_payload == "1") own.payload = read_payload_of(region_directory, own);
+    in_flight.push_back(std::move(own));
+  }
+  return in_flight;
+}
+
+// Before the state: it must never be without what it names.
+void write_contributions(const fs::path& region_directory, const OuterState& state) {
+  for (const InFlight& own : state.in_flight) {
+    const fs::path file = contribution_file(region_directory, own);
+    if (own.payload.empty() || fs::exists(file)) continue;
+    diloco::replace_file(file, std::span(own.payload), diloco::Durability::on_disk);
+  }
+}
+
+// The outcome of every other contribution is known.
+void remove_old_contributions(const fs::path& region_directory, const OuterState& state) {
+  std::set<fs::path> keep;
+  for (const InFlight& own : state.in_flight) keep.insert(contribution_file(region_directory, own));
+  for (const auto& entry : fs::directory_iterator(checkpoint_directory(region_directory))) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("contribution-") && !keep.contains(entry.path())) fs::remove(entry.path());
+  }
+}
+
+// ---- Everything else ----
+
+Metadata describe(const OuterState& state, const diloco::Layout& layout) {
+  return {{"format", kFormat},
+          {"layout", fingerprint(layout)},
+          {"run_id", state.run_id},
+          {"version", to_metadata(state.version)},
+          {"digest", diloco::to_hex(state.digest)},
+          {"data_cursor", to_metadata(state.work.data_cursor)},
+          {"work_steps", to_metadata(state.work.steps)},
+          {"work_compute_s", to_metadata(state.work.compute_s)},
+          {"marked", to_metadata(int{!state.mark.empty()})},
+          {"in_flight", describe(state.in_flight)}};
+}
+
+void check_origin(const StateReader& reader, const diloco::Layout& layout) {
+  if (reader.get("format") != kFormat) reader.refuse("is not a training state of this version");
+  if (reader.get("layout") != fingerprint(layout))
+    reader.refuse("holds another model than the configuration asks for");
+}
+
+void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterState& state) {
+  reader.read("params", std::span(state.params));
+  reader.read("anchor", std::span(state.anchor));
+  reader.read("momentum", std::span(state.momentum));
+  reader.read("residual", std::span(state.residual));
+  int marked = 0;
+  reader.read("marked", marked);
+  state.mark.resize(marked != 0 ? layout.size() : 0);
+  if (marked != 0) reader.read("mark", std::span(state.mark));
+}
+
+}  // namespace
+
+fs::path checkpoint_directory(const fs::path& region_directory) {
+  return region_directory / "checkpoints";
+}
+
+fs::path snapshot_file(const fs::path& region_directory) {
+  return checkpoint_directory(region_directory) / "snapshot.safetensors";
+}
+
+TensorView flat_tensor(const std::string& name, std::span<const float> values) {
+  return {name, {static_cast<std::int64_t>(values.size())}, values};
+}
+
+const std::string& StateReader::get(const std::string& key) const {
+  const auto found = reader_.metadata().find(key);
+  if (found == reader_.metadata().end()) refuse("has no entry " + key);
+  return found->second;
+}
+
+void StateReader::refuse(const std::string& why) const {
+  throw std::system_error(
+      Errc::bad_checkpoint,
+      file_.string() + ": " + why + "; remove it to start from the run's own state");
+}
+
+void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
+                      const OuterState& state, std::vector<TensorView> more_tensors,
+                      std::map<std::string, std::string> more_metadata) {
+  fs::create_directories(checkpoint_directory(region_directory));
+  write_contributions(region_directory, state);
+  more_tensors.push_back(flat_tensor("params", state.params));
+  more_tensors.push_back(flat_tensor("anchor", state.anchor));
+  more_tensors.push_back(flat_tensor("momentum", state.momentum));
+  more_tensors.push_back(flat_tensor("residual", state.residual));
+  if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
+  more_metadata.merge(describe(state, layout));
+  write_safetensors(state_file(region_directory), more_tensors, more_metadata);
+  remove_old_contributions(region_directory, state);
+}
+
+std::optional<StateReader> load_outer_state(const fs::path& region_directory,
+                                            const diloco::Layout& layout, OuterState& state) {
+  const fs::path file = state_file(region_directory);
+  if (!fs::exists(file)) return std::nullopt;
+  StateReader reader(file);
+  check_origin(reader, layout);
+  read_spans(reader, layout, state);
+  state.run_id = reader.get("run_id");
+  reader.read("version", state.version);
+  reader.read("data_cursor", state.work.data_cursor);
+  reader.read("work_steps", state.work.steps);
+  reader.read("work_compute_s", state.work.compute_s);
+  state.digest = whole_digest(state);
+  if (diloco::to_hex(state.digest) != reader.get("digest"))
+    reader.refuse("is damaged: its digest is wrong");
+  state.in_flight = read_in_flight(region_directory, reader);
+  state.intact = true;
+  return reader;
+}
+
+void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,
+                   const OuterState& state) {
+  fs::create_directories(checkpoint_directory(region_directory));
+  const std::vector<TensorView> tensors{flat_tensor("anchor", state.anchor),
+                                        flat_tensor("momentum", state.momentum)};
+  write_safetensors(snapshot_file(region_directory), tensors,
+                    {{"format", kFormat},
+                     {"layout", fingerprint(layout)},
+                     {"version", to_metadata(state.version)},
+                     {"digest", diloco::to_hex(state.digest)}});
+}
+
+void adopt_snapshot(const fs::path& file, const diloco::Layout& layout, diloco::Round version,
+                    const diloco::Digest& digest, OuterState& state) {
+  state.intact = false;
+  const StateReader reader(file);
+  check_origin(reader, layout);
+  reader.read("anchor", std::span(state.anchor));
+  reader.read("momentum", std::span(state.momentum));
+  state.digest = whole_digest(state);
+  if (state.digest != digest) {
+    throw std::system_error(Errc::bad_checkpoint,
+                            "the snapshot of version " + std::to_string(version) +
+                                " does not have the digest that was announced");
+  }
+  state.adopt(version);
+  state.intact = true;
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,71 @@
+// A region's state on disk: one, whatever the number of its ranks.
+//   checkpoints/state.safetensors      params, anchor, outer momentum, residual, mark, and what a
+//                                      trainer adds; counters as metadata
+//   checkpoints/contribution-HASH.bin  own payloads whose outcome is open
+//   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
+#pragma once
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diloco/layout.h"
+#include "intra/checkpoint.h"
+#include "intra/outer_state.h"
+
+namespace causeway::intra {
+
+std::filesystem::path checkpoint_directory(const std::filesystem::path& region_directory);
+std::filesystem::path snapshot_file(const std::filesystem::path& region_directory);
+
+TensorView flat_tensor(const std::string& name, std::span<const float> values);
+
+// Doubles go through their shortest exact text.
+template <typename Number>
+std::string to_metadata(Number value) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+// Entries of an untrusted file. Throws Errc::bad_checkpoint naming it.
+class StateReader {
+ public:
+  explicit StateReader(const std::filesystem::path& file) : file_(file), reader_(file) {}
+  const std::string& get(const std::string& key) const;
+  template <typename Number>
+  void read(const std::string& key, Number& out) const {
+    const std::string& value = get(key);
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
+    if (error != std::errc() || end != value.data() + value.size())
+      refuse("entry " + key + " is not a number: " + value);
+  }
+  void read(const std::string& name, std::span<float> out) const { reader_.read(name, out); }
+  [[noreturn]] void refuse(const std::string& why) const;
+
+ private:
+  std::filesystem::path file_;
+  SafetensorsReader reader_;
+};
+
+// Momentum and residual must be complete. Atomic. Throws std::system_error naming the file.
+void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                      const OuterState& state, std::vector<TensorView> more_tensors,
+                      std::map<std::string, std::string> more_metadata);
+// Nothing if there is no state; else what reads the rest. Throws Errc::bad_checkpoint if it is
+// corrupt or of another model.
+std::optional<StateReader> load_outer_state(const std::filesystem::path& region_directory,
+                                            const diloco::Layout& layout, OuterState& state);
+
+void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                   const OuterState& state);
+// Adopts a snapshot, as OuterState::adopt. Throws Errc::bad_checkpoint, and leaves `state` not
+// intact, if it is not the state with this digest.
+void adopt_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
+                    diloco::Round version, const diloco::Digest& digest, OuterState& state);
+
+}  // namespace causeway::intra
