@@ -1,10 +1,16 @@
 #include "inter/connection.h"
 
+#include <cassert>
+#include <cerrno>
+
+#include <openssl/err.h>
+
 #include <asio/buffer.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
-#include <asio/ssl.hpp>
 #include <asio/use_awaitable.hpp>
-#include <asio/write.hpp>
+
+#include "inter/socket_bio.h"
 
 namespace causeway::inter {
 namespace {
@@ -17,27 +23,24 @@ std::string describe(const tcp::endpoint& endpoint) {
          std::to_string(endpoint.port());
 }
 
-constexpr unsigned kUnsentBulkBytes = 128U << 10;
-
-// asio::ssl::context frees what it is given, so it gets a reference of its own.
-asio::ssl::context share(const TlsContext& context) {
-  SSL_CTX_up_ref(context.get());
-  return asio::ssl::context(context.get());
-}
+// What one connection may move before others get their turn.
+constexpr std::size_t kTurnBytes = 64U << 10;
 
 }  // namespace
 
 struct Connection::Implementation {
-  Implementation(tcp::socket socket, const TlsContext& context, TlsRole role_in,
+  Implementation(tcp::socket socket_in, const TlsContext& context, TlsRole role_in,
                  const ConnectionSettings& settings_in)
       : settings(settings_in),
         role(role_in),
-        tls_context(share(context)),
-        stream(std::move(socket), tls_context),
+        socket(std::move(socket_in)),
+        ssl(SSL_new(context.get())),
         parser(settings.message_bytes_max) {
-    remember_refused_subject(stream.native_handle(), &refused_subject);
+    assert(ssl);
+    remember_refused_subject(ssl.get(), &refused_subject);
+    role == TlsRole::client ? SSL_set_connect_state(ssl.get()) : SSL_set_accept_state(ssl.get());
     std::error_code not_connected;
-    remote = stream.next_layer().remote_endpoint(not_connected);
+    remote = socket.remote_endpoint(not_connected);
     if (!not_connected) {
       on_connected();
     }
@@ -45,17 +48,20 @@ struct Connection::Implementation {
 
   void on_connected() {
     remote_text = describe(remote);
-    const int socket = stream.next_layer().native_handle();
-    tune(socket, settings.user_timeout);
+    const int handle = socket.native_handle();
+    tune(handle, settings.user_timeout);
     if (!settings.congestion_control.empty()) {
-      set_congestion_control(socket, settings.congestion_control);
+      set_congestion_control(handle, settings.congestion_control);
     }
-    congestion_control = inter::congestion_control(socket);
+    congestion_control = inter::congestion_control(handle);
+    std::error_code ignored;
+    socket.native_non_blocking(true, ignored);
+    BIO* const bio = make_socket_bio(handle).release();
+    SSL_set_bio(ssl.get(), bio, bio);  // which owns it
   }
 
-  // OpenSSL's end of the byte stream counts what asio carries to and from the socket.
   void count() {
-    BIO* bio = SSL_get_rbio(stream.native_handle());
+    BIO* bio = SSL_get_rbio(ssl.get());
     const std::uint64_t rx_bytes = BIO_number_read(bio);
     const std::uint64_t tx_bytes = BIO_number_written(bio);
     const auto now = Clock::now();
@@ -67,26 +73,68 @@ struct Connection::Implementation {
     counted = {tx_bytes, rx_bytes};
   }
 
-  LinkError failure(const std::error_code& error) const {
-    if (closed) {
-      return {close_code, close_reason};
+  // Runs an OpenSSL operation to its end; gives what it returned, which is positive.
+  template <typename Operation>
+  asio::awaitable<std::size_t> perform(Operation operation) {
+    for (;;) {
+      if (closed) {
+        throw LinkError(close_code, close_reason);
+      }
+      ERR_clear_error();
+      errno = 0;
+      const int result = operation(ssl.get());
+      const int system_error = errno;
+      count();
+      if (result > 0) {
+        co_await take_turn(static_cast<std::size_t>(result));
+        co_return static_cast<std::size_t>(result);
+      }
+      const int verdict = SSL_get_error(ssl.get(), result);
+      if (verdict != SSL_ERROR_WANT_READ && verdict != SSL_ERROR_WANT_WRITE) {
+        throw failure(verdict, system_error);
+      }
+      std::error_code error;
+      co_await socket.async_wait(
+          verdict == SSL_ERROR_WANT_READ ? tcp::socket::wait_read : tcp::socket::wait_write,
+          asio::redirect_error(asio::use_awaitable, error));
+      turn_bytes = 0;
+      if (error && !closed) {
+        throw LinkError(error, error.message());
+      }
     }
-    if (error.category() == asio::error::get_ssl_category()) {
-      return describe_tls_failure(const_cast<Implementation*>(this)->stream.native_handle(),
-                                  static_cast<unsigned int>(error.value()));
+  }
+
+  asio::awaitable<void> take_turn(std::size_t bytes) {
+    turn_bytes += bytes;
+    if (turn_bytes >= kTurnBytes) {
+      turn_bytes = 0;
+      co_await asio::post(socket.get_executor(), asio::use_awaitable);
     }
-    if (error == asio::error::eof || error == asio::ssl::error::stream_truncated) {
-      return {error, handshaken ? "the peer closed the connection"
-                                : "the peer closed the connection during the TLS handshake"};
+  }
+
+  LinkError failure(int verdict, int system_error) const {
+    const unsigned long error = ERR_peek_error();
+    const bool cut_off = ERR_GET_LIB(error) == ERR_LIB_SSL &&
+                         ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    if (verdict == SSL_ERROR_ZERO_RETURN || cut_off ||
+        (verdict == SSL_ERROR_SYSCALL && system_error == 0)) {
+      return {std::make_error_code(std::errc::connection_aborted),
+              handshaken ? "the peer closed the connection"
+                         : "the peer closed the connection during the TLS handshake"};
     }
-    return {error, error.message()};
+    if (verdict == SSL_ERROR_SYSCALL) {
+      const std::error_code code(system_error, std::system_category());
+      return {code, code.message()};
+    }
+    return describe_tls_failure(ssl.get(), error);
   }
 
   ConnectionSettings settings;
   TlsRole role;
-  asio::ssl::context tls_context;
-  asio::ssl::stream<tcp::socket> stream;
+  tcp::socket socket;
+  SslPtr ssl;
   FrameParser parser;
+  std::size_t turn_bytes = 0;  // since others last had their turn
   tcp::endpoint remote;
   std::string remote_text = "unconnected";
   std::string congestion_control;
@@ -114,27 +162,19 @@ asio::awaitable<void> Connection::connect(tcp::endpoint endpoint) {
   self.remote = endpoint;
   self.remote_text = describe(endpoint);
   std::error_code error;
-  co_await self.stream.next_layer().async_connect(endpoint,
-                                                  asio::redirect_error(asio::use_awaitable, error));
-  if (error || self.closed) {
-    throw self.failure(error);
+  co_await self.socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
+  check_open();
+  if (error) {
+    throw LinkError(error, error.message());
   }
   self.on_connected();
 }
 
 asio::awaitable<std::string> Connection::handshake() {
   Implementation& self = *implementation_;
-  std::error_code error;
-  co_await self.stream.async_handshake(self.role == TlsRole::client
-                                           ? asio::ssl::stream_base::client
-                                           : asio::ssl::stream_base::server,
-                                       asio::redirect_error(asio::use_awaitable, error));
-  self.count();
-  if (error || self.closed) {
-    throw self.failure(error);
-  }
+  co_await self.perform([](SSL* ssl) { return SSL_do_handshake(ssl); });
   self.handshaken = true;
-  co_return peer_region(self.stream.native_handle());
+  co_return peer_region(self.ssl.get());
 }
 
 asio::awaitable<FrameView> Connection::read() {
@@ -145,13 +185,8 @@ asio::awaitable<FrameView> Connection::read() {
       co_return *frame;
     }
     const auto space = self.parser.writable();
-    std::error_code error;
-    const std::size_t size = co_await self.stream.async_read_some(
-        asio::buffer(space.data(), space.size()), asio::redirect_error(asio::use_awaitable, error));
-    self.count();
-    if (error || self.closed) {
-      throw self.failure(error);
-    }
+    const std::size_t size = co_await self.perform(
+        [space](SSL* ssl) { return SSL_read(ssl, space.data(), static_cast<int>(space.size())); });
     self.parser.received(size);
   }
 }
@@ -159,13 +194,8 @@ asio::awaitable<FrameView> Connection::read() {
 asio::awaitable<void> Connection::write(std::span<const std::byte> frame) {
   Implementation& self = *implementation_;
   while (!frame.empty()) {
-    std::error_code error;
-    const std::size_t size = co_await self.stream.async_write_some(
-        asio::buffer(frame.data(), frame.size()), asio::redirect_error(asio::use_awaitable, error));
-    self.count();
-    if (error || self.closed) {
-      throw self.failure(error);
-    }
+    const std::size_t size = co_await self.perform(
+        [frame](SSL* ssl) { return SSL_write(ssl, frame.data(), static_cast<int>(frame.size())); });
     frame = frame.subspan(size);
   }
 }
@@ -173,19 +203,18 @@ asio::awaitable<void> Connection::write(std::span<const std::byte> frame) {
 asio::awaitable<void> Connection::linger() {
   Implementation& self = *implementation_;
   std::error_code error;
-  self.stream.next_layer().shutdown(tcp::socket::shutdown_send, error);
+  self.socket.shutdown(tcp::socket::shutdown_send, error);
   Bytes discarded(4096);
   while (!error && !self.closed) {
-    co_await self.stream.next_layer().async_read_some(
-        asio::buffer(discarded), asio::redirect_error(asio::use_awaitable, error));
+    co_await self.socket.async_read_some(asio::buffer(discarded),
+                                         asio::redirect_error(asio::use_awaitable, error));
   }
   close(Errc::refused, "refused");
 }
 
 void Connection::check_revocation(const TlsContext& context) {
   const Implementation& self = *implementation_;
-  if (self.handshaken && !self.closed &&
-      is_revoked(implementation_->stream.native_handle(), context.get())) {
+  if (self.handshaken && !self.closed && is_revoked(implementation_->ssl.get(), context.get())) {
     close(Errc::refused, "the peer's certificate was revoked");
   }
 }
@@ -199,7 +228,7 @@ void Connection::close(std::error_code code, const std::string& reason) {
   self.close_code = code;
   self.close_reason = reason;
   std::error_code ignored;
-  self.stream.next_layer().close(ignored);
+  self.socket.close(ignored);
 }
 
 bool Connection::is_closed() const {
@@ -247,17 +276,17 @@ const std::string& Connection::congestion_control() const {
   return implementation_->congestion_control;
 }
 
-void Connection::carry_bulk() {
-  limit_unsent(implementation_->stream.next_layer().native_handle(), kUnsentBulkBytes);
+void Connection::limit_unsent(unsigned bytes) {
+  inter::limit_unsent(implementation_->socket.native_handle(), bytes);
 }
 
 void Connection::limit_rate(std::uint64_t bytes_per_s) {
-  set_pacing_rate(implementation_->stream.next_layer().native_handle(), bytes_per_s);
+  set_pacing_rate(implementation_->socket.native_handle(), bytes_per_s);
 }
 
 std::optional<TcpFigures> Connection::look() {
   Implementation& self = *implementation_;
-  const auto figures = tcp_figures(self.stream.next_layer().native_handle());
+  const auto figures = tcp_figures(self.socket.native_handle());
   if (figures && figures->acked_bytes != self.acked_bytes) {
     self.acked_bytes = figures->acked_bytes;
     self.last_progress = Clock::now();

@@ -6,6 +6,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 namespace causeway::inter {
@@ -22,6 +23,7 @@ using BioPtr = std::unique_ptr<BIO, OpensslDeleter<BIO_free_all>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslDeleter<EVP_PKEY_free>>;
 using DigestPtr = std::unique_ptr<EVP_MD_CTX, OpensslDeleter<EVP_MD_CTX_free>>;
 using CertificatePtr = std::unique_ptr<X509, OpensslDeleter<X509_free>>;
+using SslPtr = std::unique_ptr<SSL, OpensslDeleter<SSL_free>>;
 using CrlPtr = std::unique_ptr<X509_CRL, OpensslDeleter<X509_CRL_free>>;
 
 // The oldest queued OpenSSL error as text; empties the queue.

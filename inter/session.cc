@@ -10,6 +10,10 @@ namespace {
 constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr std::size_t kQueuedMessagesMax = 16;  // of the largest size
 constexpr std::string_view kPacedByItself = "bbr";
+constexpr unsigned kUnsentBytesAtFirst = 512U << 10;
+constexpr unsigned kUnsentBytesMin = 128U << 10;
+constexpr unsigned kUnsentBytesMax = 4U << 20;
+constexpr double kUnsentSeconds = 0.03;
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
   throw LinkError(Errc::bad_frame, "invalid frame: " + std::string(to_string(frame.type)) +
@@ -49,7 +53,6 @@ asio::awaitable<std::string> Session::serve_data(Self self, std::shared_ptr<Conn
   }
   const ConnectionNumber number = ++self->data_connections_begun_;
   self->data_[number] = {data, Clock::now()};
-  data->carry_bulk();
   self->set_pace();
   TaskGroup loops(self->context_.executor);
   loops.spawn(guard_data(self, data, self->read_data(data)));
@@ -308,16 +311,27 @@ void Session::check_data(Clock::time_point now) {
   }
 }
 
-// A congestion control that does not pace by what it knows of the path gets a limit from us.
+// What waits in a socket cannot go another way any more, so it is little; but enough to keep the
+// path busy until we get round to this connection again. A congestion control that does not pace by
+// what it knows of the path gets a limit from us.
 void Session::set_pace() {
-  const double limit = context_.meter.pacing_bytes_per_s();
-  if (limit == 0 || data_.empty()) {
+  if (data_.empty()) {
     return;
   }
-  const double share = limit / static_cast<double>(data_.size());
+  const auto connections = static_cast<double>(data_.size());
+  const double rate = context_.meter.rate_bytes_per_s() / connections;
+  const double limit = context_.meter.pacing_bytes_per_s() / connections;
+  const auto unsent = rate == 0
+                          ? kUnsentBytesAtFirst
+                          : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
+                                       kUnsentBytesMin, kUnsentBytesMax);
   for (const auto& [number, data] : data_) {
-    if (!data.connection->is_closed() && data.connection->congestion_control() != kPacedByItself) {
-      data.connection->limit_rate(static_cast<std::uint64_t>(share));
+    if (data.connection->is_closed()) {
+      continue;
+    }
+    data.connection->limit_unsent(unsent);
+    if (limit > 0 && data.connection->congestion_control() != kPacedByItself) {
+      data.connection->limit_rate(static_cast<std::uint64_t>(limit));
     }
   }
 }

@@ -9,12 +9,13 @@
 namespace causeway::inter {
 namespace {
 
+constexpr std::size_t kReadAheadBytes = 64U << 10;
+
 [[noreturn]] void cannot_use(const std::filesystem::path& file) {
   throw std::system_error(std::make_error_code(std::errc::io_error),
                           "cannot use " + file.string() + ": " + take_openssl_error());
 }
 
-// A slot of our own: slot 0, the "app data", belongs to asio::ssl.
 int subject_index() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
@@ -99,6 +100,10 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
   }
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verified);
   SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN);  // every peer has the CA's certificate
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
+  // Several records a system call.
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
   // No resumption: every connection proves its certificate anew.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
