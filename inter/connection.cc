@@ -53,7 +53,6 @@ struct Connection::Implementation {
     if (!settings.congestion_control.empty()) {
       set_congestion_control(handle, settings.congestion_control);
     }
-    congestion_control = inter::congestion_control(handle);
     std::error_code ignored;
     socket.native_non_blocking(true, ignored);
     BIO* const bio = make_socket_bio(handle).release();
@@ -137,7 +136,6 @@ struct Connection::Implementation {
   std::size_t turn_bytes = 0;  // since others last had their turn
   tcp::endpoint remote;
   std::string remote_text = "unconnected";
-  std::string congestion_control;
   std::string refused_subject;
   bool handshaken = false;
   bool closed = false;
@@ -270,10 +268,6 @@ Connection::Clock::time_point Connection::last_received() const {
 
 Connection::Clock::time_point Connection::last_progress() const {
   return implementation_->last_progress;
-}
-
-const std::string& Connection::congestion_control() const {
-  return implementation_->congestion_control;
 }
 
 void Connection::limit_unsent(unsigned bytes) {

@@ -69,7 +69,6 @@ class Connection {
   Clock::time_point last_received() const;
   Clock::time_point last_progress() const;  // bytes arrived, or the peer's kernel confirmed some
 
-  const std::string& congestion_control() const;  // what the kernel granted
   void limit_unsent(unsigned bytes);           // keeps little in the socket that is not under way
   void limit_rate(std::uint64_t bytes_per_s);  // of sending
   std::optional<TcpFigures> look();            // asks TCP, which also updates last_progress()

@@ -1,21 +1,12 @@
 // The listening half of the mesh: from an accepted socket to a served session.
 #include <spdlog/spdlog.h>
 
+#include "inter/limits.h"
 #include "inter/mesh_core.h"
 
 namespace causeway::inter {
-namespace {
 
 using asio::ip::tcp;
-
-// Strangers may hold this many sockets; the oldest gives way, so that they cannot keep a region
-// out.
-constexpr std::size_t kUnauthenticatedMax = 256;
-
-// A session has at most as many data connections as this.
-constexpr std::size_t kDataConnectionsMax = 64;
-
-}  // namespace
 
 asio::awaitable<void> MeshCore::accept_loop(Self self) {
   while (!self->stopping_) {

@@ -100,6 +100,10 @@ class MeshHandler {
                        const BlobId& id) = 0;  // complete in the spool, hash checked
 };
 
+// The most memory that a mesh holds for its peers, buffers in the kernel's sockets not included:
+// what is bounded by limits and back-pressure, and the maps of the blobs that fit in the spool.
+std::uint64_t peak_bytes(const MeshOptions& options, std::uint64_t spool_capacity_bytes);
+
 class Mesh : public Channel {
  public:
   // `spool` and `handler` must outlive the mesh.

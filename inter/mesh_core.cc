@@ -59,6 +59,9 @@ void MeshCore::start(const Self& self) {
   self->load_credentials();
   self->tasks_.spawn(watch_credentials(self));
   self->choose_congestion_control();
+  spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
+               peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
+               self->options_.peers.size());
   if (!self->options_.dial_only) {
     self->bind();
     self->tasks_.spawn(accept_loop(self));

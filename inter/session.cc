@@ -4,15 +4,12 @@
 
 #include <spdlog/spdlog.h>
 
+#include "inter/limits.h"
+
 namespace causeway::inter {
 namespace {
 
 constexpr std::size_t kUnansweredPingsMax = 256;
-constexpr std::size_t kQueuedMessagesMax = 16;  // of the largest size
-constexpr std::string_view kPacedByItself = "bbr";
-constexpr unsigned kUnsentBytesAtFirst = 512U << 10;
-constexpr unsigned kUnsentBytesMin = 128U << 10;
-constexpr unsigned kUnsentBytesMax = 4U << 20;
 constexpr double kUnsentSeconds = 0.03;
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
@@ -245,7 +242,8 @@ void Session::queue_control(Bytes frame) {
     return;
   }
   const std::size_t limit_bytes =
-      kQueuedMessagesMax * (kFrameHeaderBytes + context_.options.message_bytes_max) + (1U << 20);
+      kQueuedMessagesMax * (kFrameHeaderBytes + context_.options.message_bytes_max) +
+      kQueuedFramesBytes;
   control_queue_bytes_ += frame.size();
   control_queue_.push_back(std::move(frame));
   if (control_queue_bytes_ > limit_bytes) {
@@ -312,8 +310,8 @@ void Session::check_data(Clock::time_point now) {
 }
 
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
-// path busy until we get round to this connection again. A congestion control that does not pace by
-// what it knows of the path gets a limit from us.
+// path busy until we get round to this connection again. The limit on the rate keeps several
+// connections, which know nothing of each other, from overflowing the queue together.
 void Session::set_pace() {
   if (data_.empty()) {
     return;
@@ -330,7 +328,7 @@ void Session::set_pace() {
       continue;
     }
     data.connection->limit_unsent(unsent);
-    if (limit > 0 && data.connection->congestion_control() != kPacedByItself) {
+    if (limit > 0) {
       data.connection->limit_rate(static_cast<std::uint64_t>(limit));
     }
   }

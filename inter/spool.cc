@@ -14,6 +14,7 @@
 #include "inter/error.h"
 #include "inter/file.h"
 #include "inter/hex.h"
+#include "inter/limits.h"
 #include "inter/sha256.h"
 
 namespace causeway::inter {
@@ -21,7 +22,6 @@ namespace {
 
 constexpr std::string_view kPartialSuffix = ".part";
 constexpr std::string_view kMapSuffix = ".map";
-constexpr std::size_t kHashReadBytes = 1U << 20;
 
 std::string file_name(const BlobId& id) {
   return hex(id.hash) + "-" + std::to_string(id.size_bytes);

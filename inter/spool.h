@@ -50,6 +50,7 @@ class Spool {
   std::filesystem::path path(const BlobId& id) const;  // of a complete blob
   void remove(const BlobId& id);                       // no error if absent
   std::vector<BlobId> complete() const;
+  std::uint64_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t stored_bytes() const;  // on disk, partial blobs with what they have
 
   // What is here of a partial blob, for whoever hashes it.

@@ -5,11 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/certificate.h"
+#include "inter/limits.h"
 
 namespace causeway::inter {
 namespace {
-
-constexpr std::size_t kReadAheadBytes = 64U << 10;
 
 [[noreturn]] void cannot_use(const std::filesystem::path& file) {
   throw std::system_error(std::make_error_code(std::errc::io_error),

@@ -10,6 +10,7 @@
 
 #include "inter/error.h"
 #include "inter/file.h"
+#include "inter/limits.h"
 #include "inter/sha256.h"
 
 namespace causeway::inter {
@@ -17,7 +18,6 @@ namespace {
 
 constexpr std::uint64_t kSliceMin = 4U << 20;   // not worth a hand-over to the thread below this
 constexpr std::uint64_t kSliceMax = 64U << 20;  // stop() waits for this much
-constexpr std::size_t kReadBytes = 1U << 20;
 
 std::chrono::nanoseconds thread_cpu_time() {
   timespec now{};
@@ -43,7 +43,7 @@ struct Verifier::Job {
     const auto began = thread_cpu_time();
     try {
       File file(path, O_RDWR);
-      std::vector<std::byte> buffer(std::min<std::uint64_t>(end - hashed_bytes, kReadBytes));
+      std::vector<std::byte> buffer(std::min<std::uint64_t>(end - hashed_bytes, kHashReadBytes));
       while (hashed_bytes < end) {
         const auto part =
             std::span(buffer).first(std::min<std::uint64_t>(end - hashed_bytes, buffer.size()));

@@ -100,6 +100,9 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
       return;
     }
     self->forwarded_bytes_ += forward ? size : 0;
+    if (forward && pipe->first && self->recorded_.size() < (1U << 20)) {
+      self->recorded_.append(pipe->up.data(), size);
+    }
     self->cut_in_ -= forward && self->cut_in_ != ~0ULL ? size : 0;
     tcp::socket& to = forward ? pipe->server : pipe->client;
     if (error) {

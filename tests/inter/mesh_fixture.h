@@ -82,6 +82,8 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   // After so many bytes in all, towards the target: the connection that brings the next one is
   // reset, unless it is the first (control). May be called several times.
   void cut_one_after(std::uint64_t bytes) { cuts_of_one_.push_back(bytes); }
+  // What went towards the target over the first connection.
+  const std::string& recorded() const { return recorded_; }
   void stall() { stalled_ = true; }  // nothing passes any more; connections stay open
   void close();
 
@@ -98,6 +100,7 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   std::vector<std::shared_ptr<Pipe>> stalled_pipes_;
   std::uint64_t cut_in_ = ~0ULL;
   std::uint64_t forwarded_bytes_ = 0;
+  std::string recorded_;
   std::vector<std::uint64_t> cuts_of_one_;
   bool stalled_ = false;
 };

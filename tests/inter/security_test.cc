@@ -191,6 +191,51 @@ TEST_F(ListenerSecurity, DataConnectionWithoutControl) {
   expect_honest_peer_works();
 }
 
+TEST_F(ListenerSecurity, DataConnectionOfAnOlderSession) {
+  start_listener();
+  // One session with the nonce of hello_of() begins and is replaced by the honest one.
+  rogue_tls(context_, port(), {pki_.credentials("a")},
+            hello_of("a") + text_of(encode_empty(FrameType::accept)));
+  ASSERT_TRUE(run_until([&] { return b().ups == 1; }));
+  MeshOptions honest = options("a");
+  point(honest, "b", port());
+  Region& a = add(honest);
+  a.mesh->start();
+  ASSERT_TRUE(run_until([&] { return b().ups == 2 && a.mesh->is_up("b"); }));
+  rogue_tls(context_, port(), {pki_.credentials("a")}, hello_of("a", ConnectionKind::data));
+  ASSERT_TRUE(
+      run_until([&] { return log_.has("no control connection waits for this data connection"); }));
+  EXPECT_TRUE(b().mesh->is_up("a"));
+  a.mesh->send("b", "undisturbed");
+  EXPECT_TRUE(run_until([&] { return !b().messages.empty(); }));
+}
+
+// Every byte of a session, played back at the same listener: its half of the keys is another one
+// now.
+TEST_F(ListenerSecurity, ReplayOfAnOlderSession) {
+  start_listener();
+  const auto proxy = std::make_shared<CutProxy>(context_, port());
+  proxy->accept();
+  MeshOptions honest = options("a");
+  honest.data_connections = 1;
+  point(honest, "b", proxy->port());
+  Region& a = add(honest);
+  a.mesh->start();
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b"); }));
+  a.mesh->send("b", "commit this");
+  ASSERT_TRUE(run_until([&] { return !b().messages.empty(); }));
+  const std::string recorded = proxy->recorded();
+  stop(*a.mesh);
+  proxy->close();
+  ASSERT_TRUE(run_until([&] { return !b().mesh->is_up("a"); }));
+  EXPECT_GT(recorded.size(), 500U);
+  rogue_tcp(context_, port(), recorded);
+  ASSERT_TRUE(run_until([&] { return log_.has(": TLS failed: "); }));
+  EXPECT_THAT(log_.text(), HasSubstr("b: refused 127.0.0.1:"));
+  EXPECT_EQ(b().messages.size(), 1U) << "the message must not count twice";
+  EXPECT_EQ(b().ups, 1);
+}
+
 TEST_F(ListenerSecurity, OversizeFrame) {
   start_listener();
   ByteWriter writer(kFrameHeaderBytes);

@@ -1,0 +1,23 @@
+// What bounds the memory of a mesh. Internal to inter.
+#pragma once
+
+#include <cstddef>
+
+namespace causeway::inter {
+
+// Strangers may hold this many sockets; the oldest gives way, so that they cannot keep a region
+// out. Peers that dial all their data connections at once are strangers too for a moment.
+constexpr std::size_t kUnauthenticatedMax = 256;
+
+constexpr std::size_t kDataConnectionsMax = 64;  // of a session
+
+constexpr std::size_t kQueuedMessagesMax = 16;        // of the largest size, to one peer
+constexpr std::size_t kQueuedFramesBytes = 1U << 20;  // of everything else on control
+constexpr unsigned kUnsentBytesAtFirst = 512U << 10;  // in a data socket
+constexpr unsigned kUnsentBytesMin = 128U << 10, kUnsentBytesMax = 4U << 20;
+
+constexpr std::size_t kReadAheadBytes = 64U << 10;  // of a connection, in OpenSSL
+constexpr std::size_t kTlsBytes = 128U << 10;       // of a connection, all that OpenSSL holds
+constexpr std::size_t kHashReadBytes = 1U << 20;    // of the hashing thread
+
+}  // namespace causeway::inter
