@@ -129,7 +129,7 @@ void Coordinator::Implementation::open_links() {
   mesh.greeting = serialize(greeting_);
   mesh.peers.erase(options_.region);
   workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
-                   *this);
+                   options_.shared_config, *this);
   mesh_.emplace(executor_, std::move(mesh), *spool_, *this);
   mesh_->start();
   listening_port_ = mesh_->listening_port();

@@ -309,8 +309,10 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
 };
 
 WorkerServer::WorkerServer(asio::any_io_executor executor, std::filesystem::path socket,
-                           std::string region, std::uint32_t workers, WorkerServerHandler& handler)
-    : implementation_(std::make_shared<Implementation>(executor, std::move(socket),
+                           std::string region, std::uint32_t workers, std::string settings,
+                           WorkerServerHandler& handler)
+    : settings_(std::move(settings)),
+      implementation_(std::make_shared<Implementation>(executor, std::move(socket),
                                                        std::move(region), workers, handler)) {}
 
 // Coroutines that are still under way hold the implementation and end by themselves.
@@ -336,6 +338,7 @@ void WorkerServer::welcome(const std::string& run_id, bool contributed) {
   message.mutable_attached()->set_generation(implementation_->generation());
   message.mutable_attached()->set_run_id(run_id);
   message.mutable_attached()->set_contributed(contributed);
+  message.mutable_attached()->set_settings(settings_);
   implementation_->send_all(message);
 }
 

@@ -36,9 +36,9 @@ class WorkerServerHandler {
 
 class WorkerServer {
  public:
-  // `handler` must outlive the server.
+  // `handler` must outlive the server. `settings`: what attached workers are told of the run.
   WorkerServer(asio::any_io_executor executor, std::filesystem::path socket, std::string region,
-               std::uint32_t workers, WorkerServerHandler& handler);
+               std::uint32_t workers, std::string settings, WorkerServerHandler& handler);
   ~WorkerServer();
 
   // Throws std::system_error naming the socket if it cannot listen there.
@@ -66,6 +66,7 @@ class WorkerServer {
 
  private:
   class Implementation;
+  std::string settings_;
   std::shared_ptr<Implementation> implementation_;
 };
 

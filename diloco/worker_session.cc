@@ -180,7 +180,8 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   const auto& attached = answer.message.attached();
   attachment_ = {.generation = attached.generation(),
                  .run_id = attached.run_id(),
-                 .contributed = attached.contributed()};
+                 .contributed = attached.contributed(),
+                 .settings = attached.settings()};
 }
 
 Instruction SocketSession::next(const KeepWaiting& keep_waiting) {

@@ -62,6 +62,8 @@ struct Attachment {
   // here: it was lost; Train comes again. False there, true here: an earlier life of this worker
   // made it, and what it left in the residual is not known: residual <- 0.
   bool contributed = false;
+  // What all regions of the run share, as TOML lines with dotted keys: codec.matrix = "..."
+  std::string settings = {};
 };
 
 // What rank 0 must do next.

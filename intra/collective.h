@@ -38,6 +38,9 @@ struct Rendezvous {
   std::chrono::milliseconds deadline{60'000};  // of forming the group and of every operation in it
 };
 
+// The group of one.
+std::unique_ptr<Collective> make_solo_collective();
+
 // The group of one when world is 1, else Gloo over TCP on this host. Throws std::system_error
 // (Errc::collective) if it cannot form in time; every operation throws the same when a rank died or
 // hung. After that the group is unusable: form a new one.

@@ -1,8 +1,7 @@
-// The group of one, and the choice between it and Gloo.
+// The group of one.
 #include <cassert>
 
 #include "intra/collective.h"
-#include "intra/collective_gloo.h"
 
 namespace causeway::intra {
 namespace {
@@ -21,10 +20,8 @@ class SoloCollective final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_collective(const Rendezvous& rendezvous) {
-  assert(rendezvous.rank < rendezvous.world);
-  if (rendezvous.world == 1) return std::make_unique<SoloCollective>();
-  return make_gloo_collective(rendezvous);
+std::unique_ptr<Collective> make_solo_collective() {
+  return std::make_unique<SoloCollective>();
 }
 
 }  // namespace causeway::intra

@@ -14,6 +14,8 @@ class Category : public std::error_category {
         return "unusable checkpoint";
       case Errc::bad_model:
         return "impossible model settings";
+      case Errc::bad_settings:
+        return "unusable settings of the run";
       case Errc::collective:
         return "in-region collective failed";
       case Errc::not_finite:

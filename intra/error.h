@@ -6,12 +6,13 @@
 namespace causeway::intra {
 
 enum class Errc {
-  bad_data = 1,      // a data file cannot be used; the message names it and what is allowed
-  bad_checkpoint,    // a checkpoint is missing, corrupt or of another model
-  bad_model,         // impossible model settings
-  collective,        // an in-region collective failed: a rank died or hung
-  not_finite,        // loss or gradient became NaN or infinite
-  interrupted,       // SIGINT or SIGTERM asked the worker to stop; state was saved
+  bad_data = 1,    // a data file cannot be used; the message names it and what is allowed
+  bad_checkpoint,  // a checkpoint is missing, corrupt or of another model
+  bad_model,       // impossible model settings
+  bad_settings,    // what the coordinator says of the run cannot be used
+  collective,      // an in-region collective failed: a rank died or hung
+  not_finite,      // loss or gradient became NaN or infinite
+  interrupted,     // SIGINT or SIGTERM asked the worker to stop; state was saved
 };
 std::error_code make_error_code(Errc code);
 

@@ -1,6 +1,7 @@
 #include "intra/outer_state.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace causeway::intra {
 
@@ -30,6 +31,15 @@ std::uint32_t OuterState::step_in_round() const {
     if (entry.contribution.round == version) steps += entry.contribution.steps;
   }
   return steps;
+}
+
+void OuterState::forget_earlier_life(const std::string& region) {
+  InFlight unknown;
+  unknown.contribution.region = region;
+  unknown.contribution.round = version;
+  unknown.stored = true;
+  adopt(version);
+  in_flight.push_back(std::move(unknown));
 }
 
 void OuterState::adopt(diloco::Round new_version) {

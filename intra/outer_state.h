@@ -59,6 +59,11 @@ struct OuterState {
   std::uint32_t parts() const;          // contributions made to round `version`
   std::uint32_t step_in_round() const;  // inner steps since `version`, contributed or not
 
+  // The coordinator has a contribution to round `version` that this state knows nothing of, as it
+  // was made after the state was saved: what it left in the residual can only be dropped, with all
+  // steps since.
+  void forget_earlier_life(const std::string& region);
+
   // The state of another version takes the place of this one: `anchor`, `momentum` and `digest`
   // have been set. Parameters follow; residual and open work are dropped; what is in flight may
   // still be listed, but is not returned any more.

@@ -113,8 +113,6 @@ void RegionWorker::gather() {
   note_earlier_life();
 }
 
-// The coordinator has a contribution that this state knows nothing of: it was made after the state
-// was saved. What that contribution left in the residual, and what is in it, can only be dropped.
 void RegionWorker::note_earlier_life() {
   if (!gathering_->attachment().contributed || state_.parts() > 0) return;
   if (gathering_->leads()) {
@@ -123,12 +121,7 @@ void RegionWorker::note_earlier_life() {
         "{} inner steps since are dropped",
         state_.version, state_.work.steps);
   }
-  InFlight unknown;
-  unknown.contribution.region = options_.region;
-  unknown.contribution.round = state_.version;
-  unknown.stored = true;
-  state_.adopt(state_.version);
-  state_.in_flight.push_back(std::move(unknown));
+  state_.forget_earlier_life(options_.region);
   trainer_->params_changed();
 }
 

@@ -64,7 +64,8 @@ class WorkerServerTest : public ::testing::Test {
     const std::filesystem::path directory = directory_.path() / std::string(200, 'd');
     std::filesystem::create_directories(directory);
     socket_ = directory / "worker.sock";
-    server_.emplace(context_.get_executor(), socket_, "eu", workers, script_);
+    server_.emplace(context_.get_executor(), socket_, "eu", workers, "codec.feedback = true\n",
+                    script_);
     script_.server = &*server_;
     server_->start();
     thread_ = std::thread([this] { context_.run(); });
@@ -113,6 +114,7 @@ TEST_F(WorkerServerTest, GathersAllRanksUnderAFreshName) {
   const auto other = second.get();
   EXPECT_EQ(first->attachment().generation, other->attachment().generation);
   EXPECT_EQ(first->attachment().run_id, "run");
+  EXPECT_EQ(first->attachment().settings, "codec.feedback = true\n");
   EXPECT_FALSE(first->lost());
 }
 

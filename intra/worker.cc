@@ -1,0 +1,344 @@
+#include "intra/worker.h"
+
+#include <algorithm>
+#include <cassert>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/error.h"
+#include "diloco/file_io.h"
+#include "diloco/worker_session.h"
+#include "intra/collective.h"
+#include "intra/error.h"
+#include "intra/outer_round.h"
+#include "intra/run_settings.h"
+#include "intra/state_file.h"
+#include "intra/stopwatch.h"
+
+namespace causeway {
+
+using intra::Fate;
+using intra::InFlight;
+
+namespace {
+
+std::vector<diloco::TensorSpec> specs(const std::vector<Tensor>& tensors) {
+  std::vector<diloco::TensorSpec> specs;
+  for (const Tensor& tensor : tensors) specs.push_back({tensor.name, tensor.shape});
+  return specs;
+}
+
+}  // namespace
+
+class Worker::Implementation {
+ public:
+  Implementation(WorkerSettings settings, std::span<const float> initial)
+      : settings_(std::move(settings)),
+        layout_(specs(settings_.tensors)),
+        state_(layout_),
+        alone_(intra::make_solo_collective()) {
+    open_state(initial);
+    attach();
+  }
+
+  std::optional<Steps> next(std::span<float> params) {
+    for (;;) {
+      try {
+        diloco::Instruction instruction = ask();
+        stopwatch_.start();
+        if (const auto* finish = std::get_if<diloco::Finish>(&instruction)) {
+          end(*finish);
+          write(params);
+          return std::nullopt;
+        }
+        const auto steps = std::visit([this](auto& told) { return follow(told); }, instruction);
+        if (!steps) continue;
+        write(params);
+        stopwatch_.charge(wait_s_);
+        return steps;
+      } catch (const std::system_error& error) {
+        if (error.code() != diloco::Errc::coordinator_lost) throw;
+        attach_again(error);
+      }
+    }
+  }
+
+  bool called_back() {
+    if (contributes_ || lost_) return lost_ && !contributes_;
+    try {
+      return session_->called_back();
+    } catch (const std::system_error& error) {
+      if (error.code() != diloco::Errc::coordinator_lost) throw;
+      return lost_ = true;
+    }
+  }
+
+  void done(std::span<const float> params, std::uint32_t count, double loss) {
+    state_.work.compute_s += stopwatch_.charge(compute_s_);
+    state_.work.steps += count;
+    steps_ += count;
+    loss_ = loss;
+    read(params);
+    if (contributes_ && count > 0) encode();
+    if (!contributes_) return;
+    contributes_ = false;
+    try {
+      send_all();
+    } catch (const std::system_error& error) {
+      if (error.code() != diloco::Errc::coordinator_lost) throw;
+      lost_ = true;
+    }
+  }
+
+ private:
+  void open_state(std::span<const float> initial) {
+    if (load_outer_state(settings_.directory, layout_, state_)) return;
+    state_ = intra::OuterState(layout_);
+    read(initial);
+    state_.anchor = state_.params;
+    state_.digest = whole_digest(state_);
+  }
+
+  void attach() {
+    const InFlight* own = state_.own(0);
+    const diloco::AttachRequest request{.socket = settings_.directory / "worker.sock",
+                                        .region = settings_.region,
+                                        .version = state_.version,
+                                        .state = state_.digest,
+                                        .has_lineage = !state_.run_id.empty(),
+                                        .run_id = state_.run_id,
+                                        .contributed = own != nullptr && own->stored};
+    session_ = diloco::WorkerSession::attach(request, settings_.keep_waiting);
+    lost_ = false;
+    const diloco::Attachment& attachment = session_->attachment();
+    if (!round_) open_round(intra::parse_run_settings(attachment.settings));
+    if (attachment.contributed && state_.parts() == 0) {
+      spdlog::warn("round {}: contributed before a restart; the residual of then is dropped",
+                   state_.version);
+      state_.forget_earlier_life(settings_.region);
+    }
+    if (state_.run_id.empty()) state_.run_id = attachment.run_id;
+  }
+
+  void open_round(const intra::RunSettings& run) {
+    const auto place = std::find(run.regions.begin(), run.regions.end(), settings_.region);
+    round_.emplace(intra::OuterRound::Place{.region = settings_.region,
+                                            .region_index = static_cast<std::uint32_t>(
+                                                place - run.regions.begin()),
+                                            .seed = run.seed},
+                   run.codec, run.outer, layout_);
+  }
+
+  void attach_again(const std::system_error& error) {
+    spdlog::warn("{}; attaching again", error.what());
+    save();
+    attach();
+  }
+
+  diloco::Instruction ask() {
+    if (lost_) {
+      throw std::system_error(diloco::Errc::coordinator_lost, "the coordinator closed the session");
+    }
+    report("wait");
+    try {
+      return session_->next(settings_.keep_waiting);
+    } catch (const std::system_error& error) {
+      if (error.code() == std::errc::operation_canceled) save();
+      throw;
+    }
+  }
+
+  // ---- Instructions: steps to take, or nothing ----
+
+  std::optional<Steps> follow(const diloco::Train& train) {
+    check(train.round);
+    InFlight* own = state_.own(0);
+    if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
+      state_.in_flight.pop_back();  // made before a restart, and lost by the coordinator since
+      own = nullptr;
+    }
+    if (own != nullptr) {
+      own->stored = false;
+      send_all();
+      return std::nullopt;
+    }
+    if (state_.work.steps >= train.k) {
+      encode();
+      send_all();
+      return std::nullopt;
+    }
+    if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
+    contributes_ = true;
+    return steps(train.k - state_.work.steps, train.schedule_step);
+  }
+
+  std::optional<Steps> follow(const diloco::Continue& order) {
+    check(order.round);
+    if (state_.parts() > 0 && state_.mark.empty()) state_.mark = state_.params;
+    if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
+    contributes_ = false;
+    return steps(order.k, order.schedule_step);
+  }
+
+  std::optional<Steps> follow(const diloco::Collect& order) {
+    check(order.round);
+    if (state_.work.steps > 0) encode();
+    send_all();
+    return std::nullopt;
+  }
+
+  std::optional<Steps> follow(const diloco::Apply& apply) {
+    check(apply.record.round);
+    report("apply");
+    std::vector<std::span<const std::byte>> payloads;
+    for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
+    for (const intra::Outcome& outcome : round_->apply(*alone_, apply.record, payloads, state_)) {
+      const std::string told = sentence(outcome, apply.record.round);
+      if (!told.empty()) spdlog::warn(told);
+    }
+    session_->applied(state_.version, state_.digest);
+    if (state_.version % settings_.save_rounds == 0) snapshot();
+    return std::nullopt;
+  }
+
+  std::optional<Steps> follow(const diloco::Restore& restore) {
+    spdlog::warn("adopting the run's version {} instead of version {}", restore.version,
+                 state_.version);
+    const auto file = intra::checkpoint_directory(settings_.directory) / "restore.safetensors";
+    std::filesystem::create_directories(file.parent_path());
+    diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
+    adopt_snapshot(file, layout_, restore.version, restore.state, state_);
+    std::filesystem::remove(file);
+    session_->applied(state_.version, state_.digest);
+    save();
+    return std::nullopt;
+  }
+
+  std::optional<Steps> follow(const diloco::Finish&) { return std::nullopt; }
+
+  void end(const diloco::Finish& finish) {
+    check(finish.version);
+    snapshot();
+    report("done");
+  }
+
+  void check(diloco::Round round) const {
+    if (round == state_.version) return;
+    throw std::system_error(diloco::Errc::lineage,
+                            "the coordinator speaks of round " + std::to_string(round) +
+                                " but this region holds version " + std::to_string(state_.version));
+  }
+
+  Steps steps(std::uint32_t count, std::uint64_t schedule_step) {
+    report("compute");
+    return {
+        .round = state_.version,
+        .count = count,
+        .first_sample = state_.work.data_cursor + state_.work.steps * settings_.samples_per_step,
+        .schedule_step = schedule_step + state_.step_in_round()};
+  }
+
+  // ---- What they need ----
+
+  void encode() {
+    report("encode");
+    const auto encoding =
+        round_->encode(*alone_, {settings_.samples_per_step, settings_.tokens_per_step}, state_);
+    if (encoding.not_finite.empty()) return;
+    spdlog::error(
+        "round {}: {} became NaN or infinite; this region sits out and follows the others",
+        state_.version, encoding.not_finite);
+  }
+
+  // What the coordinator lacks of this round.
+  void send_all() {
+    for (InFlight& own : state_.in_flight) {
+      const bool sendable = !own.payload.empty() || own.contribution.sits_out;
+      if (own.stored || own.contribution.round != state_.version || !sendable) continue;
+      session_->contribute(own.contribution, own.payload);
+      own.stored = true;
+    }
+  }
+
+  void save() { save_outer_state(settings_.directory, layout_, state_, {}, {}); }
+
+  void snapshot() {
+    save();
+    save_snapshot(settings_.directory, layout_, state_);
+    session_->offer_snapshot(state_.version, state_.digest,
+                             intra::snapshot_file(settings_.directory));
+  }
+
+  void report(const char* phase) {
+    stopwatch_.charge(wait_s_);
+    const std::uint64_t tokens = steps_ * settings_.tokens_per_step;
+    session_->report({.step = steps_,
+                      .round = state_.version,
+                      .loss = loss_,
+                      .tokens_per_s = compute_s_ > 0 ? static_cast<double>(tokens) / compute_s_ : 0,
+                      .tokens = tokens,
+                      .compute_s = compute_s_,
+                      .wait_s = wait_s_,
+                      .phase = phase});
+  }
+
+  // Between the trainer's tensors, one after the other, and the flat layout, which has gaps.
+  template <typename Copy>
+  void each_tensor(std::size_t given, Copy&& copy) const {
+    if (given != layout_.parameter_count()) {
+      throw std::invalid_argument("the parameters have " + std::to_string(given) +
+                                  " elements where the tensors have " +
+                                  std::to_string(layout_.parameter_count()));
+    }
+    std::size_t at = 0;
+    for (const Tensor& tensor : settings_.tensors) {
+      const diloco::PlacedTensor& placed = layout_.find(tensor.name);
+      copy(at, placed.offset, placed.spec.count());
+      at += placed.spec.count();
+    }
+  }
+  void read(std::span<const float> params) {
+    each_tensor(params.size(), [&](std::size_t at, std::size_t offset, std::size_t count) {
+      std::copy_n(params.data() + at, count, state_.params.data() + offset);
+    });
+  }
+  void write(std::span<float> params) const {
+    each_tensor(params.size(), [&](std::size_t at, std::size_t offset, std::size_t count) {
+      std::copy_n(state_.params.data() + offset, count, params.data() + at);
+    });
+  }
+
+  WorkerSettings settings_;
+  diloco::Layout layout_;
+  intra::OuterState state_;
+  std::unique_ptr<intra::Collective> alone_;
+  std::optional<intra::OuterRound> round_;  // since the run's settings are known
+  std::unique_ptr<diloco::WorkerSession> session_;
+  bool lost_ = false;         // the session: to be told by next()
+  bool contributes_ = false;  // the steps under way end in a contribution
+  intra::Stopwatch stopwatch_;
+  std::uint64_t steps_ = 0;
+  double loss_ = 0, compute_s_ = 0, wait_s_ = 0;
+};
+
+Worker::Worker(WorkerSettings settings, std::span<const float> initial)
+    : implementation_(std::make_unique<Implementation>(std::move(settings), initial)) {}
+
+Worker::~Worker() = default;
+
+std::optional<Steps> Worker::next(std::span<float> params) {
+  return implementation_->next(params);
+}
+
+bool Worker::called_back() {
+  return implementation_->called_back();
+}
+
+void Worker::done(std::span<const float> params, std::uint32_t count, double loss) {
+  implementation_->done(params, count, loss);
+}
+
+}  // namespace causeway

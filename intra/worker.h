@@ -1,0 +1,87 @@
+// The worker API: how any training loop takes part in a run. Installed as <causeway/worker.h>;
+// docs/worker-api.md has the story and examples/classifier/ a whole program.
+//
+//   causeway::Worker worker(settings, params);            // attaches to the region's coordinator
+//   while (auto steps = worker.next(params)) {            // params: from where to take them
+//     for (i = 0; i < steps->count && !worker.called_back(); ++i) ...one inner step on params...
+//     worker.done(params, i, loss);                       // what they led to
+//   }                                                     // params: the run's result
+//
+// One process speaks for its region; how it spreads a step over devices or hosts is its own
+// business. One thread at a time.
+//
+// Errors are std::system_error unless said otherwise. A coordinator that goes away is none: the
+// worker waits for it and goes on. Thrown are: what the coordinator refuses (another run, another
+// shape of region), a state on disk that is damaged or of another model, records that were made for
+// other numbers than these (divergence), and a full disk. The message says what to do; after it,
+// the worker must be made anew.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway {
+
+// One tensor of the parameters. Matrices (two or more dimensions) and vectors may be compressed
+// differently.
+struct Tensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+struct WorkerSettings {
+  std::string region;
+  // The region's own directory: checkpoints/ is kept in it. On the coordinator's host the directory
+  // that the coordinator uses, which has its socket.
+  std::filesystem::path directory;
+  // In the order in which they lie in the parameters, one after the other. The same in every
+  // region.
+  std::vector<Tensor> tensors;
+  // What one inner step of the region reads: samples move its cursor, tokens are its weight.
+  std::uint64_t samples_per_step = 1, tokens_per_step = 1;
+  std::uint32_t save_rounds = 10;  // rounds between states on disk, and snapshots for joiners
+  // Called at least every second while the worker waits, with what it waits for. False: stop, with
+  // std::errc::operation_canceled, the state saved. None: wait for ever.
+  std::function<bool(const std::string& what)> keep_waiting;
+};
+
+// Inner steps to take.
+struct Steps {
+  std::uint64_t round = 0;
+  std::uint32_t count = 0;
+  std::uint64_t first_sample = 0;   // the region's sample number of the first
+  std::uint64_t schedule_step = 0;  // position of the first in the schedule that all regions share
+};
+
+class Worker {
+ public:
+  // Attaches, or waits until it can. `initial`: the parameters that a new run begins with, the same
+  // in every region; not used if the region has a state on disk or joins a run that is under way.
+  Worker(WorkerSettings settings, std::span<const float> initial);
+  ~Worker();
+
+  // Waits until there are steps to take: applies what the regions decided meanwhile, and writes the
+  // parameters to start from to `params`. Nothing: the run is over, and `params` are its result.
+  std::optional<Steps> next(std::span<float> params);
+
+  // Whether to stop early: the region was cut off from the others, trained on by itself, and can
+  // reach them again. Cheap; call it between steps.
+  bool called_back();
+
+  // The steps are taken, or `count` of them if called back. `loss`: of the last one, for displays.
+  // Parameters that are not finite sit the round out: nothing is sent, and the next ones follow the
+  // other regions.
+  void done(std::span<const float> params, std::uint32_t count, double loss);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace causeway

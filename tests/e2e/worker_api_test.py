@@ -1,0 +1,83 @@
+"""A trainer that is not ours, built against the installed package, takes part in a run."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from harness import DEADLINE_S, REGIONS, EndToEnd, free_port, kill, read_json, wait_until
+
+BUILD = os.environ["CAUSEWAY_BUILD"]
+SOURCE = os.environ["CAUSEWAY_SOURCE"]
+
+
+class WorkerApi(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
+        self.run_causeway("certs", "--directory", "certificates", "init")
+        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
+        self.classifier = self.build_classifier()
+
+    def call(self, *arguments):
+        done = subprocess.run([*map(str, arguments)], cwd=self.directory, text=True, timeout=DEADLINE_S,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def build_classifier(self):
+        prefix, build = self.directory / "prefix", self.directory / "classifier"
+        self.call("cmake", "--install", BUILD, "--prefix", prefix)
+        self.call("cmake", "-S", f"{SOURCE}/examples/classifier", "-B", build,
+                  f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+        self.call("cmake", "--build", build)
+        return build / "classifier"
+
+    def start_program(self, *arguments):
+        child = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, cwd=self.directory)
+        self.children.append(child)
+        return child
+
+    def coordinators(self, config):
+        return [self.start("coordinator", config, "--region", region, "--directory", self.region(region),
+                           "--found" if region == REGIONS[0] else "--join") for region in REGIONS]
+
+    def region(self, name):
+        return self.out / "regions" / name
+
+    def trainer(self, region):
+        return self.start_program(self.classifier, region, self.region(region))
+
+    def check_ends(self, outputs):
+        ends = [re.search(r"ends with loss ([\d.]+), parameters (\w+)", output) for output in outputs]
+        self.assertTrue(all(ends), outputs)
+        self.assertEqual(len({end[2] for end in ends}), 1, outputs)
+        self.assertLess(float(ends[0][1]), 1.0)  # ln 8 = 2.08 untrained
+
+    def test_three_trainers_learn_together_and_end_with_the_same_bits(self):
+        config = self.config(addresses=self.addresses, steps=200, k=10, codec="topk:k=512,chunk=4096",
+                             optimizer="sgd", outer_lr=1.0)
+        coordinators = self.coordinators(config)
+        trainers = [self.trainer(region) for region in REGIONS]
+        self.check_ends([self.finish(trainer) for trainer in trainers])
+        for coordinator in coordinators:
+            self.finish(coordinator)
+
+    def test_a_killed_trainer_comes_back_and_catches_up(self):
+        config = self.config(addresses=self.addresses, steps=200, k=10, codec="topk:k=512,chunk=4096",
+                             optimizer="sgd", outer_lr=1.0)
+        coordinators = self.coordinators(config)
+        trainers = {region: self.trainer(region) for region in REGIONS[:2]}
+        doomed = self.trainer(REGIONS[2])
+        wait_until(lambda: read_json(self.region(REGIONS[2]) / "status.json").get("version", 0) >= 2,
+                   "two rounds", doomed)
+        kill([doomed.pid])
+        doomed.wait()
+        trainers[REGIONS[2]] = self.trainer(REGIONS[2])
+        self.check_ends([self.finish(trainer) for trainer in trainers.values()])
+        for coordinator in coordinators:
+            self.finish(coordinator)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
