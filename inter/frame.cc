@@ -40,6 +40,10 @@ std::string_view to_string(FrameType type) {
       return "blob abandon";
     case FrameType::blob_complete:
       return "blob complete";
+    case FrameType::blob_pass:
+      return "blob pass";
+    case FrameType::link_report:
+      return "link report";
   }
   return "unknown";
 }
@@ -102,7 +106,7 @@ void FrameParser::read_header() {
                                          std::to_string(kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
-  if (type < FrameType::hello || type > FrameType::blob_complete) {
+  if (type < FrameType::hello || type > FrameType::link_report) {
     throw LinkError(Errc::bad_frame,
                     "invalid frame: unknown type " + std::to_string(static_cast<unsigned>(type)));
   }
@@ -142,6 +146,10 @@ std::size_t FrameParser::body_bytes_max(FrameType type) const {
       return kBlobIdBytes + 8;
     case FrameType::blob_decline:
       return kBlobIdBytes + kReasonBytesMax;
+    case FrameType::blob_pass:
+      return kBlobIdBytes + kRegionNameBytesMax;
+    case FrameType::link_report:
+      return kReportedLinksMax * (1 + kRegionNameBytesMax + 8 + 8);
     case FrameType::accept:
       return 0;
   }

@@ -29,6 +29,8 @@ enum class FrameType : std::uint8_t {
   blob_decline = 11,
   blob_abandon = 12,
   blob_complete = 13,
+  blob_pass = 14,
+  link_report = 15,
 };
 std::string_view to_string(FrameType type);
 
@@ -39,6 +41,7 @@ constexpr std::size_t kFrameHeaderBytes = 12;
 constexpr std::size_t kRegionNameBytesMax = 63;
 constexpr std::size_t kGreetingBytesMax = 1U << 20;
 constexpr std::size_t kReasonBytesMax = 64U << 10;
+constexpr std::size_t kReportedLinksMax = 256;
 constexpr std::size_t kBlobIdBytes = 32 + 8;         // hash, size
 constexpr std::uint64_t kBlobBytesMax = 1ULL << 40;  // so that a map of its chunks fits in a frame
 

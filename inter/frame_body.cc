@@ -29,6 +29,12 @@ BlobId read_id(ByteReader& reader) {
   return id;
 }
 
+void check_name(const std::string& region) {
+  if (region.empty() || region.size() > kRegionNameBytesMax) {
+    bad_frame("a region's name must have 1 to 63 characters");
+  }
+}
+
 void check_size(const BlobId& id) {
   if (id.size_bytes > kBlobBytesMax) {
     bad_frame("blob of more than 2^40 bytes");
@@ -94,6 +100,29 @@ Bytes encode(const BlobDecline& decline) {
   return writer.take();
 }
 
+Bytes encode(const BlobPass& pass) {
+  ByteWriter writer = frame_writer(FrameType::blob_pass, kBlobIdBytes + pass.to.size());
+  write_id(writer, pass.id);
+  writer.text(pass.to);
+  return writer.take();
+}
+
+Bytes encode(const LinkReport& report) {
+  assert(report.links.size() <= kReportedLinksMax);
+  std::size_t body_bytes = 0;
+  for (const LinkReport::Link& link : report.links) {
+    body_bytes += 1 + link.to.size() + 8 + 8;
+  }
+  ByteWriter writer = frame_writer(FrameType::link_report, body_bytes);
+  for (const LinkReport::Link& link : report.links) {
+    writer.number(static_cast<std::uint8_t>(link.to.size()));
+    writer.text(link.to);
+    writer.number(link.latency_us);
+    writer.number(link.bytes_per_s);
+  }
+  return writer.take();
+}
+
 Bytes encode_empty(FrameType type) {
   return frame_writer(type, 0).take();
 }
@@ -128,9 +157,7 @@ Hello decode_hello(std::span<const std::byte> body) {
   std::transform(nonce.begin(), nonce.end(), hello.nonce.begin(),
                  [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
   hello.sender = to_text(reader.bytes(reader.number<std::uint8_t>()));
-  if (hello.sender.empty() || hello.sender.size() > kRegionNameBytesMax) {
-    bad_frame("the sender's name must have 1 to 63 characters");
-  }
+  check_name(hello.sender);
   hello.greeting = to_text(reader.rest());
   if (hello.greeting.size() > kGreetingBytesMax) {
     bad_frame("greeting too long");
@@ -193,6 +220,30 @@ BlobAck decode_ack(std::span<const std::byte> body) {
   ack.chunk = read_chunk_number(reader, ack.id);
   reader.expect_end();
   return ack;
+}
+
+BlobPass decode_pass(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  BlobPass pass;
+  pass.id = read_id(reader);
+  check_size(pass.id);
+  pass.to = to_text(reader.rest());
+  check_name(pass.to);
+  return pass;
+}
+
+LinkReport decode_report(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  LinkReport report;
+  while (!reader.at_end()) {
+    LinkReport::Link link;
+    link.to = to_text(reader.bytes(reader.number<std::uint8_t>()));
+    check_name(link.to);
+    link.latency_us = reader.number<std::uint64_t>();
+    link.bytes_per_s = reader.number<std::uint64_t>();
+    report.links.push_back(std::move(link));
+  }
+  return report;
 }
 
 BlobDecline decode_decline(std::span<const std::byte> body) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "inter/blob.h"
 #include "inter/frame.h"
@@ -43,6 +44,22 @@ struct BlobAck {
   std::uint64_t chunk = 0;  // stored, or held before
 };
 
+// Asks the receiver to push a blob on to another region as soon as it has it.
+struct BlobPass {
+  BlobId id;
+  std::string to;
+};
+
+// What the sender's links can do, as far as measured.
+struct LinkReport {
+  struct Link {
+    std::string to;
+    std::uint64_t latency_us = 0;  // one way
+    std::uint64_t bytes_per_s = 0;
+  };
+  std::vector<Link> links;
+};
+
 struct BlobDecline {
   BlobId id;
   std::string reason;
@@ -52,6 +69,8 @@ Bytes encode(const Hello& hello);
 Bytes encode(const BlobFetch& fetch);
 Bytes encode(const BlobAck& ack);
 Bytes encode(const BlobDecline& decline);
+Bytes encode(const BlobPass& pass);
+Bytes encode(const LinkReport& report);
 // A chunk frame whose bytes the caller fills in: the last chunk_bytes(id, chunk) of it.
 Bytes encode_chunk(const BlobId& id, std::uint64_t chunk);
 Bytes encode_empty(FrameType type);                          // accept
@@ -69,6 +88,8 @@ BlobChunk decode_chunk(std::span<const std::byte> body);  // refers into `body`
 BlobFetch decode_fetch(std::span<const std::byte> body);
 BlobAck decode_ack(std::span<const std::byte> body);
 BlobDecline decode_decline(std::span<const std::byte> body);
+BlobPass decode_pass(std::span<const std::byte> body);
+LinkReport decode_report(std::span<const std::byte> body);
 
 // Untrusted text as a log may show it: newlines and tabs kept, other control characters replaced.
 std::string printable(std::string text);

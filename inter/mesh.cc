@@ -69,14 +69,7 @@ void Mesh::send(const std::string& peer, std::string message) {
 }
 
 void Mesh::push_blob(const std::string& peer, const BlobId& id) {
-  Peer* const to = implementation_->core->find(peer);
-  if (to == nullptr) {
-    return;
-  }
-  to->outgoing.push(id);
-  if (to->session) {
-    to->session->wake_data();
-  }
+  implementation_->core->push_blob(peer, id);
 }
 
 void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {

@@ -47,7 +47,8 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       handler_(handler),
       intake_(std::make_shared<Intake>(
           executor_, spool_, options_.blob_bytes_max,
-          [this](const std::string& from, const BlobId& id) { handler_.on_blob(from, id); })),
+          [this](const std::string& from, const BlobId& id) { on_completed(from, id); })),
+      router_(options_.self, options_.relaying ? Routing::automatic : Routing::direct),
       acceptor_(executor_),
       accept_retry_(executor_),
       credentials_timer_(executor_),
@@ -281,10 +282,10 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
-  const auto session =
-      std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
-                                               peer->outgoing, peer->meter},
-                                control, nonce);
+  const auto session = std::make_shared<Session>(
+      SessionContext{executor_, options_, handler_, intake_, peer->name, peer->outgoing,
+                     peer->meter, router_, [this](const BlobPass& pass) { pass_on(pass); }},
+      control, nonce);
   peer->session = session;
   ++peer->connects;
   peer->failures.reset();
@@ -302,10 +303,53 @@ asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
   }
 }
 
+void MeshCore::push_blob(const std::string& to, const BlobId& id) {
+  Peer* const peer = find(to);
+  if (peer == nullptr) {
+    return;
+  }
+  Peer* const via = find(router_.via(to, id.size_bytes, peer->session != nullptr));
+  if (via == nullptr || !via->session) {
+    push_directly(*peer, id);
+    return;
+  }
+  push_directly(*via, id);
+  via->session->pass({id, to});
+}
+
+void MeshCore::push_directly(Peer& peer, const BlobId& id) {
+  peer.outgoing.push(id);
+  if (peer.session) {
+    peer.session->wake_data();
+  }
+}
+
+void MeshCore::pass_on(const BlobPass& pass) {
+  Peer* const peer = find(pass.to);
+  if (peer == nullptr) {
+    return;
+  }
+  if (spool_.has(pass.id)) {
+    push_directly(*peer, pass.id);
+  } else {
+    router_.pass_later(pass.id, pass.to);
+  }
+}
+
+void MeshCore::on_completed(const std::string& from, const BlobId& id) {
+  for (const std::string& region : router_.take_passes(id)) {
+    if (Peer* const peer = find(region); peer != nullptr) {
+      push_directly(*peer, id);
+    }
+  }
+  handler_.on_blob(from, id);
+}
+
 void MeshCore::take_down(Peer& peer, const std::string& reason) {
   if (!peer.session) {
     return;
   }
+  router_.on_peer_down(peer.name);
   peer.session->close(Errc::refused, reason);
   peer.session.reset();
   if (!stopping_) {

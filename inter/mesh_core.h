@@ -17,6 +17,7 @@
 #include "inter/greeting.h"
 #include "inter/mesh.h"
 #include "inter/retry.h"
+#include "inter/router.h"
 #include "inter/session.h"
 
 namespace causeway::inter {
@@ -57,7 +58,8 @@ class MeshCore {
     return acceptor_.is_open() ? acceptor_.local_endpoint().port() : 0;
   }
   void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
-  Peer* find(const std::string& name) const;  // null: not a peer
+  Peer* find(const std::string& name) const;                // null: not a peer
+  void push_blob(const std::string& to, const BlobId& id);  // whichever way
   const std::map<std::string, PeerPtr>& peers() const { return peers_; }
   const MeshOptions& options() const { return options_; }
   const Intake& intake() const { return *intake_; }
@@ -113,6 +115,9 @@ class MeshCore {
                                          const SessionNonce& nonce);
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Session> session);
+  void push_directly(Peer& peer, const BlobId& id);
+  void pass_on(const BlobPass& pass);
+  void on_completed(const std::string& from, const BlobId& id);
   void take_down(Peer& peer, const std::string& reason);
 
   asio::any_io_executor executor_;
@@ -120,6 +125,7 @@ class MeshCore {
   Spool& spool_;
   MeshHandler& handler_;
   std::shared_ptr<Intake> intake_;
+  Router router_;
   TlsContext client_context_;
   TlsContext server_context_;
   asio::ip::tcp::acceptor acceptor_;

@@ -10,6 +10,7 @@ namespace causeway::inter {
 namespace {
 
 constexpr std::size_t kUnansweredPingsMax = 256;
+constexpr unsigned kHeartbeatsPerReport = 20;
 constexpr double kUnsentSeconds = 0.03;
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
@@ -122,6 +123,10 @@ void Session::fetch(const BlobId& id) {
   incoming_.want(id);
 }
 
+void Session::pass(const BlobPass& pass) {
+  queue_control(encode(pass));
+}
+
 void Session::wake_data() {
   queue_offers();
   data_wake_.notify();
@@ -173,6 +178,7 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
 asio::awaitable<void> Session::watch() {
   while (!closed_) {
     send_ping();
+    report_links();
     check_deadlines();
     set_pace();
     if (closed_) {
@@ -194,6 +200,12 @@ void Session::on_control(const FrameView& frame) {
       return;
     case FrameType::pong:
       on_pong(decode_number(frame.body));
+      return;
+    case FrameType::link_report:
+      context_.router.on_report(context_.peer, decode_report(frame.body));
+      return;
+    case FrameType::blob_pass:
+      context_.pass_on(decode_pass(frame.body));
       return;
     case FrameType::blob_offer:
       incoming_.on_offer(decode_id(frame.body));
@@ -263,6 +275,14 @@ void Session::send_ping() {
   if (pings_.size() < kUnansweredPingsMax) {
     pings_.emplace_back(++ping_sequence_, Clock::now());
     queue_control(encode_number(FrameType::ping, ping_sequence_));
+  }
+}
+
+void Session::report_links() {
+  context_.router.on_measured(context_.peer, context_.meter.round_trip(),
+                              context_.meter.rate_bytes_per_s());
+  if (heartbeats_++ % kHeartbeatsPerReport == 0) {
+    queue_control(encode(context_.router.report()));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,7 @@
 #include "inter/connection.h"
 #include "inter/link_meter.h"
 #include "inter/mesh.h"
+#include "inter/router.h"
 
 namespace causeway::inter {
 
@@ -31,6 +33,8 @@ struct SessionContext {
   std::string peer;
   BlobSender& outgoing;
   LinkMeter& meter;
+  Router& router;
+  std::function<void(const BlobPass& pass)> pass_on;  // the peer asks for it
 };
 
 class Session {
@@ -52,7 +56,8 @@ class Session {
 
   void send(const std::string& message);
   void fetch(const BlobId& id);
-  void wake_data();  // after something was queued in `outgoing`
+  void pass(const BlobPass& pass);  // asks the peer to push a blob on
+  void wake_data();                 // after something was queued in `outgoing`
 
   // Ends early when the session does.
   asio::awaitable<void> wait(std::chrono::milliseconds delay);
@@ -78,6 +83,7 @@ class Session {
   void queue_control(Bytes frame);
   void queue_offers();
   void send_ping();
+  void report_links();
   void check_deadlines();
   void check_control(Clock::time_point now);
   void check_data(Clock::time_point now);
@@ -105,6 +111,7 @@ class Session {
   std::string reason_;
 
   std::uint64_t ping_sequence_ = 0;
+  unsigned heartbeats_ = 0;
   std::deque<std::pair<std::uint64_t, Clock::time_point>> pings_;  // unanswered
   Clock::time_point last_look_;                                    // at the deadlines
 };

@@ -23,9 +23,13 @@ Names names_of(const PlanInput& input) {
   return names;
 }
 
+LinkCost link(const LinkMatrix& links, const std::string& from, const std::string& to) {
+  const auto found = links.find({from, to});
+  return found == links.end() ? LinkCost{} : found->second;
+}
+
 LinkCost link(const PlanInput& input, const std::string& from, const std::string& to) {
-  const auto found = input.links.find({from, to});
-  return found == input.links.end() ? LinkCost{} : found->second;
+  return link(input.links, from, to);
 }
 
 double carry_s(const LinkCost& cost, double bytes) {
@@ -139,23 +143,8 @@ Names best_order(const PlanInput& input) {
   return best;
 }
 
-// Through whom `from` reaches `to` sooner than directly; empty: directly.
 std::string best_relay(const PlanInput& input, const std::string& from, const std::string& to) {
-  const double bytes = payload(input, from);
-  double best_s = carry_s(link(input, from, to), bytes);
-  std::string best;
-  for (const auto& [via, unused] : input.payload_bytes) {
-    if (via == from || via == to) {
-      continue;
-    }
-    const double through_s =
-        carry_s(link(input, from, via), bytes) + carry_s(link(input, via, to), bytes);
-    if (through_s < best_s) {
-      best_s = through_s;
-      best = via;
-    }
-  }
-  return best;
+  return find_relay(input.links, from, to, payload(input, from));
 }
 
 }  // namespace
@@ -179,6 +168,24 @@ Shape parse_shape(const std::string& text) {
     }
   }
   throw std::system_error(Errc::bad_name, "topology \"" + text + "\"; use direct, ring or relay");
+}
+
+std::string find_relay(const LinkMatrix& links, const std::string& from, const std::string& to,
+                       double bytes, double share) {
+  double best_s = share * carry_s(link(links, from, to), bytes);
+  std::string best;
+  for (const auto& [ends, first] : links) {
+    const auto& via = ends.second;
+    if (ends.first != from || via == to) {
+      continue;
+    }
+    const double through_s = carry_s(first, bytes) + carry_s(link(links, via, to), bytes);
+    if (through_s < best_s) {
+      best_s = through_s;
+      best = via;
+    }
+  }
+  return best;
 }
 
 Plan plan_direct(const PlanInput& input) {

@@ -58,6 +58,11 @@ Plan plan_relay(const PlanInput& input);
 // The quickest of the three; of equal ones the simplest.
 Plan choose_plan(const PlanInput& input);
 
+// The region through which `bytes` reach `to` soonest, if that takes less than `share` of the
+// direct way; empty: directly.
+std::string find_relay(const LinkMatrix& links, const std::string& from, const std::string& to,
+                       double bytes, double share = 1);
+
 std::string describe(const Plan& plan);  // one line for the log
 
 }  // namespace causeway::inter

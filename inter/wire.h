@@ -56,6 +56,7 @@ class ByteReader {
     bytes_ = bytes_.subspan(size);
     return field;
   }
+  bool at_end() const { return bytes_.empty(); }
   std::span<const std::byte> rest() { return bytes(bytes_.size()); }
   void expect_end() const {
     if (!bytes_.empty()) {

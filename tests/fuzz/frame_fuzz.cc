@@ -60,6 +60,12 @@ void decode(const FrameView& frame) {
     case FrameType::blob_decline:
       decode_decline(frame.body);
       break;
+    case FrameType::blob_pass:
+      expect_same(encode(decode_pass(frame.body)), frame.body);
+      break;
+    case FrameType::link_report:
+      expect_same(encode(decode_report(frame.body)), frame.body);
+      break;
     case FrameType::accept:
       if (!frame.body.empty()) {
         std::abort();

@@ -122,7 +122,7 @@ TEST(FrameParser, RefusesForeignHeaders) {
   bytes[5] = std::byte{1};
   EXPECT_THAT(failure_of(bytes), HasSubstr("flags"));
   EXPECT_THAT(failure_of(header(0, 0)), HasSubstr("unknown type 0"));
-  EXPECT_THAT(failure_of(header(14, 0)), HasSubstr("unknown type 14"));
+  EXPECT_THAT(failure_of(header(16, 0)), HasSubstr("unknown type 16"));
 }
 
 std::span<const std::byte> body(const Bytes& frame) {
@@ -176,6 +176,22 @@ TEST(FrameBody, RefusesChunksOutsideTheBlobOrOfTheWrongLength) {
   EXPECT_THROW(decode_ack(body(encode(BlobAck{id, 3}))), LinkError);
   EXPECT_THROW(decode_ack(body(encode(BlobAck{id, ~0ULL}))), LinkError);
   EXPECT_THROW(decode_ack(body(encode(BlobAck{some_id(~0ULL), 0}))), LinkError);
+}
+
+TEST(FrameBody, RoutingFramesSurviveTheWire) {
+  const BlobId id = some_id(100);
+  const BlobPass pass = decode_pass(body(encode(BlobPass{id, "us-east"})));
+  EXPECT_EQ(pass.id, id);
+  EXPECT_EQ(pass.to, "us-east");
+  const Bytes frame = encode(LinkReport{{{"eu", 40'000, 12'500'000}, {"us-east", 1, 2}}});
+  const LinkReport report = decode_report(body(frame));
+  ASSERT_EQ(report.links.size(), 2U);
+  EXPECT_EQ(report.links[0].to, "eu");
+  EXPECT_EQ(report.links[0].latency_us, 40'000U);
+  EXPECT_EQ(report.links[0].bytes_per_s, 12'500'000U);
+  EXPECT_THROW(decode_report(body(frame).first(body(frame).size() - 1)), LinkError);
+  EXPECT_THROW(decode_pass(body(encode(BlobPass{id, ""}))), LinkError);
+  EXPECT_THROW(decode_pass(body(encode(BlobPass{some_id(~0ULL), "eu"}))), LinkError);
 }
 
 TEST(FrameBody, RefusesFetchesThatMakeNoSense) {

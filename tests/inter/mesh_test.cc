@@ -222,6 +222,34 @@ TEST_F(MeshTest, ThreeRegionsFormAFullMesh) {
   EXPECT_TRUE(c.downs.empty());
 }
 
+// "a" reaches "c" alone; what it pushes to "b" goes through "c".
+TEST_F(MeshTest, BlobForARegionThatIsOutOfReachGoesThroughAnother) {
+  const Endpoint nowhere{"127.0.0.1", 1};
+  Region& b = add("b");
+  Region& c = add("c");
+  Region& a = add("a");
+  for (Region* const region : {&b, &c, &a}) {
+    region->mesh->start();
+  }
+  const Endpoint at_c{"127.0.0.1", c.mesh->listening_port()};
+  c.mesh->set_peers({{"a", nowhere}, {"b", nowhere}});
+  b.mesh->set_peers({{"a", nowhere}, {"c", at_c}});
+  a.mesh->set_peers({{"b", nowhere}, {"c", at_c}});
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("c") && c.mesh->is_up("b"); }));
+  // So that both hops are measured, and reported.
+  a.mesh->push_blob("c", a.spool.put(make_bytes(3'000'000, 1)));
+  c.mesh->push_blob("b", c.spool.put(make_bytes(3'000'000, 2)));
+  const auto bytes = make_bytes(3'000'000, 3);
+  const BlobId id = a.spool.put(bytes);
+  ASSERT_TRUE(run_until([&] {
+    a.mesh->push_blob("b", id);
+    return b.spool.has(id);
+  }));
+  EXPECT_TRUE(b.spool.read(id, 0, bytes.size()) == bytes);
+  EXPECT_FALSE(a.mesh->is_up("b"));
+  EXPECT_TRUE(log_.has("a: blobs to b go through c"));
+}
+
 class ProxyTest : public MeshTest {
  protected:
   ProxyTest() {
