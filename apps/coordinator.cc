@@ -26,7 +26,7 @@ struct CoordinatorFlags {
   std::string region;
   std::filesystem::path directory;
   std::filesystem::path certificates;
-  std::string listen;
+  std::string listen, worker_listen;
   std::vector<std::string> peers;
   bool found = false;
   bool join = false;
@@ -82,6 +82,8 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                           ? std::filesystem::path("runs") / config.name / flags.region
                           : flags.directory;
   options.spool_bytes_max = config.sync.spool_bytes_max;
+  if (!flags.worker_listen.empty())
+    options.worker_listen = inter::parse_endpoint(flags.worker_listen);
   options.mesh.self = flags.region;
   options.mesh.bind = flags.listen.empty() ? region.listen : inter::parse_endpoint(flags.listen);
   options.mesh.peers = peer_addresses(config, flags);
@@ -135,6 +137,8 @@ void add_coordinator(CLI::App& app, int& exit_code) {
   command->add_option("--certificates", flags->certificates,
                       "Directory made by `causeway certs` (default: certificates.directory)");
   command->add_option("--listen", flags->listen, "HOST:PORT to bind instead of the configured one");
+  command->add_option("--worker-listen", flags->worker_listen,
+                      "HOST:PORT where workers of this region on other hosts attach, over TLS");
   command->add_option("--peer", flags->peers,
                       "NAME=HOST:PORT to dial instead of the advertised one");
   CLI::Option* found =

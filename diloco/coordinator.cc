@@ -130,6 +130,10 @@ void Coordinator::Implementation::open_links() {
   mesh.peers.erase(options_.region);
   workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
                    options_.shared_config, *this);
+  if (options_.worker_listen) {
+    const std::uint16_t port = workers_->listen(*options_.worker_listen, options_.mesh.credentials);
+    spdlog::info("{}: workers on other hosts attach at port {}", options_.region, port);
+  }
   mesh_.emplace(executor_, std::move(mesh), *spool_, *this);
   mesh_->start();
   listening_port_ = mesh_->listening_port();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct CoordinatorOptions {
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
                                     // events.jsonl, worker.sock
   std::uint64_t spool_bytes_max = 0;
+  std::optional<inter::Endpoint>
+      worker_listen;        // for workers on other hosts; none: only the socket
   inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
 

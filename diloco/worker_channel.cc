@@ -20,7 +20,6 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kFrameBytesMax = 16U << 20;
 constexpr std::size_t kDescriptorsMax = 128;  // the kernel's limit is 253
 constexpr std::size_t kReadBytes = 64U << 10;
@@ -128,39 +127,47 @@ bool FrameReader::receive(int socket) {
       throw std::system_error(make_error_code(Errc::malformed), "too many descriptors in a frame");
     }
     buffer_.append(piece.data(), static_cast<std::size_t>(got));
-    if (buffer_.size() >= kHeaderBytes && get_u32(buffer_, 0) > kFrameBytesMax) {
+    if (buffer_.size() >= kFrameHeaderBytes && get_u32(buffer_, 0) > kFrameBytesMax) {
       throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
     }
-    if (buffer_.size() > kHeaderBytes + kFrameBytesMax) return true;  // the caller takes some first
+    if (buffer_.size() > kFrameHeaderBytes + kFrameBytesMax)
+      return true;  // the caller takes some first
   }
 }
 
-std::optional<Frame> FrameReader::next() {
-  if (buffer_.size() < kHeaderBytes) return std::nullopt;
-  const std::size_t length = get_u32(buffer_, 0);
-  const std::size_t count = get_u32(buffer_, 4);
-  if (length > kFrameBytesMax) {
+std::string frame_header(const FrameHeader& header) {
+  std::string bytes;
+  put_u32(static_cast<std::uint32_t>(header.length), bytes);
+  put_u32(static_cast<std::uint32_t>(header.descriptors), bytes);
+  return bytes;
+}
+
+FrameHeader read_frame_header(const std::string& bytes) {
+  const FrameHeader header{get_u32(bytes, 0), get_u32(bytes, 4)};
+  if (header.length > kFrameBytesMax || header.descriptors > kDescriptorsMax)
     throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
-  }
-  if (buffer_.size() - kHeaderBytes < length) return std::nullopt;
+  return header;
+}
+
+std::optional<Frame> FrameReader::next() {
+  if (buffer_.size() < kFrameHeaderBytes) return std::nullopt;
+  const auto [length, count] = read_frame_header(buffer_);
+  if (buffer_.size() - kFrameHeaderBytes < length) return std::nullopt;
   if (descriptors_.size() < count) {
     throw std::system_error(make_error_code(Errc::malformed), "a frame lacks descriptors");
   }
-  Frame frame{.bytes = buffer_.substr(kHeaderBytes, length), .descriptors = {}};
+  Frame frame{.bytes = buffer_.substr(kFrameHeaderBytes, length), .descriptors = {}};
   std::move(descriptors_.begin(), descriptors_.begin() + static_cast<std::ptrdiff_t>(count),
             std::back_inserter(frame.descriptors));
   descriptors_.erase(descriptors_.begin(),
                      descriptors_.begin() + static_cast<std::ptrdiff_t>(count));
-  buffer_.erase(0, kHeaderBytes + length);
+  buffer_.erase(0, kFrameHeaderBytes + length);
   return frame;
 }
 
 void FrameWriter::add(Frame frame) {
   assert(frame.bytes.size() <= kFrameBytesMax && frame.descriptors.size() <= kDescriptorsMax);
-  std::string header;
-  put_u32(static_cast<std::uint32_t>(frame.bytes.size()), header);
-  put_u32(static_cast<std::uint32_t>(frame.descriptors.size()), header);
-  frame.bytes.insert(0, header);
+  frame.bytes.insert(0, frame_header({frame.bytes.size(), frame.descriptors.size()}));
   frames_.push_back(std::move(frame));
 }
 

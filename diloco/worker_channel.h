@@ -36,6 +36,15 @@ struct Frame {
   std::vector<Descriptor> descriptors;
 };
 
+inline constexpr std::size_t kFrameHeaderBytes = 8;
+
+struct FrameHeader {
+  std::size_t length = 0, descriptors = 0;
+};
+std::string frame_header(const FrameHeader& header);
+// Of bytes that begin with one. Throws Errc::malformed for a frame that is too large.
+FrameHeader read_frame_header(const std::string& bytes);
+
 // Collects frames from a socket, whatever pieces they arrive in.
 class FrameReader {
  public:

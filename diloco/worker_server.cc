@@ -10,7 +10,9 @@
 #include <map>
 #include <utility>
 
+#include <asio/generic/stream_protocol.hpp>
 #include <asio/local/stream_protocol.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
@@ -18,23 +20,27 @@
 #include "diloco/file_io.h"
 #include "diloco/wire.h"
 #include "diloco/worker.pb.h"
+#include "diloco/worker_door.h"
+#include "diloco/worker_stream.h"
 #include "inter/async.h"
 
 namespace causeway::diloco {
 namespace {
 
-using Socket = asio::local::stream_protocol::socket;
+using Socket = asio::generic::stream_protocol::socket;
 using worker_wire::CoordinatorMessage;
 using worker_wire::WorkerMessage;
 
 constexpr std::uint32_t kProtocolVersion = 1;
-
 struct Session {
-  explicit Session(Socket socket_in) : socket(std::move(socket_in)) {}
+  Session(Socket socket_in, std::unique_ptr<WorkerStream> stream_in, std::string forbidden_in)
+      : socket(std::move(socket_in)),
+        stream(std::move(stream_in)),
+        forbidden(std::move(forbidden_in)) {}
   Socket socket;
-  FrameReader reader;
-  FrameWriter writer;
-  bool writing = false;  // a coroutine waits for room in the socket
+  std::unique_ptr<WorkerStream> stream;
+  std::string forbidden;  // why it may not attach; empty: it may
+  bool writing = false;   // a coroutine waits for room in the socket
   std::optional<AttachRequest> request;
   bool close_when_sent = false;
 };
@@ -97,7 +103,17 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
         acceptor_(executor),
         tasks_(executor) {}
 
+  std::uint16_t listen(const inter::Endpoint& bind, const inter::Credentials& credentials) {
+    // The door is closed before this ends.
+    door_.emplace(executor_, region_, bind, credentials,
+                  [this](Socket socket, std::unique_ptr<WorkerStream> stream, std::string why) {
+                    begin(std::move(socket), std::move(stream), std::move(why));
+                  });
+    return door_->port();
+  }
+
   void start() {
+    if (door_) door_->start();
     acceptor_.assign(asio::local::stream_protocol(), listen_at(path_).release());
     tasks_.spawn(accept(shared_from_this()));
   }
@@ -107,20 +123,24 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     handler_ = nullptr;
     std::error_code ignored;
     acceptor_.close(ignored);
+    if (door_) door_->close();
     for (const SessionPointer& session : sessions_) session->socket.close(ignored);
     sessions_.clear();
     gathering_.clear();
     complete_ = false;
   }
 
-  asio::awaitable<void> join() { return tasks_.join(); }
+  asio::awaitable<void> join() {
+    if (door_) co_await door_->join();
+    co_await tasks_.join();
+  }
   bool attached() const { return complete_; }
 
   void send(std::uint32_t rank, const CoordinatorMessage& message,
             std::vector<Descriptor> descriptors = {}) {
     const auto found = gathering_.find(rank);
     if (found == gathering_.end()) return;
-    found->second->writer.add({message.SerializeAsString(), std::move(descriptors)});
+    found->second->stream->add({message.SerializeAsString(), std::move(descriptors)});
     flush(found->second);
   }
 
@@ -141,21 +161,31 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   static asio::awaitable<void> accept(Self self) {
     while (self->handler_ != nullptr) {
       std::error_code error;
-      Socket socket =
+      auto socket =
           co_await self->acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
       if (error == asio::error::operation_aborted || self->handler_ == nullptr) co_return;
       if (error) throw std::system_error(error, "accept at " + self->path_.string());
-      self->sessions_.push_back(std::make_shared<Session>(std::move(socket)));
-      self->tasks_.spawn(serve(self, self->sessions_.back()));
+      auto stream = make_unix_stream(socket.native_handle());
+      self->begin(Socket(std::move(socket)), std::move(stream), {});
     }
+  }
+
+  void begin(Socket socket, std::unique_ptr<WorkerStream> stream, std::string forbidden) {
+    sessions_.push_back(
+        std::make_shared<Session>(std::move(socket), std::move(stream), std::move(forbidden)));
+    tasks_.spawn(serve(shared_from_this(), sessions_.back()));
   }
 
   static asio::awaitable<void> serve(Self self, SessionPointer session) {
     bool open = true;
     while (open && session->socket.is_open()) {
       std::error_code error;
-      co_await session->socket.async_wait(Socket::wait_read,
-                                          asio::redirect_error(asio::use_awaitable, error));
+      if (session->stream->more()) {
+        co_await asio::post(self->executor_, asio::use_awaitable);
+      } else {
+        co_await session->socket.async_wait(Socket::wait_read,
+                                            asio::redirect_error(asio::use_awaitable, error));
+      }
       if (error || !session->socket.is_open()) break;
       open = self->read(session);
     }
@@ -166,8 +196,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   // coordinator.
   bool read(const SessionPointer& session) {
     try {
-      const bool open = session->reader.receive(session->socket.native_handle());
-      while (std::optional<Frame> frame = session->reader.next()) {
+      const bool open = receive(session);
+      while (std::optional<Frame> frame = session->stream->next()) {
         WorkerMessage message;
         if (!message.ParseFromString(frame->bytes)) throw_malformed("not a worker's message");
         handle(session, message, std::move(frame->descriptors));
@@ -177,6 +207,17 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     } catch (const std::system_error& error) {
       if (error.code() != Errc::malformed) throw;
       spdlog::error("a worker's session is closed: {}", error.what());
+      return false;
+    }
+  }
+
+  // A connection that broke is one that closed.
+  static bool receive(const SessionPointer& session) {
+    try {
+      return session->stream->receive();
+    } catch (const std::system_error& error) {
+      if (error.code() == Errc::malformed) throw;
+      spdlog::warn("a worker's connection broke: {}", error.what());
       return false;
     }
   }
@@ -218,15 +259,12 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   void attach(const SessionPointer& session, AttachRequest request) {
     const bool fits = request.region == region_ && request.world == workers_ &&
                       request.rank < workers_ && !session->request;
+    if (!session->forbidden.empty()) return turn_away(session, session->forbidden);
     if (!fits) {
-      CoordinatorMessage message;
-      message.mutable_refused()->set_reason(
-          "this coordinator expects " + std::to_string(workers_) + " workers of " + region_ +
-          ", not rank " + std::to_string(request.rank) + " of " + std::to_string(request.world) +
-          " of " + request.region);
-      session->close_when_sent = true;
-      session->writer.add({message.SerializeAsString(), {}});
-      return flush(session);
+      return turn_away(session, "this coordinator expects " + std::to_string(workers_) +
+                                    " workers of " + region_ + ", not rank " +
+                                    std::to_string(request.rank) + " of " +
+                                    std::to_string(request.world) + " of " + request.region);
     }
     if (complete_) dissolve();  // a restarted worker: the others must gather with it anew
     const std::uint32_t rank = request.rank;
@@ -236,6 +274,14 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     if (gathering_.size() < workers_) return tell_who_is_missing();
     complete_ = true;
     handler_->on_gathered(*gathering_.at(0)->request);
+  }
+
+  void turn_away(const SessionPointer& session, const std::string& reason) {
+    CoordinatorMessage message;
+    message.mutable_refused()->set_reason(reason);
+    session->close_when_sent = true;
+    session->stream->add({message.SerializeAsString(), {}});
+    flush(session);
   }
 
   void tell_who_is_missing() {
@@ -275,7 +321,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   void flush(const SessionPointer& session) {
     if (session->writing || !session->socket.is_open()) return;
     try {
-      if (!session->writer.flush(session->socket.native_handle())) {
+      if (!session->stream->flush()) {
         session->writing = true;
         return tasks_.spawn(flush_later(shared_from_this(), session));
       }
@@ -302,6 +348,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   std::uint32_t workers_;
   WorkerServerHandler* handler_;  // null once shut down
   asio::local::stream_protocol::acceptor acceptor_;
+  std::optional<WorkerDoor> door_;
   inter::TaskGroup tasks_;
   std::vector<SessionPointer> sessions_;
   std::map<std::uint32_t, SessionPointer> gathering_;
@@ -318,6 +365,11 @@ WorkerServer::WorkerServer(asio::any_io_executor executor, std::filesystem::path
 // Coroutines that are still under way hold the implementation and end by themselves.
 WorkerServer::~WorkerServer() {
   implementation_->shut_down();
+}
+
+std::uint16_t WorkerServer::listen(const inter::Endpoint& bind,
+                                   const inter::Credentials& credentials) {
+  return implementation_->listen(bind, credentials);
 }
 
 void WorkerServer::start() {

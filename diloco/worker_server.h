@@ -17,6 +17,7 @@
 
 #include "diloco/worker_channel.h"
 #include "diloco/worker_session.h"
+#include "inter/mesh.h"
 
 namespace causeway::diloco {
 
@@ -40,6 +41,10 @@ class WorkerServer {
   WorkerServer(asio::any_io_executor executor, std::filesystem::path socket, std::string region,
                std::uint32_t workers, std::string settings, WorkerServerHandler& handler);
   ~WorkerServer();
+
+  // Before start(): workers of this region on other hosts may attach over TLS, with the region's
+  // certificate. Returns the port. Throws std::system_error naming what cannot be used.
+  std::uint16_t listen(const inter::Endpoint& bind, const inter::Credentials& credentials);
 
   // Throws std::system_error naming the socket if it cannot listen there.
   void start();

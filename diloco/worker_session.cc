@@ -16,6 +16,7 @@
 #include "diloco/wire.h"
 #include "diloco/worker.pb.h"
 #include "diloco/worker_channel.h"
+#include "diloco/worker_dial.h"
 
 namespace causeway::diloco {
 namespace {
@@ -56,8 +57,10 @@ Descriptor make_sealed_memfd(std::span<const std::byte> bytes) {
 
 class SocketSession : public WorkerSession {
  public:
-  SocketSession(AttachRequest request, Descriptor socket)
-      : request_(std::move(request)), socket_(std::move(socket)) {}
+  SocketSession(AttachRequest request, WorkerDial dialled)
+      : request_(std::move(request)),
+        socket_(std::move(dialled.socket)),
+        stream_(std::move(dialled.stream)) {}
 
   // Returns when every rank of the region has attached.
   void join(const KeepWaiting& keep_waiting);
@@ -81,6 +84,7 @@ class SocketSession : public WorkerSession {
 
   void send(const worker_wire::WorkerMessage& message, std::vector<Descriptor> descriptors = {});
   void wait_for_socket(short events, milliseconds at_most);
+  void receive_bytes();
   std::optional<Received> take();
   std::optional<Received> receive(milliseconds at_most);
   Received wait(const KeepWaiting& keep_waiting);
@@ -88,11 +92,11 @@ class SocketSession : public WorkerSession {
 
   AttachRequest request_;
   Descriptor socket_;
-  FrameReader reader_;
-  FrameWriter writer_;
+  std::unique_ptr<WorkerStream> stream_;
   Attachment attachment_;
   bool asked_ = false;  // what to do: the answer is still to come
   bool called_back_ = false;
+  bool closed_ = false;  // by the coordinator
   std::string waiting_for_;
 };
 
@@ -105,9 +109,11 @@ void SocketSession::wait_for_socket(short events, milliseconds at_most) {
 
 void SocketSession::send(const worker_wire::WorkerMessage& message,
                          std::vector<Descriptor> descriptors) {
-  writer_.add({message.SerializeAsString(), std::move(descriptors)});
-  const auto deadline = steady_clock::now() + kStoreDeadlineBase;
-  while (!writer_.flush(socket_.get())) {
+  stream_->add({message.SerializeAsString(), std::move(descriptors)});
+  auto deadline = steady_clock::now() + kStoreDeadlineBase;
+  for (std::uint64_t sent = 0; !stream_->flush();) {
+    if (stream_->sent_bytes() > sent) deadline = steady_clock::now() + kStoreDeadlineBase;
+    sent = stream_->sent_bytes();
     if (steady_clock::now() > deadline) throw_lost("the coordinator does not read its socket");
     wait_for_socket(POLLOUT, kKeepWaitingInterval);
   }
@@ -115,7 +121,7 @@ void SocketSession::send(const worker_wire::WorkerMessage& message,
 
 // The next message that has arrived and is an answer; what only informs is noted.
 std::optional<SocketSession::Received> SocketSession::take() {
-  while (std::optional<Frame> frame = reader_.next()) {
+  while (std::optional<Frame> frame = stream_->next()) {
     Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
     if (!received.message.ParseFromString(frame->bytes)) {
       throw_malformed("the coordinator's message cannot be parsed");
@@ -146,8 +152,8 @@ std::optional<SocketSession::Received> SocketSession::receive(milliseconds at_mo
     if (std::optional<Received> received = take()) return received;
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) return std::nullopt;
-    wait_for_socket(POLLIN, left);
-    if (!reader_.receive(socket_.get())) throw_lost("the coordinator closed the session");
+    if (!stream_->more()) wait_for_socket(POLLIN, left);
+    receive_bytes();
   }
 }
 
@@ -199,9 +205,19 @@ Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
   return to_instruction(std::move(received));
 }
 
+void SocketSession::receive_bytes() {
+  if (stream_->receive()) return;
+  // What it said before it closed comes first.
+  if (!closed_) {
+    closed_ = true;
+    return;
+  }
+  throw_lost("the coordinator closed the session");
+}
+
 bool SocketSession::called_back() {
   assert(request_.rank == 0);
-  if (!reader_.receive(socket_.get())) throw_lost("the coordinator closed the session");
+  receive_bytes();
   if (take()) throw_malformed("the coordinator gives an instruction that was not asked for");
   return called_back_;
 }
@@ -292,7 +308,7 @@ void SocketSession::offer_snapshot(Round version, const Digest& state,
 }
 
 void SocketSession::report(const Progress& progress) {
-  if (!writer_.empty()) return;  // an older report is still on its way
+  if (!stream_->empty()) return;  // an older report is still on its way
   worker_wire::WorkerMessage message;
   auto* report = message.mutable_report();
   report->set_step(progress.step);
@@ -303,9 +319,9 @@ void SocketSession::report(const Progress& progress) {
   report->set_compute_s(progress.compute_s);
   report->set_wait_s(progress.wait_s);
   report->set_phase(progress.phase);
-  writer_.add({message.SerializeAsString(), {}});
+  stream_->add({message.SerializeAsString(), {}});
   try {
-    writer_.flush(socket_.get());
+    stream_->flush();
   } catch (const std::system_error&) {
     // Whoever must know finds out at the next call that waits for an answer.
   }
@@ -320,12 +336,14 @@ bool SocketSession::lost() {
 
 std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
                                                      const KeepWaiting& keep_waiting) {
-  const std::string where = "the coordinator at " + request.socket.string();
+  const std::string where =
+      "the coordinator at " +
+      (request.coordinator.empty() ? request.socket.string() : request.coordinator);
   milliseconds retry = kRetryMin;
   for (;;) {
-    if (std::optional<Descriptor> socket = connect_to(request.socket)) {
+    if (std::optional<WorkerDial> dialled = dial_coordinator(request)) {
       try {
-        auto session = std::make_unique<SocketSession>(request, std::move(*socket));
+        auto session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
         return session;
       } catch (const std::system_error& error) {

@@ -1,7 +1,7 @@
 // The worker API: how a training loop takes part in a run. Blocking calls, one thread, every wait
 // with a deadline or a progress callback.
 //
-// - attach: every rank of the region connects to its coordinator's Unix socket. The call returns
+// - attach: every rank of the region connects to its coordinator. The call returns
 //   when all ranks of the region are there; `generation` names this gathering, so that a collective
 //   group can be formed under a fresh name.
 // - Rank 0 then drives rounds; the other ranks follow it through the region's own collective and
@@ -9,8 +9,8 @@
 // - Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train round
 //   t, train on while nothing can be decided, collect what that did, or finish.
 //
-// Bulk bytes cross as memfds or files passed over the socket; the coordinator never looks inside
-// them.
+// Bulk bytes cross as memfds or files passed over the socket, or inside the TLS connection if the
+// coordinator is on another host; the coordinator never looks inside them.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class MappedBytes {
 };
 
 struct AttachRequest {
-  std::filesystem::path socket;
+  std::filesystem::path socket;  // the coordinator's, on this host
   std::string region;
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
@@ -52,6 +52,10 @@ struct AttachRequest {
       false;           // false: fresh weights, may only receive unless the run is at version 0
   std::string run_id;  // empty when has_lineage is false
   bool contributed = false;  // a contribution for round `version` was already made with this state
+  // HOST:PORT of a coordinator on another host, instead of `socket`; over mutual TLS with the
+  // region's own certificate, from a directory made by `causeway certs`.
+  std::string coordinator = {};
+  std::filesystem::path certificates = {};
 };
 
 struct Attachment {

@@ -110,7 +110,9 @@ class Worker::Implementation {
                                         .state = state_.digest,
                                         .has_lineage = !state_.run_id.empty(),
                                         .run_id = state_.run_id,
-                                        .contributed = own != nullptr && own->stored};
+                                        .contributed = own != nullptr && own->stored,
+                                        .coordinator = settings_.coordinator,
+                                        .certificates = settings_.certificates};
     session_ = diloco::WorkerSession::attach(request, settings_.keep_waiting);
     lost_ = false;
     const diloco::Attachment& attachment = session_->attachment();

@@ -40,6 +40,10 @@ struct WorkerSettings {
   // The region's own directory: checkpoints/ is kept in it. On the coordinator's host the directory
   // that the coordinator uses, which has its socket.
   std::filesystem::path directory;
+  // HOST:PORT where a coordinator on another host listens for workers (--worker-listen), and a
+  // directory made by `causeway certs` with ca.crt, REGION.crt and REGION.key. Empty: this host.
+  std::string coordinator = {};
+  std::filesystem::path certificates = {};
   // In the order in which they lie in the parameters, one after the other. The same in every
   // region.
   std::vector<Tensor> tensors;
@@ -48,7 +52,7 @@ struct WorkerSettings {
   std::uint32_t save_rounds = 10;  // rounds between states on disk, and snapshots for joiners
   // Called at least every second while the worker waits, with what it waits for. False: stop, with
   // std::errc::operation_canceled, the state saved. None: wait for ever.
-  std::function<bool(const std::string& what)> keep_waiting;
+  std::function<bool(const std::string& what)> keep_waiting = {};
 };
 
 // Inner steps to take.

@@ -2,7 +2,8 @@
 // which of eight places a noisy point in the plane came from. Plain loops, plain SGD; nothing here
 // knows how regions agree.
 //
-//   classifier REGION DIRECTORY     next to that region's coordinator
+//   classifier REGION DIRECTORY                            next to that region's coordinator
+//   classifier REGION DIRECTORY HOST:PORT CERTIFICATES     on another host
 #include <causeway/worker.h>
 
 #include <array>
@@ -124,7 +125,8 @@ std::uint64_t fingerprint(std::span<const float> params) {
   return hash;
 }
 
-void train(const std::string& region, const std::string& directory) {
+void train(const std::string& region, const std::string& directory, const std::string& coordinator,
+           const std::string& certificates) {
   std::vector<float> params = initial_parameters();
   std::uint64_t region_seed = 0;
   for (const char c : region) region_seed = region_seed * 31 + static_cast<unsigned char>(c);
@@ -133,6 +135,8 @@ void train(const std::string& region, const std::string& directory) {
   std::printf("%s begins with loss %.4f\n", region.c_str(), held_out_loss(params));
   causeway::Worker worker({.region = region,
                            .directory = directory,
+                           .coordinator = coordinator,
+                           .certificates = certificates,
                            .tensors = tensors(),
                            .samples_per_step = kBatch,
                            .tokens_per_step = kBatch},
@@ -151,12 +155,13 @@ void train(const std::string& region, const std::string& directory) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    std::fprintf(stderr, "usage: classifier REGION DIRECTORY\n");
+  if (count != 3 && count != 5) {
+    std::fprintf(stderr, "usage: classifier REGION DIRECTORY [HOST:PORT CERTIFICATES]\n");
     return 2;
   }
+  const bool elsewhere = count == 5;
   try {
-    train(arguments[1], arguments[2]);
+    train(arguments[1], arguments[2], elsewhere ? arguments[3] : "", elsewhere ? arguments[4] : "");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "classifier: %s\n", error.what());

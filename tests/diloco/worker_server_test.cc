@@ -1,5 +1,5 @@
-// Both ends of the worker socket, the server on the test's io_context thread, the ranks on threads
-// of their own.
+// Both ends of a worker's session, over the Unix socket and over TLS alike: the server on the
+// test's io_context thread, the ranks on threads of their own.
 #include "diloco/worker_server.h"
 
 #include <gtest/gtest.h>
@@ -12,10 +12,13 @@
 #include <asio/co_spawn.hpp>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/use_future.hpp>
+#include <asio/write.hpp>
 
 #include "diloco/error.h"
+#include "inter/pki.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::diloco {
@@ -57,7 +60,9 @@ class Script : public WorkerServerHandler {
   std::atomic<int> lost = 0;
 };
 
-class WorkerServerTest : public ::testing::Test {
+enum class Transport { unix_socket, tls };
+
+class WorkerServerTest : public ::testing::TestWithParam<Transport> {
  protected:
   void start(std::uint32_t workers) {
     // Far longer than a socket address can hold.
@@ -67,6 +72,12 @@ class WorkerServerTest : public ::testing::Test {
     server_.emplace(context_.get_executor(), socket_, "eu", workers, "codec.feedback = true\n",
                     script_);
     script_.server = &*server_;
+    if (over_tls()) {
+      certificates_ = directory_.path() / "certificates";
+      inter::create_ca(certificates_, "test");
+      inter::add_region(certificates_, "eu");
+      port_ = server_->listen({"127.0.0.1", 0}, inter::credentials_in(certificates_, "eu"));
+    }
     server_->start();
     thread_ = std::thread([this] { context_.run(); });
   }
@@ -78,13 +89,16 @@ class WorkerServerTest : public ::testing::Test {
     }
   }
 
+  virtual bool over_tls() const { return GetParam() == Transport::tls; }
   AttachRequest request(std::uint32_t rank, std::uint32_t world) const {
-    return {.socket = socket_,
+    return {.socket = over_tls() ? std::filesystem::path() : socket_,
             .region = "eu",
             .rank = rank,
             .world = world,
             .version = 3,
-            .run_id = {}};
+            .run_id = {},
+            .coordinator = over_tls() ? "127.0.0.1:" + std::to_string(port_) : "",
+            .certificates = certificates_};
   }
   std::unique_ptr<WorkerSession> attach(std::uint32_t rank, std::uint32_t world) const {
     return WorkerSession::attach(request(rank, world), keep);
@@ -99,7 +113,8 @@ class WorkerServerTest : public ::testing::Test {
   }
 
   test::TemporaryDirectory directory_;
-  std::filesystem::path socket_;
+  std::filesystem::path socket_, certificates_;
+  std::uint16_t port_ = 0;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   Script script_;
@@ -107,7 +122,33 @@ class WorkerServerTest : public ::testing::Test {
   std::thread thread_;
 };
 
-TEST_F(WorkerServerTest, GathersAllRanksUnderAFreshName) {
+INSTANTIATE_TEST_SUITE_P(Over, WorkerServerTest,
+                         testing::Values(Transport::unix_socket, Transport::tls),
+                         [](const auto& tested) {
+                           return tested.param == Transport::tls ? "Tls" : "UnixSocket";
+                         });
+
+class OverUnixSocket : public WorkerServerTest {
+  bool over_tls() const override { return false; }
+};
+
+class OverTls : public WorkerServerTest {
+ protected:
+  bool over_tls() const override { return true; }
+  // What attaching with the certificates of `directory` ends with.
+  std::string refusal(const std::filesystem::path& directory) const {
+    AttachRequest attach_request = request(0, 1);
+    attach_request.certificates = directory;
+    try {
+      WorkerSession::attach(attach_request, keep);
+    } catch (const std::system_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_P(WorkerServerTest, GathersAllRanksUnderAFreshName) {
   start(2);
   auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
   const auto first = attach(0, 2);
@@ -118,7 +159,7 @@ TEST_F(WorkerServerTest, GathersAllRanksUnderAFreshName) {
   EXPECT_FALSE(first->lost());
 }
 
-TEST_F(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
+TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   start(2);
   auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
   auto first = attach(0, 2);
@@ -140,7 +181,7 @@ TEST_F(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   EXPECT_EQ(script_.lost, 1);
 }
 
-TEST_F(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
+TEST_P(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
   start(1);
   const auto old = attach(0, 1);
   const auto fresh = attach(0, 1);
@@ -148,13 +189,13 @@ TEST_F(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
   EXPECT_FALSE(fresh->lost());
 }
 
-TEST_F(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
+TEST_P(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
   start(1);
   EXPECT_THROW(attach(0, 2), std::system_error);
   EXPECT_THROW(attach(1, 1), std::system_error);
 }
 
-TEST_F(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
+TEST_P(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
   start(1);
   const std::filesystem::path file = directory_.path() / "file";
   const std::string content(3'000'000, 'p');
@@ -203,7 +244,7 @@ TEST_F(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
   });
 }
 
-TEST_F(WorkerServerTest, CallsBackARegionThatTrainsOnByItself) {
+TEST_P(WorkerServerTest, CallsBackARegionThatTrainsOnByItself) {
   start(1);
   const auto session = attach(0, 1);
   on_server([&] {
@@ -228,7 +269,7 @@ TEST_F(WorkerServerTest, CallsBackARegionThatTrainsOnByItself) {
   EXPECT_FALSE(session->called_back()) << "that was about the instruction before";
 }
 
-TEST_F(WorkerServerTest, ACallThatComesTooLateConcernsNobody) {
+TEST_P(WorkerServerTest, ACallThatComesTooLateConcernsNobody) {
   start(1);
   const auto session = attach(0, 1);
   script_.answer = [&] {
@@ -239,7 +280,7 @@ TEST_F(WorkerServerTest, ACallThatComesTooLateConcernsNobody) {
   EXPECT_FALSE(session->called_back());
 }
 
-TEST_F(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
+TEST_P(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
   start(1);
   const auto session = attach(0, 1);
   session->contribute({.run_id = "run", .region = "eu", .round = 3, .sits_out = true}, {});
@@ -250,7 +291,7 @@ TEST_F(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
   });
 }
 
-TEST_F(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
+TEST_P(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
   start(1);
   const std::filesystem::path file = directory_.path() / "file";
   std::ofstream(file) << "short";
@@ -259,7 +300,7 @@ TEST_F(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
   EXPECT_THROW(session->next(keep), std::system_error);
 }
 
-TEST_F(WorkerServerTest, SaysWhatIsWaitedForAndCanBeCancelled) {
+TEST_P(WorkerServerTest, SaysWhatIsWaitedForAndCanBeCancelled) {
   start(1);
   const auto session = attach(0, 1);
   script_.answer = [&] { server_->waiting_for("us to decide round 3"); };
@@ -272,10 +313,63 @@ TEST_F(WorkerServerTest, SaysWhatIsWaitedForAndCanBeCancelled) {
   EXPECT_EQ(said, "us to decide round 3");
 }
 
-TEST_F(WorkerServerTest, OnlyItsOwnerCanReachTheSocket) {
+TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {
   start(1);
   const auto permissions = std::filesystem::status(socket_).permissions();
   EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(OverTls, ACertificateOfAnotherRegionIsRefused) {
+  start(1);
+  inter::add_region(certificates_, "us");
+  const std::filesystem::path disguised = directory_.path() / "disguised";
+  std::filesystem::create_directories(disguised);
+  for (const char* part : {"crt", "key"}) {
+    std::filesystem::copy_file(certificates_ / (std::string("us.") + part),
+                               disguised / (std::string("eu.") + part));
+  }
+  std::filesystem::copy_file(certificates_ / "ca.crt", disguised / "ca.crt");
+  EXPECT_NE(refusal(disguised).find("certificate is for us"), std::string::npos);
+  EXPECT_FALSE(attach(0, 1)->lost()) << "the region's own worker attaches all the same";
+}
+
+TEST_F(OverTls, ACertificateOfAnotherAuthorityIsRefused) {
+  start(1);
+  const std::filesystem::path foreign = directory_.path() / "foreign";
+  inter::create_ca(foreign, "another run");
+  inter::add_region(foreign, "eu");
+  EXPECT_NE(refusal(foreign).find("certificate"), std::string::npos);
+  // Its certificate, but it trusts our authority: only the server can refuse it.
+  std::filesystem::copy_file(certificates_ / "ca.crt", foreign / "ca.crt",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_NE(refusal(foreign), "");
+  EXPECT_FALSE(attach(0, 1)->lost());
+}
+
+TEST_F(OverTls, PlaintextEndsAtTheDoor) {
+  start(1);
+  asio::io_context context;
+  asio::ip::tcp::socket stranger(context);
+  stranger.connect({asio::ip::make_address("127.0.0.1"), port_});
+  asio::write(stranger, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
+  std::array<char, 4096> answer;
+  std::error_code error;
+  while (!error) stranger.read_some(asio::buffer(answer), error);
+  EXPECT_FALSE(attach(0, 1)->lost());
+}
+
+TEST_F(OverTls, AWorkerOfAnotherRegionIsToldSoBeforeItSaysAnything) {
+  start(1);
+  inter::add_region(certificates_, "us");
+  AttachRequest wrong = request(0, 1);
+  wrong.region = "us";
+  try {
+    WorkerSession::attach(wrong, keep);
+    FAIL() << "it attached";
+  } catch (const std::system_error& error) {
+    EXPECT_NE(std::string(error.what()).find("coordinator of eu"), std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace

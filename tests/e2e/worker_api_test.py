@@ -38,9 +38,10 @@ class WorkerApi(EndToEnd):
         self.children.append(child)
         return child
 
-    def coordinators(self, config):
+    def coordinators(self, config, *flags_of_the_first):
         return [self.start("coordinator", config, "--region", region, "--directory", self.region(region),
-                           "--found" if region == REGIONS[0] else "--join") for region in REGIONS]
+                           *(["--found", *flags_of_the_first] if region == REGIONS[0] else ["--join"]))
+                for region in REGIONS]
 
     def region(self, name):
         return self.out / "regions" / name
@@ -59,6 +60,19 @@ class WorkerApi(EndToEnd):
                              optimizer="sgd", outer_lr=1.0)
         coordinators = self.coordinators(config)
         trainers = [self.trainer(region) for region in REGIONS]
+        self.check_ends([self.finish(trainer) for trainer in trainers])
+        for coordinator in coordinators:
+            self.finish(coordinator)
+
+    def test_a_trainer_on_another_host_takes_part_over_tls(self):
+        config = self.config(addresses=self.addresses, steps=100, k=10, codec="topk:k=512,chunk=4096",
+                             optimizer="sgd", outer_lr=1.0)
+        door = f"127.0.0.1:{free_port()}"
+        coordinators = self.coordinators(config, "--worker-listen", door)
+        trainers = [self.trainer(region) for region in REGIONS[1:]]
+        elsewhere = self.directory / "another-host"
+        trainers.append(self.start_program(self.classifier, REGIONS[0], elsewhere, door,
+                                           self.directory / "certificates"))
         self.check_ends([self.finish(trainer) for trainer in trainers])
         for coordinator in coordinators:
             self.finish(coordinator)

@@ -1,0 +1,115 @@
+#include "diloco/worker_dial.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <system_error>
+
+#include "diloco/error.h"
+#include "inter/mesh.h"
+#include "inter/pki.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kConnectDeadline{10'000};
+
+// False: not in time.
+bool wait_for(int socket, short events, steady_clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd entry{.fd = socket, .events = events, .revents = 0};
+    const int ready = ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "poll");
+  }
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+
+std::unique_ptr<addrinfo, FreeAddresses> resolve(const inter::Endpoint& endpoint) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found) !=
+      0)
+    return nullptr;  // a name may come back as everything else may
+  return std::unique_ptr<addrinfo, FreeAddresses>(found);
+}
+
+std::optional<Descriptor> connect_to(const addrinfo& address, steady_clock::time_point deadline) {
+  Descriptor fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.get() < 0) return std::nullopt;
+  const int on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return fd;
+  if (errno != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline)) return std::nullopt;
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
+    return std::nullopt;
+  return fd;
+}
+
+// False: no answer in time, or the connection broke.
+bool shake_hands(TlsStream& stream, int socket, steady_clock::time_point deadline) {
+  try {
+    for (;;) {
+      const TlsStream::Needs needs = stream.handshake();
+      if (needs == TlsStream::Needs::nothing) return true;
+      const short events = needs == TlsStream::Needs::reading ? POLLIN : POLLOUT;
+      if (!wait_for(socket, events, deadline)) return false;
+    }
+  } catch (const inter::LinkError& error) {
+    if (error.code() == inter::Errc::refused || error.code() == inter::Errc::not_tls) throw;
+    return false;
+  }
+}
+
+std::optional<WorkerDial> dial_tls(const AttachRequest& request) {
+  const inter::Endpoint endpoint = inter::parse_endpoint(request.coordinator);
+  const auto credentials = inter::credentials_in(request.certificates, request.region);
+  const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
+  const auto addresses = resolve(endpoint);
+  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+    const auto deadline = steady_clock::now() + kConnectDeadline;
+    std::optional<Descriptor> socket = connect_to(*address, deadline);
+    if (!socket) continue;
+    auto stream = std::make_unique<TlsStream>(socket->get(), context, inter::TlsRole::client);
+    if (!shake_hands(*stream, socket->get(), deadline)) continue;
+    const std::string theirs = stream->peer_region();
+    if (theirs != request.region) {
+      throw inter::LinkError(inter::Errc::refused, request.coordinator + " is the coordinator of " +
+                                                       theirs + ", not of " + request.region);
+    }
+    return WorkerDial{std::move(*socket), std::move(stream)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<WorkerDial> dial_coordinator(const AttachRequest& request) {
+  if (!request.coordinator.empty()) return dial_tls(request);
+  std::optional<Descriptor> socket = connect_to(request.socket);
+  if (!socket) return std::nullopt;
+  auto stream = make_unix_stream(socket->get());
+  return WorkerDial{std::move(*socket), std::move(stream)};
+}
+
+}  // namespace causeway::diloco

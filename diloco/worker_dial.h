@@ -1,0 +1,23 @@
+// How a worker reaches its coordinator.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "diloco/worker_channel.h"
+#include "diloco/worker_session.h"
+#include "diloco/worker_stream.h"
+
+namespace causeway::diloco {
+
+struct WorkerDial {
+  Descriptor socket;
+  std::unique_ptr<WorkerStream> stream;  // views the socket
+};
+
+// Over the Unix socket, or over TLS if the request names a coordinator on another host. Nothing:
+// nobody answers there (yet). Throws std::system_error for what waiting does not mend: an address
+// or a certificate that cannot be used, or a coordinator of another region.
+std::optional<WorkerDial> dial_coordinator(const AttachRequest& request);
+
+}  // namespace causeway::diloco

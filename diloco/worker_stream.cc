@@ -1,0 +1,365 @@
+#include "diloco/worker_stream.h"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "diloco/error.h"
+#include "diloco/file_io.h"
+#include "diloco/wire.h"
+#include "inter/socket_bio.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::size_t kPieceBytes = 256U << 10;
+constexpr std::size_t kTurnBytes = 4U << 20;  // others wait on the same thread
+
+class UnixStream : public WorkerStream {
+ public:
+  explicit UnixStream(int socket) : socket_(socket) {}
+  bool receive() override { return reader_.receive(socket_); }
+  std::optional<Frame> next() override { return reader_.next(); }
+  void add(Frame frame) override { writer_.add(std::move(frame)); }
+  bool flush() override {
+    const bool all = writer_.flush(socket_);
+    if (all) ++flushed_;
+    return all;
+  }
+  bool empty() const override { return writer_.empty(); }
+  std::uint64_t sent_bytes() const override { return flushed_; }
+
+ private:
+  int socket_;
+  FrameReader reader_;
+  FrameWriter writer_;
+  std::uint64_t flushed_ = 0;  // frames are small: their bytes stay behind descriptors
+};
+
+[[noreturn]] void throw_lost(const std::string& why) {
+  throw std::system_error(make_error_code(Errc::coordinator_lost), why);
+}
+
+// ---- Arriving bytes ----
+
+// Takes frames out of a byte stream: length, number of blobs, message, then each blob's length and
+// bytes.
+class Parser {
+ public:
+  void feed(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const std::size_t taken = blob_left_ > 0 ? take_blob(bytes) : take_head(bytes);
+      bytes = bytes.subspan(taken);
+      advance();
+    }
+  }
+  std::optional<Frame> next() {
+    if (complete_.empty()) return std::nullopt;
+    Frame frame = std::move(complete_.front());
+    complete_.pop_front();
+    return frame;
+  }
+
+ private:
+  enum class Stage { header, message, blob_size, blob };
+
+  std::size_t wanted() const {
+    switch (stage_) {
+      case Stage::header:
+        return kFrameHeaderBytes;
+      case Stage::message:
+        return length_;
+      case Stage::blob_size:
+        return sizeof(std::uint64_t);
+      case Stage::blob:
+        return 0;
+    }
+    return 0;
+  }
+
+  std::size_t take_head(std::span<const std::byte> bytes) {
+    const std::size_t taken = std::min(bytes.size(), wanted() - head_.size());
+    head_.append(reinterpret_cast<const char*>(bytes.data()), taken);
+    return taken;
+  }
+
+  std::size_t take_blob(std::span<const std::byte> bytes) {
+    const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), blob_left_));
+    write_all(blob_.get(), bytes.first(taken), "received bytes (in memory)");
+    blob_left_ -= taken;
+    return taken;
+  }
+
+  // As far as what has arrived allows.
+  void advance() {
+    while (head_.size() == wanted() && blob_left_ == 0) {
+      switch (stage_) {
+        case Stage::header:
+          begin_message();
+          break;
+        case Stage::message:
+          frame_.bytes = std::exchange(head_, {});
+          next_blob();
+          break;
+        case Stage::blob_size:
+          begin_blob();
+          break;
+        case Stage::blob:
+          seal(blob_);
+          frame_.descriptors.push_back(std::move(blob_));
+          next_blob();
+          break;
+      }
+      if (stage_ == Stage::header && head_.empty()) return;
+    }
+  }
+
+  void begin_message() {
+    const FrameHeader header = read_frame_header(head_);
+    length_ = header.length;
+    blobs_left_ = header.descriptors;
+    head_.clear();
+    stage_ = Stage::message;
+  }
+
+  void next_blob() {
+    if (blobs_left_ > 0) {
+      --blobs_left_;
+      stage_ = Stage::blob_size;
+      return;
+    }
+    complete_.push_back(std::exchange(frame_, {}));
+    stage_ = Stage::header;
+  }
+
+  void begin_blob() {
+    std::memcpy(&blob_left_, head_.data(), sizeof blob_left_);
+    head_.clear();
+    if (blob_left_ > TlsStream::kBlobBytesMax) throw_malformed("a frame's bytes are too many");
+    blob_ = Descriptor(::memfd_create("received", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (blob_.get() < 0) throw_errno("memfd_create", "received bytes");
+    stage_ = Stage::blob;
+  }
+
+  static void seal(const Descriptor& fd) {
+    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+      throw_errno("seal", "received bytes");
+  }
+
+  Stage stage_ = Stage::header;
+  std::string head_;  // of what is not a blob
+  std::size_t length_ = 0, blobs_left_ = 0;
+  Frame frame_;
+  Descriptor blob_;
+  std::uint64_t blob_left_ = 0;
+  std::deque<Frame> complete_;
+};
+
+// ---- Leaving bytes ----
+
+// The bytes of queued frames, piece by piece.
+class Pieces {
+ public:
+  void add(Frame frame) { frames_.push_back(std::move(frame)); }
+  bool empty() const { return rest().empty() && !file_ && frames_.empty(); }
+
+  // What to send next, valid until taken() or next(); empty: nothing.
+  std::span<const char> next() {
+    while (rest().empty()) {
+      if (file_) {
+        read_file();
+      } else if (!waiting_.empty()) {
+        begin_file();
+      } else if (!frames_.empty()) {
+        begin_frame();
+      } else {
+        break;
+      }
+    }
+    return rest();
+  }
+  void taken(std::size_t count) { at_ += count; }
+
+ private:
+  std::span<const char> rest() const { return std::span(piece_).subspan(at_); }
+  void set(std::string piece) {
+    piece_ = std::move(piece);
+    at_ = 0;
+  }
+
+  void begin_frame() {
+    Frame frame = std::move(frames_.front());
+    frames_.pop_front();
+    set(frame_header({frame.bytes.size(), frame.descriptors.size()}) + frame.bytes);
+    for (Descriptor& descriptor : frame.descriptors) waiting_.push_back(std::move(descriptor));
+  }
+
+  void begin_file() {
+    file_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    struct stat status {};
+    if (::fstat(file_->get(), &status) != 0) throw_errno("fstat", "bytes to send");
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    offset_ = 0;
+    left_ = size;
+    set(std::string(reinterpret_cast<const char*>(&size), sizeof size));
+  }
+
+  void read_file() {
+    if (left_ == 0) return file_.reset();
+    std::string piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, left_)), '\0');
+    const ssize_t got =
+        ::pread(file_->get(), piece.data(), piece.size(), static_cast<off_t>(offset_));
+    if (got < 0 && errno == EINTR) return;
+    if (got < 0) throw_errno("read", "bytes to send");
+    if (got == 0) throw_lost("a file became shorter while it was sent");
+    piece.resize(static_cast<std::size_t>(got));
+    offset_ += piece.size();
+    left_ -= piece.size();
+    set(std::move(piece));
+  }
+
+  std::deque<Frame> frames_;
+  std::deque<Descriptor> waiting_;  // of the frame that was begun
+  std::optional<Descriptor> file_;
+  std::uint64_t offset_ = 0, left_ = 0;
+  std::string piece_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerStream> make_unix_stream(int socket) {
+  return std::make_unique<UnixStream>(socket);
+}
+
+struct TlsStream::Implementation {
+  std::unique_ptr<SSL, inter::OpensslDeleter<SSL_free>> ssl;
+  Parser parser;
+  Pieces pieces;
+  std::string refused_subject;
+  std::uint64_t sent_bytes = 0;
+  bool more = false;
+
+  // What an operation that did not go on needs; throws the reason of one that never will.
+  Needs needs(int result, int error, unsigned long queued) const {
+    if (error == SSL_ERROR_WANT_READ) return Needs::reading;
+    if (error == SSL_ERROR_WANT_WRITE) return Needs::writing;
+    assert(result <= 0);
+    throw inter::describe_tls_failure(ssl.get(), queued);
+  }
+};
+
+TlsStream::TlsStream(int socket, const inter::TlsContext& context, inter::TlsRole role)
+    : implementation_(std::make_unique<Implementation>()) {
+  SSL* ssl = SSL_new(context.get());
+  assert(ssl != nullptr);
+  implementation_->ssl.reset(ssl);
+  BIO* bio = inter::make_socket_bio(socket).release();
+  SSL_set_bio(ssl, bio, bio);
+  SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  inter::remember_refused_subject(ssl, &implementation_->refused_subject);
+  if (role == inter::TlsRole::client) {
+    SSL_set_connect_state(ssl);
+  } else {
+    SSL_set_accept_state(ssl);
+  }
+}
+
+TlsStream::~TlsStream() = default;
+
+TlsStream::Needs TlsStream::handshake() {
+  ERR_clear_error();
+  SSL* ssl = implementation_->ssl.get();
+  const int result = SSL_do_handshake(ssl);
+  if (result == 1) {
+    // What came with the end of the handshake no longer makes the socket readable.
+    implementation_->more = SSL_has_pending(ssl) == 1;
+    return Needs::nothing;
+  }
+  return implementation_->needs(result, SSL_get_error(ssl, result), ERR_peek_error());
+}
+
+std::string TlsStream::peer_region() const {
+  return inter::peer_region(implementation_->ssl.get());
+}
+
+bool TlsStream::receive() {
+  SSL* ssl = implementation_->ssl.get();
+  std::array<std::byte, 64U << 10> piece;
+  implementation_->more = false;
+  for (std::size_t taken = 0; taken < kTurnBytes;) {
+    ERR_clear_error();
+    std::size_t got = 0;
+    const int result = SSL_read_ex(ssl, piece.data(), piece.size(), &got);
+    if (result == 1) {
+      implementation_->parser.feed(std::span(piece).first(got));
+      taken += got;
+      continue;
+    }
+    const int error = SSL_get_error(ssl, result);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return true;
+    if (error == SSL_ERROR_ZERO_RETURN) return false;
+    if (ERR_peek_error() == 0 ||
+        ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+      return false;
+    const inter::LinkError failure = inter::describe_tls_failure(ssl, ERR_peek_error());
+    if (failure.code() == inter::Errc::refused) throw failure;
+    throw_lost(failure.reason());
+  }
+  implementation_->more = true;
+  return true;
+}
+
+bool TlsStream::more() const {
+  return implementation_->more;
+}
+
+std::optional<Frame> TlsStream::next() {
+  return implementation_->parser.next();
+}
+
+void TlsStream::add(Frame frame) {
+  implementation_->pieces.add(std::move(frame));
+}
+
+bool TlsStream::flush() {
+  SSL* ssl = implementation_->ssl.get();
+  for (auto piece = implementation_->pieces.next(); !piece.empty();
+       piece = implementation_->pieces.next()) {
+    ERR_clear_error();
+    std::size_t sent = 0;
+    const int result = SSL_write_ex(ssl, piece.data(), piece.size(), &sent);
+    if (result != 1) {
+      const int error = SSL_get_error(ssl, result);
+      if (error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ) return false;
+      throw_lost("the connection to the other host broke");
+    }
+    implementation_->pieces.taken(sent);
+    implementation_->sent_bytes += sent;
+  }
+  return true;
+}
+
+bool TlsStream::empty() const {
+  return implementation_->pieces.empty();
+}
+
+std::uint64_t TlsStream::sent_bytes() const {
+  return implementation_->sent_bytes;
+}
+
+}  // namespace causeway::diloco
