@@ -90,6 +90,9 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.mesh.credentials = inter::credentials_in(
       flags.certificates.empty() ? config.certificates : flags.certificates, flags.region);
   options.mesh.seed = config.train.seed;
+  options.mesh.dial_only = region.advertise.host.empty() && flags.listen.empty();
+  options.mesh.data_connections = config.links.connections;
+  options.mesh.congestion_control = config.links.congestion_control;
   return options;
 }
 

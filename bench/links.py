@@ -90,7 +90,7 @@ def lines(command):
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise SystemExit(f"{command}: {done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]  # the others are logs
 
 
 def ours(wan, bench, directory, size, times, idle_s, connections, congestion, port):

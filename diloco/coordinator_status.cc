@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -49,7 +50,11 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
         {"tx_bytes", link.tx_bytes},
         {"rx_bytes", link.rx_bytes},
         {"round_trip_ms", std::chrono::duration<double, std::milli>(link.round_trip).count()},
-        {"connects", link.connects}};
+        {"connects", link.connects},
+        {"data_connections", link.data_connections},
+        {"rate_mbit_s", std::round(8e-3 * link.rate_bytes_per_s) / 1e3},
+        {"stream_rate_mbit_s", std::round(8e-3 * link.stream_rate_bytes_per_s) / 1e3},
+        {"loss", std::round(1e6 * link.loss) / 1e6}};
   }
   return json;
 }

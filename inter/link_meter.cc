@@ -52,12 +52,12 @@ void LinkMeter::end_window(Time now) {
 }
 
 void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
-  stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
   Segments& seen = seen_[connection];
   const std::uint64_t sent = figures.sent_segments - seen.sent;
   if (sent < kSegmentsMin) {
     return;
   }
+  stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
   const std::uint64_t again = figures.retransmitted_segments - seen.again;
   const double share = static_cast<double>(again) / static_cast<double>(sent);
   loss_ += 0.25 * (share - loss_);

@@ -69,6 +69,16 @@ class CombinationChecks {
       require(names.insert(name).second, "regions[" + std::to_string(i) + "].name",
               "must be unique; another region is also called '" + name + "'");
     }
+    const RegionConfig* dials_only = nullptr;
+    for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+      const RegionConfig& region = config_.regions[i];
+      if (!region.advertise.host.empty()) continue;
+      require(dials_only == nullptr, "regions[" + std::to_string(i) + "].advertise",
+              "must be an address that others can dial: region " +
+                  (dials_only == nullptr ? "" : dials_only->name) +
+                  " has none either, and one of the two must be reachable");
+      dials_only = &region;
+    }
   }
 
   void model() const {

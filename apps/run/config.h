@@ -19,7 +19,7 @@ namespace causeway::run {
 struct RegionConfig {
   std::string name;
   inter::Endpoint listen;     // bind address
-  inter::Endpoint advertise;  // what other regions dial
+  inter::Endpoint advertise;  // what other regions dial; no host: it dials them
   std::uint32_t workers = 1;
   std::string device = "cpu";
 };
@@ -32,6 +32,11 @@ struct SyncConfig {
   std::uint64_t spool_bytes_max = 4ULL << 30;
 };
 
+struct LinksConfig {
+  std::uint32_t connections = 0;  // 0: as many as the congestion control needs
+  std::string congestion_control = "auto";
+};
+
 struct Config {
   std::string name;
   intra::ModelOptions model;
@@ -41,6 +46,7 @@ struct Config {
   diloco::OuterOptions outer;
   intra::CodecOptions codec;
   SyncConfig sync;
+  LinksConfig links;
   std::vector<RegionConfig> regions;   // as in the file
   std::filesystem::path certificates;  // PKI directory (by-hand runs)
   std::filesystem::path wan;           // scenario file for simulate; empty: none

@@ -331,6 +331,13 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
         c.sync.spool_bytes_max = static_cast<std::uint64_t>(std::llround(gib * kGibi));
       },
       {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
+  keys.push_back(C::integer(
+      "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
+      "Data connections to each peer. 0: 4, or 16 where TCP begins anew after every pause."));
+  keys.push_back(C::text(
+      "links.congestion_control", [](auto& c) -> auto& { return c.links.congestion_control; },
+      "auto, or a name of the kernel's",
+      "Of TCP. auto: bbr if the kernel lets us, otherwise its default."));
   keys.push_back(defaults_to(
       "none", C::text(
                   "wan.profile", [](auto& c) -> auto& { return c.wan; }, "a file, or empty",
@@ -341,17 +348,22 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
 }
 
 template <typename Access>
-Key<RegionConfig> endpoint_key(std::string name, Access access, std::string meaning) {
+Key<RegionConfig> endpoint_key(std::string name, Access access, std::string meaning,
+                               bool may_be_empty = false) {
   return R::text_as(
-      std::move(name), [access](const RegionConfig& r) { return inter::to_string(access(r)); },
-      [access](RegionConfig& r, const std::string& text) {
+      std::move(name),
+      [access](const RegionConfig& r) {
+        return access(r).host.empty() ? std::string() : inter::to_string(access(r));
+      },
+      [access, may_be_empty](RegionConfig& r, const std::string& text) {
         try {
-          access(r) = inter::parse_endpoint(text);
+          access(r) =
+              may_be_empty && text.empty() ? inter::Endpoint{} : inter::parse_endpoint(text);
         } catch (const std::system_error& error) {
           throw std::invalid_argument(error.what());
         }
       },
-      "HOST:PORT", std::move(meaning));
+      may_be_empty ? "HOST:PORT, or empty" : "HOST:PORT", std::move(meaning));
 }
 
 Key<RegionConfig> device_key() {
@@ -405,10 +417,10 @@ const std::vector<Key<RegionConfig>>& region_keys() {
                               endpoint_key(
                                   "regions.listen", [](auto& r) -> auto& { return r.listen; },
                                   "Address its coordinator binds; port 0 takes any free one.")));
-    all.push_back(
-        defaults_to("listen", endpoint_key(
-                                  "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
-                                  "Address other regions dial.")));
+    all.push_back(defaults_to(
+        "listen", endpoint_key(
+                      "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
+                      "Address other regions dial. Empty: none can; it dials them.", true)));
     all.push_back(R::integer(
         "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
         "Worker processes that share the region's batch."));

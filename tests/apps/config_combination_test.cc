@@ -35,6 +35,12 @@ TEST(ConfigCombination, BatchMustSplitAmongWorkersOfEveryRegion) {
   EXPECT_THAT(problem_with({"train.micro_batches=3"}), HasSubstr("train.batch"));
 }
 
+TEST(ConfigCombination, OneRegionMayBeOutOfReachButNotTwo) {
+  EXPECT_EQ(problem_with({}, "advertise = \"\"\n"), "");
+  const std::string another = "advertise = \"\"\n[[regions]]\nname = \"far\"\nadvertise = \"\"\n";
+  EXPECT_THAT(problem_with({}, another), HasSubstr("region west has none either"));
+}
+
 TEST(ConfigCombination, WidthMustSplitAmongHeads) {
   EXPECT_THAT(problem_with({"model.heads=3"}),
               HasSubstr("model.width: must be a multiple of model.heads, 3"));
