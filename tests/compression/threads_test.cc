@@ -7,18 +7,12 @@
 #include "compression/feedback.h"
 #include "compression/parallel.h"
 #include "tests/compression/chunks.h"
+#include "tests/support/openmp.h"
 
 namespace causeway::compression {
 namespace {
 
 constexpr std::size_t kCount = 40 * kChunk;
-
-// libgomp is not built with TSan, which would then report every parallel loop.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kCanUseOpenMp = false;
-#else
-constexpr bool kCanUseOpenMp = true;
-#endif
 
 // Chunks are few, and tests run beside each other: one thread each, but for the tests of this file.
 class SingleThread : public testing::Environment {
@@ -29,7 +23,7 @@ const auto* const kEnvironment = testing::AddGlobalTestEnvironment(new SingleThr
 class Threads : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
+    if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   }
   ~Threads() override { omp_set_num_threads(1); }
 
@@ -90,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Specs, Threads,
                          [](const auto& spec) { return "spec" + std::to_string(spec.index); });
 
 TEST(FirstFailure, IsTheLeastWhateverTheThreads) {
-  if (!kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
+  if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   for (const int wanted : {1, 2, 5}) {
     omp_set_num_threads(wanted);
     EXPECT_EQ(first_failure(100, [](std::size_t i) { return i % 40 != 39; }), 39U);

@@ -6,19 +6,12 @@
 #include <cmath>
 
 #include "tests/golden/adamw_golden.h"
+#include "tests/support/openmp.h"
 
 namespace causeway::intra {
 namespace {
 
 using Schedule = InnerOptions::Schedule;
-
-// TSan does not see libgomp's barriers. Its reports are suppressed, but making one for each element
-// takes minutes.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kCanUseOpenMp = false;
-#else
-constexpr bool kCanUseOpenMp = true;
-#endif
 
 InnerOptions schedule(Schedule kind) {
   return {.lr = 1, .lr_final_fraction = 0.1F, .schedule = kind, .warmup_steps = 10};
@@ -95,7 +88,7 @@ TEST(GlobalNorm, ShowsWhatIsNotFinite) {
 }
 
 TEST(GlobalNorm, HasTheSameBitsForAnyNumberOfThreads) {
-  if (!kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
+  if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   std::vector<float> values(200'000);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = std::sin(static_cast<float>(i)) * static_cast<float>(i % 1000);
@@ -167,7 +160,7 @@ TEST(AdamW, KeepsPaddingZero) {
 }
 
 TEST(AdamW, HasTheSameBitsForAnyNumberOfThreads) {
-  if (!kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
+  if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   const diloco::Layout layout({{"matrix", {400, 400}}, {"vector", {400}}});
   std::vector<float> gradients(layout.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::sin(static_cast<float>(i));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
 
 #include "tests/intra/region_under_test.h"
@@ -134,17 +135,15 @@ TEST(RegionWorker, InterruptedWhileItIsCutOffItLosesNothing) {
     const TemporaryDirectory directory;
     FakeRun run({"eu", "us"}, kRounds, kSteps);
     cut_off_in_round_1(run, before, 3);
+    std::atomic<bool> stop = interrupted;
     RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
-    if (interrupted) {
-      run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-        if (region == "us" && progress.step == 2 * kSteps + 1) us.interrupt();
-      };
-    }
+    run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+      if (region == "us" && progress.step == 2 * kSteps + 1 && stop.exchange(false)) us.interrupt();
+    };
     eu.start();
     us.start();
     if (interrupted) {
       us.expect_interrupted();
-      run.on_report = nullptr;
       us.interrupt(false);
       us.start();
     }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -198,14 +199,14 @@ TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
   const Pair expected = undisturbed_pair(2);
   const TemporaryDirectory directory;
   FakeRun run({"eu", "us"}, kRounds, kSteps);
+  std::atomic<bool> killed = false;
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
   run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-    if (region == "us" && progress.step == kSteps + 2) us.kill(1);
+    if (region == "us" && progress.step == kSteps + 2 && !killed.exchange(true)) us.kill(1);
   };
   eu.start();
   us.start();
   us.expect_killed(1);
-  run.on_report = nullptr;
   us.start(1);
   EXPECT_EQ(us.finished().params_digest, expected.us);
   EXPECT_EQ(eu.finished().params_digest, expected.us);

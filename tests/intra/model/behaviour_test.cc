@@ -9,6 +9,7 @@
 
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
+#include "tests/support/openmp.h"
 
 namespace causeway::intra {
 namespace {
@@ -131,6 +132,7 @@ TEST_P(ModelBehaviour, ShapesMayChangeFromCallToCall) {
 }
 
 TEST_P(ModelBehaviour, ThreadsDoNotChangeTheResult) {
+  if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   const auto one = train(*model_, sequences_.all(), params_);

@@ -6,6 +6,7 @@
 #include "intra/model/kernels.h"
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
+#include "tests/support/openmp.h"
 
 namespace causeway::intra {
 namespace {
@@ -54,6 +55,7 @@ TEST_P(ModelDropout, DoesNotDependOnHowSamplesAreSplit) {
 }
 
 TEST_P(ModelDropout, DoesNotDependOnThreads) {
+  if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   const auto one = step_on(*model_, params_, 1, key_);

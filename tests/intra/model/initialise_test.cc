@@ -8,6 +8,7 @@
 
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
+#include "tests/support/openmp.h"
 
 namespace causeway::intra {
 namespace {
@@ -88,6 +89,7 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
 }
 
 TEST(Initialise, DoesNotDependOnThreads) {
+  if (!test::kCanUseOpenMp) GTEST_SKIP() << "OpenMP under TSan";
   const int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   const auto one = initialised({}, 1);
