@@ -38,8 +38,8 @@ struct CoordinatorOptions {
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
                                     // events.jsonl, worker.sock
   std::uint64_t spool_bytes_max = 0;
-  std::optional<inter::Endpoint>
-      worker_listen;        // for workers on other hosts; none: only the socket
+  // Where workers on other hosts attach; none: they cannot.
+  std::optional<inter::Endpoint> worker_listen;
   inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
 

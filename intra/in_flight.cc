@@ -49,7 +49,7 @@ Settled settle(const diloco::CommitRecord& record, const std::string& region, bo
                OuterState& state) {
   Settled settled;
   find_forgotten(record, region, state, settled);
-  const std::uint32_t next_part = state.parts();
+  const std::uint32_t next_part = state.next_part();
   std::vector<InFlight> open;
   for (InFlight& own : state.in_flight) {
     const std::optional<Fate> fate = fate_of(own, record, region, feedback);

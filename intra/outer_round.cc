@@ -67,13 +67,14 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
   restore_float_mode();
   state.intact = false;
   diloco::pseudo_gradient(base(state), state.params, state.scratch);
-  Encoding encoding{.tensors = {}, .not_finite = first_not_finite(collective, state)};
+  Encoding encoding{
+      .part = state.next_part(), .tensors = {}, .not_finite = first_not_finite(collective, state)};
   InFlight in_flight;
   diloco::Contribution& made = in_flight.contribution;
   made = {.run_id = state.run_id,
           .region = place_.region,
           .round = state.version,
-          .part = state.parts(),
+          .part = encoding.part,
           .sits_out = !encoding.not_finite.empty(),
           .tokens = state.work.steps * batch.tokens,
           .steps = state.work.steps,
@@ -90,7 +91,7 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
   }
   state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
   state.mark.clear();
-  state.in_flight.push_back(std::move(in_flight));
+  state.put_in_flight(std::move(in_flight));
   state.intact = true;
   return encoding;
 }
@@ -125,7 +126,7 @@ std::vector<std::byte> OuterRound::encode_own(OuterState& state) const {
     own.resize(head_at + sizeof(SegmentHead));
     const auto encoded = policy_.encode(
         index, delta, ownership_.segment(index, std::span<float>(state.residual)), own,
-        {.seed = place_.seed + state.parts(),
+        {.seed = place_.seed + state.next_part(),
          .round = static_cast<std::uint32_t>(state.version),
          .region = place_.region_index,
          .first_element = ownership_.layout().segments()[index].offset});

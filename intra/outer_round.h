@@ -35,8 +35,9 @@ struct TensorEncoding {
   bool stepped_up = false;  // the error bound made it take more than its own codec
 };
 
-// How encode() encoded; what it encoded is the newest of state.in_flight.
+// How encode() encoded its contribution.
 struct Encoding {
+  std::uint32_t part = 0;  // of the round: state.own(part)
   std::vector<TensorEncoding> tensors;
   std::string not_finite;  // the first tensor that made it sit out; empty: none
 };

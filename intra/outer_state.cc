@@ -12,17 +12,42 @@ OuterState::OuterState(const diloco::Layout& layout)
       residual(layout.size()),
       scratch(layout.size()) {}
 
-InFlight* OuterState::own(std::uint32_t part) {
+const InFlight* OuterState::own(std::uint32_t part) const {
   const auto found = std::find_if(in_flight.begin(), in_flight.end(), [&](const InFlight& entry) {
     return entry.contribution.round == version && entry.contribution.part == part;
   });
   return found == in_flight.end() ? nullptr : &*found;
 }
 
-std::uint32_t OuterState::parts() const {
-  return static_cast<std::uint32_t>(
-      std::count_if(in_flight.begin(), in_flight.end(),
-                    [&](const InFlight& entry) { return entry.contribution.round == version; }));
+InFlight* OuterState::own(std::uint32_t part) {
+  return const_cast<InFlight*>(std::as_const(*this).own(part));
+}
+
+bool OuterState::contributed() const {
+  return std::any_of(in_flight.begin(), in_flight.end(),
+                     [this](const InFlight& entry) { return entry.contribution.round == version; });
+}
+
+std::uint32_t OuterState::next_part() const {
+  std::uint32_t part = 0;
+  while (own(part) != nullptr) ++part;
+  return part;
+}
+
+void OuterState::put_in_flight(InFlight made) {
+  const auto order = [](const InFlight& entry) {
+    return std::pair(entry.contribution.round, entry.contribution.part);
+  };
+  const auto place = std::find_if(in_flight.begin(), in_flight.end(), [&](const InFlight& entry) {
+    return order(made) < order(entry);
+  });
+  in_flight.insert(place, std::move(made));
+}
+
+void OuterState::drop_own(std::uint32_t part) {
+  std::erase_if(in_flight, [&](const InFlight& entry) {
+    return entry.contribution.round == version && entry.contribution.part == part;
+  });
 }
 
 std::uint32_t OuterState::step_in_round() const {
@@ -39,7 +64,7 @@ void OuterState::forget_earlier_life(const std::string& region) {
   unknown.contribution.round = version;
   unknown.stored = true;
   adopt(version);
-  in_flight.push_back(std::move(unknown));
+  put_in_flight(std::move(unknown));
 }
 
 void OuterState::adopt(diloco::Round new_version) {

@@ -56,8 +56,14 @@ struct OuterState {
 
   // The contribution to round `version` with this part; null: none was made.
   InFlight* own(std::uint32_t part);
-  std::uint32_t parts() const;          // contributions made to round `version`
+  const InFlight* own(std::uint32_t part) const;
+  bool contributed() const;             // to round `version`, any part
+  std::uint32_t next_part() const;      // the first one of round `version` that was not made
   std::uint32_t step_in_round() const;  // inner steps since `version`, contributed or not
+
+  void put_in_flight(InFlight made);
+  // A contribution to round `version` that the coordinator lost and that cannot be sent again.
+  void drop_own(std::uint32_t part);
 
   // The coordinator has a contribution to round `version` that this state knows nothing of, as it
   // was made after the state was saved: what it left in the residual can only be dropped, with all

@@ -114,7 +114,7 @@ void RegionWorker::gather() {
 }
 
 void RegionWorker::note_earlier_life() {
-  if (!gathering_->attachment().contributed || state_.parts() > 0) return;
+  if (!gathering_->attachment().contributed || state_.contributed()) return;
   if (gathering_->leads()) {
     spdlog::warn(
         "round {}: contributed before a restart, with a state that was not saved; the residual and "
@@ -195,7 +195,7 @@ void RegionWorker::train(const diloco::Train& train) {
   check_instruction("to train round", train.round, state_.version);
   InFlight* own = state_.own(0);
   if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
-    state_.in_flight.pop_back();  // made before a restart, and lost by the coordinator since
+    state_.drop_own(0);  // made before a restart, and lost by the coordinator since
     own = nullptr;
   }
   // After a restart, or when the coordinator was lost, part of the round or all of it may already
@@ -213,7 +213,7 @@ void RegionWorker::train(const diloco::Train& train) {
 // From the parameters that were contributed, if any were.
 void RegionWorker::go_on(const diloco::Continue& order) {
   check_instruction("to train on in round", order.round, state_.version);
-  if (state_.parts() > 0 && state_.mark.empty()) state_.mark = state_.params;
+  if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
   if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
   enter("compute");
   for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step)
@@ -262,7 +262,7 @@ void RegionWorker::encode() {
     spdlog::error(
         "round {}: {} became NaN or infinite; this region sits out, its {} inner steps are dropped "
         "and it follows the others; lower inner.lr or clip harder with inner.clip_norm",
-        state_.version, encoding.not_finite, state_.in_flight.back().contribution.steps);
+        state_.version, encoding.not_finite, state_.own(encoding.part)->contribution.steps);
   }
 }
 

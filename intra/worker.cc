@@ -117,7 +117,7 @@ class Worker::Implementation {
     lost_ = false;
     const diloco::Attachment& attachment = session_->attachment();
     if (!round_) open_round(intra::parse_run_settings(attachment.settings));
-    if (attachment.contributed && state_.parts() == 0) {
+    if (attachment.contributed && !state_.contributed()) {
       spdlog::warn("round {}: contributed before a restart; the residual of then is dropped",
                    state_.version);
       state_.forget_earlier_life(settings_.region);
@@ -159,7 +159,7 @@ class Worker::Implementation {
     check(train.round);
     InFlight* own = state_.own(0);
     if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
-      state_.in_flight.pop_back();  // made before a restart, and lost by the coordinator since
+      state_.drop_own(0);  // made before a restart, and lost by the coordinator since
       own = nullptr;
     }
     if (own != nullptr) {
@@ -179,7 +179,7 @@ class Worker::Implementation {
 
   std::optional<Steps> follow(const diloco::Continue& order) {
     check(order.round);
-    if (state_.parts() > 0 && state_.mark.empty()) state_.mark = state_.params;
+    if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
     if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
     contributes_ = false;
     return steps(order.k, order.schedule_step);

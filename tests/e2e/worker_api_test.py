@@ -27,8 +27,10 @@ class WorkerApi(EndToEnd):
     def build_classifier(self):
         prefix, build = self.directory / "prefix", self.directory / "classifier"
         self.call("cmake", "--install", BUILD, "--prefix", prefix)
+        sanitize = os.environ.get("CAUSEWAY_SANITIZE", "")  # a library built so needs programs built so
         self.call("cmake", "-S", f"{SOURCE}/examples/classifier", "-B", build,
-                  f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+                  f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
+                  f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + sanitize if sanitize else ''}")
         self.call("cmake", "--build", build)
         return build / "classifier"
 

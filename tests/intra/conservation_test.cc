@@ -46,7 +46,7 @@ class Books {
     if (event < 8) {
       train();
     } else if (event < 14) {
-      if (state_.parts() > 0) train();  // cut off
+      if (state_.contributed()) train();  // cut off
     } else if (event < 26) {
       if (state_.work.steps > 0) contribute();
     } else if (event < 38) {
@@ -86,7 +86,7 @@ class Books {
   }
 
   void train() {
-    if (state_.parts() > 0 && state_.mark.empty()) state_.mark = state_.params;
+    if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
     for (const diloco::PlacedTensor& tensor : layout().tensors()) {
       for (std::size_t i = 0; i < tensor.spec.count(); ++i) {
         const auto step = static_cast<float>(static_cast<int>(engine_() % 17) - 8) * 0x1p-12F;
@@ -99,8 +99,8 @@ class Books {
 
   void contribute() {
     const auto alone = make_collective({});
-    round_->encode(*alone, kBatch, state_);
-    const InFlight& made = state_.in_flight.back();
+    const Encoding encoding = round_->encode(*alone, kBatch, state_);
+    const InFlight& made = *state_.own(encoding.part);
     if (made.contribution.part > 0) ++parts;
     sent_[{made.contribution.round, made.contribution.part}] = made.payload;
   }

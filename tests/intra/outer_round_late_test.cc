@@ -86,6 +86,22 @@ TEST(OuterRound, StepsBeyondTheContributionAreAnotherPartOfTheRound) {
   EXPECT_EQ(state.anchor, reached) << "both parts are displacements, one after the other";
 }
 
+TEST(OuterRound, APartThatWasLostIsMadeAnewInItsPlace) {
+  const OuterRound round = make_round(codec(kExact), averaging());
+  OuterState state = dyadic_state(0);
+  encode(round, state);
+  move_params(state, 51);
+  encode(round, state);
+  state.drop_own(0);
+  EXPECT_TRUE(state.contributed());
+  move_params(state, 52);
+  encode(round, state);
+  ASSERT_EQ(state.in_flight.size(), 2);
+  EXPECT_EQ(state.in_flight[0].contribution.part, 0);
+  EXPECT_EQ(state.in_flight[1].contribution.part, 1);
+  EXPECT_EQ(state.next_part(), 2);
+}
+
 TEST(OuterRound, StepsThatWereNotCollectedAreDropped) {
   const OuterRound round = make_round(codec(kExact), averaging());
   const auto alone = make_collective({});
