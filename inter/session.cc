@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
+constexpr std::string_view kPacedByItself = "bbr";  // measured: a limit of ours slows it down
 constexpr double kUnsentSeconds = 0.03;
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
@@ -348,7 +349,7 @@ void Session::set_pace() {
       continue;
     }
     data.connection->limit_unsent(unsent);
-    if (limit > 0) {
+    if (limit > 0 && context_.options.congestion_control != kPacedByItself) {
       data.connection->limit_rate(static_cast<std::uint64_t>(limit));
     }
   }
