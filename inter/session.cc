@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
-constexpr std::string_view kPacedByItself = "bbr";  // measured: a limit of ours slows it down
+constexpr std::string_view kPacedByItself = "bbr";  // by its own model of the path
 constexpr double kUnsentSeconds = 0.03;
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
