@@ -92,9 +92,12 @@ void Verifier::advance(const BlobId& id) {
     job->path = file->path;
     job->life = file->life;
   }
+  if (job->running) {
+    return;
+  }
   const std::uint64_t ready_bytes = file->prefix_bytes - job->hashed_bytes;
   const bool last = file->prefix_bytes == id.size_bytes && spool_.held(id).all();
-  if (!job->running && (last || ready_bytes >= kSliceMin)) {
+  if (last || ready_bytes >= kSliceMin) {
     start_slice(job, job->hashed_bytes + std::min(ready_bytes, kSliceMax));
   }
 }
