@@ -9,8 +9,12 @@ namespace causeway::apps {
 
 void add_simulate(CLI::App& app, int& exit_code);
 void add_coordinator(CLI::App& app, int& exit_code);
+void add_witness(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 void add_certs(CLI::App& app, int& exit_code);
+void add_members(CLI::App& app, int& exit_code);
+void add_status(CLI::App& app, int& exit_code);
+void add_verify(CLI::App& app, int& exit_code);
 void add_wan_sim(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);

@@ -39,6 +39,9 @@ std::map<std::string, inter::Endpoint> peer_addresses(const run::Config& config,
   for (const run::RegionConfig& region : config.regions) {
     if (region.name != flags.region) peers[region.name] = region.advertise;
   }
+  const run::WitnessConfig& witness = config.witness;
+  if (!witness.name.empty() && witness.name != flags.region)
+    peers[witness.name] = witness.advertise;
   for (const std::string& text : flags.peers) {
     const std::size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
@@ -49,6 +52,28 @@ std::map<std::string, inter::Endpoint> peer_addresses(const run::Config& config,
     peers[name] = inter::parse_endpoint(text.substr(equals + 1));
   }
   return peers;
+}
+
+std::filesystem::path coordinator_directory(const run::Config& config,
+                                            const CoordinatorFlags& flags) {
+  if (!flags.directory.empty()) return flags.directory;
+  return std::filesystem::path("runs") / config.name / flags.region;
+}
+
+std::vector<diloco::Member> members(const run::Config& config, const CoordinatorFlags& flags) {
+  const auto peers = peer_addresses(config, flags);
+  std::vector<diloco::Member> members;
+  const auto add = [&](const std::string& name, const inter::Endpoint& advertise, bool witness) {
+    const auto peer = peers.find(name);
+    const inter::Endpoint& endpoint = peer == peers.end() ? advertise : peer->second;
+    members.push_back({.region = name,
+                       .address = endpoint.host.empty() ? "" : inter::to_string(endpoint),
+                       .witness = witness,
+                       .incarnation = {}});
+  };
+  for (const run::RegionConfig& region : config.regions) add(region.name, region.advertise, false);
+  if (!config.witness.name.empty()) add(config.witness.name, config.witness.advertise, true);
+  return members;
 }
 
 const run::RegionConfig& find_region(const run::Config& config, const std::string& name) {
@@ -63,34 +88,39 @@ const run::RegionConfig& find_region(const run::Config& config, const std::strin
 
 diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                                                const CoordinatorFlags& flags) {
-  const run::RegionConfig& region = find_region(config, flags.region);
   diloco::CoordinatorOptions options;
   options.region = flags.region;
-  for (const run::RegionConfig& other : config.regions) options.roster.push_back(other.name);
-  options.decider = config.sync.decider;
-  options.workers = region.workers;
+  options.members = members(config, flags);
+  inter::Endpoint advertise = config.witness.advertise;
+  options.mesh.bind = config.witness.listen;
+  if (flags.region != config.witness.name) {
+    const run::RegionConfig& region = find_region(config, flags.region);
+    options.workers = region.workers;
+    options.mesh.bind = region.listen;
+    advertise = region.advertise;
+  }
+  if (!flags.listen.empty()) options.mesh.bind = inter::parse_endpoint(flags.listen);
   options.start = flags.found  ? diloco::Start::found
                   : flags.join ? diloco::Start::join
                                : diloco::Start::resume;
   options.rounds = config.train.steps / config.train.k;
   options.k = config.train.k;
   options.contributions_min = config.sync.contributions_min;
+  options.staleness_max = config.sync.staleness_max;
+  options.speed_adaptive_k = config.sync.speed_adaptive_k;
+  options.election_timeout = config.sync.election_timeout;
   options.grace_min = config.sync.grace_min;
   options.grace_max = config.sync.grace_max;
   options.shared_config = run::shared_settings(config);
-  options.directory = flags.directory.empty()
-                          ? std::filesystem::path("runs") / config.name / flags.region
-                          : flags.directory;
+  options.directory = coordinator_directory(config, flags);
   options.spool_bytes_max = config.sync.spool_bytes_max;
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);
   options.mesh.self = flags.region;
-  options.mesh.bind = flags.listen.empty() ? region.listen : inter::parse_endpoint(flags.listen);
-  options.mesh.peers = peer_addresses(config, flags);
   options.mesh.credentials = inter::credentials_in(
       flags.certificates.empty() ? config.certificates : flags.certificates, flags.region);
   options.mesh.seed = config.train.seed;
-  options.mesh.dial_only = region.advertise.host.empty() && flags.listen.empty();
+  options.mesh.dial_only = advertise.host.empty() && flags.listen.empty();
   options.mesh.data_connections = config.links.connections;
   options.mesh.congestion_control = config.links.congestion_control;
   return options;
@@ -129,12 +159,11 @@ int run_coordinator(const CoordinatorFlags& flags) {
 
 }  // namespace
 
-void add_coordinator(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<CoordinatorFlags>();
-  CLI::App* command = app.add_subcommand("coordinator", "Run one region's coordinator");
+namespace {
+
+void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags) {
   command->add_option("CONFIG", flags->config, "The run's configuration file")->required();
   command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
-  command->add_option("--region", flags->region, "This region's name")->required();
   command->add_option("--directory", flags->directory,
                       "Where this region keeps its state (default: runs/NAME/REGION)");
   command->add_option("--certificates", flags->certificates,
@@ -144,11 +173,39 @@ void add_coordinator(CLI::App& app, int& exit_code) {
                       "HOST:PORT where workers of this region on other hosts attach, over TLS");
   command->add_option("--peer", flags->peers,
                       "NAME=HOST:PORT to dial instead of the advertised one");
+}
+
+}  // namespace
+
+void add_coordinator(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<CoordinatorFlags>();
+  CLI::App* command = app.add_subcommand("coordinator", "Run one region's coordinator");
+  add_flags(command, flags);
+  command->add_option("--region", flags->region, "This region's name")->required();
   CLI::Option* found =
-      command->add_flag("--found", flags->found, "Found a new run (the decider, once)");
+      command->add_flag("--found", flags->found, "Found a new run (one region, once)");
   command->add_flag("--join", flags->join, "Join a run that this region has no state of")
       ->excludes(found);
   command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
+}
+
+// A vote for runs whose regions alone make no majority when one is lost: no worker, no payloads.
+void add_witness(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<CoordinatorFlags>();
+  CLI::App* command =
+      app.add_subcommand("witness", "Vote in a run without training, for runs of two regions");
+  add_flags(command, flags);
+  command->callback([flags, &exit_code] {
+    const run::Config config = run::load_config(flags->config, flags->overrides);
+    flags->region = config.witness.name;
+    if (flags->region.empty()) {
+      throw run::ConfigError(flags->config.string() +
+                             ": witness.name is not set: name it and give it an address");
+    }
+    flags->join =
+        !std::filesystem::exists(coordinator_directory(config, *flags) / "ledger" / "run");
+    exit_code = run_coordinator(*flags);
+  });
 }
 
 }  // namespace causeway::apps

@@ -48,6 +48,10 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   causeway::apps::add_simulate(app, exit_code);
   causeway::apps::add_coordinator(app, exit_code);
+  causeway::apps::add_witness(app, exit_code);
+  causeway::apps::add_members(app, exit_code);
+  causeway::apps::add_status(app, exit_code);
+  causeway::apps::add_verify(app, exit_code);
   causeway::apps::add_worker(app, exit_code);
   causeway::apps::add_certs(app, exit_code);
   causeway::apps::add_wan_sim(app, exit_code);

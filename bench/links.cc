@@ -192,7 +192,9 @@ int tcp_push(char** arguments) {
   const auto size = std::strtoull(arguments[2], nullptr, 10);
   const std::vector<char> bytes(size);
   for (int i = 0; i < std::atoi(arguments[3]); ++i) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(arguments[4])));
+    asio::steady_timer idle(context, std::chrono::milliseconds(
+                                         static_cast<int>(1000 * std::atof(arguments[4]))));
+    idle.wait();
     const auto began = Clock::now();
     asio::write(socket, asio::buffer(&size, sizeof size));
     asio::write(socket, asio::buffer(bytes));

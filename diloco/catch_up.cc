@@ -9,50 +9,20 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kRecordsRetry = seconds{2};
 constexpr Time kStatusInterval = seconds{1};
 // Payloads of this many rounds are kept even if a snapshot covers them, for regions that are just
 // behind.
 constexpr Round kRoundsKept = 2;
+// A state is made again at most so often. More than once, as without a majority the right one is
+// doubted as well, and stale claims about it may still go around.
+constexpr int kHealsMax = 3;
 
 }  // namespace
-
-// ---- Records ----
-
-// The peer with the most records, if it has more than this region; the decider if there are
-// several.
-std::optional<std::string> RoundProtocol::furthest_peer() const {
-  std::optional<std::string> best;
-  Round most = version();
-  for (const std::string& name : up_) {
-    const std::optional<Status>& status = peers_.at(name).status;
-    if (!status) continue;
-    const bool better =
-        status->version > most || (best && status->version == most && name == options_.decider);
-    if (!better) continue;
-    best = name;
-    most = status->version;
-  }
-  return best;
-}
 
 bool RoundProtocol::behind_a_peer() const {
   return std::ranges::any_of(peers_, [this](const auto& peer) {
     return peer.second.status && peer.second.status->version > version();
   });
-}
-
-void RoundProtocol::ask_for_records() {
-  const std::optional<std::string> peer = furthest_peer();
-  if (!peer || run_id_.empty()) {
-    records_asked_at_.reset();
-    return;
-  }
-  const bool asked = records_asked_at_ && records_asked_from_ == version();
-  if (asked && now_ < *records_asked_at_ + kRecordsRetry) return;
-  records_asked_at_ = now_;
-  records_asked_from_ = version();
-  send(*peer, NeedRecords{version()});
 }
 
 // ---- Payloads and snapshots ----
@@ -86,41 +56,73 @@ bool RoundProtocol::can_replay(Round from) const {
   });
 }
 
-// A peer's snapshot to adopt, if the worker is so far behind that the payloads it would need are
-// gone everywhere.
+// It is what the run agreed on, as far as that can be known.
+bool RoundProtocol::trusted(const Snapshot& snapshot) const {
+  if (snapshot.version > version()) return false;
+  if (snapshot.version == version()) return !distrusted_;
+  return records_[snapshot.version].state == snapshot.state;
+}
+
+// Whether a worker that adopts it can go on from there.
+bool RoundProtocol::helps(const Snapshot& snapshot) const {
+  const bool leads_on = distrusted_ || snapshot.version > applied_->version;
+  return leads_on && trusted(snapshot) && can_replay(snapshot.version);
+}
+
+// A peer's snapshot to adopt: the worker is so far behind that the payloads it would need are gone
+// everywhere, or its state is wrong, and this region's own snapshot does not help.
 std::optional<Snapshot> RoundProtocol::choose_snapshot() const {
-  if (!worker_ || applied_->version >= version() || can_replay(applied_->version)) return {};
-  const bool own_helps =
-      snapshot_ && snapshot_->version > applied_->version && can_replay(snapshot_->version);
-  if (own_helps) return {};
+  if (!worker_) return {};
+  const bool behind = applied_->version < version() && !can_replay(applied_->version);
+  if (!behind && !distrusted_) return {};
+  if (snapshot_ && helps(*snapshot_)) return {};
   std::optional<Snapshot> best;
   for (const std::string& name : up_) {
     const std::optional<Status>& status = peers_.at(name).status;
     if (!status || !status->snapshot) continue;
     const Snapshot& offered = *status->snapshot;
-    if (offered.version <= applied_->version || offered.version > version()) continue;
+    const bool useful =
+        distrusted_ ? helps(offered) : offered.version > applied_->version && trusted(offered);
+    if (!useful) continue;
     if (target_ == offered) return target_;  // already on its way
     if (!best || offered.version > best->version) best = offered;
   }
   return best;
 }
 
+// A peer that says it has all payloads of the round, best the contributor; if none does, the
+// contributor.
+std::string RoundProtocol::holder_of(const Participant& participant, Round round) const {
+  const auto has_all = [this, round](const std::string& name) {
+    if (!up_.contains(name)) return false;
+    const std::optional<Status>& status = peers_.at(name).status;
+    return status && status->payloads_from <= round && status->version > round;
+  };
+  if (has_all(participant.region)) return participant.region;
+  const auto holder = std::ranges::find_if(up_, has_all);
+  return holder == up_.end() ? participant.region : *holder;
+}
+
 std::map<inter::BlobId, Fetcher::Want> RoundProtocol::needed() const {
   std::map<inter::BlobId, Fetcher::Want> wanted;
+  if (options_.witness) return wanted;
   const auto want = [this, &wanted](const inter::BlobId& blob, const std::string& source) {
     if (!blobs_.contains(blob)) wanted.try_emplace(blob, Fetcher::Want{.source = source});
   };
-  for (const auto& [region, contribution] : contributions_) want(contribution.payload, region);
+  for (const auto& [key, contribution] : contributions_) {
+    if (!contribution.sits_out) want(contribution.payload, key.region);
+  }
 
   Round from = version() - std::min(version(), kRoundsKept);
-  if (worker_) from = applied_->version;
+  if (worker_) from = std::min(applied_->version, version());
+  if (worker_ && distrusted_) from = snapshot_ && helps(*snapshot_) ? snapshot_->version : 0;
   if (target_) from = target_->version;
   if (worker_ && !target_ && snapshot_ && !can_replay(from)) {
     from = std::max(from, snapshot_->version);
   }
   for (Round round = from; round < version(); ++round) {
     for (const Participant& participant : records_[round].participants) {
-      want(participant.payload, participant.region);
+      want(participant.payload, holder_of(participant, round));
     }
   }
   if (!target_) return wanted;
@@ -140,10 +142,46 @@ void RoundProtocol::refresh_wants() {
   }
 }
 
+// ---- A wrong state ----
+
+// The record of a round names the agreed state that it starts from.
+void RoundProtocol::check_state() {
+  if (!applied_ || !worker_ || applied_->version >= version()) return;
+  if (records_[applied_->version].state != applied_->state) distrust_own_state();
+}
+
+void RoundProtocol::on_message(const std::string& peer, const Diverged& diverged) {
+  const bool from_leader = peer == options_.self || peer == raft_.leader();
+  const auto own = contributions_.find({options_.self, diverged.round, 0});
+  if (!from_leader || own == contributions_.end() || own->second.payload != diverged.payload)
+    return;
+  const Applied made_from{diverged.round, own->second.state};
+  contributions_.erase(own);
+  save_own();
+  unclaimed_[diverged.payload] = version();  // another leader may know nothing of this and list it
+  if (applied_ == made_from) distrust_own_state();
+}
+
+// It is made again: from a snapshot that the run agreed on, and the payloads since.
+void RoundProtocol::distrust_own_state() {
+  if (distrusted_ == applied_) return;
+  const std::string which = "this region's state of version " + std::to_string(applied_->version) +
+                            " is not the one that the other regions agreed on";
+  if (++heals_[applied_->version] > kHealsMax) {
+    return end(4, which + ", and making it again from a snapshot gave the same: this machine or " +
+                      "program computes something else; do not let it contribute");
+  }
+  distrusted_ = applied_;
+  note(Note::Severity::error, which + ": it stops contributing, takes a snapshot and replays");
+}
+
 // ---- The worker ----
 
 void RoundProtocol::instruct() {
-  if (ended_ || !worker_ || !worker_->welcomed || !worker_->ready) return;
+  if (ended_ || !worker_ || !worker_->welcomed) return;
+  if (worker_->continuing) call_back();
+  if (!worker_->ready) return;
+  if (distrusted_) return restore_worker();
   if (applied_->version < version()) return catch_up_worker();
   if (applied_->version > version() || behind_a_peer()) return;
   if (version() >= options_.rounds) {
@@ -152,28 +190,78 @@ void RoundProtocol::instruct() {
     finish_told_ = true;
     return;
   }
-  if (contributions_.contains(options_.self)) return;  // the outcome comes by record
-  // Nobody trains before hearing from the decider where the run stands.
-  if (!decider_ && !peers_.at(options_.decider).status) return;
-  actions_.push_back(OrderTrain{version(), nominal_k(version()), data_cursor(), schedule_step()});
-  worker_->ready = false;
+  instruct_idle();
+}
+
+// Its steps beyond the round are for when there is nothing else to do.
+void RoundProtocol::call_back() {
+  if (applied_->version == version() && !distrusted_) return;
+  actions_.push_back(OrderCallBack{});
+  worker_->continuing = false;
+}
+
+// The worker stands at the open round.
+void RoundProtocol::instruct_idle() {
+  if (contributions_.contains({options_.self, version(), 0})) {
+    // The outcome comes by record; without a majority within reach, nobody knows when.
+    if (!cut_off()) return;
+    actions_.push_back(OrderContinue{version(), next_k(), data_cursor(), schedule_step()});
+    worker_->continued = worker_->continuing = true;
+    worker_->ready = false;
+    return;
+  }
+  // Nobody trains before hearing from the leader where the run stands, unless there is none.
+  const std::optional<std::string>& leader = raft_.leader();
+  const bool led = leader && (leads() || (peers_.contains(*leader) && peers_.at(*leader).status));
+  if (!led && !cut_off()) return;
+  actions_.push_back(OrderTrain{version(), next_k(), data_cursor(), schedule_step()});
+  worker_->ready = worker_->continued = false;
+}
+
+std::uint32_t RoundProtocol::next_k() const {
+  if (!records_.empty()) {
+    for (const Standing& standing : records_.back().standings) {
+      if (standing.region == options_.self && standing.next_k > 0) return standing.next_k;
+    }
+  }
+  return nominal_k(version());
 }
 
 void RoundProtocol::catch_up_worker() {
   const CommitRecord& record = records_[applied_->version];
   if (all_held(record)) {
-    actions_.push_back(OrderApply{record});
+    // What was done while nobody could be reached comes late, if it still may.
+    const bool may_be_late = version() - applied_->version <= options_.staleness_max;
+    if (worker_->continued && may_be_late && version() < options_.rounds) {
+      actions_.push_back(OrderCollect{applied_->version});
+      worker_->continued = false;
+    } else {
+      actions_.push_back(OrderApply{record});
+    }
     worker_->ready = false;
     return;
   }
   // Before any peer was heard, a payload may still turn out to be available.
   const bool heard =
       std::ranges::any_of(peers_, [](const auto& peer) { return peer.second.status.has_value(); });
-  const bool restorable = snapshot_ && snapshot_->version > applied_->version &&
-                          snapshot_->version <= version() && !target_;
+  const bool restorable =
+      snapshot_ && snapshot_->version > applied_->version && trusted(*snapshot_) && !target_;
   if (!heard || !restorable || can_replay(applied_->version)) return;
-  actions_.push_back(OrderRestore{*snapshot_});
+  restore_worker();
+}
+
+void RoundProtocol::restore_worker() {
+  if (target_) return;
+  if (snapshot_ && (!distrusted_ || helps(*snapshot_))) {
+    actions_.push_back(OrderRestore{*snapshot_});
+  } else if (distrusted_ && can_replay(0)) {
+    // Every worker can make the initial weights.
+    actions_.push_back(OrderRestore{Snapshot{}});
+  } else {
+    return;
+  }
   worker_->ready = false;
+  worker_->continued = false;
 }
 
 // Inner steps of a round: what the record before it says.
@@ -193,11 +281,15 @@ std::uint64_t RoundProtocol::schedule_step() const {
 // Samples of a contribution that expired were used all the same: its work is in the worker's
 // residual.
 std::uint64_t RoundProtocol::data_cursor() const {
-  std::uint64_t cursor = own_ ? own_->data_cursor : 0;
+  std::uint64_t cursor = newest_own_ ? newest_own_->data_cursor : 0;
   for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    const auto listed =
-        std::ranges::find(record->participants, options_.self, &Participant::region);
-    if (listed != record->participants.end()) return std::max(cursor, listed->data_cursor);
+    bool listed = false;
+    for (const Participant& participant : record->participants) {
+      if (participant.region != options_.self) continue;
+      cursor = std::max(cursor, participant.data_cursor);
+      listed = true;
+    }
+    if (listed) break;
   }
   return cursor;
 }
@@ -214,10 +306,11 @@ std::string RoundProtocol::catching_up_sentence() const {
            std::string(" (") + std::to_string(fetcher_.received_bytes(blob)) + " of " +
            std::to_string(blob.size_bytes) + " bytes of the next)";
   }
-  if (behind_a_peer()) return "commit records from round " + std::to_string(version()) + " on";
-  if (!decider_ && !peers_.at(options_.decider).status) {
-    return options_.decider + " to say where the run stands";
+  if (distrusted_) {
+    return "a snapshot that the run agreed on, to replace a wrong state of version " +
+           std::to_string(distrusted_->version);
   }
+  if (behind_a_peer()) return "commit records from round " + std::to_string(version()) + " on";
   return {};
 }
 
@@ -226,8 +319,9 @@ std::string RoundProtocol::catching_up_sentence() const {
 bool RoundProtocol::referenced(const inter::BlobId& blob) const {
   const auto names_blob = [&blob](const auto& entry) { return entry.payload == blob; };
   if (snapshot_ && snapshot_->blob == blob) return true;
+  if (offered_ && offered_->blob == blob) return true;
   if (target_ && target_->blob == blob) return true;
-  for (const auto& [region, contribution] : contributions_) {
+  for (const auto& [key, contribution] : contributions_) {
     if (names_blob(contribution)) return true;
   }
   for (Round round = released_; round < version(); ++round) {
@@ -238,6 +332,7 @@ bool RoundProtocol::referenced(const inter::BlobId& blob) const {
 
 void RoundProtocol::discard(const inter::BlobId& blob) {
   if (referenced(blob)) return;
+  if (!blobs_.contains(blob) && !unclaimed_.contains(blob) && options_.witness) return;
   unclaimed_.erase(blob);
   blobs_.erase(blob);
   progress_reported_at_.erase(blob);
@@ -258,6 +353,7 @@ void RoundProtocol::release_old() {
 
 Status RoundProtocol::status() const {
   return {.version = version(),
+          .head = heads_.empty() ? Digest{} : heads_.back(),
           .applied = applied_,
           .payloads_from = payloads_from(),
           .snapshot = snapshot_,

@@ -1,18 +1,18 @@
 #include "diloco/coordinator.h"
 
-#include <array>
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/coordinator_core.h"
+#include "diloco/random_name.h"
 
 namespace causeway::diloco {
 namespace {
@@ -29,39 +29,47 @@ Time now() {
   return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
 }
 
-std::string random_run_id() {
-  std::array<std::uint8_t, 32> bytes{};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
-    throw std::system_error(std::make_error_code(std::errc::io_error), "no random bytes");
-  }
-  return to_hex(bytes).substr(0, 32);
+bool is_witness(const CoordinatorOptions& options) {
+  const auto self = std::ranges::find(options.members, options.region, &Member::region);
+  return self != options.members.end() && self->witness;
 }
 
-ProtocolOptions protocol_options(const CoordinatorOptions& options) {
-  const std::size_t majority = options.roster.size() / 2 + 1;
-  return {
-      .self = options.region,
-      .roster = {options.roster.begin(), options.roster.end()},
-      .decider = options.decider,
-      .rounds = options.rounds,
-      .k = options.k,
-      .contributions_min = options.contributions_min == 0 ? majority : options.contributions_min,
-      .grace_min = options.grace_min,
-      .grace_max = options.grace_max};
+// One seed per disk, so that regions do not stand for election in step.
+std::uint64_t seed_from(const std::string& incarnation) {
+  return std::stoull(incarnation.substr(0, 16), nullptr, 16);
+}
+
+ProtocolOptions protocol_options(const CoordinatorOptions& options, const Ledger& ledger) {
+  return {.self = options.region,
+          .incarnation = ledger.incarnation(),
+          .witness = is_witness(options),
+          .rounds = options.rounds,
+          .k = options.k,
+          .contributions_min = options.contributions_min,
+          .staleness_max = options.staleness_max,
+          .speed_adaptive_k = options.speed_adaptive_k,
+          .grace_min = options.grace_min,
+          .grace_max = options.grace_max,
+          .heartbeat = options.election_timeout / 4,
+          .election = options.election_timeout,
+          .seed = seed_from(ledger.incarnation())};
+}
+
+Membership configured_membership(const CoordinatorOptions& options) {
+  Membership membership;
+  for (const Member& member : options.members) membership = with(membership, member);
+  return membership;
 }
 
 // Why these options cannot work; empty if they can.
 std::string objection(const CoordinatorOptions& options) {
-  const std::set<std::string> roster(options.roster.begin(), options.roster.end());
-  if (!roster.contains(options.region)) {
+  const Membership membership = configured_membership(options);
+  if (membership.find(options.region) == nullptr) {
     return "region " + options.region + " is not among the run's regions";
   }
-  if (!roster.contains(options.decider)) {
-    return "the decider " + options.decider + " is not among the run's regions";
-  }
-  if (options.contributions_min > roster.size()) {
+  if (options.contributions_min > membership.regions().size()) {
     return "a round cannot need " + std::to_string(options.contributions_min) +
-           " contributions from " + std::to_string(roster.size()) + " regions";
+           " contributions from " + std::to_string(membership.regions().size()) + " regions";
   }
   return {};
 }
@@ -87,20 +95,32 @@ asio::awaitable<Outcome> Coordinator::Implementation::run() {
 // The region's lineage: founding, joining and resuming are explicit.
 std::optional<Outcome> Coordinator::Implementation::open_ledger() {
   const std::string directory = options_.directory.string();
-  const bool is_decider = options_.region == options_.decider;
-  ledger_.emplace(options_.directory / "ledger");
+  signing_key_.emplace(options_.mesh.credentials.key);
+  ledger_.emplace(options_.directory / "ledger",
+                  [this](const std::string& content) { return signing_key_->sign(content); });
   if (!ledger_->run_id().empty()) {
     if (options_.start != Start::found) return std::nullopt;
     return Outcome{4, directory + " already holds run " + ledger_->run_id() +
                           ": start without --found to resume it, or use another directory"};
   }
-  if (options_.start == Start::found && is_decider) {
-    ledger_->set_run_id(random_run_id());
+  if (options_.start == Start::join) return std::nullopt;
+  if (options_.start == Start::found) {
+    found_run();
     return std::nullopt;
   }
-  if (options_.start == Start::join && !is_decider) return std::nullopt;
-  const std::string start = is_decider ? "--found to begin a new run" : "--join to take part";
-  return Outcome{4, directory + " holds no run: start " + options_.region + " with " + start};
+  return Outcome{4, directory +
+                        " holds no run: start one region with --found to begin a new run, " +
+                        "and the others with --join to take part"};
+}
+
+// The first entry of a new log says who may take part; so far only the founder votes.
+void Coordinator::Implementation::found_run() {
+  Membership membership = configured_membership(options_);
+  Member self = *membership.find(options_.region);
+  self.incarnation = ledger_->incarnation();
+  membership = with(membership, std::move(self));
+  ledger_->set_run_id(random_name());
+  ledger_->append(std::vector{LogEntry{.term = 1, .body = membership}});
 }
 
 void Coordinator::Implementation::open_protocol() {
@@ -110,10 +130,10 @@ void Coordinator::Implementation::open_protocol() {
   spool_.emplace(options_.directory / "spool", capacity_bytes);
   files_.emplace(options_.directory, options_.region);
   const std::vector<inter::BlobId> blobs = spool_->complete();
-  protocol_.emplace(protocol_options(options_),
+  protocol_.emplace(protocol_options(options_, *ledger_),
                     PersistentState{.run_id = ledger_->run_id(),
-                                    .records = ledger_->records(),
-                                    .contribution = ledger_->contribution(),
+                                    .raft = ledger_->raft(),
+                                    .contributions = ledger_->contributions(),
                                     .snapshot = ledger_->snapshot(),
                                     .blobs = {blobs.begin(), blobs.end()}});
 }
@@ -121,13 +141,13 @@ void Coordinator::Implementation::open_protocol() {
 void Coordinator::Implementation::open_links() {
   greeting_ = {.run_id = ledger_->run_id(),
                .region = options_.region,
-               .roster = {options_.roster.begin(), options_.roster.end()},
+               .incarnation = ledger_->incarnation(),
                .shared_config = options_.shared_config,
                .version = protocol_->version()};
   inter::MeshOptions mesh = options_.mesh;
   mesh.self = options_.region;
   mesh.greeting = serialize(greeting_);
-  mesh.peers.erase(options_.region);
+  mesh.peers = dialled(protocol_->membership());
   workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
                    options_.shared_config, *this);
   if (options_.worker_listen) {
@@ -139,9 +159,27 @@ void Coordinator::Implementation::open_links() {
   listening_port_ = mesh_->listening_port();
   files_->write_listening_port(listening_port_);
   workers_->start();
+  operator_door_.emplace(executor_, options_.directory,
+                         [this](const ChangeMember& change) { handle(OperatorAsked{change}); });
+  operator_door_->start();
   spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
                greeting_.run_id.empty() ? "not known yet" : greeting_.run_id, greeting_.version,
                listening_port_);
+}
+
+// Where to dial the members: as configured here, which may know better than the log; else as the
+// log says. Before the log is known, all that are configured.
+std::map<std::string, inter::Endpoint> Coordinator::Implementation::dialled(
+    const Membership& membership) const {
+  const Membership configured = configured_membership(options_);
+  std::map<std::string, inter::Endpoint> peers;
+  for (const Member& member : (membership.members.empty() ? configured : membership).members) {
+    if (member.region == options_.region) continue;
+    const Member* known = configured.find(member.region);
+    const std::string& address = known == nullptr ? member.address : known->address;
+    peers[member.region] = address.empty() ? inter::Endpoint{} : inter::parse_endpoint(address);
+  }
+  return peers;
 }
 
 asio::awaitable<void> Coordinator::Implementation::close() {
@@ -150,6 +188,7 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   const int exit_code = outcome_ ? outcome_->exit_code : 1;
   if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message);
   co_await mesh_->stop();
+  co_await operator_door_->stop();
   if (exit_code == 0) co_await say_goodbye();
   co_await workers_->stop();
   co_await tasks_.join();
@@ -238,6 +277,8 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .round = protocol_->version(),
           .listening_port = listening_port_,
           .waiting_for = protocol_->waiting_for(now()),
+          .leader = protocol_->raft().leader().value_or(""),
+          .term = protocol_->raft().term(),
           .progress = progress_,
           .links = mesh_->stats(),
           .finished = outcome_ && outcome_->exit_code == 0};

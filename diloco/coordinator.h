@@ -15,6 +15,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/membership.h"
 #include "inter/mesh.h"
 
 namespace causeway::diloco {
@@ -23,16 +24,21 @@ enum class Start { resume, found, join };
 
 struct CoordinatorOptions {
   std::string region;
-  std::vector<std::string> roster;  // all regions, any order
-  std::string decider;              // the region whose coordinator decides the rounds
-  std::uint32_t workers = 1;        // ranks in this region
+  // All members as configured, any order: who may be met before the log is known, and where to dial
+  // them. An empty address: that one dials.
+  std::vector<Member> members;
+  std::uint32_t workers = 1;  // ranks in this region
   Start start = Start::resume;
   std::uint64_t rounds = 0;  // the run ends at this version
   std::uint32_t k = 0;
-  std::uint32_t contributions_min = 0;  // 0: a majority of the roster
+  std::uint32_t contributions_min = 0;  // 0: a majority of the regions
+  std::uint32_t staleness_max = 0;      // rounds that a contribution may come late
+  bool speed_adaptive_k = false;        // slower regions take fewer steps
   std::chrono::milliseconds grace_min{
       5'000};  // see docs/rounds.md: how long a round waits for the last regions
   std::chrono::milliseconds grace_max{600'000};
+  // Without a word from the leader for this long up to twice as long, another one is elected.
+  std::chrono::milliseconds election_timeout{2'000};
   std::string
       shared_config;  // canonical text of everything all regions must share, "key = value" lines
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,

@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <exception>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,9 +20,11 @@
 #include "diloco/coordinator_status.h"
 #include "diloco/greeting.h"
 #include "diloco/ledger.h"
+#include "diloco/operator_door.h"
 #include "diloco/round_protocol.h"
 #include "diloco/worker_server.h"
 #include "inter/async.h"
+#include "inter/signature.h"
 
 namespace causeway::diloco {
 
@@ -56,8 +60,10 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
 
  private:
   std::optional<Outcome> open_ledger();
+  void found_run();
   void open_protocol();
   void open_links();
+  std::map<std::string, inter::Endpoint> dialled(const Membership& membership) const;
   asio::awaitable<void> close();
   asio::awaitable<void> pulse();
   asio::awaitable<void> say_goodbye();
@@ -69,7 +75,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void handle(const Event& event);
   void arm_tick();
   void finish(Outcome outcome);
-  void refused(const std::string& reason);
+  void refused(const std::string& peer, const std::string& reason, bool by_the_run);
   void poll_progress();
   void tell_what_is_waited_for();
   CoordinatorStatus status() const;
@@ -78,11 +84,18 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void execute(const PushBlob& action) { mesh_->push_blob(action.peer, action.blob); }
   void execute(const FetchBlob& action) { mesh_->fetch_blob(action.peer, action.blob); }
   void execute(const RemoveBlob& action) { spool_->remove(action.blob); }
-  void execute(const SaveContribution& action) { ledger_->save(action.contribution); }
+  void execute(const SaveContributions& action) { ledger_->save(action.contributions); }
   void execute(const SaveSnapshot& action) { ledger_->save(action.snapshot); }
-  void execute(const AppendRecords& action) { ledger_->append(action.records); }
+  void execute(const SaveRaft& action) {
+    ledger_->save_raft(action.term, action.vote, action.first_index, action.entries);
+  }
+  void execute(const AppendLedger& action) { ledger_->append(action.entries); }
+  void execute(const UpdateMembers& action) { mesh_->set_peers(dialled(action.membership)); }
   void execute(const WelcomeWorker& action);
   void execute(const OrderTrain& action);
+  void execute(const OrderContinue& action);
+  void execute(const OrderCallBack&) { workers_->call_back(); }
+  void execute(const OrderCollect& action) { workers_->collect(action.round); }
   void execute(const OrderApply& action);
   void execute(const OrderRestore& action);
   void execute(const OrderFinish& action) { workers_->finish(action.version); }
@@ -91,14 +104,18 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
 
   asio::any_io_executor executor_;
   CoordinatorOptions options_;
+  std::optional<inter::SigningKey> signing_key_;
   std::optional<Ledger> ledger_;
   std::optional<inter::Spool> spool_;
   std::optional<StatusFiles> files_;
   std::optional<RoundProtocol> protocol_;
   std::optional<WorkerServer> workers_;
+  std::optional<OperatorDoor> operator_door_;
   std::optional<inter::Mesh> mesh_;
   std::uint16_t listening_port_ = 0;
   Greeting greeting_;
+  std::map<std::string, std::string> incarnations_;  // as greeted
+  std::set<std::string> refusals_;                   // peers that this region and they refuse
 
   Progress progress_;
   std::optional<Round> applying_;

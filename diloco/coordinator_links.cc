@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <system_error>
 
@@ -13,12 +14,10 @@ std::string Coordinator::Implementation::judge_greeting(const std::string& peer,
   guard([&] {
     const Judgement judgement = judge(greeting_, peer, greeting);
     reason = judgement.reason;
-    if (!reason.empty()) {
-      if (peer == options_.decider) refused(reason);
-      return;
-    }
-    const bool learned = greeting_.run_id.empty() && peer == options_.decider &&
-                         !judgement.peers_run_id.empty() && !outcome_;
+    if (!reason.empty()) return refused(peer, reason, !judgement.peers_run_id.empty());
+    refusals_.erase(peer);
+    incarnations_[peer] = judgement.peers_incarnation;
+    const bool learned = greeting_.run_id.empty() && !judgement.peers_run_id.empty() && !outcome_;
     if (!learned) return;
     greeting_.run_id = judgement.peers_run_id;
     ledger_->set_run_id(greeting_.run_id);
@@ -31,19 +30,27 @@ std::string Coordinator::Implementation::judge_greeting(const std::string& peer,
 void Coordinator::Implementation::on_refused_by(const std::string& peer,
                                                 const std::string& reason) {
   spdlog::error("{}: refused by {}: {}", options_.region, peer, reason);
-  if (peer == options_.decider) refused("refused by " + peer + ": " + reason);
+  refused(peer, "refused by " + peer + ": " + reason, false);
 }
 
-// Without the decider there is no run: what separates a region from it is final.
-void Coordinator::Implementation::refused(const std::string& reason) {
+// What separates this region from a run that it wants to join is final, and so is what separates it
+// from so many that the others are no majority.
+void Coordinator::Implementation::refused(const std::string& peer, const std::string& reason,
+                                          bool by_the_run) {
   const RefusalKind kind = kind_of_refusal(reason);
   if (kind == RefusalKind::none) return;
-  finish({static_cast<int>(kind), reason});
+  refusals_.insert(peer);
+  const Membership& known = protocol_->membership();
+  const std::size_t members =
+      known.members.empty() ? options_.members.size() : known.members.size();
+  const bool no_majority = members - std::min(members, refusals_.size()) < members / 2 + 1;
+  const bool joins = greeting_.run_id.empty() && by_the_run;
+  if (joins || no_majority) finish({static_cast<int>(kind), reason});
 }
 
 void Coordinator::Implementation::on_peer_up(const std::string& peer) {
   guard([&] { files_->add_event("peer_up", peer, {}, protocol_->version()); });
-  handle(PeerUp{peer});
+  handle(PeerUp{peer, incarnations_[peer]});
 }
 
 void Coordinator::Implementation::on_peer_down(const std::string& peer, const std::string& reason) {

@@ -59,6 +59,19 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
   return json;
 }
 
+// Contributions of earlier rounds that this one lists.
+Json late(const CommitRecord& record) {
+  Json list = Json::array();
+  for (const Participant& participant : record.participants) {
+    if (participant.round == record.round) continue;
+    list.push_back({{"region", participant.region},
+                    {"round", participant.round},
+                    {"part", participant.part},
+                    {"weight", participant.weight}});
+  }
+  return list;
+}
+
 }  // namespace
 
 StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
@@ -103,6 +116,8 @@ void StatusFiles::write(const CoordinatorStatus& status) {
                      {"round", status.round},
                      {"listening_port", status.listening_port},
                      {"waiting", status.waiting_for},
+                     {"leader", status.leader},
+                     {"term", status.term},
                      {"progress", to_json(status.progress)},
                      {"wan_tx_bytes", traffic.tx_bytes},
                      {"wan_rx_bytes", traffic.rx_bytes},
@@ -137,6 +152,7 @@ void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& 
                {"wan_rx_bytes", traffic.rx_bytes},
                {"compute_s", status.progress.compute_s},
                {"wait_s", status.progress.wait_s},
+               {"late", late(round.record)},
                {"state", to_hex(round.state)},
                {"time_unix_s", unix_seconds()}};
   if (round.own) {

@@ -21,6 +21,8 @@ struct CoordinatorStatus {
   Round round = 0;    // the open round: records in the ledger
   std::uint16_t listening_port = 0;
   std::string waiting_for;
+  std::string leader;  // empty: none known
+  std::uint64_t term = 0;
   Progress progress;
   std::map<std::string, inter::LinkStats> links;  // since this process started
   bool finished = false;

@@ -31,15 +31,15 @@ void Coordinator::Implementation::on_ready() {
 
 void Coordinator::Implementation::on_contribute(const Contribution& contribution,
                                                 std::span<const std::byte> payload) {
-  const bool fits = contribution.region == options_.region &&
-                    contribution.run_id == protocol_->run_id();
+  const bool fits =
+      contribution.region == options_.region && contribution.run_id == protocol_->run_id();
   if (!fits) {
     throw std::system_error(make_error_code(Errc::malformed),
                             "a contribution of another region or run");
   }
   guard([&] {
     Contribution stored = contribution;
-    stored.payload = spool_->put(payload);
+    stored.payload = contribution.sits_out ? inter::BlobId{} : spool_->put(payload);
     handle(WorkerContributed{std::move(stored)});
     if (!failure_) workers_->stored();
   });
@@ -96,6 +96,13 @@ void Coordinator::Implementation::execute(const OrderTrain& action) {
                    .schedule_step = action.schedule_step});
 }
 
+void Coordinator::Implementation::execute(const OrderContinue& action) {
+  workers_->continue_training({.round = action.round,
+                               .k = action.k,
+                               .data_cursor = action.data_cursor,
+                               .schedule_step = action.schedule_step});
+}
+
 void Coordinator::Implementation::execute(const OrderApply& action) {
   std::vector<std::filesystem::path> payloads;
   for (const Participant& participant : action.record.participants) {
@@ -109,8 +116,9 @@ void Coordinator::Implementation::execute(const OrderRestore& action) {
   const Snapshot& snapshot = action.snapshot;
   files_->add_event("restore", {}, "takes version " + std::to_string(snapshot.version),
                     protocol_->version());
-  workers_->restore(snapshot.version, snapshot.state, spool_->path(snapshot.blob),
-                    snapshot.blob.size_bytes);
+  const bool initial = snapshot.version == 0;  // the worker makes it
+  workers_->restore(snapshot.version, snapshot.state,
+                    initial ? "/dev/null" : spool_->path(snapshot.blob), snapshot.blob.size_bytes);
 }
 
 void Coordinator::Implementation::execute(const Note& action) {

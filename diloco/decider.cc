@@ -8,9 +8,8 @@ namespace causeway::diloco {
 namespace {
 
 using std::chrono::duration_cast;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr Time kGraceUnmeasured = seconds{60};
 
 std::string in_seconds(Time time) {
   return std::to_string(std::max<std::int64_t>(0, duration_cast<seconds>(time).count())) + " s";
@@ -18,31 +17,14 @@ std::string in_seconds(Time time) {
 
 }  // namespace
 
-Grace::Grace(Time min, Time max) : min_(min), max_(std::max(min, max)) {}
-
-Time Grace::length() const {
-  if (!measured_) return std::clamp(kGraceUnmeasured, min_, max_);
-  const double estimate_us =
-      std::min(mean_us_ + 4 * deviation_us_, static_cast<double>(max_.count()));
-  return std::clamp(Time{static_cast<Time::rep>(estimate_us)}, min_, max_);
-}
-
-void Grace::add(Time lateness) {
-  const auto sample_us = static_cast<double>(lateness.count());
-  if (!measured_) {
-    mean_us_ = sample_us;
-    deviation_us_ = sample_us / 2;
-    measured_ = true;
-    return;
-  }
-  deviation_us_ += (std::abs(sample_us - mean_us_) - deviation_us_) / 4;
-  mean_us_ += (sample_us - mean_us_) / 8;
-}
-
-Decider::Decider(const ProtocolOptions& options, const CommitRecord* last)
-    : options_(options), grace_(options.grace_min, options.grace_max), up_{options.self} {
+Decider::Decider(const ProtocolOptions& options, const Membership& membership,
+                 const CommitRecord* last)
+    : options_(options),
+      membership_(membership),
+      grace_(options.grace_min, options.grace_max),
+      up_{options.self} {
   if (last == nullptr) {
-    attached_ = options_.roster;
+    attached_ = membership_.regions();
   } else {
     open_next(*last);
   }
@@ -50,15 +32,25 @@ Decider::Decider(const ProtocolOptions& options, const CommitRecord* last)
 
 void Decider::open_next(const CommitRecord& committed) {
   round_ = committed.round + 1;
+  grace_.start_from(milliseconds{committed.next_grace_ms});
+  standings_.clear();
+  for (const Standing& standing : committed.standings) standings_[standing.region] = standing;
   attached_.clear();
   for (const Participant& participant : committed.participants) {
-    attached_.insert(participant.region);
+    if (participant.round == committed.round) attached_.insert(participant.region);
   }
   for (const auto& [region, applied] : applied_) {
     if (up_.contains(region) && applied.version == round_) attached_.insert(region);
   }
-  candidates_.clear();
+  std::erase_if(candidates_, [&committed](const auto& entry) {
+    return entry.first.round < committed.expired_before ||
+           std::ranges::any_of(committed.participants, [&entry](const Participant& listed) {
+             return key_of(listed) == entry.first ||
+                    share_samples(listed, entry.second.contribution);
+           });
+  });
   diverged_.clear();
+  rejected_.clear();
   usable_.clear();
   quorum_at_.reset();
   progress_at_.reset();
@@ -68,7 +60,7 @@ void Decider::set_up(const std::string& region, bool up) {
   if (up) {
     up_.insert(region);
     // It says anew what it holds: it may have lost its disk.
-    for (auto& [contributor, candidate] : candidates_) candidate.received_bytes.erase(region);
+    for (auto& [key, candidate] : candidates_) candidate.received_bytes.erase(region);
   } else {
     up_.erase(region);
   }
@@ -80,35 +72,37 @@ void Decider::set_applied(const std::string& region, const std::optional<Applied
     return;
   }
   applied_[region] = *applied;
+  const auto diverged = diverged_.find(region);
+  if (diverged != diverged_.end() && diverged->second != applied->state) diverged_.erase(diverged);
   if (applied->version == round_ && !diverged_.contains(region)) attached_.insert(region);
 }
 
 void Decider::add(const Contribution& contribution, const std::string& holder,
                   std::uint64_t received_bytes, Time now) {
-  if (contribution.round != round_) return;
-  const std::string& region = contribution.region;
-  const auto diverged = diverged_.find(region);
-  if (diverged != diverged_.end() && diverged->second == contribution.state) return;
-
-  Candidate& candidate = candidates_[region];
+  const ContributionKey key = key_of(contribution);
+  if (key.round > round_) return;
+  if (rejects(contribution)) return;
+  Candidate& candidate = candidates_[key];
   if (candidate.contribution.payload != contribution.payload) {
     // A region may replace its own contribution after it lost its disk; a holder of the old one
     // says nothing about the new.
-    if (!candidate.received_bytes.empty() && holder != region) return;
+    if (!candidate.received_bytes.empty() && holder != key.region) return;
     candidate = {};
   }
   // Whoever passes a contribution on got it from its contributor.
   if (candidate.received_bytes.empty()) {
-    candidate.received_bytes[region] = contribution.payload.size_bytes;
+    candidate.received_bytes[key.region] = contribution.payload.size_bytes;
   }
   candidate.contribution = contribution;
-  attached_.insert(region);
+  if (is_fresh(key)) attached_.insert(key.region);
   std::uint64_t& known_bytes = candidate.received_bytes[holder];
   if (received_bytes > known_bytes) {
     known_bytes = received_bytes;
     progress_at_ = now;
   }
 }
+
+// ---- What can be listed ----
 
 std::size_t Decider::holders(const Candidate& candidate) const {
   return static_cast<std::size_t>(
@@ -126,23 +120,25 @@ bool Decider::obtainable(const Candidate& candidate, std::size_t holders_require
          });
 }
 
-bool Decider::usable(const std::string& region) const {
-  return usable_.contains(region);
-}
-
-// Two holders survive the loss of any one region. After the deadline a region that is cut off
-// cannot be asked to hold anything, so a lone region that may commit by itself does.
+// One more than may fail while the run goes on, so that one is always left; two at least. After the
+// deadline regions that are cut off cannot be asked to hold anything.
 std::size_t Decider::holders_required(Time now) const {
-  if (!past_deadline(now)) return std::min<std::size_t>(2, attached_.size());
+  if (options_.planted == PlantedBug::list_unspooled) return 1;
+  const std::set<std::string> regions = membership_.regions();
+  const std::size_t tolerated = (std::max<std::size_t>(membership_.voters(), 1) - 1) / 2;
+  const std::size_t wanted = std::max<std::size_t>(2, tolerated + 1);
+  if (!past_deadline(now)) return std::min(wanted, std::max<std::size_t>(1, regions.size()));
   const auto reachable = std::ranges::count_if(
-      attached_, [this](const std::string& region) { return up_.contains(region); });
-  return std::clamp<std::size_t>(static_cast<std::size_t>(reachable), 1, 2);
+      regions, [this](const std::string& region) { return up_.contains(region); });
+  return std::clamp<std::size_t>(static_cast<std::size_t>(reachable), 1, wanted);
 }
 
 std::optional<Time> Decider::deadline() const {
   if (!quorum_at_) return std::nullopt;
   Time deadline = *quorum_at_ + grace_.length();
-  const bool moving = candidates_.size() > usable_.size() && progress_at_;
+  // What moves but is late is listed later, if that may be.
+  const bool moving =
+      candidates_.size() > usable_.size() && progress_at_ && options_.staleness_max == 0;
   if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
   return std::min(deadline, *quorum_at_ + options_.grace_max);
 }
@@ -152,90 +148,134 @@ bool Decider::past_deadline(Time now) const {
   return at && now >= *at;
 }
 
+std::size_t Decider::contributions_min() const {
+  const std::size_t majority = membership_.regions().size() / 2 + 1;
+  return options_.contributions_min == 0 ? majority : options_.contributions_min;
+}
+
+std::size_t Decider::contributors() const {
+  std::set<std::string> regions;
+  for (const ContributionKey& key : usable_) regions.insert(key.region);
+  return regions.size();
+}
+
 // Brings the set of usable contributions up to date.
 void Decider::refresh(Time now) {
-  if (!quorum_at_ && candidates_.size() >= options_.contributions_min) quorum_at_ = now;
+  std::set<std::string> known;
+  for (const auto& [key, candidate] : candidates_) {
+    if (!candidate.contribution.sits_out) known.insert(key.region);
+  }
+  if (!quorum_at_ && known.size() >= contributions_min()) quorum_at_ = now;
   const std::size_t required = holders_required(now);
-  std::set<std::string> usable;
-  for (const auto& [region, candidate] : candidates_) {
-    if (obtainable(candidate, required)) usable.insert(region);
+  std::set<ContributionKey> usable;
+  for (const auto& [key, candidate] : candidates_) {
+    const bool offers = !candidate.contribution.sits_out;
+    if (offers && obtainable(candidate, required)) usable.insert(key);
   }
   if (usable.size() > usable_.size()) last_usable_at_ = now;
   usable_ = std::move(usable);
 }
 
+// Nothing more is to come from it for this round.
+bool Decider::settled(const std::string& region) const {
+  const ContributionKey key{region, round_, 0};
+  const auto candidate = candidates_.find(key);
+  return candidate != candidates_.end() &&
+         (candidate->second.contribution.sits_out || usable_.contains(key));
+}
+
+bool Decider::complete() const {
+  return std::ranges::all_of(attached_,
+                             [this](const std::string& region) { return settled(region); });
+}
+
+// ---- The decision ----
+
 Decider::Verdict Decider::decide(Time now) {
   Verdict verdict;
   if (round_ >= options_.rounds) return verdict;
   refresh(now);
-  const bool complete =
-      std::ranges::all_of(attached_, [this](const std::string& region) { return usable(region); });
-  const bool enough = usable_.size() >= options_.contributions_min;
-  if (!enough || !(complete || past_deadline(now))) return verdict;
+  if (contributors() < contributions_min() || !(complete() || past_deadline(now))) return verdict;
 
-  verdict.state = agreed_state();
-  verdict.diverged = remove_diverged(verdict.state);
-  if (usable_.size() < options_.contributions_min) return verdict;
+  const std::optional<Digest> agreed = agreed_state();
+  verdict.diverged = remove_diverged(agreed);
+  if (!agreed || contributors() < contributions_min()) return verdict;
   learn_lateness();
-  verdict.record = make_record(verdict.state);
+  learn_speeds();
+  verdict.record = make_record(*agreed);
   return verdict;
 }
 
-// The state that most usable contributions start from; of equally frequent ones the decider's own,
-// then that of the first region by name.
-Digest Decider::agreed_state() const {
+// The state that more than half of the regions start from, of those that stand at this round.
+std::optional<Digest> Decider::agreed_state() const {
+  std::map<std::string, Digest> states;
+  for (const auto& [region, applied] : applied_) {
+    if (applied.version == round_) states[region] = applied.state;
+  }
+  for (const auto& [key, candidate] : candidates_) {
+    if (is_fresh(key)) states[key.region] = candidate.contribution.state;
+  }
   std::map<Digest, std::size_t> votes;
-  for (const std::string& region : usable_) ++votes[candidates_.at(region).contribution.state];
-  std::size_t most = 0;
-  for (const auto& [state, count] : votes) most = std::max(most, count);
-
-  const auto own = applied_.find(options_.self);
-  if (own != applied_.end() && own->second.version == round_) {
-    const auto vote = votes.find(own->second.state);
-    if (vote != votes.end() && vote->second == most) return vote->first;
+  for (const auto& [region, state] : states) ++votes[state];
+  for (const auto& [state, count] : votes) {
+    if (2 * count > states.size()) return state;
   }
-  for (const std::string& region : usable_) {
-    const Digest& state = candidates_.at(region).contribution.state;
-    if (votes[state] == most) return state;
-  }
-  assert(!"a round is judged only when something is usable");
-  return {};
+  return std::nullopt;
 }
 
-std::vector<std::string> Decider::remove_diverged(const Digest& agreed) {
-  std::vector<std::string> diverged;
-  for (const std::string& region : usable_) {
-    const Digest& state = candidates_.at(region).contribution.state;
-    if (state == agreed) continue;
-    diverged.push_back(region);
-    diverged_[region] = state;
+std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& agreed) {
+  std::vector<Contribution> diverged;
+  for (const auto& [key, candidate] : candidates_) {
+    if (is_fresh(key) && candidate.contribution.state != agreed) {
+      diverged.push_back(candidate.contribution);
+    }
   }
-  for (const std::string& region : diverged) {
-    usable_.erase(region);
-    candidates_.erase(region);
-    attached_.erase(region);
+  for (const Contribution& contribution : diverged) {
+    rejected_.insert(contribution.payload);
+    if (agreed) diverged_[contribution.region] = contribution.state;
+    usable_.erase(key_of(contribution));
+    candidates_.erase(key_of(contribution));
+    attached_.erase(contribution.region);
   }
   return diverged;
 }
 
 CommitRecord Decider::make_record(const Digest& agreed) const {
-  double tokens_sum = 0;
-  for (const std::string& region : usable_) {
-    tokens_sum += static_cast<double>(candidates_.at(region).contribution.tokens);
+  std::vector<Offer> offers;
+  for (const ContributionKey& key : usable_) {  // ascending: the order of summation
+    const Contribution& made = candidates_.at(key).contribution;
+    const bool counted = std::ranges::any_of(
+        offers, [&made](const Offer& offer) { return share_samples(offer.contribution, made); });
+    if (counted) continue;
+    const auto standing = standings_.find(key.region);
+    // A region that the last record does not know is new; at the start all are, and equal.
+    const double liveness = standing != standings_.end() ? standing->second.liveness
+                            : standings_.empty()         ? 1
+                                                         : 0;
+    offers.push_back({.contribution = made,
+                      .liveness = liveness_as_weight(liveness),
+                      .staleness = round_ - key.round});
   }
-  CommitRecord record{.run_id = candidates_.at(*usable_.begin()).contribution.run_id,
+  const Weights weights = weigh(offers, membership_.regions().size());
+  const Round past = round_ + 1;
+  const Round cap = options_.staleness_max;
+  CommitRecord record{.run_id = offers.front().contribution.run_id,
                       .round = round_,
                       .participants = {},
                       .state = agreed,
-                      .expired_before = round_ + 1,
-                      .next_k = options_.k};
-  for (const std::string& region : usable_) {  // ascending: the order of summation
-    const Contribution& contribution = candidates_.at(region).contribution;
-    const double weight = tokens_sum > 0 ? static_cast<double>(contribution.tokens) / tokens_sum
-                                         : 1.0 / static_cast<double>(usable_.size());
-    record.participants.push_back({.region = region,
-                                   .round = round_,
-                                   .weight = static_cast<float>(weight),
+                      .expired_before = past > cap ? past - cap : 0,
+                      .skip_momentum = weights.skip_momentum,
+                      .next_k = options_.k,
+                      .next_grace_ms = static_cast<std::uint32_t>(
+                          duration_cast<milliseconds>(grace_.length()).count()),
+                      .standings = standings()};
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    const Contribution& contribution = offers[i].contribution;
+    record.participants.push_back({.region = contribution.region,
+                                   .round = contribution.round,
+                                   .part = contribution.part,
+                                   .weight = weights.values[i],
+                                   .data_begin = contribution.data_begin,
                                    .data_cursor = contribution.data_cursor,
                                    .tokens = contribution.tokens,
                                    .payload = contribution.payload});
@@ -243,46 +283,87 @@ CommitRecord Decider::make_record(const Digest& agreed) const {
   return record;
 }
 
+std::vector<Standing> Decider::standings() const {
+  std::vector<Standing> standings;
+  for (const std::string& region : membership_.regions()) {
+    const auto known = standings_.find(region);
+    const double before = known != standings_.end() ? known->second.liveness
+                          : standings_.empty()      ? 1
+                                                    : 0;
+    const double after =
+        settled(region) ? liveness_after(before, true) : liveness_after(before, false);
+    standings.push_back(
+        {.region = region, .liveness = static_cast<float>(after), .next_k = next_k(region)});
+  }
+  return standings;
+}
+
+// DyLU (arXiv 2401.09135, equation 6): K_r = floor(K * v_r / v_max), so that unequal regions arrive
+// together.
+std::uint32_t Decider::next_k(const std::string& region) const {
+  const auto speed = steps_per_s_.find(region);
+  if (!options_.speed_adaptive_k || speed == steps_per_s_.end()) return options_.k;
+  double fastest = 0;
+  for (const auto& [other, steps_per_s] : steps_per_s_) fastest = std::max(fastest, steps_per_s);
+  const double share = std::floor(options_.k * speed->second / fastest);
+  return static_cast<std::uint32_t>(std::clamp<double>(share, 1, options_.k));
+}
+
 // A region that stood at this round and was reachable but still missed it is slow, not gone: it
 // counts as twice the grace, so that the grace grows until it fits.
 void Decider::learn_lateness() {
   const bool missed = std::ranges::any_of(attached_, [this](const std::string& region) {
     const auto applied = applied_.find(region);
-    return !usable(region) && up_.contains(region) && applied != applied_.end() &&
+    return !settled(region) && up_.contains(region) && applied != applied_.end() &&
            applied->second.version == round_;
   });
   if (missed) {
     grace_.add(2 * grace_.length());
-  } else if (usable_.size() > options_.contributions_min) {
+  } else if (contributors() > contributions_min()) {
     grace_.add(last_usable_at_ - *quorum_at_);
   }
+}
+
+void Decider::learn_speeds() {
+  constexpr double kNewest = 0.5;
+  for (const auto& [key, candidate] : candidates_) {
+    const Contribution& made = candidate.contribution;
+    if (!is_fresh(key) || made.steps == 0 || !(made.compute_s > 0)) continue;
+    const double measured = made.steps / made.compute_s;
+    const auto [entry, first] = steps_per_s_.try_emplace(key.region, measured);
+    if (!first) entry->second += kNewest * (measured - entry->second);
+  }
+}
+
+// ---- Words ----
+
+std::string Decider::describe(const std::string& region) const {
+  const auto found = candidates_.find({region, round_, 0});
+  if (found == candidates_.end()) {
+    return region + (up_.contains(region) ? " (no contribution yet)" : " (unreachable)");
+  }
+  std::uint64_t most = 0;
+  for (const auto& [holder, bytes] : found->second.received_bytes) {
+    if (holder != region) most = std::max(most, bytes);
+  }
+  return region + " (" + std::to_string(most) + " of " +
+         std::to_string(found->second.contribution.payload.size_bytes) + " payload bytes at " +
+         std::to_string(holders(found->second) - 1) + " other regions)";
 }
 
 std::string Decider::waiting_for(Time now) const {
   std::string text;
   for (const std::string& region : attached_) {
-    if (usable(region)) continue;
-    text += (text.empty() ? "" : ", ") + region;
-    const auto found = candidates_.find(region);
-    if (found == candidates_.end()) {
-      text += up_.contains(region) ? " (no contribution yet)" : " (unreachable)";
-      continue;
-    }
-    std::uint64_t most = 0;
-    for (const auto& [holder, bytes] : found->second.received_bytes) {
-      if (holder != region) most = std::max(most, bytes);
-    }
-    text += " (" + std::to_string(most) + " of " +
-            std::to_string(found->second.contribution.payload.size_bytes) + " payload bytes at " +
-            std::to_string(holders(found->second) - 1) + " other regions)";
+    if (!settled(region)) text += (text.empty() ? "" : ", ") + describe(region);
   }
-  if (text.empty() && usable_.size() >= options_.contributions_min) return {};
+  const std::size_t count = contributors();
+  if (text.empty() && count >= contributions_min()) return {};
   if (text.empty()) text = "any region";
   text += " for round " + std::to_string(round_);
   const std::optional<Time> until = deadline();
   if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";
-  return text + "; it needs " + std::to_string(options_.contributions_min) +
-         " contributions and has " + std::to_string(usable_.size());
+  return text + "; it needs " + std::to_string(contributions_min()) + " contributions and has " +
+         std::to_string(count);
 }
 
 }  // namespace causeway::diloco

@@ -1,10 +1,11 @@
-// Which contributions a round lists: the decision itself, a pure state machine. One fixed region's
+// Which contributions a round lists: the decision itself, a pure state machine. The leader's
 // coordinator holds one of these.
 //
 // A round commits at once when every attached region has contributed and enough regions hold each
-// payload. Otherwise a grace period runs from the moment that `contributions_min` contributions are
-// known; when it is over the round commits with what is usable, and the regions that are not listed
-// are detached: nobody waits for them until they stand at the current round again.
+// payload. Otherwise a grace period runs from the moment that enough contributions are known; when
+// it is over the round commits with what is usable, and the regions that are not listed are
+// detached: nobody waits for them until they stand at the current round again. What comes too late
+// for its own round is listed in a later one, up to staleness_max rounds on.
 #pragma once
 
 #include <map>
@@ -13,43 +14,38 @@
 #include <string>
 #include <vector>
 
+#include "diloco/grace.h"
+#include "diloco/membership.h"
 #include "diloco/messages.h"
 #include "diloco/protocol_options.h"
+#include "diloco/weights.h"
 
 namespace causeway::diloco {
-
-// How long to wait for the last regions: mean lateness + 4 deviations of past rounds, as TCP does
-// for its retransmission timer (algorithms.md 7.5, rule 1), between the two limits.
-class Grace {
- public:
-  Grace(Time min, Time max);
-  Time length() const;
-  void add(Time lateness);
-
- private:
-  Time min_, max_;
-  bool measured_ = false;
-  double mean_us_ = 0, deviation_us_ = 0;
-};
 
 class Decider {
  public:
   // `last`: the newest record, or null at version 0, when every region is attached.
-  Decider(const ProtocolOptions& options, const CommitRecord* last);
+  Decider(const ProtocolOptions& options, const Membership& membership, const CommitRecord* last);
 
+  void set_membership(const Membership& membership) { membership_ = membership; }
   void set_up(const std::string& region, bool up);
   void set_applied(const std::string& region, const std::optional<Applied>& applied);
-  // `holder` has `received_bytes` of the contribution's payload. Ignored unless it is for the open
-  // round.
+  // `holder` has `received_bytes` of the contribution's payload. The caller keeps out what is
+  // listed, expired, or made from another state than the one agreed in its round.
   void add(const Contribution& contribution, const std::string& holder,
            std::uint64_t received_bytes, Time now);
 
   struct Verdict {
     std::optional<CommitRecord> record;
-    Digest state{};                     // agreed state of the open round's base version
-    std::vector<std::string> diverged;  // regions newly found to have another state
+    // Contributions newly found to start from another state than most regions hold; all of the
+    // round's if no state has most of them.
+    std::vector<Contribution> diverged;
   };
   Verdict decide(Time now);
+  // It was made from a state that is not the agreed one.
+  bool rejects(const Contribution& contribution) const {
+    return rejected_.contains(contribution.payload);
+  }
   // Opens the round after `committed`.
   void open_next(const CommitRecord& committed);
 
@@ -63,29 +59,41 @@ class Decider {
     std::map<std::string, std::uint64_t> received_bytes;  // by holder
   };
 
+  bool is_fresh(const ContributionKey& key) const { return key.round == round_ && key.part == 0; }
+  std::size_t contributions_min() const;
+  std::size_t contributors() const;  // of usable contributions
   std::size_t holders(const Candidate& candidate) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
-  bool usable(const std::string& region) const;
+  bool settled(const std::string& region) const;
   bool past_deadline(Time now) const;
   std::size_t holders_required(Time now) const;
   void refresh(Time now);
-  Digest agreed_state() const;
-  std::vector<std::string> remove_diverged(const Digest& agreed);
+  bool complete() const;
+  std::optional<Digest> agreed_state() const;
+  std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
   CommitRecord make_record(const Digest& agreed) const;
+  std::vector<Standing> standings() const;
+  std::uint32_t next_k(const std::string& region) const;
   void learn_lateness();
+  void learn_speeds();
+  std::string describe(const std::string& region) const;
 
   ProtocolOptions options_;
+  Membership membership_;
   Grace grace_;
   std::set<std::string> up_;
   std::map<std::string, Applied> applied_;
-  std::set<std::string> attached_;  // waited for
+  std::set<std::string> attached_;             // waited for
+  std::map<std::string, Standing> standings_;  // after the last record
+  std::map<std::string, double> steps_per_s_;  // smoothed
 
   // Of the open round.
   Round round_ = 0;
-  std::map<std::string, Candidate> candidates_;
-  std::map<std::string, Digest> diverged_;
-  std::set<std::string> usable_;
-  std::optional<Time> quorum_at_;  // when contributions_min were known: the grace period starts
+  std::map<ContributionKey, Candidate> candidates_;
+  std::map<std::string, Digest> diverged_;  // regions with another state than most
+  std::set<inter::BlobId> rejected_;        // payloads made from such a state
+  std::set<ContributionKey> usable_;
+  std::optional<Time> quorum_at_;  // when enough were known: the grace period starts
   Time last_usable_at_{0};
   std::optional<Time> progress_at_;  // bytes of a payload that is not usable yet arrived somewhere
 };

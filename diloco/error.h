@@ -6,11 +6,11 @@
 namespace causeway::diloco {
 
 enum class Errc {
-  malformed = 1,      // bytes of a peer, a worker or the ledger are not what they must be
-  coordinator_lost,   // the worker's session with its coordinator ended
-  lineage,            // state of another run, or missing state
-  config_mismatch,    // regions do not share one configuration
-  divergence,         // a state digest differs from the others'
+  malformed = 1,     // bytes of a peer, a worker or the ledger are not what they must be
+  coordinator_lost,  // the worker's session with its coordinator ended
+  lineage,           // state of another run, or missing state
+  config_mismatch,   // regions do not share one configuration
+  divergence,        // a state digest differs from the others'
 };
 std::error_code make_error_code(Errc code);
 

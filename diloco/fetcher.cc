@@ -11,7 +11,7 @@ using std::chrono::seconds;
 // Longer than any round trip; a bulk queue behind a slow link may still make a request superfluous,
 // which costs bytes but no harm.
 constexpr Time kRetryMin = seconds{5};
-constexpr Time kRetryMax = seconds{40};
+constexpr Time kRetryMax = seconds{10};
 
 }  // namespace
 
@@ -19,7 +19,13 @@ void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) 
   std::erase_if(entries_, [&wanted](const auto& entry) { return !wanted.contains(entry.first); });
   for (const auto& [blob, want] : wanted) {
     const auto [entry, added] = entries_.try_emplace(blob);
-    if (!added) continue;
+    if (!added) {
+      if (entry->second.source == want.source) continue;
+      // A likelier holder: it is asked next.
+      entry->second.source = want.source;
+      entry->second.attempts = 0;
+      continue;
+    }
     entry->second = {.source = want.source,
                      .asked = want.under_way ? want.source : std::string(),
                      .retry_after = kRetryMin,

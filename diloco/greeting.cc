@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "diloco/wire.h"
@@ -9,19 +10,13 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kProtocolVersion = 2;
 constexpr std::size_t kDifferencesShown = 10;
 constexpr char kConfiguration[] = "configuration: ";
 constexpr char kLineage[] = "lineage: ";
 
 Digest hash_text(const std::string& text) {
   return sha256(std::as_bytes(std::span(text)));
-}
-
-Digest hash_roster(const std::set<std::string>& roster) {
-  std::string text;
-  for (const std::string& region : roster) text += region + "\n";
-  return hash_text(text);
 }
 
 std::map<std::string, std::string> settings(const std::string& text) {
@@ -39,9 +34,12 @@ std::map<std::string, std::string> settings(const std::string& text) {
   return values;
 }
 
-Judgement refuse(RefusalKind kind, const std::string& reason) {
+Judgement refuse(const wire::Greeting& theirs, RefusalKind kind, const std::string& reason) {
   const char* prefix = kind == RefusalKind::configuration ? kConfiguration : kLineage;
-  return {.kind = kind, .reason = prefix + reason, .peers_run_id = {}};
+  return {.kind = kind,
+          .reason = prefix + reason,
+          .peers_run_id = theirs.run_id(),
+          .peers_incarnation = {}};
 }
 
 }  // namespace
@@ -51,7 +49,7 @@ std::string serialize(const Greeting& greeting) {
   message.set_protocol(kProtocolVersion);
   message.set_run_id(greeting.run_id);
   message.set_region(greeting.region);
-  encode(hash_roster(greeting.roster), message.mutable_roster_hash());
+  message.set_incarnation(greeting.incarnation);
   encode(hash_text(greeting.shared_config), message.mutable_config_hash());
   message.set_shared_config(greeting.shared_config);
   message.set_version(greeting.version);
@@ -61,30 +59,30 @@ std::string serialize(const Greeting& greeting) {
 Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes) {
   wire::Greeting theirs;
   if (!theirs.ParseFromString(bytes) || theirs.protocol() != kProtocolVersion) {
-    return refuse(RefusalKind::configuration,
+    return refuse({}, RefusalKind::configuration,
                   peer + " does not speak version " + std::to_string(kProtocolVersion) +
                       " of the protocol: run the same program everywhere");
   }
   if (theirs.region() != peer) {
-    return refuse(RefusalKind::configuration, peer + " calls itself '" + theirs.region() +
-                                                  "': check --region and certificates");
+    return refuse(
+        theirs, RefusalKind::configuration,
+        peer + " calls itself '" + theirs.region() + "': check --region and certificates");
   }
   std::string expected;
   encode(hash_text(ours.shared_config), &expected);
   if (theirs.config_hash() != expected) {
-    return refuse(RefusalKind::configuration,
+    return refuse(theirs, RefusalKind::configuration,
                   config_differences(ours.shared_config, theirs.shared_config(), peer));
   }
-  encode(hash_roster(ours.roster), &expected);
-  if (theirs.roster_hash() != expected) {
-    return refuse(RefusalKind::configuration, peer + " has another list of regions");
-  }
   if (!ours.run_id.empty() && !theirs.run_id().empty() && ours.run_id != theirs.run_id()) {
-    return refuse(RefusalKind::lineage,
+    return refuse(theirs, RefusalKind::lineage,
                   ours.region + " belongs to run " + ours.run_id + ", " + peer + " to run " +
                       theirs.run_id() + ": start one of them in an empty directory with --join");
   }
-  return {.kind = RefusalKind::none, .reason = {}, .peers_run_id = theirs.run_id()};
+  return {.kind = RefusalKind::none,
+          .reason = {},
+          .peers_run_id = theirs.run_id(),
+          .peers_incarnation = theirs.incarnation()};
 }
 
 RefusalKind kind_of_refusal(const std::string& reason) {

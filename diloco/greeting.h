@@ -2,7 +2,6 @@
 // configuration.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "diloco/record.h"
@@ -12,7 +11,7 @@ namespace causeway::diloco {
 struct Greeting {
   std::string run_id;  // empty: a joiner that does not know it yet
   std::string region;
-  std::set<std::string> roster;
+  std::string incarnation;  // of its disk
   std::string shared_config;
   Round version = 0;
 };
@@ -25,7 +24,8 @@ enum class RefusalKind { none = 0, configuration = 2, lineage = 4 };
 struct Judgement {
   RefusalKind kind = RefusalKind::none;
   std::string reason;        // for the log and the peer; empty: accepted
-  std::string peers_run_id;  // of an accepted peer; may be empty
+  std::string peers_run_id;  // may be empty
+  std::string peers_incarnation;
 };
 // `bytes` came from `peer`, whose name is certified.
 Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes);

@@ -10,55 +10,43 @@
 
 #include "diloco/error.h"
 #include "diloco/file_io.h"
+#include "diloco/ledger_chain.h"
+#include "diloco/random_name.h"
 #include "diloco/wire.h"
 
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kLengthBytes = 4;
-constexpr std::size_t kHashBytes = 32;
-
-Digest genesis(const std::string& run_id) {
-  return sha256(std::as_bytes(std::span(run_id)));
+// A one-line file; empty if it does not exist.
+std::string read_line(const std::filesystem::path& path) {
+  std::string line = read_file(path).value_or("");
+  if (!line.empty() && line.back() == '\n') line.pop_back();
+  return line;
 }
 
-Digest chain(const Digest& previous, const std::string& record) {
-  std::string bytes(reinterpret_cast<const char*>(previous.data()), previous.size());
-  bytes += record;
-  return sha256(std::as_bytes(std::span(bytes)));
+std::string serialize(const LogEntry& entry) {
+  wire::LogEntry message;
+  encode(entry, &message);
+  return message.SerializeAsString();
 }
 
-void append_entry(const std::string& record, const Digest& hash, std::string& out) {
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    out += static_cast<char>((record.size() >> (8 * i)) & 0xFF);
-  }
-  out += record;
-  out.append(reinterpret_cast<const char*>(hash.data()), hash.size());
-}
-
-std::size_t read_length(const std::string& content, std::size_t offset) {
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    length |= std::size_t{static_cast<std::uint8_t>(content[offset + i])} << (8 * i);
-  }
-  return length;
-}
-
-[[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& what) {
-  throw std::system_error(
-      make_error_code(Errc::lineage),
-      path.string() + " is damaged (" + what +
-          "): restore it from a backup, or move the region's directory away and start with --join");
+template <typename Wire>
+Wire parse_file(const std::filesystem::path& path) {
+  Wire message;
+  if (!message.ParseFromString(read_file(path).value_or("")))
+    throw_damaged(path, "cannot be parsed");
+  return message;
 }
 
 }  // namespace
 
-Ledger::Ledger(std::filesystem::path directory) : directory_(std::move(directory)) {
+Ledger::Ledger(std::filesystem::path directory, Sign sign)
+    : directory_(std::move(directory)), sign_(std::move(sign)) {
   std::filesystem::create_directories(directory_);
   lock();
-  run_id_ = read_file(directory_ / "run").value_or("");
-  if (!run_id_.empty() && run_id_.back() == '\n') run_id_.pop_back();
-  load_records();
+  run_id_ = read_line(directory_ / "run");
+  open_incarnation();
+  open_records();
 }
 
 Ledger::~Ledger() {
@@ -78,76 +66,99 @@ void Ledger::lock() {
   }
 }
 
+void Ledger::open_incarnation() {
+  const std::filesystem::path path = directory_ / "incarnation";
+  incarnation_ = read_line(path);
+  if (!incarnation_.empty()) return;
+  if (std::filesystem::exists(directory_ / "records")) {
+    throw_damaged(path, "missing: this directory no longer knows what it promised");
+  }
+  incarnation_ = random_name();
+  replace_file(path, incarnation_ + "\n", Durability::on_disk);
+}
+
 void Ledger::set_run_id(const std::string& run_id) {
   assert(run_id_.empty() && !run_id.empty());
   replace_file(directory_ / "run", run_id + "\n", Durability::on_disk);
   run_id_ = run_id;
-  head_ = genesis(run_id_);
+  head_ = chain_start(run_id_);
 }
 
-void Ledger::load_records() {
+void Ledger::open_records() {
   const std::filesystem::path path = directory_ / "records";
   records_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (records_fd_ < 0) throw_errno("create", path);
-  head_ = genesis(run_id_);
-  const std::string content = read_file(path).value();
-  std::size_t offset = 0;
-  while (content.size() - offset >= kLengthBytes) {
-    const std::size_t length = read_length(content, offset);
-    const std::size_t left = content.size() - offset - kLengthBytes;
-    if (left < kHashBytes || left - kHashBytes < length) break;
-    const std::string record = content.substr(offset + kLengthBytes, length);
-    const Digest hash = chain(head_, record);
-    const std::size_t end = offset + kLengthBytes + length + kHashBytes;
-    const bool intact = std::equal(
-        hash.begin(), hash.end(), content.begin() + static_cast<std::ptrdiff_t>(end - kHashBytes),
-        [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
-    if (!intact && end == content.size()) break;  // torn: its length was on disk before its bytes
-    if (!intact)
-      throw_damaged(path, "the hash of round " + std::to_string(records_.size()) + " is wrong");
-    records_.push_back(parse_commit_record(record));
-    if (records_.back().round != records_.size() - 1 || records_.back().run_id != run_id_) {
-      throw_damaged(path, "a record of another run or round");
-    }
-    head_ = hash;
-    offset = end;
-  }
-  if (offset == content.size()) return;
+  LedgerContent content = read_ledger(path, run_id_);
+  head_ = content.entries.empty() ? chain_start(run_id_) : content.entries.back().hash;
+  for (LedgerEntry& entry : content.entries) committed_.push_back(std::move(entry.entry));
+  if (content.torn_bytes == 0) return;
   spdlog::warn("{}: {} bytes of an unfinished entry were cut off", path.string(),
-               content.size() - offset);
-  if (::ftruncate(records_fd_, static_cast<off_t>(offset)) != 0) throw_errno("truncate", path);
+               content.torn_bytes);
+  if (::ftruncate(records_fd_, static_cast<off_t>(content.whole_bytes)) != 0) {
+    throw_errno("truncate", path);
+  }
 }
 
-void Ledger::append(std::span<const CommitRecord> records) {
-  const std::filesystem::path path = directory_ / "records";
-  std::string entries;
-  for (const CommitRecord& record : records) {
-    assert(record.round == records_.size());
-    const std::string bytes = serialize(record);
-    head_ = chain(head_, bytes);
-    append_entry(bytes, head_, entries);
-    records_.push_back(record);
+// ---- The log ----
+
+RaftState Ledger::raft() const {
+  const auto file = parse_file<wire::RaftFile>(directory_ / "raft");
+  RaftState state{
+      .term = file.term(), .vote = file.vote(), .log = committed_, .committed = committed_.size()};
+  if (file.entries_size() > 0 && file.first_index() > state.committed + 1) {
+    throw_damaged(directory_ / "records", "entries are missing at its end");
   }
-  write_all(records_fd_, std::as_bytes(std::span(entries)), path);
+  for (int i = 0; i < file.entries_size(); ++i) {
+    const Index index = file.first_index() + static_cast<Index>(i);
+    if (index > state.committed) state.log.push_back(decode(file.entries(i)));
+  }
+  for (const LogEntry& entry : state.log) state.term = std::max(state.term, entry.term);
+  return state;
+}
+
+void Ledger::append(std::span<const LogEntry> entries) {
+  const std::filesystem::path path = directory_ / "records";
+  std::string bytes;
+  for (const LogEntry& entry : entries) {
+    const std::string content = serialize(entry);
+    head_ = chain_next(head_, content);
+    const std::string hash(reinterpret_cast<const char*>(head_.data()), head_.size());
+    bytes += ledger_bytes(content, head_, sign_ ? sign_(hash) : "");
+    committed_.push_back(entry);
+  }
+  write_all(records_fd_, std::as_bytes(std::span(bytes)), path);
   if (::fsync(records_fd_) != 0) throw_errno("fsync", path);
 }
 
-std::optional<Contribution> Ledger::contribution() const {
-  const std::optional<std::string> bytes = read_file(directory_ / "contribution");
-  if (!bytes) return std::nullopt;
-  return parse_contribution(*bytes);
+void Ledger::save_raft(Term term, const std::string& vote, Index first_index,
+                       std::span<const LogEntry> entries) {
+  wire::RaftFile file;
+  file.set_term(term);
+  file.set_vote(vote);
+  file.set_first_index(first_index);
+  for (const LogEntry& entry : entries) encode(entry, file.add_entries());
+  replace_file(directory_ / "raft", file.SerializeAsString(), Durability::on_disk);
 }
 
-void Ledger::save(const Contribution& contribution) {
-  replace_file(directory_ / "contribution", serialize(contribution), Durability::on_disk);
+// ---- What is this region's own ----
+
+std::vector<Contribution> Ledger::contributions() const {
+  std::vector<Contribution> contributions;
+  const auto file = parse_file<wire::Contributions>(directory_ / "contributions");
+  for (const wire::Contribution& one : file.contributions()) contributions.push_back(decode(one));
+  return contributions;
+}
+
+void Ledger::save(std::span<const Contribution> contributions) {
+  wire::Contributions file;
+  for (const Contribution& one : contributions) encode(one, file.add_contributions());
+  replace_file(directory_ / "contributions", file.SerializeAsString(), Durability::on_disk);
 }
 
 std::optional<Snapshot> Ledger::snapshot() const {
-  const std::optional<std::string> bytes = read_file(directory_ / "snapshot");
-  if (!bytes) return std::nullopt;
-  wire::Snapshot message;
-  if (!message.ParseFromString(*bytes)) throw_damaged(directory_ / "snapshot", "not a snapshot");
-  return decode(message);
+  const std::filesystem::path path = directory_ / "snapshot";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return decode(parse_file<wire::Snapshot>(path));
 }
 
 void Ledger::save(const Snapshot& snapshot) {

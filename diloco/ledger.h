@@ -1,45 +1,55 @@
 // A coordinator's memory on disk, in one directory:
 //
-//   run           the run's id
-//   records       the commit records: entries of length (4 bytes, little-endian), record,
-//   SHA-256(previous hash || record) contribution  this region's newest contribution (without its
-//   payload, which is in the spool) snapshot      version, digest and blob of the newest snapshot
-//   in the spool
+//   run            the run's id
+//   incarnation    the name of this directory as a voter
+//   records        the committed log: ledger_file.h
+//   raft           what this voter has promised, and the rest of its log
+//   contributions  this region's own that are not settled, and its newest (payloads: spool)
+//   snapshot       version, digest and blob of the newest snapshot in the spool
+//   lock           held by the one coordinator that uses the directory
 //
-// The first previous hash is SHA-256(run id), so that equal ledgers of one run are equal files.
 // Everything is synced before a call returns.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "diloco/ledger_file.h"
 #include "diloco/messages.h"
+#include "diloco/raft.h"
 #include "diloco/record.h"
 
 namespace causeway::diloco {
 
 class Ledger {
  public:
+  using Sign = std::function<std::string(const std::string& content)>;
+
   // Opens or creates the directory and locks it against a second coordinator. An entry that was
   // being written when the power failed is cut off. Throws std::system_error: Errc::lineage naming
   // the file if it is damaged or locked, or the failed operation.
-  explicit Ledger(std::filesystem::path directory);
+  explicit Ledger(std::filesystem::path directory, Sign sign = {});
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
   const std::string& run_id() const { return run_id_; }  // empty: no run yet
   void set_run_id(const std::string& run_id);            // once
+  const std::string& incarnation() const { return incarnation_; }
 
-  const std::vector<CommitRecord>& records() const { return records_; }
-  void append(std::span<const CommitRecord> records);
+  RaftState raft() const;
+  // The next entries that are committed.
+  void append(std::span<const LogEntry> entries);
+  // `entries`: the log from first_index on.
+  void save_raft(Term term, const std::string& vote, Index first_index,
+                 std::span<const LogEntry> entries);
 
-  std::optional<Contribution> contribution() const;
-  void save(const Contribution& contribution);
+  std::vector<Contribution> contributions() const;
+  void save(std::span<const Contribution> contributions);
   std::optional<Snapshot> snapshot() const;
   void save(const Snapshot& snapshot);
 
@@ -48,13 +58,16 @@ class Ledger {
 
  private:
   void lock();
-  void load_records();
+  void open_incarnation();
+  void open_records();
 
   std::filesystem::path directory_;
+  Sign sign_;
   int lock_fd_ = -1;
   int records_fd_ = -1;
   std::string run_id_;
-  std::vector<CommitRecord> records_;
+  std::string incarnation_;
+  std::vector<LogEntry> committed_;
   Digest head_{};
 };
 

@@ -22,6 +22,7 @@ namespace {
 void put(const Status& status, wire::PeerMessage* out) {
   wire::Status* body = out->mutable_status();
   body->set_version(status.version);
+  encode(status.head, body->mutable_head());
   if (status.applied) {
     body->set_has_applied(true);
     body->set_applied(status.applied->version);
@@ -39,19 +40,18 @@ void put(const Holding& holding, wire::PeerMessage* out) {
   body->set_pushing(holding.pushing);
 }
 
-void put(const Records& records, wire::PeerMessage* out) {
-  wire::Records* body = out->mutable_records();
-  body->set_first(records.first);
-  for (const CommitRecord& record : records.records) encode(record, body->add_records());
-}
-
-void put(const NeedRecords& need, wire::PeerMessage* out) {
-  out->mutable_need_records()->set_from(need.from);
+void put(const RaftMessage& message, wire::PeerMessage* out) {
+  encode(message, out->mutable_raft());
 }
 
 void put(const Diverged& diverged, wire::PeerMessage* out) {
   out->mutable_diverged()->set_round(diverged.round);
-  encode(diverged.state, out->mutable_diverged()->mutable_state());
+  encode(diverged.payload, out->mutable_diverged()->mutable_payload());
+}
+
+void put(const ChangeMember& change, wire::PeerMessage* out) {
+  encode(change.member, out->mutable_change_member()->mutable_member());
+  out->mutable_change_member()->set_remove(change.remove);
 }
 
 void put(const Finished&, wire::PeerMessage* out) {
@@ -60,6 +60,7 @@ void put(const Finished&, wire::PeerMessage* out) {
 
 Status take(const wire::Status& body) {
   Status status{.version = body.version(),
+                .head = decode_digest(body.head()),
                 .applied = {},
                 .payloads_from = body.payloads_from(),
                 .snapshot = {},
@@ -75,17 +76,6 @@ Holding take(const wire::Holding& body) {
   return {.contribution = decode(body.contribution()),
           .received_bytes = body.received_bytes(),
           .pushing = body.pushing()};
-}
-
-Records take(const wire::Records& body) {
-  Records records{.first = body.first(), .records = {}};
-  for (const wire::CommitRecord& record : body.records()) {
-    records.records.push_back(decode(record));
-    if (records.records.back().round != records.first + records.records.size() - 1) {
-      throw_malformed("commit records do not follow each other");
-    }
-  }
-  return records;
 }
 
 }  // namespace
@@ -104,12 +94,13 @@ Message parse_message(const std::string& bytes) {
       return take(message.status());
     case wire::PeerMessage::kHolding:
       return take(message.holding());
-    case wire::PeerMessage::kRecords:
-      return take(message.records());
-    case wire::PeerMessage::kNeedRecords:
-      return NeedRecords{message.need_records().from()};
+    case wire::PeerMessage::kRaft:
+      return decode(message.raft());
     case wire::PeerMessage::kDiverged:
-      return Diverged{message.diverged().round(), decode_digest(message.diverged().state())};
+      return Diverged{message.diverged().round(), decode(message.diverged().payload())};
+    case wire::PeerMessage::kChangeMember:
+      return ChangeMember{decode(message.change_member().member()),
+                          message.change_member().remove()};
     case wire::PeerMessage::kFinished:
       return Finished{};
     case wire::PeerMessage::BODY_NOT_SET:

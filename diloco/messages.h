@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "diloco/raft.h"
 #include "diloco/record.h"
 
 namespace causeway::diloco {
@@ -31,6 +32,7 @@ struct Applied {
 // Where the sender stands. Sent when a link comes up and whenever it changes.
 struct Status {
   Round version = 0;               // records in the sender's ledger
+  Digest head{};                   // hash chain over them: docs/rounds.md
   std::optional<Applied> applied;  // by its worker, when known
   Round payloads_from =
       0;  // the sender holds every listed payload of rounds [payloads_from, version)
@@ -47,26 +49,24 @@ struct Holding {
   bool pushing = false;  // the payload is on its way to the receiver: no need to ask for it
 };
 
-// Commit records of rounds first, first + 1, ...: a new decision, or an answer to NeedRecords.
-struct Records {
-  Round first = 0;
-  std::vector<CommitRecord> records;
-};
-
-struct NeedRecords {
-  Round from = 0;
-};
-
-// From the decider: the receiver's state of version `round` is not the agreed one.
+// From the leader: the receiver's state of version `round`, from which it made this payload, is not
+// the one that most regions hold, or no state has most of them: it must be made again from a
+// snapshot. The payload is not listed.
 struct Diverged {
   Round round = 0;
-  Digest state{};
+  inter::BlobId payload;
 };
 
-// From the decider: every region that could be waited for has the last version.
+// To the leader: an operator wants this member in the run, or out of it.
+struct ChangeMember {
+  Member member;
+  bool remove = false;
+};
+
+// From the leader: every region that could be waited for has the last version.
 struct Finished {};
 
-using Message = std::variant<Status, Holding, Records, NeedRecords, Diverged, Finished>;
+using Message = std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished>;
 
 std::string serialize(const Message& message);
 // Untrusted bytes: throws std::system_error (Errc::malformed) with what is wrong.

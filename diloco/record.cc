@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <tuple>
 
 #include "diloco/error.h"
 #include "diloco/wire.h"
@@ -31,6 +30,7 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
   out->set_tokens(contribution.tokens);
   out->set_steps(contribution.steps);
   out->set_compute_s(contribution.compute_s);
+  out->set_data_begin(contribution.data_begin);
   out->set_data_cursor(contribution.data_cursor);
   encode(contribution.state, out->mutable_state());
   out->set_delta_norm(contribution.delta_norm);
@@ -47,6 +47,7 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
     entry->set_round(participant.round);
     entry->set_part(participant.part);
     entry->set_weight_bits(std::bit_cast<std::uint32_t>(participant.weight));
+    entry->set_data_begin(participant.data_begin);
     entry->set_data_cursor(participant.data_cursor);
     entry->set_tokens(participant.tokens);
     encode(participant.payload, entry->mutable_payload());
@@ -55,6 +56,7 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
   out->set_expired_before(record.expired_before);
   out->set_skip_momentum(record.skip_momentum);
   out->set_next_k(record.next_k);
+  out->set_next_grace_ms(record.next_grace_ms);
   for (const Standing& standing : record.standings) {
     wire::Standing* entry = out->add_standings();
     entry->set_region(standing.region);
@@ -85,12 +87,17 @@ Contribution decode(const wire::Contribution& message) {
                             .tokens = message.tokens(),
                             .steps = message.steps(),
                             .compute_s = message.compute_s(),
+                            .data_begin = message.data_begin(),
                             .data_cursor = message.data_cursor(),
                             .state = decode_digest(message.state()),
                             .delta_norm = message.delta_norm(),
                             .error_norm = message.error_norm(),
                             .payload = decode(message.payload())};
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
+  const auto is_norm = [](double norm) { return std::isfinite(norm) && norm >= 0; };
+  if (!is_norm(contribution.delta_norm) || !is_norm(contribution.error_norm)) {
+    throw_malformed("a contribution's norm is not a finite number at or above 0");
+  }
   return contribution;
 }
 
@@ -105,6 +112,7 @@ Participant decode_participant(const wire::Participant& message) {
           .round = message.round(),
           .part = message.part(),
           .weight = weight,
+          .data_begin = message.data_begin(),
           .data_cursor = message.data_cursor(),
           .tokens = message.tokens(),
           .payload = decode(message.payload())};
@@ -116,10 +124,6 @@ Standing decode_standing(const wire::Standing& message) {
     throw_malformed("a commit record's liveness is not between 0 and 1");
   }
   return {.region = message.region(), .liveness = liveness, .next_k = message.next_k()};
-}
-
-auto order_of(const Participant& participant) {
-  return std::tie(participant.region, participant.round, participant.part);
 }
 
 template <typename Wire>
@@ -145,12 +149,12 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .state = decode_digest(message.state()),
                       .expired_before = message.expired_before(),
                       .skip_momentum = message.skip_momentum(),
-                      .next_k = message.next_k()};
+                      .next_k = message.next_k(),
+                      .next_grace_ms = message.next_grace_ms()};
   for (const wire::Participant& entry : message.participants()) {
     Participant participant = decode_participant(entry);
-    if (participant.region.empty() ||
-        (!record.participants.empty() &&
-         order_of(record.participants.back()) >= order_of(participant))) {
+    if (participant.region.empty() || (!record.participants.empty() &&
+                                       key_of(record.participants.back()) >= key_of(participant))) {
       throw_malformed("a commit record's participants are not in ascending order");
     }
     if (participant.round > record.round) {

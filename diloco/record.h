@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,22 +27,46 @@ struct Contribution {
   std::uint64_t tokens = 0;       // trained on for this contribution
   std::uint32_t steps = 0;        // inner steps of it
   double compute_s = 0;           // that they took
-  std::uint64_t data_cursor = 0;  // the region's sample cursor after these steps
+  std::uint64_t data_begin = 0;   // the region's sample cursor before these steps
+  std::uint64_t data_cursor = 0;  // and after them
   Digest state{};                 // state_digest of the base version (anchor and outer momentum)
   double delta_norm = 0;          // ||delta|| before compression
   double error_norm = 0;          // ||p - Q(p)||
   inter::BlobId payload{};
 };
 
+struct ContributionKey {
+  std::string region;
+  Round round = 0;
+  std::uint32_t part = 0;
+  auto operator<=>(const ContributionKey&) const = default;
+};
+inline ContributionKey key_of(const Contribution& contribution) {
+  return {contribution.region, contribution.round, contribution.part};
+}
+
 struct Participant {
   std::string region;
   Round round = 0;  // of its contribution: older than the record's if it comes late
   std::uint32_t part = 0;
   float weight = 0;  // the fp32 bits are what everyone uses; docs/rounds.md has the formula
+  std::uint64_t data_begin = 0;
   std::uint64_t data_cursor = 0;
   std::uint64_t tokens = 0;
   inter::BlobId payload{};
 };
+
+inline ContributionKey key_of(const Participant& participant) {
+  return {participant.region, participant.round, participant.part};
+}
+
+// Whether they are of one region and share samples, which may be counted once only. That happens
+// when a region lost its disk, and with it the memory of what it had sent.
+template <typename One, typename Other>
+bool share_samples(const One& one, const Other& other) {
+  return one.region == other.region && one.data_begin < other.data_cursor &&
+         other.data_begin < one.data_cursor;
+}
 
 // How the run sees one region after a round.
 struct Standing {
@@ -61,6 +86,7 @@ struct CommitRecord {
   bool skip_momentum =
       false;                 // too little weight: anchor <- anchor - lr * mean, momentum unchanged
   std::uint32_t next_k = 0;  // inner steps of the next round, nominal: the schedule counts these
+  std::uint32_t next_grace_ms = 0;    // how long the next round waits for the last regions
   std::vector<Standing> standings{};  // of every region of the roster, ascending
 };
 

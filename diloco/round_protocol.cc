@@ -4,32 +4,39 @@
 #include <cassert>
 #include <utility>
 
+#include "diloco/ledger_chain.h"
+
 namespace causeway::diloco {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr std::size_t kRecordsPerMessage = 64;
 constexpr Time kProgressReportInterval = seconds{1};
+constexpr std::uint32_t kPartMax = 16;
+
+RaftOptions raft_options(const ProtocolOptions& options) {
+  return {.self = options.self,
+          .incarnation = options.incarnation,
+          .heartbeat = options.heartbeat,
+          .election = options.election,
+          .seed = options.seed,
+          .planted = options.planted};
+}
 
 }  // namespace
 
 RoundProtocol::RoundProtocol(ProtocolOptions options, PersistentState state)
     : options_(std::move(options)),
       run_id_(std::move(state.run_id)),
-      records_(std::move(state.records)),
-      own_(std::move(state.contribution)),
+      raft_(raft_options(options_), std::move(state.raft)),
       snapshot_(std::move(state.snapshot)),
       blobs_(std::move(state.blobs)) {
-  assert(options_.roster.contains(options_.self) && options_.roster.contains(options_.decider));
-  for (const std::string& region : options_.roster) {
-    if (region != options_.self) peers_[region];
-  }
+  restore_log();
   if (snapshot_ && !blobs_.contains(snapshot_->blob)) snapshot_.reset();
-  if (is_decider()) decider_.emplace(options_, records_.empty() ? nullptr : &records_.back());
-  if (own_ && own_->round == version() && blobs_.contains(own_->payload)) {
-    contributions_[options_.self] = *own_;
-    if (decider_) decider_->add(*own_, options_.self, own_->payload.size_bytes, now_);
+  for (const Contribution& own : state.contributions) {
+    if (!newest_own_ || newest_own_->round <= own.round) newest_own_ = own;
+    const bool kept = own.sits_out || blobs_.contains(own.payload);
+    if (kept && is_open(own)) contributions_[key_of(own)] = own;
   }
   const auto none_held = [this](const CommitRecord& record) {
     return std::ranges::none_of(record.participants, [this](const Participant& participant) {
@@ -44,7 +51,7 @@ RoundProtocol::RoundProtocol(ProtocolOptions options, PersistentState state)
 
 std::vector<Action> RoundProtocol::handle(const Event& event, Time now) {
   assert(now >= now_);
-  if (!started_) decider_seen_at_ = end_progress_at_ = now;
+  if (!started_) leader_seen_at_ = end_progress_at_ = now;
   started_ = true;
   now_ = now;
   actions_.clear();
@@ -60,9 +67,10 @@ std::optional<Time> RoundProtocol::next_deadline() const {
     if (at && *at > now_ && (!next || *at < *next)) next = at;
   };
   if (ended_) return next;
+  consider(raft_.next_deadline());
   if (decider_) consider(decider_->deadline());
+  if (!raft_.leader()) consider(leader_seen_at_ + 4 * options_.election);
   if (!up_.empty()) consider(fetcher_.next_deadline());
-  if (records_asked_at_) consider(*records_asked_at_ + seconds{2});
   if (published_ && *published_ != status()) consider(published_at_ + kProgressReportInterval);
   consider(end_deadline());
   return next;
@@ -70,9 +78,12 @@ std::optional<Time> RoundProtocol::next_deadline() const {
 
 void RoundProtocol::settle() {
   welcome();
+  raft_.tick(now_);
+  drain_raft();
+  lead();
+  follow_leader();
+  if (ended_) return;
   check_state();
-  decide();
-  ask_for_records();
   release_old();
   refresh_wants();
   instruct();
@@ -85,42 +96,48 @@ void RoundProtocol::settle() {
 void RoundProtocol::on(const RunIdLearned& event) {
   assert(run_id_.empty());
   run_id_ = event.run_id;
+  heads_ = {chain_start(run_id_)};
 }
 
 void RoundProtocol::on(const PeerUp& event) {
-  if (!peers_.contains(event.peer)) return;
+  peers_[event.peer].incarnation = event.incarnation;
   up_.insert(event.peer);
   end_progress_at_ = now_;
+  for (auto& [key, held] : peers_hold_) held.erase(event.peer);  // it says so anew
+  raft_.on_peer_up(event.peer, event.incarnation, now_);
   if (decider_) decider_->set_up(event.peer, true);
   fetcher_.on_peer_up(event.peer, now_);
 
   // Whatever was said before may not have arrived.
   send(event.peer, status());
-  for (const auto& [region, contribution] : contributions_) {
-    const bool concerns_peer = region == options_.self || event.peer == options_.decider;
-    if (!concerns_peer || contribution.round != version()) continue;
-    const std::uint64_t received_bytes = blobs_.contains(contribution.payload)
-                                             ? contribution.payload.size_bytes
-                                             : fetcher_.received_bytes(contribution.payload);
-    send(event.peer, Holding{contribution, received_bytes, false});
+  for (const auto& [key, contribution] : contributions_) {
+    if (key.region != options_.self && raft_.leader() != event.peer) continue;
+    send(event.peer, Holding{contribution, held_bytes(contribution), false});
   }
-  if (decider_ && finished_at_) send(event.peer, Finished{});
+  if (leads() && finished_at_) send(event.peer, Finished{});
 }
 
 void RoundProtocol::on(const PeerDown& event) {
-  up_.erase(event.peer);
-  if (event.peer == options_.decider) decider_seen_at_ = now_;
+  if (up_.erase(event.peer) == 0) return;
+  peers_[event.peer].incarnation.clear();
+  raft_.on_peer_down(event.peer, now_);
   if (decider_) decider_->set_up(event.peer, false);
   fetcher_.on_peer_down(event.peer, now_);
 }
 
 void RoundProtocol::on(const PeerSaid& event) {
-  if (!peers_.contains(event.peer)) return;
+  if (!up_.contains(event.peer)) return;
   std::visit([this, &event](const auto& message) { on_message(event.peer, message); },
              event.message);
 }
 
 void RoundProtocol::on_message(const std::string& peer, const Status& status) {
+  const bool comparable = status.version > 0 && status.version < heads_.size();
+  if (comparable && heads_[status.version] != status.head) {
+    return end(4, "the first " + std::to_string(status.version) + " records here and in " + peer +
+                      " differ: one of the two ledgers was replaced or edited; `causeway verify` "
+                      "finds where. Restore it, or start that region afresh with --join");
+  }
   Peer& known = peers_.at(peer);
   if (known.status != status) end_progress_at_ = now_;
   known.status = status;
@@ -129,31 +146,64 @@ void RoundProtocol::on_message(const std::string& peer, const Status& status) {
 
 // ---- Contributions ----
 
+// It may still be listed: it is neither listed nor expired, and none of its samples was counted.
+bool RoundProtocol::is_open(const Contribution& contribution) const {
+  if (records_.empty()) return true;
+  const bool plants = options_.planted == PlantedBug::list_expired;
+  if (contribution.round < records_.back().expired_before && !plants) return false;
+  // What a region that lost its disk may do again is not older than this.
+  const Round from = version() - std::min(version(), 2 * options_.staleness_max + 2);
+  for (Round round = from; round < version(); ++round) {
+    for (const Participant& listed : records_[round].participants) {
+      if (key_of(listed) == key_of(contribution)) return false;
+      if (share_samples(listed, contribution) && !plants) return false;
+    }
+  }
+  return true;
+}
+
+// Whether a contribution that `peer` told of is one to keep in mind.
+bool RoundProtocol::judge(const std::string& peer, const Contribution& contribution) {
+  const Membership& membership = raft_.membership();
+  const bool ours = contribution.run_id == run_id_ && contribution.part <= kPartMax;
+  const bool member =
+      membership.members.empty() || membership.regions().contains(contribution.region);
+  if (!ours || !member) {
+    note(Note::Severity::warning, peer + " announced a foreign contribution");
+    return false;
+  }
+  if (!is_open(contribution)) return false;
+  if (contribution.round >= version()) return true;
+  return contribution.state == records_[contribution.round].state;
+}
+
 void RoundProtocol::on_message(const std::string& peer, const Holding& holding) {
   const Contribution& contribution = holding.contribution;
-  const std::string& region = contribution.region;
-  const bool foreign = contribution.run_id != run_id_ || !options_.roster.contains(region);
-  if (run_id_.empty() || contribution.round < version()) return;
-  if (foreign) return note(Note::Severity::warning, peer + " announced a foreign contribution");
-  const auto known = contributions_.find(region);
-  if (region == options_.self && known == contributions_.end()) return;  // of a lost disk
-  if (known != contributions_.end()) {
-    const bool other = known->second.payload != contribution.payload;
-    if (known->second.round > contribution.round) return;
-    if (known->second.round == contribution.round && other && peer != region) return;
-    if (region == options_.self && other) return;
+  const ContributionKey key = key_of(contribution);
+  if (run_id_.empty() || !judge(peer, contribution)) return;
+  const auto known = contributions_.find(key);
+  const bool own = key.region == options_.self;
+  if (own && known == contributions_.end()) return;  // of a lost disk
+  if (known != contributions_.end() && known->second.payload != contribution.payload) {
+    if (own || peer != key.region) return;
     // A record still to come may list the older payload.
-    if (other) unclaimed_[known->second.payload] = version();
+    unclaimed_[known->second.payload] = version();
+    peers_hold_.erase(key);
   }
-  contributions_[region] = contribution;
+  contributions_[key] = contribution;
   unclaimed_.erase(contribution.payload);
+  peers_hold_[key][peer] = holding.received_bytes;
   if (decider_) {
     decider_->add(contribution, peer, holding.received_bytes, now_);
+    // It was out of reach when it was told.
+    if (decider_->rejects(contribution) && peer == key.region) {
+      send(peer, Diverged{key.round, contribution.payload});
+    }
   }
-  if (blobs_.contains(contribution.payload)) {
+  if (contribution.sits_out || blobs_.contains(contribution.payload)) {
     // Its contributor's word may come again after a lost link, and so may ours.
     report_holding(contribution, contribution.payload.size_bytes);
-  } else if (holding.pushing) {
+  } else if (holding.pushing && !options_.witness) {
     // Under way: refresh_wants would ask for it at once.
     auto wanted = needed();
     wanted[contribution.payload] = {.source = peer, .under_way = true};
@@ -161,12 +211,18 @@ void RoundProtocol::on_message(const std::string& peer, const Holding& holding) 
   }
 }
 
+std::uint64_t RoundProtocol::held_bytes(const Contribution& contribution) const {
+  return blobs_.contains(contribution.payload) ? contribution.payload.size_bytes
+                                               : fetcher_.received_bytes(contribution.payload);
+}
+
+// A witness holds nothing, but passes on what it heard: it may be the only one that knows.
 void RoundProtocol::report_holding(const Contribution& contribution, std::uint64_t received_bytes) {
-  if (contribution.round != version()) return;
+  if (contribution.round > version() || options_.witness) return;
   if (decider_) {
     decider_->add(contribution, options_.self, received_bytes, now_);
-  } else {
-    send(options_.decider, Holding{contribution, received_bytes, false});
+  } else if (raft_.leader()) {
+    send(*raft_.leader(), Holding{contribution, received_bytes, false});
   }
 }
 
@@ -180,10 +236,8 @@ void RoundProtocol::on(const BlobArrived& event) {
     actions_.push_back(SaveSnapshot{*snapshot_});
     if (old) discard(old->blob);
   }
-  for (const auto& [region, contribution] : contributions_) {
-    if (contribution.payload == event.blob) {
-      report_holding(contribution, event.blob.size_bytes);
-    }
+  for (const auto& [key, contribution] : contributions_) {
+    if (contribution.payload == event.blob) report_holding(contribution, event.blob.size_bytes);
   }
   if (!referenced(event.blob)) unclaimed_[event.blob] = version();
 }
@@ -199,139 +253,49 @@ void RoundProtocol::on(const BlobProgress& event) {
     return;
   }
   progress_reported_at_[event.blob] = now_;
-  for (const auto& [region, contribution] : contributions_) {
+  for (const auto& [key, contribution] : contributions_) {
     if (contribution.payload == event.blob) report_holding(contribution, event.received_bytes);
   }
 }
 
 void RoundProtocol::on(const WorkerContributed& event) {
   const Contribution& contribution = event.contribution;
-  assert(contribution.region == options_.self && contribution.run_id == run_id_);
-  blobs_.insert(contribution.payload);
-  const bool repeated =
-      contributions_.contains(options_.self) || (own_ && own_->round > contribution.round);
-  if (!repeated) {
-    // Also when it is too late to be listed: its samples were used.
-    own_ = contribution;
-    actions_.push_back(SaveContribution{contribution});
-  }
-  if (repeated || contribution.round != version()) {
-    discard(contribution.payload);
+  const ContributionKey key = key_of(contribution);
+  assert(key.region == options_.self && contribution.run_id == run_id_);
+  if (!contribution.sits_out) blobs_.insert(contribution.payload);
+  if (worker_ && key.part > 0) worker_->continued = false;
+  // The newest word on what the worker holds.
+  if (applied_ && applied_->version == key.round) applied_->state = contribution.state;
+  const auto order = [](const Contribution& one) { return std::pair(one.round, one.part); };
+  const bool newest = !newest_own_ || order(*newest_own_) <= order(contribution);
+  if (contributions_.contains(key)) {
+    if (contributions_.at(key).payload != contribution.payload) discard(contribution.payload);
     return;
   }
-  contributions_[options_.self] = contribution;
+  if (newest) newest_own_ = contribution;  // also if it cannot be listed: its samples were used
+  if (is_open(contribution)) contributions_[key] = contribution;
+  save_own();
+  if (!is_open(contribution)) return discard(contribution.payload);
   unclaimed_.erase(contribution.payload);
   for (const std::string& peer : up_) {
     send(peer, Holding{contribution, contribution.payload.size_bytes, true});
-    actions_.push_back(PushBlob{peer, contribution.payload});
+    const Member* member = raft_.membership().find(peer);
+    const bool stores = member == nullptr || !member->witness;
+    if (stores && !contribution.sits_out) actions_.push_back(PushBlob{peer, contribution.payload});
   }
-  if (decider_) {
-    decider_->add(contribution, options_.self, contribution.payload.size_bytes, now_);
-  }
+  if (decider_) report_holding(contribution, contribution.payload.size_bytes);
 }
 
-// ---- Decisions and records ----
-
-void RoundProtocol::decide() {
-  // A peer with more records than the decider means that the decider's disk lost some: they come
-  // first.
-  if (!decider_ || ended_ || behind_a_peer()) return;
-  const Decider::Verdict verdict = decider_->decide(now_);
-  for (const std::string& region : verdict.diverged) {
-    note(Note::Severity::error, "the state of " + region + " at version " +
-                                    std::to_string(version()) +
-                                    " differs from the agreed one: its contribution is not listed");
-    if (region != options_.self) send(region, Diverged{version(), verdict.state});
+void RoundProtocol::save_own() {
+  SaveContributions save;
+  bool newest_open = false;
+  for (const auto& [key, contribution] : contributions_) {
+    if (key.region != options_.self) continue;
+    save.contributions.push_back(contribution);
+    newest_open = newest_open || (newest_own_ && key == key_of(*newest_own_));
   }
-  const bool self_diverged =
-      std::ranges::find(verdict.diverged, options_.self) != verdict.diverged.end();
-  if (verdict.record) {
-    append({*verdict.record});  // on disk before anyone hears of it
-    broadcast(Records{verdict.record->round, {*verdict.record}});
-  }
-  if (self_diverged) on_message(options_.self, Diverged{version(), verdict.state});
-}
-
-void RoundProtocol::on_message(const std::string& peer, const Records& records) {
-  if (run_id_.empty()) return;
-  std::vector<CommitRecord> added;
-  for (const CommitRecord& record : records.records) {
-    const Round next = version() + added.size();
-    if (record.round > next) break;  // a gap: ask_for_records closes it
-    if (record.round == next) {
-      if (!acceptable(record)) return;
-      added.push_back(record);
-    } else if (record.round < version() && serialize(record) != serialize(records_[record.round])) {
-      return end(4, "the records of round " + std::to_string(record.round) + " here and in " +
-                        peer +
-                        " differ: one of the two ledgers was replaced or edited; restore it or "
-                        "start that region afresh with --join");
-    }
-  }
-  if (!added.empty()) append(std::move(added));
-}
-
-bool RoundProtocol::acceptable(const CommitRecord& record) {
-  const bool known_regions =
-      std::ranges::all_of(record.participants, [this](const Participant& participant) {
-        return options_.roster.contains(participant.region);
-      });
-  if (record.run_id == run_id_ && known_regions) return true;
-  note(Note::Severity::warning, "ignored a commit record of another run or roster");
-  return false;
-}
-
-void RoundProtocol::append(std::vector<CommitRecord> records) {
-  actions_.push_back(AppendRecords{records});
-  for (CommitRecord& record : records) {
-    if (decider_) decider_->open_next(record);
-    records_.push_back(std::move(record));
-    after_append(records_.back());
-  }
-  for (const auto& [region, contribution] : contributions_) {
-    if (contribution.round != version()) continue;
-    if (decider_) {
-      decider_->add(contribution, region, contribution.payload.size_bytes, now_);
-    }
-    if (blobs_.contains(contribution.payload)) {
-      report_holding(contribution, contribution.payload.size_bytes);
-    }
-  }
-}
-
-// Contributions to a decided round are settled: listed, or expired at once, as no late one is ever
-// listed.
-void RoundProtocol::after_append(const CommitRecord& record) {
-  end_progress_at_ = now_;
-  std::vector<inter::BlobId> settled;
-  for (const auto& [region, contribution] : contributions_) {
-    if (contribution.round <= record.round) settled.push_back(contribution.payload);
-  }
-  std::erase_if(contributions_,
-                [&record](const auto& entry) { return entry.second.round <= record.round; });
-  for (const inter::BlobId& blob : settled) discard(blob);
-  for (const Participant& participant : record.participants) unclaimed_.erase(participant.payload);
-
-  std::vector<inter::BlobId> stale;
-  for (const auto& [blob, arrived_at] : unclaimed_) {
-    if (arrived_at + 2 <= version()) stale.push_back(blob);
-  }
-  for (const inter::BlobId& blob : stale) discard(blob);
-}
-
-void RoundProtocol::on_message(const std::string& peer, const NeedRecords& need) {
-  if (need.from >= version()) return;
-  const auto first = records_.begin() + static_cast<std::ptrdiff_t>(need.from);
-  const std::size_t count = std::min<std::size_t>(kRecordsPerMessage, version() - need.from);
-  send(peer, Records{need.from, {first, first + static_cast<std::ptrdiff_t>(count)}});
-}
-
-void RoundProtocol::on_message(const std::string& peer, const Diverged& diverged) {
-  if (peer != options_.decider && peer != options_.self) return;
-  end(4, "this region's state of version " + std::to_string(diverged.round) +
-             " is not the one that the other regions agreed on (" + to_hex(diverged.state) +
-             "): delete this region's training states and restart its workers, which then take "
-             "the state from another region");
+  if (newest_own_ && !newest_open) save.contributions.push_back(*newest_own_);
+  actions_.push_back(std::move(save));
 }
 
 // ---- The worker ----
@@ -349,9 +313,9 @@ void RoundProtocol::welcome() {
                       ": delete the region's training states, or use another directory");
   }
   worker_->welcomed = true;
-  const bool pending = contributions_.contains(options_.self) &&
-                       contributions_.at(options_.self).round == applied_->version;
-  const bool decided = applied_->version < version() && own_ && own_->round == applied_->version;
+  const bool pending = contributions_.contains({options_.self, applied_->version, 0});
+  const bool decided =
+      applied_->version < version() && newest_own_ && newest_own_->round == applied_->version;
   actions_.push_back(WelcomeWorker{run_id_, pending || decided});
 }
 
@@ -360,32 +324,39 @@ void RoundProtocol::on(const WorkerLost&) {
 }
 
 void RoundProtocol::on(const WorkerReady&) {
-  if (worker_) worker_->ready = true;
+  if (!worker_) return;
+  worker_->ready = true;
+  worker_->continuing = false;
 }
 
 void RoundProtocol::on(const WorkerApplied& event) {
   applied_ = event.holds;
+  distrusted_.reset();
+  if (worker_) worker_->continued = false;
   end_progress_at_ = now_;
 }
 
+// Not taken on before a record confirms its state: it replaces the one that a wrong state is healed
+// from.
 void RoundProtocol::on(const WorkerOffered& event) {
-  blobs_.insert(event.snapshot.blob);
-  if (snapshot_ && event.snapshot.version <= snapshot_->version) {
-    return discard(event.snapshot.blob);
-  }
-  const std::optional<Snapshot> old = std::exchange(snapshot_, event.snapshot);
-  unclaimed_.erase(event.snapshot.blob);
-  actions_.push_back(SaveSnapshot{event.snapshot});
-  if (old) discard(old->blob);
+  const Snapshot& offered = event.snapshot;
+  blobs_.insert(offered.blob);
+  const bool old = (snapshot_ && offered.version <= snapshot_->version) ||
+                   (offered_ && offered.version <= offered_->version);
+  if (old) return discard(offered.blob);
+  const std::optional<Snapshot> before = std::exchange(offered_, offered);
+  unclaimed_.erase(offered.blob);
+  if (before) discard(before->blob);
+  confirm_snapshot();
 }
 
-// The record of a round names the agreed state that it starts from.
-void RoundProtocol::check_state() {
-  if (ended_) return;
-  if (decider_) decider_->set_applied(options_.self, applied_);
-  if (!applied_ || applied_->version >= version() || !worker_) return;
-  const Digest& agreed = records_[applied_->version].state;
-  if (agreed != applied_->state) on_message(options_.self, Diverged{applied_->version, agreed});
+void RoundProtocol::confirm_snapshot() {
+  if (!offered_ || offered_->version >= version()) return;
+  const Snapshot offered = *std::exchange(offered_, std::nullopt);
+  if (!trusted(offered)) return discard(offered.blob);
+  const std::optional<Snapshot> before = std::exchange(snapshot_, offered);
+  actions_.push_back(SaveSnapshot{offered});
+  if (before) discard(before->blob);
 }
 
 // ---- Small things ----
@@ -410,14 +381,23 @@ void RoundProtocol::broadcast(const Message& message) {
 
 std::string RoundProtocol::waiting_for(Time now) const {
   if (ended_) return {};
-  if (run_id_.empty()) return options_.decider + " to say which run this is";
-  if (!worker_) return "this region's workers";
-  if (!worker_->ready) return {};
-  if (const std::string sentence = catching_up_sentence(); !sentence.empty()) return sentence;
+  if (run_id_.empty()) return "any region of the run to say which run this is";
+  if (!options_.witness) {
+    if (!worker_) return "this region's workers";
+    if (!worker_->ready) return {};
+    if (const std::string sentence = catching_up_sentence(); !sentence.empty()) return sentence;
+  }
   if (version() >= options_.rounds) return "the other regions to reach the last round";
-  if (decider_) return decider_->waiting_for(now);
-  const std::string unreachable = up_.contains(options_.decider) ? "" : ", which is unreachable";
-  return options_.decider + unreachable + " to decide round " + std::to_string(version());
+  if (!raft_.leader()) return no_leader_sentence();
+  if (!decider_) {
+    return *raft_.leader() + " to decide round " + std::to_string(version());
+  }
+  const Membership& membership = raft_.membership();
+  if (membership.voters() < membership.majority()) {
+    return std::to_string(membership.majority() - membership.voters()) +
+           " more of the run's regions to join: most of them make a round";
+  }
+  return decider_->waiting_for(now);
 }
 
 }  // namespace causeway::diloco

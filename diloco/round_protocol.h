@@ -1,14 +1,14 @@
 // The round protocol of one coordinator: a pure state machine. Events and the time go in, actions
-// come out; it does no I/O, reads no clock and draws no random number, so the same object runs
-// under TLS, in memory and under virtual time. docs/rounds.md tells the story.
+// come out; it does no I/O, reads no clock and draws no random number but from its own seed, so the
+// same object runs under TLS, in memory and under virtual time. docs/rounds.md tells the story.
 //
 // - The worker's contribution is saved, announced to every peer and pushed (round_protocol.cc).
-// - Whoever holds a payload tells the decider (round_protocol.cc).
-// - The decider commits a record: appended to its ledger, then sent to all (decider.h).
-// - Every region appends the record and asks for what it lacks (round_protocol.cc, catch_up.cc).
-// - The worker applies record after record, or adopts a snapshot if too far behind (catch_up.cc).
+// - Whoever holds a payload tells the leader (round_protocol.cc).
+// - The leader proposes a record; Raft commits it; every region appends it (agreement.cc).
+// - Every region fetches what it lacks; its worker applies record after record, or adopts a
+//   snapshot if too far behind or of another state (catch_up.cc).
 // - Payloads that nobody can need any more are removed (catch_up.cc).
-// - At the last version the decider waits for the others, then everybody ends (run_end.cc).
+// - At the last version the leader waits for the others, then everybody ends (run_end.cc).
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,10 @@ namespace causeway::diloco {
 
 // What is on disk when a coordinator starts.
 struct PersistentState {
-  std::string run_id;                        // empty: a joiner that has not met the decider yet
-  std::vector<CommitRecord> records;         // of rounds 0, 1, ...
-  std::optional<Contribution> contribution;  // this region's newest
+  std::string run_id;  // empty: a joiner that has not met the run yet
+  RaftState raft;
+  // This region's own: all that are neither listed nor expired, and the newest.
+  std::vector<Contribution> contributions;
   std::optional<Snapshot> snapshot;
   std::set<inter::BlobId> blobs;  // complete ones
 };
@@ -41,6 +42,7 @@ struct RunIdLearned {
 };
 struct PeerUp {
   std::string peer;
+  std::string incarnation;
 };
 struct PeerDown {
   std::string peer;
@@ -71,11 +73,14 @@ struct WorkerApplied {
 };
 struct WorkerOffered {
   Snapshot snapshot;
-};               // its blob is on disk
+};  // its blob is on disk
+struct OperatorAsked {
+  ChangeMember change;
+};
 struct Tick {};  // time passed
 using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
                            WorkerAttached, WorkerLost, WorkerReady, WorkerContributed,
-                           WorkerApplied, WorkerOffered, Tick>;
+                           WorkerApplied, WorkerOffered, OperatorAsked, Tick>;
 
 // ---- Actions: to be done in order; a save is on disk before the next action is done ----
 struct SendMessage {
@@ -93,14 +98,26 @@ struct FetchBlob {
 struct RemoveBlob {
   inter::BlobId blob;
 };
-struct SaveContribution {
-  Contribution contribution;
+struct SaveContributions {
+  std::vector<Contribution> contributions;
 };
 struct SaveSnapshot {
   Snapshot snapshot;
 };
-struct AppendRecords {
-  std::vector<CommitRecord> records;
+// What this region has promised, and the log from first_index on.
+struct SaveRaft {
+  Term term = 0;
+  std::string vote;
+  Index first_index = 1;
+  std::vector<LogEntry> entries;
+};
+// Committed: the next entries of the ledger.
+struct AppendLedger {
+  std::vector<LogEntry> entries;
+};
+// Who belongs to the run from now on: whom to keep links to.
+struct UpdateMembers {
+  Membership membership;
 };
 // The worker may be told that it is attached. contributed: this region's contribution for the
 // version it holds exists.
@@ -114,11 +131,23 @@ struct OrderTrain {
   std::uint64_t data_cursor = 0;
   std::uint64_t schedule_step = 0;  // nominal inner steps of all rounds before this one
 };
+// The worker has contributed and no majority can be reached: it goes on training meanwhile.
+struct OrderContinue {
+  Round round = 0;
+  std::uint32_t k = 0;
+  std::uint64_t data_cursor = 0;
+  std::uint64_t schedule_step = 0;
+};
+struct OrderCallBack {};  // from a Continue that may still be under way: there is something to do
+// What it did so becomes the next part of its contribution to the round.
+struct OrderCollect {
+  Round round = 0;
+};
 struct OrderApply {
   CommitRecord record;
 };
 struct OrderRestore {
-  Snapshot snapshot;
+  Snapshot snapshot;  // version 0: the initial weights, which are in no blob
 };
 struct OrderFinish {
   Round version = 0;
@@ -131,9 +160,10 @@ struct Note {
   enum class Severity { info, warning, error } severity;
   std::string text;
 };
-using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContribution,
-                            SaveSnapshot, AppendRecords, WelcomeWorker, OrderTrain, OrderApply,
-                            OrderRestore, OrderFinish, EndRun, Note>;
+using Action =
+    std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions, SaveSnapshot,
+                 SaveRaft, AppendLedger, UpdateMembers, WelcomeWorker, OrderTrain, OrderContinue,
+                 OrderCallBack, OrderCollect, OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
 
 class RoundProtocol {
  public:
@@ -146,7 +176,9 @@ class RoundProtocol {
   const std::string& run_id() const { return run_id_; }
   Round version() const { return records_.size(); }
   const CommitRecord& record(Round round) const { return records_.at(round); }
-  const std::optional<Contribution>& contribution() const { return own_; }
+  const std::optional<Contribution>& contribution() const { return newest_own_; }
+  const Membership& membership() const { return raft_.membership(); }
+  const Raft& raft() const { return raft_; }
   const std::optional<Applied>& applied() const { return applied_; }
   std::vector<inter::BlobId> wanted() const { return fetcher_.wanted(); }
   bool ended() const { return ended_; }
@@ -156,12 +188,15 @@ class RoundProtocol {
  private:
   struct Peer {
     std::optional<Status> status;  // since this process started
+    std::string incarnation;       // while it is up
   };
   struct Worker {
     bool has_lineage = false;
     std::string run_id;
     bool welcomed = false;
     bool ready = false;
+    bool continuing = false;  // may be called back
+    bool continued = false;   // did steps since it contributed that nobody was told of
   };
 
   void on(const RunIdLearned& event);
@@ -176,45 +211,69 @@ class RoundProtocol {
   void on(const WorkerContributed& event);
   void on(const WorkerApplied& event);
   void on(const WorkerOffered& event);
+  void on(const OperatorAsked& event);
   void on(const Tick&) {}
 
   void on_message(const std::string& peer, const Status& status);
   void on_message(const std::string& peer, const Holding& holding);
-  void on_message(const std::string& peer, const Records& records);
-  void on_message(const std::string& peer, const NeedRecords& need);
+  void on_message(const std::string& peer, const RaftMessage& message);
   void on_message(const std::string& peer, const Diverged& diverged);
+  void on_message(const std::string& peer, const ChangeMember& change);
   void on_message(const std::string& peer, const Finished& finished);
 
   // What follows from the new state, whatever the event was.
   void settle();
-  void decide();
-  void append(std::vector<CommitRecord> records);
-  void after_append(const CommitRecord& record);
-  bool acceptable(const CommitRecord& record);
+  bool is_open(const Contribution& contribution) const;
+  bool judge(const std::string& peer, const Contribution& contribution);
   void report_holding(const Contribution& contribution, std::uint64_t received_bytes);
-  void check_state();
+  std::uint64_t held_bytes(const Contribution& contribution) const;
+  void save_own();
+  void confirm_snapshot();
   void end(int exit_code, std::string message);
   void note(Note::Severity severity, std::string text);
   void send(const std::string& peer, Message message);
   void broadcast(const Message& message);
-  bool is_decider() const { return options_.self == options_.decider; }
+
+  // agreement.cc
+  void restore_log();
+  void drain_raft();
+  void apply_entry(const LogEntry& entry);
+  void add_record(const CommitRecord& record);
+  void settle_contributions(const CommitRecord& record);
+  void follow_leader();
+  void lead();
+  void start_leading();
+  void decide();
+  void tend_membership();
+  bool change_asked_member();
+  void request(const ChangeMember& change);
+  bool leads() const { return decider_.has_value(); }
+  bool cut_off() const;
+  std::string no_leader_sentence() const;
 
   // catch_up.cc
-  void ask_for_records();
-  std::optional<std::string> furthest_peer() const;
   bool behind_a_peer() const;
   Round first_missing(Round from) const;
   bool all_held(const CommitRecord& record) const;
   bool can_replay(Round from) const;
+  bool trusted(const Snapshot& snapshot) const;
+  bool helps(const Snapshot& snapshot) const;
   std::optional<Snapshot> choose_snapshot() const;
+  std::string holder_of(const Participant& participant, Round round) const;
   std::map<inter::BlobId, Fetcher::Want> needed() const;
   void refresh_wants();
+  void check_state();
+  void distrust_own_state();
   void instruct();
+  void instruct_idle();
+  void call_back();
   void welcome();
   void catch_up_worker();
+  void restore_worker();
   std::uint32_t nominal_k(Round round) const;
-  std::uint64_t schedule_step() const;
   std::uint64_t data_cursor() const;
+  std::uint64_t schedule_step() const;
+  std::uint32_t next_k() const;
   bool referenced(const inter::BlobId& blob) const;
   void discard(const inter::BlobId& blob);
   void release_old();
@@ -225,7 +284,7 @@ class RoundProtocol {
 
   // run_end.cc
   void check_end();
-  void check_end_as_decider();
+  void check_end_as_leader();
   void check_end_as_follower();
   std::set<std::string> unfinished() const;
   bool final_states_agree();
@@ -235,35 +294,43 @@ class RoundProtocol {
 
   ProtocolOptions options_;
   std::string run_id_;
+  Raft raft_;
   std::vector<CommitRecord> records_;
-  std::optional<Contribution> own_;
-  std::optional<Snapshot> snapshot_;
+  std::vector<Digest> heads_;  // of the chain over the records; heads_[v] after v of them
+  std::optional<Contribution> newest_own_;
+  std::optional<Snapshot> snapshot_;  // of an agreed state
+  std::optional<Snapshot> offered_;   // the worker's newest, not confirmed by a record yet
   std::set<inter::BlobId> blobs_;
-  std::map<inter::BlobId, Round>
-      unclaimed_;       // blobs that no record or contribution names yet: version at arrival
+  // Blobs that no record or contribution names yet: version at arrival.
+  std::map<inter::BlobId, Round> unclaimed_;
   Round released_ = 0;  // payloads of rounds before this one are gone
 
-  std::optional<Decider> decider_;
+  std::optional<Decider> decider_;   // of the leader
+  std::optional<Round> proposed_;    // by this leader; not committed yet
+  std::vector<ChangeMember> asked_;  // of this leader
+  std::optional<std::string> told_leader_;
+  Time leader_seen_at_{0};
   Fetcher fetcher_;
   std::map<std::string, Peer> peers_;
   std::set<std::string> up_;
-  std::map<std::string, Contribution>
-      contributions_;  // by region, each its newest, rounds >= version()
+  // Neither listed nor expired so far.
+  std::map<ContributionKey, Contribution> contributions_;
+  // What peers said that they hold of them, in case this region comes to lead.
+  std::map<ContributionKey, std::map<std::string, std::uint64_t>> peers_hold_;
   std::map<inter::BlobId, Time> progress_reported_at_;
   std::optional<Applied> applied_;  // by this region's worker; kept when it is lost
   std::optional<Worker> worker_;
-  std::optional<Snapshot> target_;  // a peer's snapshot that the worker will adopt
+  std::optional<Snapshot> target_;     // a peer's snapshot that the worker will adopt
+  std::optional<Applied> distrusted_;  // what the worker held when its state was found to be wrong
+  std::map<Round, int> heals_;         // by version: how often
 
   std::optional<Status> published_;
   Time published_at_{0};
   std::uint64_t received_bytes_ = 0;
-  std::optional<Time> records_asked_at_;
-  Round records_asked_from_ = 0;
 
   // The end of the run.
   Time end_progress_at_{0};          // a region that is not done yet last moved
-  std::optional<Time> finished_at_;  // the decider said that the run is over
-  Time decider_seen_at_{0};
+  std::optional<Time> finished_at_;  // the leader said that the run is over
   bool finish_told_ = false;
 
   bool started_ = false;

@@ -1,4 +1,4 @@
-// RoundProtocol: how a run ends. The decider waits until every region that can be waited for holds
+// RoundProtocol: how a run ends. The leader waits until every region that can be waited for holds
 // the last version, and says so.
 #include <algorithm>
 
@@ -19,15 +19,18 @@ Time RoundProtocol::linger() const {
 }
 
 bool RoundProtocol::worker_done() const {
+  if (options_.witness) return version() >= options_.rounds;
   return applied_ && applied_->version >= options_.rounds && (finish_told_ || !worker_);
 }
 
 std::set<std::string> RoundProtocol::unfinished() const {
   std::set<std::string> regions;
   if (!worker_done()) regions.insert(options_.self);
-  for (const auto& [name, peer] : peers_) {
-    const bool done =
-        peer.status && peer.status->applied && peer.status->applied->version >= options_.rounds;
+  for (const std::string& name : raft_.membership().regions()) {
+    if (name == options_.self) continue;
+    const auto peer = peers_.find(name);
+    const bool done = peer != peers_.end() && peer->second.status && peer->second.status->applied &&
+                      peer->second.status->applied->version >= options_.rounds;
     if (!done) regions.insert(name);
   }
   return regions;
@@ -36,8 +39,7 @@ std::set<std::string> RoundProtocol::unfinished() const {
 bool RoundProtocol::final_states_agree() {
   std::string differing;
   for (const auto& [name, peer] : peers_) {
-    const bool concerns = is_decider() || name == options_.decider;
-    if (!concerns || !peer.status || !peer.status->applied || !applied_) continue;
+    if (!peer.status || !peer.status->applied || !applied_) continue;
     if (peer.status->applied->version != applied_->version) continue;
     if (peer.status->applied->state != applied_->state) differing += " " + name;
   }
@@ -49,8 +51,8 @@ bool RoundProtocol::final_states_agree() {
 // When waiting for the end stops if nothing moves.
 std::optional<Time> RoundProtocol::end_deadline() const {
   if (version() < options_.rounds) return std::nullopt;
-  if (decider_ && finished_at_) return *finished_at_ + kGoodbye;
-  if (decider_) {
+  if (leads() && finished_at_) return *finished_at_ + kGoodbye;
+  if (leads()) {
     const std::set<std::string> waiting = unfinished();
     if (waiting.empty()) return std::nullopt;
     const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
@@ -59,20 +61,20 @@ std::optional<Time> RoundProtocol::end_deadline() const {
     return end_progress_at_ + (reachable ? options_.grace_max : linger());
   }
   if (finished_at_) return std::max(*finished_at_, end_progress_at_) + linger();
-  if (worker_done() && !up_.contains(options_.decider)) return decider_seen_at_ + linger();
+  if (worker_done() && !raft_.leader()) return leader_seen_at_ + linger();
   return std::nullopt;
 }
 
 void RoundProtocol::check_end() {
   if (ended_ || (version() < options_.rounds && !finished_at_)) return;
-  if (decider_) {
-    check_end_as_decider();
+  if (leads()) {
+    check_end_as_leader();
   } else {
     check_end_as_follower();
   }
 }
 
-void RoundProtocol::check_end_as_decider() {
+void RoundProtocol::check_end_as_leader() {
   const std::set<std::string> waiting = unfinished();
   if (!finished_at_) {
     if (!waiting.empty() && now_ < *end_deadline()) return;
@@ -89,16 +91,19 @@ void RoundProtocol::check_end_as_decider() {
 }
 
 void RoundProtocol::on_message(const std::string& peer, const Finished&) {
-  if (peer == options_.decider && !finished_at_) finished_at_ = now_;
+  // Whoever leads has all that is committed, even if this region does not know yet who that is.
+  const bool leads_here = !raft_.leader() || peer == raft_.leader();
+  if (leads_here && !finished_at_) finished_at_ = now_;
 }
 
 void RoundProtocol::check_end_as_follower() {
   if (worker_done()) {
-    const bool alone = !up_.contains(options_.decider) && now_ >= decider_seen_at_ + linger();
+    const bool alone = !raft_.leader() && now_ >= leader_seen_at_ + linger();
     if ((finished_at_ || alone) && final_states_agree()) end(0, "the run is complete");
     return;
   }
   if (finished_at_ && now_ >= std::max(*finished_at_, end_progress_at_) + linger()) {
+    if (options_.witness) return end(0, "the run is complete without this witness");
     end(3,
         "the run ended before this region could catch up: restart it while another region "
         "still runs to take the final state");

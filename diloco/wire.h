@@ -17,6 +17,9 @@ void encode(const inter::BlobId& blob, wire::BlobId* out);
 void encode(const Contribution& contribution, wire::Contribution* out);
 void encode(const CommitRecord& record, wire::CommitRecord* out);
 void encode(const Snapshot& snapshot, wire::Snapshot* out);
+void encode(const Member& member, wire::Member* out);
+void encode(const LogEntry& entry, wire::LogEntry* out);
+void encode(const RaftMessage& message, wire::RaftMessage* out);
 
 // All throw std::system_error (Errc::malformed) with what is wrong.
 Digest decode_digest(const std::string& bytes);
@@ -24,5 +27,8 @@ inter::BlobId decode(const wire::BlobId& message);
 Contribution decode(const wire::Contribution& message);
 CommitRecord decode(const wire::CommitRecord& message);
 Snapshot decode(const wire::Snapshot& message);
+Member decode(const wire::Member& message);
+LogEntry decode(const wire::LogEntry& message);
+RaftMessage decode(const wire::RaftMessage& message);
 
 }  // namespace causeway::diloco

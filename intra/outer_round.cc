@@ -79,6 +79,7 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
           .tokens = state.work.steps * batch.tokens,
           .steps = state.work.steps,
           .compute_s = state.work.compute_s,
+          .data_begin = state.work.data_cursor,
           .data_cursor = state.work.data_cursor + state.work.steps * batch.samples,
           .state = state.digest};
   if (made.sits_out) {

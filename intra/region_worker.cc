@@ -75,10 +75,16 @@ void RegionWorker::open_state() {
                  state_.step_in_round());
     return;
   }
+  start_afresh();
+}
+
+void RegionWorker::start_afresh() {
+  const std::string run_id = state_.run_id;
   state_ = TrainingState(options_.inner, layout_);
   trainer_->initialise(state_.anchor);
   state_.params = state_.anchor;
   state_.digest = whole_digest(state_);
+  state_.run_id = run_id;
 }
 
 WorkerResult RegionWorker::run() {
@@ -312,6 +318,7 @@ void RegionWorker::restore(const diloco::Restore& restore) {
   const auto file = checkpoint_directory(options_.directory) /
                     ("restore-" + std::to_string(options_.rank) + ".safetensors");
   together(gathering_->group(), "restoring", [&] {
+    if (restore.version == 0) return start_afresh();
     std::filesystem::create_directories(file.parent_path());
     diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
     adopt_snapshot(file, layout_, restore.version, restore.state, state_);

@@ -34,6 +34,7 @@ class RegionWorker {
 
  private:
   void open_state();
+  void start_afresh();  // from the initial weights
   void gather();
   diloco::AttachRequest request();
   bool ranks_agree();

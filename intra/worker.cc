@@ -207,6 +207,12 @@ class Worker::Implementation {
   }
 
   std::optional<Steps> follow(const diloco::Restore& restore) {
+    if (restore.version == 0) {
+      throw std::system_error(
+          diloco::Errc::divergence,
+          "this worker's state is not the one that the run agreed on, before any "
+          "snapshot was made: start it again in an empty directory");
+    }
     spdlog::warn("adopting the run's version {} instead of version {}", restore.version,
                  state_.version);
     const auto file = intra::checkpoint_directory(settings_.directory) / "restore.safetensors";

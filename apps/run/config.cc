@@ -22,8 +22,11 @@ void resolve(ParsedConfig& parsed) {
                                                                      : (two_thirds + 63) / 64 * 64;
   }
   config.data.vocabulary = model.vocabulary;
-  if (config.sync.decider.empty() && !config.regions.empty())
-    config.sync.decider = config.regions.front().name;
+  if (config.sync.founder.empty() && !config.regions.empty())
+    config.sync.founder = config.regions.front().name;
+  if (!parsed.places.contains("witness.advertise")) {
+    config.witness.advertise = config.witness.listen;
+  }
   for (std::size_t i = 0; i < config.regions.size(); ++i) {
     RegionConfig& region = config.regions[i];
     if (!parsed.places.contains("regions[" + std::to_string(i) + "].advertise"))
@@ -137,13 +140,17 @@ class CombinationChecks {
     bool found = false;
     for (const RegionConfig& region : config_.regions) {
       known += (known.empty() ? "" : ", ") + region.name;
-      found = found || region.name == config_.sync.decider;
+      found = found || region.name == config_.sync.founder;
     }
-    require(found, "sync.decider", "must be one of the regions: " + known);
+    require(found, "sync.founder", "must be one of the regions: " + known);
     require(config_.sync.contributions_min <= config_.regions.size(), "sync.contributions_min",
             "must be at most the number of regions, " + std::to_string(config_.regions.size()));
     require(config_.sync.grace_min <= config_.sync.grace_max, "sync.grace_min_s",
             "must be at most sync.grace_max_s");
+    for (const RegionConfig& region : config_.regions) {
+      require(region.name != config_.witness.name, "witness.name",
+              "must not be the name of a region");
+    }
   }
 
   const Config& config_;

@@ -24,9 +24,19 @@ struct RegionConfig {
   std::string device = "cpu";
 };
 
+// Votes, but neither trains nor holds payloads.
+struct WitnessConfig {
+  std::string name;  // empty: none
+  inter::Endpoint listen{.host = "127.0.0.1", .port = 0};
+  inter::Endpoint advertise{};
+};
+
 struct SyncConfig {
-  std::string decider;  // default: the first region in the file
+  std::string founder;  // default: the first region in the file
   std::uint32_t contributions_min = 0;
+  std::uint32_t staleness_max = 2;
+  bool speed_adaptive_k = false;
+  std::chrono::milliseconds election_timeout{2'000};
   std::chrono::milliseconds grace_min{5'000};
   std::chrono::milliseconds grace_max{600'000};
   std::uint64_t spool_bytes_max = 4ULL << 30;
@@ -48,6 +58,7 @@ struct Config {
   SyncConfig sync;
   LinksConfig links;
   std::vector<RegionConfig> regions;   // as in the file
+  WitnessConfig witness;
   std::filesystem::path certificates;  // PKI directory (by-hand runs)
   std::filesystem::path wan;           // scenario file for simulate; empty: none
 };

@@ -312,12 +312,23 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(defaults_to(
       "the first region",
       shared(C::text(
-          "sync.decider", [](auto& c) -> auto& { return c.sync.decider; }, "the name of a region",
-          "Region whose coordinator decides the rounds; while it is down, the run pauses."))));
+          "sync.founder", [](auto& c) -> auto& { return c.sync.founder; }, "the name of a region",
+          "Region that `causeway simulate` founds a run with, and whose files it shows."))));
   keys.push_back(C::integer(
       "sync.contributions_min", "regions",
       [](auto& c) -> auto& { return c.sync.contributions_min; }, 0, 1024,
       "Fewest regions a round may close with. 0: a majority."));
+  keys.push_back(shared(C::integer(
+      "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.staleness_max; }, 0, 16,
+      "Rounds that a contribution may come late and still be listed, with weight x (1 + "
+      "rounds)^-0.5. 0: what misses its round goes back into the residual.")));
+  keys.push_back(shared(C::boolean(
+      "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.speed_adaptive_k; },
+      "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));
+  keys.push_back(seconds_key(
+      "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.election_timeout; },
+      "Without a word from the leader for this long up to twice as long, another is elected. Some "
+      "ten times the longest round trip."));
   keys.push_back(seconds_key(
       "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.grace_min; },
       "Shortest time a round waits for the last regions."));
@@ -347,15 +358,15 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       "Certificates made by `causeway certs`, for runs started by hand."));
 }
 
-template <typename Access>
-Key<RegionConfig> endpoint_key(std::string name, Access access, std::string meaning,
-                               bool may_be_empty = false) {
-  return R::text_as(
+template <typename Owner, typename Access>
+Key<Owner> endpoint_key(std::string name, Access access, std::string meaning,
+                        bool may_be_empty = false) {
+  return Keys<Owner>::text_as(
       std::move(name),
-      [access](const RegionConfig& r) {
+      [access](const Owner& r) {
         return access(r).host.empty() ? std::string() : inter::to_string(access(r));
       },
-      [access, may_be_empty](RegionConfig& r, const std::string& text) {
+      [access, may_be_empty](Owner& r, const std::string& text) {
         try {
           access(r) =
               may_be_empty && text.empty() ? inter::Endpoint{} : inter::parse_endpoint(text);
@@ -364,6 +375,25 @@ Key<RegionConfig> endpoint_key(std::string name, Access access, std::string mean
         }
       },
       may_be_empty ? "HOST:PORT, or empty" : "HOST:PORT", std::move(meaning));
+}
+
+void add_witness_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(defaults_to(
+      "none",
+      shared(C::text_as(
+          "witness.name", [](const Config& c) { return c.witness.name; },
+          [](Config& c, const std::string& text) { c.witness.name = text; },
+          "1 to 63 of [a-z0-9-], or empty",
+          "A process that votes without training (`causeway witness`), so that a run of two regions "
+          "goes on when one is lost."))));
+  keys.push_back(defaults_to(
+      "127.0.0.1:0", endpoint_key<Config>(
+                         "witness.listen", [](auto& c) -> auto& { return c.witness.listen; },
+                         "Address it binds.")));
+  keys.push_back(defaults_to(
+      "listen", endpoint_key<Config>(
+                    "witness.advertise", [](auto& c) -> auto& { return c.witness.advertise; },
+                    "Address that regions dial.")));
 }
 
 Key<RegionConfig> device_key() {
@@ -400,6 +430,7 @@ const std::vector<Key<Config>>& config_keys() {
     add_outer_keys(all);
     add_train_keys(all);
     add_sync_keys(all);
+    add_witness_keys(all);
     return all;
   }();
   return keys;
@@ -414,11 +445,11 @@ const std::vector<Key<RegionConfig>>& region_keys() {
         "The region's name, bound to its certificate.")));
     all.back().shared = true;
     all.push_back(defaults_to("127.0.0.1:0",
-                              endpoint_key(
+                              endpoint_key<RegionConfig>(
                                   "regions.listen", [](auto& r) -> auto& { return r.listen; },
                                   "Address its coordinator binds; port 0 takes any free one.")));
     all.push_back(defaults_to(
-        "listen", endpoint_key(
+        "listen", endpoint_key<RegionConfig>(
                       "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
                       "Address other regions dial. Empty: none can; it dials them.", true)));
     all.push_back(R::integer(

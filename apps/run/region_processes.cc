@@ -18,7 +18,7 @@ std::map<std::string, std::string> worker_environment(const Launch& launch) {
 // from then on it resumes.
 std::vector<std::string> start_flag(const Launch& launch, const std::string& region) {
   if (fs::exists(launch.directory.region(region) / "ledger" / "run")) return {};
-  return {region == launch.config.sync.decider ? "--found" : "--join"};
+  return {region == launch.config.sync.founder ? "--found" : "--join"};
 }
 
 ProcessOptions coordinator_command(const Launch& launch, const Wan& wan,

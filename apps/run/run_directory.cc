@@ -94,8 +94,8 @@ void RunDirectory::write_spent(const Spent& spent) const {
   write_text_file(path_ / "simulation.json", json.dump(2) + "\n");
 }
 
-void RunDirectory::link_outputs(const std::string& decider) const {
-  const fs::path made = region(decider) / "checkpoints" / "final.safetensors";
+void RunDirectory::link_outputs(const std::string& founder) const {
+  const fs::path made = region(founder) / "checkpoints" / "final.safetensors";
   const fs::path final = path_ / "checkpoints" / "final.safetensors";
   fs::create_directories(final.parent_path());
   fs::remove(final);
@@ -104,7 +104,7 @@ void RunDirectory::link_outputs(const std::string& decider) const {
   if (error) fs::copy_file(made, final);  // a file system without hard links
   const fs::path ledger = path_ / "ledger";
   if (!fs::is_symlink(ledger))
-    fs::create_directory_symlink(fs::path("regions") / decider / "ledger", ledger);
+    fs::create_directory_symlink(fs::path("regions") / founder / "ledger", ledger);
 }
 
 fs::path default_run_path(const std::string& name) {

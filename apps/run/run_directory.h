@@ -41,9 +41,9 @@ class RunDirectory {
   Spent read_spent() const;
   void write_spent(const Spent& spent) const;
 
-  // Puts what the decider's region holds under its names at the top: checkpoints/final.safetensors
+  // Puts what the founder's region holds under its names at the top: checkpoints/final.safetensors
   // and ledger.
-  void link_outputs(const std::string& decider) const;
+  void link_outputs(const std::string& founder) const;
 
  private:
   std::filesystem::path path_;

@@ -203,7 +203,7 @@ class Simulation {
   }
 
   asio::awaitable<void> report() {
-    directory_.link_outputs(config_.sync.decider);
+    directory_.link_outputs(config_.sync.founder);
     merge_events(config_, directory_.path());
     SimulationFacts facts;
     facts.wall_s = spent_.wall_s;

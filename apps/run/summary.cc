@@ -132,7 +132,7 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
     summary.wan_bytes += summary.regions.back().wan_tx_bytes;
     events.push_back(read_events(directory / "events.jsonl"));
     summary.regions.back().rounds_applied = rounds_applied(events.back());
-    if (region.name == config.sync.decider) summary.val_loss = summary.regions.back().val_loss;
+    if (region.name == config.sync.founder) summary.val_loss = summary.regions.back().val_loss;
   }
   summary.baseline_val_loss = baseline_loss(config, out);
   summary.wan_bytes_if_synced_every_step =

@@ -82,7 +82,7 @@ TEST(ConfigCombination, RegionsMustBeThereAndHaveNamesOfTheirOwn) {
 }
 
 TEST(ConfigCombination, DeciderMustBeARegion) {
-  EXPECT_THAT(problem_with({"sync.decider=north"}),
+  EXPECT_THAT(problem_with({"sync.founder=north"}),
               HasSubstr("must be one of the regions: east, west"));
 }
 

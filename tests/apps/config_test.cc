@@ -32,7 +32,7 @@ TEST(Config, FillsInDefaultsAndDerivedSettings) {
   EXPECT_EQ(config.model.hidden, 4 * config.model.width);
   EXPECT_EQ(config.model.kv_heads, config.model.heads);
   EXPECT_EQ(config.data.vocabulary, config.model.vocabulary);
-  EXPECT_EQ(config.sync.decider, "east");
+  EXPECT_EQ(config.sync.founder, "east");
   EXPECT_EQ(inter::to_string(config.regions[1].listen), "127.0.0.1:0");
   EXPECT_EQ(config.regions[1].workers, 1U);
 }
@@ -191,7 +191,7 @@ std::string random_config(std::mt19937_64& random) {
   text += "[train]\nbatch = 12\nsteps = 40\nk = 20\n" + maybe("bucket_mib = " + real(0.01, 100)) +
           maybe("timed_step_ms = " + whole(0, 100));
   text += "[sync]\n" + maybe("grace_min_s = " + real(0, 5)) +
-          maybe("spool_gib = " + real(0.01, 100)) + maybe("decider = \"west\"");
+          maybe("spool_gib = " + real(0.01, 100)) + maybe("founder = \"west\"");
   text += "[wan]\n" + maybe("profile = \"wan.toml\"") + "[certificates]\n" +
           maybe("directory = \"certs\"");
   text += "[[regions]]\nname = \"east\"\n" + maybe("workers = 2") + maybe("listen = \"[::1]:70\"");
@@ -269,7 +269,7 @@ TEST(SharedSettings, AreSortedLinesOfWhatRegionsMustShare) {
   EXPECT_TRUE(std::is_sorted(lines.begin(), lines.end()));
   EXPECT_THAT(lines, ::testing::Contains("train.k = 20"));
   EXPECT_THAT(lines, ::testing::Contains("regions.name = [\"east\", \"west\"]"));
-  EXPECT_THAT(lines, ::testing::Contains("sync.decider = \"east\""));
+  EXPECT_THAT(lines, ::testing::Contains("sync.founder = \"east\""));
 }
 
 TEST(SharedSettings, DoNotHoldWhatMayDiffer) {

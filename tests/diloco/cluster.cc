@@ -30,13 +30,31 @@ Digest next_state(const Digest& state, const CommitRecord& record) {
 Cluster::Cluster(ClusterOptions options) : options_(std::move(options)), random_(options_.seed) {
   for (const std::string& region : options_.regions) {
     Node& node = nodes_[region];
-    if (region == options_.regions.front()) node.disk.run_id = kRunId;
+    node.incarnation = std::to_string(++incarnations_);
+    if (region == options_.regions.front()) found(node);
     node.worker.holds = node.worker.checkpoint = {.version = 0, .state = initial_state()};
   }
   for (const std::string& region : options_.regions) start(region);
 }
 
 Cluster::~Cluster() = default;
+
+void Cluster::found(Node& node) {
+  node.disk.run_id = kRunId;
+  Membership membership;
+  for (const std::string& region : options_.regions) {
+    membership = with(membership, {.region = region,
+                                   .address = {},
+                                   .witness = region == options_.witness,
+                                   .incarnation = {}});
+  }
+  Member founder = *membership.find(options_.regions.front());
+  founder.incarnation = node.incarnation;
+  membership = with(membership, founder);
+  node.disk.raft.log = {{.term = 1, .body = membership}};
+  node.disk.raft.term = node.disk.raft.committed = 1;
+  history_.committed(founder.region, 1, node.disk.raft.log.front(), {});
+}
 
 // ---- Time ----
 
@@ -84,6 +102,7 @@ void Cluster::die(const std::string& region) {
   Node& node = nodes_.at(region);
   node.protocol.reset();
   node.tick_at.reset();
+  node.held.clear();
   ++node.life;
   ++node.worker.session;
   drop_links(region);
@@ -113,22 +132,35 @@ void Cluster::wipe(const std::string& region) {
   node.worker.checkpoint = {.version = 0, .state = initial_state()};
   node.worker.checkpoint_has_lineage = false;
   kill_region(region);
+  lost_logs_.push_back(node.disk.raft);
   node.disk = {};
+  node.incarnation = std::to_string(++incarnations_);
   node.partial.clear();
+}
+
+void Cluster::add(const std::string& region) {
+  options_.regions.push_back(region);
+  Node& node = nodes_[region];
+  node.incarnation = std::to_string(++incarnations_);
+  node.worker.holds = node.worker.checkpoint = {.version = 0, .state = initial_state()};
+  start(region);
 }
 
 void Cluster::start(const std::string& region) {
   Node& node = nodes_.at(region);
   if (node.outcome) return;
   if (!node.protocol) {
-    ProtocolOptions options{.self = region,
-                            .roster = {options_.regions.begin(), options_.regions.end()},
-                            .decider = options_.regions.front(),
-                            .rounds = options_.rounds,
-                            .k = 4,
-                            .contributions_min = options_.contributions_min,
-                            .grace_min = seconds{2},
-                            .grace_max = seconds{20}};
+    ProtocolOptions options;
+    options.self = region;
+    options.incarnation = node.incarnation;
+    options.witness = region == options_.witness;
+    options.rounds = options_.rounds;
+    options.k = 4;
+    options.staleness_max = options_.staleness_max;
+    options.grace_min = seconds{2};
+    options.grace_max = seconds{20};
+    options.seed = random_();
+    options.planted = options_.planted;
     node.protocol = std::make_unique<RoundProtocol>(options, node.disk);
     deliver(region, Tick{});
     for (const std::string& other : options_.regions) {
@@ -136,11 +168,14 @@ void Cluster::start(const std::string& region) {
     }
   }
   node.worker.running = true;
-  if (alive(region)) attach_worker(region);
+  if (alive(region) && region != options_.witness) attach_worker(region);
 }
 
 void Cluster::heal() {
-  for (auto& [pair, state] : links_) state.cut = false;
+  for (auto& [pair, state] : links_) {
+    state.cut = false;
+    state.deaf_to.clear();
+  }
   for (const std::string& region : options_.regions) {
     if (!alive(region) || !nodes_.at(region).worker.running) start(region);
   }
@@ -151,13 +186,62 @@ void Cluster::corrupt_state(const std::string& region) {
   nodes_.at(region).worker.holds.state = sha256({});
 }
 
+void Cluster::pause(const std::string& region, Time duration) {
+  Node& node = nodes_.at(region);
+  node.paused_until = std::max(node.paused_until, now_ + duration);
+}
+
+// What came meanwhile, in its order.
+void Cluster::wake(const std::string& region) {
+  Node& node = nodes_.at(region);
+  if (now_ < node.paused_until) return at(node.paused_until, [this, region] { wake(region); });
+  for (const Event& event : std::exchange(node.held, {})) deliver(region, event);
+}
+
+void Cluster::jump_clock(const std::string& region, Time by) {
+  nodes_.at(region).clock_offset += by;
+}
+
+void Cluster::slow_down(const std::string& from, Time per_chunk) {
+  nodes_.at(from).per_chunk = per_chunk;
+}
+
+void Cluster::ask(const std::string& region, const ChangeMember& change) {
+  if (alive(region)) deliver(region, OperatorAsked{change});
+}
+
+std::optional<std::string> Cluster::leader() const {
+  std::optional<std::string> leader;
+  Term term = 0;
+  for (const auto& [region, node] : nodes_) {
+    const bool leads = node.protocol && node.protocol->raft().leads();
+    if (!leads || node.protocol->raft().term() < term) continue;
+    leader = region;
+    term = node.protocol->raft().term();
+  }
+  return leader;
+}
+
+Term Cluster::term() const {
+  Term term = 0;
+  for (const auto& [region, node] : nodes_) term = std::max(term, node.disk.raft.term);
+  return term;
+}
+
 // ---- Handling ----
 
 void Cluster::deliver(const std::string& region, const Event& event) {
   Node& node = nodes_.at(region);
   if (!node.protocol) return;
   const std::uint64_t life = node.life;
-  const std::vector<Action> actions = node.protocol->handle(event, now_);
+  if (now_ < node.paused_until) {
+    if (node.held.empty()) at(node.paused_until, [this, region] { wake(region); });
+    node.held.push_back(event);
+    return;
+  }
+  if (std::holds_alternative<WorkerAttached>(event)) node.worker.heard = node.worker.session;
+  const std::vector<Action> actions = node.protocol->handle(event, now_ + node.clock_offset);
+  if (options_.trace != nullptr) trace(region, event, actions);
   const bool crash =
       std::bernoulli_distribution(options_.crash_between_actions)(random_) && !actions.empty();
   const std::size_t done = crash ? random_() % actions.size() : actions.size();
@@ -170,12 +254,50 @@ void Cluster::deliver(const std::string& region, const Event& event) {
   if (node.life == life) schedule_tick(region);
 }
 
+void Cluster::trace(const std::string& region, const Event& event,
+                    const std::vector<Action>& actions) {
+  static const std::vector<std::string> kEvents{
+      "RunIdLearned",  "PeerUp",         "PeerDown",      "PeerSaid",    "BlobArrived",
+      "BlobProgress",  "WorkerAttached", "WorkerLost",    "WorkerReady", "WorkerContributed",
+      "WorkerApplied", "WorkerOffered",  "OperatorAsked", "Tick"};
+  static const std::vector<std::string> kMessages{"Status",   "Holding",      "Raft",
+                                                  "Diverged", "ChangeMember", "Finished"};
+  static const std::vector<std::string> kActions{
+      "Send",         "Push",          "Fetch",         "RemoveBlob",    "SaveContributions",
+      "SaveSnapshot", "SaveRaft",      "AppendLedger",  "UpdateMembers", "Welcome",
+      "OrderTrain",   "OrderContinue", "OrderCallBack", "OrderCollect",  "OrderApply",
+      "OrderRestore", "OrderFinish",   "EndRun",        "Note"};
+  std::ostream& out = *options_.trace;
+  out << now_.count() / 1000 << " " << region << " " << kEvents.at(event.index());
+  if (const auto* said = std::get_if<PeerSaid>(&event)) {
+    out << " " << said->peer << " " << kMessages.at(said->message.index());
+    if (const auto* holding = std::get_if<Holding>(&said->message)) {
+      const Contribution& about = holding->contribution;
+      out << " " << about.region << about.round << "." << about.part << " "
+          << holding->received_bytes << "/" << about.payload.size_bytes;
+    }
+  }
+  out << ":";
+  for (const Action& action : actions) {
+    out << " " << kActions.at(action.index());
+    if (const auto* send = std::get_if<SendMessage>(&action)) {
+      out << "(" << send->peer << " " << kMessages.at(send->message.index()) << ")";
+    }
+    if (const auto* note = std::get_if<Note>(&action)) out << "(" << note->text << ")";
+  }
+  out << "\n";
+}
+
 void Cluster::schedule_tick(const std::string& region) {
   Node& node = nodes_.at(region);
   if (!node.protocol) return;
-  const std::optional<Time> next = node.protocol->next_deadline();
-  if (!next || (node.tick_at && *node.tick_at <= *next)) return;
-  if (*next <= now_) throw Violation(region + " asks for a time that has passed");
+  std::optional<Time> next = node.protocol->next_deadline();
+  if (!next) return;
+  if (*next <= now_ + node.clock_offset) {
+    throw Violation(region + " asks for a time that has passed");
+  }
+  next = std::max(*next - node.clock_offset, now_);
+  if (node.tick_at && *node.tick_at <= *next) return;
   node.tick_at = next;
   at(*next, [this, region, life = node.life, time = *next] {
     Node& later = nodes_.at(region);
@@ -202,11 +324,14 @@ void Cluster::execute(const std::string& region, const Action& action) {
     }
     void operator()(const RemoveBlob& a) const {
       node.disk.blobs.erase(a.blob);
+      cluster.stored_[a.blob].erase(region);
       node.partial.erase(a.blob);
     }
-    void operator()(const SaveContribution& a) const { node.disk.contribution = a.contribution; }
+    void operator()(const SaveContributions& a) const { node.disk.contributions = a.contributions; }
     void operator()(const SaveSnapshot& a) const { node.disk.snapshot = a.snapshot; }
-    void operator()(const AppendRecords& a) const { cluster.append(region, a.records); }
+    void operator()(const SaveRaft& a) const { cluster.save_raft(node, a); }
+    void operator()(const AppendLedger& a) const { cluster.append(region, a.entries); }
+    void operator()(const UpdateMembers&) const {}
     void operator()(const WelcomeWorker& a) const {
       if (a.run_id != kRunId) throw Violation("a worker was welcomed to another run");
       node.worker.has_lineage = true;
@@ -214,6 +339,9 @@ void Cluster::execute(const std::string& region, const Action& action) {
                                [c = &cluster, r = region] { c->deliver(r, WorkerReady{}); });
     }
     void operator()(const OrderTrain& a) const { cluster.train(region, a); }
+    void operator()(const OrderContinue&) const { cluster.go_on(region); }
+    void operator()(const OrderCallBack&) const { cluster.call_back(region); }
+    void operator()(const OrderCollect& a) const { cluster.collect(region, a.round); }
     void operator()(const OrderApply& a) const { cluster.apply(region, a); }
     void operator()(const OrderRestore& a) const { cluster.restore(region, a); }
     void operator()(const OrderFinish& a) const {
@@ -228,34 +356,65 @@ void Cluster::execute(const std::string& region, const Action& action) {
     }
     void operator()(const Note&) const {}
   };
+  // Whatever is said to a worker that died or attached anew is lost.
+  const auto is_order = [](const auto& body) {
+    using Body = std::decay_t<decltype(body)>;
+    return std::is_same_v<Body, WelcomeWorker> || std::is_same_v<Body, OrderTrain> ||
+           std::is_same_v<Body, OrderContinue> || std::is_same_v<Body, OrderCallBack> ||
+           std::is_same_v<Body, OrderCollect> || std::is_same_v<Body, OrderApply> ||
+           std::is_same_v<Body, OrderRestore> || std::is_same_v<Body, OrderFinish>;
+  };
+  if (std::visit(is_order, action) && node.worker.heard != node.worker.session) return;
   std::visit(Visitor{*this, region, node}, action);
 }
 
 // ---- History ----
 
-void Cluster::append(const std::string& region, const std::vector<CommitRecord>& records) {
-  Node& node = nodes_.at(region);
-  for (const CommitRecord& record : records) {
-    if (record.round != node.disk.records.size())
-      throw Violation(region + " skips or repeats a round");
-    if (record.round == history_.size()) {
-      if (region != options_.regions.front()) throw Violation(region + " decided a round");
-      for (const Participant& participant : record.participants) {
-        if (holders(participant.payload) == 0) {
-          throw Violation("round " + std::to_string(record.round) + " lists a payload of " +
-                          participant.region + " that no live region holds");
-        }
-      }
-      if (record.participants.size() < options_.contributions_min) {
-        throw Violation("a round committed with too few contributions");
-      }
-      history_.push_back(record);
-    }
-    if (serialize(record) != serialize(history_.at(record.round))) {
-      throw Violation(region + " has another history in round " + std::to_string(record.round));
-    }
-    node.disk.records.push_back(record);
+// A voter that acknowledges before its disk does forgets what it promised when it crashes.
+void Cluster::save_raft(Node& node, const SaveRaft& save) {
+  if (options_.planted == PlantedBug::forget_votes) return;
+  RaftState& disk = node.disk.raft;
+  if (save.first_index > disk.log.size() + 1) throw Violation("a log is saved with a gap");
+  disk.term = save.term;
+  disk.vote = save.vote;
+  disk.log.resize(std::max<std::size_t>(save.first_index - 1, disk.committed));
+  for (std::size_t i = 0; i < save.entries.size(); ++i) {
+    if (save.first_index + i > disk.log.size()) disk.log.push_back(save.entries[i]);
   }
+}
+
+void Cluster::append(const std::string& region, const std::vector<LogEntry>& entries) {
+  RaftState& disk = nodes_.at(region).disk.raft;
+  for (const LogEntry& entry : entries) {
+    const Index index = disk.committed + 1;
+    if (disk.log.size() < index) disk.log.push_back(entry);
+    disk.log[index - 1] = entry;
+    history_.committed(region, index, entry, evidence(region, index, entry));
+    disk.committed = index;
+  }
+}
+
+History::Evidence Cluster::evidence(const std::string& region, Index index,
+                                    const LogEntry& entry) const {
+  History::Evidence evidence;
+  const auto count_copy = [&](const std::vector<LogEntry>& log) {
+    const bool has = log.size() >= index;
+    if (has && testing::serialize(log[index - 1]) == testing::serialize(entry)) ++evidence.copies;
+  };
+  for (const RaftState& lost : lost_logs_) count_copy(lost.log);
+  for (const auto& [name, node] : nodes_) {
+    count_copy(node.disk.raft.log);
+    evidence.disks.insert(node.incarnation);
+    const auto found = links_.find(std::minmax(region, name));
+    const bool linked = name == region || (found != links_.end() && found->second.established);
+    evidence.reachable_regions += linked && name != options_.witness ? 1 : 0;
+  }
+  if (const auto* record = std::get_if<CommitRecord>(&entry.body)) {
+    for (const Participant& participant : record->participants) {
+      evidence.holders[to_hex(participant.payload.hash)] = stored_.at(participant.payload).size();
+    }
+  }
+  return evidence;
 }
 
 std::size_t Cluster::holders(const inter::BlobId& blob) const {
@@ -265,7 +424,10 @@ std::size_t Cluster::holders(const inter::BlobId& blob) const {
 }
 
 Round Cluster::version(const std::string& region) const {
-  return nodes_.at(region).disk.records.size();
+  const RaftState& raft = nodes_.at(region).disk.raft;
+  return static_cast<Round>(std::count_if(
+      raft.log.begin(), raft.log.begin() + static_cast<std::ptrdiff_t>(raft.committed),
+      [](const LogEntry& entry) { return std::holds_alternative<CommitRecord>(entry.body); }));
 }
 
 Applied Cluster::worker_state(const std::string& region) const {
@@ -279,12 +441,17 @@ std::optional<EndRun> Cluster::outcome(const std::string& region) const {
 std::string Cluster::describe() const {
   std::string text = "at " + std::to_string(now_.count() / 1000) + " ms:";
   for (const auto& [region, node] : nodes_) {
-    text += "\n  " + region + ": records " + std::to_string(node.disk.records.size()) +
-            ", worker at " + std::to_string(node.worker.holds.version);
+    text += "\n  " + region + ": records " + std::to_string(version(region)) + ", worker at " +
+            std::to_string(node.worker.holds.version);
     if (node.outcome) {
       text += ", exit " + std::to_string(node.outcome->exit_code) + ": " + node.outcome->message;
     } else if (node.protocol) {
-      text += ", waiting for " + node.protocol->waiting_for(now_);
+      const Raft& raft = node.protocol->raft();
+      text += ", term " + std::to_string(raft.term()) + ", leader " + raft.leader().value_or("?") +
+              (raft.leads() ? " (leads)" : "") + (raft.votes(region) ? "" : " (no vote)") +
+              ", log " + std::to_string(raft.state().committed) + "/" +
+              std::to_string(raft.state().log.size()) + ", waiting for " +
+              node.protocol->waiting_for(now_);
     } else {
       text += ", down";
     }
@@ -312,13 +479,14 @@ void Cluster::connect(const std::string& a, const std::string& b) {
       const bool missed_the_loss = std::exchange(later.up[self], true);
       if (missed_the_loss) deliver(self, PeerDown{peer});
       Node& node = nodes_.at(self);
-      if (alive(self) && node.disk.run_id.empty() && peer == options_.regions.front()) {
+      const bool learns = node.disk.run_id.empty() && !nodes_.at(peer).disk.run_id.empty();
+      if (alive(self) && learns) {
         node.disk.run_id = kRunId;
         deliver(self, RunIdLearned{kRunId});
       }
     }
     for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
-      if (later.established) deliver(self, PeerUp{peer});
+      if (later.established) deliver(self, PeerUp{peer, nodes_.at(peer).incarnation});
     }
   });
 }
@@ -357,9 +525,21 @@ void Cluster::cut(const std::string& a, const std::string& b) {
   disconnect(a, b);
 }
 
+// The idle deadline finds it.
+void Cluster::cut_one_way(const std::string& from, const std::string& to) {
+  Link& state = link(from, to);
+  state.deaf_to.insert(from);
+  at(now_ + seconds{10}, [this, from, to, epoch = state.epoch] {
+    Link& later = link(from, to);
+    if (later.epoch != epoch || !later.deaf_to.contains(from)) return;
+    later.cut = true;
+    disconnect(from, to);
+  });
+}
+
 void Cluster::send(const std::string& from, const std::string& to, const Message& message) {
   Link& state = link(from, to);
-  if (!state.established) return;
+  if (!state.established || state.deaf_to.contains(from)) return;
   Time& last = state.last_arrival[to];
   last = std::max(last, now_ + random_time(milliseconds{5}, milliseconds{300}));
   // Through the wire format, as the real thing.
@@ -371,8 +551,8 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
 void Cluster::transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
                        std::uint64_t offset) {
   Link& state = link(from, to);
-  if (!state.established) return;
-  at(now_ + random_time(milliseconds{20}, milliseconds{500}),
+  if (!state.established || state.deaf_to.contains(from)) return;
+  at(now_ + nodes_.at(from).per_chunk + random_time(milliseconds{20}, milliseconds{500}),
      [this, from, to, blob, offset, epoch = state.epoch] {
        Node& receiver = nodes_.at(to);
        const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
@@ -398,6 +578,7 @@ void Cluster::store(const std::string& region, const inter::BlobId& blob) {
   Node& node = nodes_.at(region);
   node.partial.erase(blob);
   node.disk.blobs.insert(blob);
+  stored_[blob].insert(region);
 }
 
 // ---- Workers ----
@@ -422,33 +603,71 @@ void Cluster::attach_worker(const std::string& region) {
   });
 }
 
+Time Cluster::compute_time(const std::string& region) {
+  const auto slow = options_.slowness.find(region);
+  const int factor = slow == options_.slowness.end() ? 1 : slow->second;
+  return factor * random_time(options_.compute_min, options_.compute_max);
+}
+
 void Cluster::train(const std::string& region, const OrderTrain& order) {
   Node& node = nodes_.at(region);
   if (order.round != node.worker.holds.version) throw Violation(region + " trains another round");
-  const auto& saved = node.disk.contribution;
-  if (saved && saved->round == order.round && node.disk.blobs.contains(saved->payload)) {
-    throw Violation(region + " trains a round twice");
+  for (const Contribution& saved : node.disk.contributions) {
+    if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
   }
-  if (saved && order.data_cursor < saved->data_cursor) throw Violation(region + " repeats samples");
-  const auto slow = options_.slowness.find(region);
-  const int factor = slow == options_.slowness.end() ? 1 : slow->second;
-  const Time compute = factor * random_time(options_.compute_min, options_.compute_max);
-  later_in_session(region, compute, [this, region, order] {
-    Node& later = nodes_.at(region);
-    const std::uint64_t size_bytes = 500 + random_() % 4000;
-    const inter::BlobId payload = make_blob(
-        region + "/" + std::to_string(order.round) + "/" + std::to_string(random_()), size_bytes);
-    store(region, payload);
-    deliver(region, WorkerContributed{{.run_id = kRunId,
-                                       .region = region,
-                                       .round = order.round,
-                                       .tokens = 100 + random_() % 50,
-                                       .data_cursor = order.data_cursor + 10,
-                                       .state = later.worker.holds.state,
-                                       .delta_norm = 1,
-                                       .error_norm = 0.1,
-                                       .payload = payload}});
-    later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+  node.worker.extra = 0;
+  node.worker.extra_from = order.data_cursor + 10;
+  later_in_session(region, compute_time(region), [this, region, order] {
+    contribute(region, {.run_id = {}, .region = region, .round = order.round, .part = 0},
+               order.data_cursor);
+  });
+}
+
+void Cluster::contribute(const std::string& region, Contribution contribution,
+                         std::uint64_t begin) {
+  const Worker& worker = nodes_.at(region).worker;
+  contribution.run_id = kRunId;
+  contribution.tokens = 100 + random_() % 50;
+  contribution.data_begin = begin;
+  contribution.data_cursor = contribution.part == 0 ? begin + 10 : begin + worker.extra;
+  contribution.state = worker.holds.state;
+  contribution.delta_norm = 1;
+  contribution.error_norm = 0.1;
+  contribution.payload =
+      make_blob(region + std::to_string(contribution.round) + "/" + std::to_string(random_()),
+                500 + random_() % 4000);
+  store(region, contribution.payload);
+  history_.made(contribution);
+  deliver(region, WorkerContributed{contribution});
+  later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+}
+
+// It goes on while nobody can be reached.
+void Cluster::go_on(const std::string& region) {
+  Worker& worker = nodes_.at(region).worker;
+  worker.continuing = true;
+  worker.extra += 10;
+  later_in_session(region, compute_time(region), [this, region] {
+    if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
+    deliver(region, WorkerReady{});
+  });
+}
+
+void Cluster::call_back(const std::string& region) {
+  if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
+  later_in_session(region, milliseconds{20}, [this, region] { deliver(region, WorkerReady{}); });
+}
+
+void Cluster::collect(const std::string& region, Round round) {
+  const Worker& worker = nodes_.at(region).worker;
+  if (worker.extra == 0) throw Violation(region + " has nothing to collect");
+  if (worker.holds.version != round) throw Violation(region + " collects of another round");
+  later_in_session(region, milliseconds{100}, [this, region, round] {
+    Worker& later = nodes_.at(region).worker;
+    contribute(region, {.run_id = {}, .region = region, .round = round, .part = 1},
+               later.extra_from);
+    later.extra_from += later.extra;
+    later.extra = 0;
   });
 }
 
@@ -468,11 +687,13 @@ void Cluster::apply(const std::string& region, const OrderApply& order) {
 }
 
 void Cluster::restore(const std::string& region, const OrderRestore& order) {
-  if (!nodes_.at(region).disk.blobs.contains(order.snapshot.blob)) {
+  const bool initial = order.snapshot.version == 0;
+  if (!initial && !nodes_.at(region).disk.blobs.contains(order.snapshot.blob)) {
     throw Violation(region + " restores a snapshot that is not on its disk");
   }
   ++restores_;
-  const Applied next{.version = order.snapshot.version, .state = order.snapshot.state};
+  const Applied next{.version = order.snapshot.version,
+                     .state = initial ? initial_state() : order.snapshot.state};
   later_in_session(region, milliseconds{50}, [this, region, next] { after_apply(region, next); });
 }
 

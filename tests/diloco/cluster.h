@@ -9,32 +9,31 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <random>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "diloco/round_protocol.h"
+#include "tests/diloco/history.h"
 
 namespace causeway::diloco::testing {
-
-class Violation : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::vector<std::string> regions{"a", "b", "c"};
   Round rounds = 12;
-  std::size_t contributions_min = 2;
+  std::string witness{};  // one of the regions
+  Round staleness_max = 2;
+  PlantedBug planted = PlantedBug::none;
   Round checkpoint_rounds = 3;
   Time compute_min = std::chrono::milliseconds{2'000};
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
   double push_loss = 0.05;                // pushes of which nothing arrives
   double crash_between_actions = 0;       // per handled event
+  std::ostream* trace = nullptr;          // every event and what came of it
 };
 
 class Cluster {
@@ -53,12 +52,21 @@ class Cluster {
   void wipe(const std::string& region);   // kill, and lose the disk
   void start(const std::string& region);  // what is not running
   void cut(const std::string& a, const std::string& b);
-  void heal();                                    // every link, every process
+  void cut_one_way(const std::string& from, const std::string& to);  // until the link notices
+  void pause(const std::string& region, Time duration);              // SIGSTOP of its coordinator
+  void jump_clock(const std::string& region, Time by);      // forward, as after a suspension
+  void slow_down(const std::string& from, Time per_chunk);  // what it sends of payloads
+  void ask(const std::string& region, const ChangeMember& change);  // an operator
+  void add(const std::string& region);  // an empty disk that knows the run's other members
+  void heal();                          // every link, every process
   void corrupt_state(const std::string& region);  // the worker's state goes wrong
 
   bool alive(const std::string& region) const;
-  const std::vector<CommitRecord>& history() const { return history_; }
-  Round version(const std::string& region) const;  // records on disk
+  const std::vector<CommitRecord>& history() const { return history_.records(); }
+  std::optional<std::string> leader() const;  // that leads; the one of the highest term
+  Term term() const;                          // highest
+  const Membership& membership() const { return history_.membership(); }  // committed
+  Round version(const std::string& region) const;                         // records on disk
   Applied worker_state(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
@@ -70,6 +78,9 @@ class Cluster {
  private:
   struct Worker {
     bool running = false;
+    bool continuing = false;       // may be called back
+    std::uint64_t extra_from = 0;  // samples since it contributed: their first
+    std::uint64_t extra = 0;
     bool finished = false;
     Applied holds;
     bool has_lineage = false;
@@ -77,9 +88,15 @@ class Cluster {
     bool checkpoint_has_lineage = false;
     std::uint64_t life = 0;     // changes when it dies: events of an earlier life are void
     std::uint64_t session = 0;  // changes with every attachment
+    std::uint64_t heard = 0;    // session that the coordinator speaks to
   };
   struct Node {
     PersistentState disk;
+    std::string incarnation;
+    Time clock_offset{0};
+    Time paused_until{0};
+    std::vector<Event> held;  // while it is paused
+    Time per_chunk{0};
     std::map<inter::BlobId, std::uint64_t> partial;
     std::unique_ptr<RoundProtocol> protocol;
     std::optional<EndRun> outcome;
@@ -92,6 +109,7 @@ class Cluster {
     bool established = false;
     bool connecting = false;
     std::uint64_t epoch = 0;
+    std::set<std::string> deaf_to;             // what this one sends does not arrive
     std::map<std::string, bool> up;            // as each end sees it
     std::map<std::string, Time> last_arrival;  // by receiver: messages do not overtake each other
   };
@@ -100,6 +118,8 @@ class Cluster {
   bool step(Time limit);
   void deliver(const std::string& region, const Event& event);
   void execute(const std::string& region, const Action& action);
+  void trace(const std::string& region, const Event& event, const std::vector<Action>& actions);
+  void wake(const std::string& region);
   void schedule_tick(const std::string& region);
   Link& link(const std::string& a, const std::string& b);
   void connect(const std::string& a, const std::string& b);
@@ -109,9 +129,17 @@ class Cluster {
   void transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
                 std::uint64_t offset);
   void store(const std::string& region, const inter::BlobId& blob);
-  void append(const std::string& region, const std::vector<CommitRecord>& records);
+  void found(Node& node);
+  void save_raft(Node& node, const SaveRaft& save);
+  void append(const std::string& region, const std::vector<LogEntry>& entries);
+  History::Evidence evidence(const std::string& region, Index index, const LogEntry& entry) const;
   void attach_worker(const std::string& region);
   void train(const std::string& region, const OrderTrain& order);
+  void contribute(const std::string& region, Contribution contribution, std::uint64_t begin);
+  void go_on(const std::string& region);
+  void call_back(const std::string& region);
+  void collect(const std::string& region, Round round);
+  Time compute_time(const std::string& region);
   void apply(const std::string& region, const OrderApply& order);
   void restore(const std::string& region, const OrderRestore& order);
   void after_apply(const std::string& region, Applied holds);
@@ -125,7 +153,10 @@ class Cluster {
   std::map<std::pair<Time, std::uint64_t>, std::function<void()>> queue_;
   std::map<std::string, Node> nodes_;
   std::map<std::pair<std::string, std::string>, Link> links_;
-  std::vector<CommitRecord> history_;
+  History history_;
+  std::vector<RaftState> lost_logs_;  // of wiped disks, which had acknowledged them
+  std::map<inter::BlobId, std::set<std::string>> stored_;  // ever, and not removed since
+  std::uint64_t incarnations_ = 0;
   std::size_t restores_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <chrono>
 
 namespace causeway::diloco {
@@ -13,23 +15,32 @@ using std::chrono::seconds;
 class DeciderTest : public ::testing::Test {
  protected:
   static ProtocolOptions options(std::size_t contributions_min) {
-    return {.self = "a",
-            .roster = {"a", "b", "c"},
-            .decider = "a",
-            .rounds = 100,
-            .k = 4,
-            .contributions_min = contributions_min,
-            .grace_min = seconds{1},
-            .grace_max = seconds{30}};
+    ProtocolOptions options;
+    options.self = "a";
+    options.rounds = 100;
+    options.k = 4;
+    options.contributions_min = contributions_min;
+    options.grace_min = seconds{1};
+    options.grace_max = seconds{30};
+    return options;
+  }
+  static Membership membership() {
+    Membership membership;
+    for (const char* region : {"a", "b", "c"}) {
+      membership =
+          with(membership, {.region = region, .address = {}, .witness = false, .incarnation = "1"});
+    }
+    return membership;
   }
 
-  DeciderTest() : decider_(options(2), nullptr) {
+  DeciderTest() : decider_(options(2), membership(), nullptr) {
     for (const char* region : {"b", "c"}) decider_.set_up(region, true);
   }
 
   static Contribution contribution(const std::string& region, std::uint64_t tokens = 100,
                                    std::uint8_t state = 1) {
     Contribution made{.run_id = "run", .region = region, .tokens = tokens, .data_cursor = tokens};
+    made.delta_norm = 1;
     made.state.fill(state);
     made.payload.size_bytes = 1000;
     made.payload.hash.fill(static_cast<std::uint8_t>(region.front()));
@@ -91,7 +102,11 @@ TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   give(contribution("c"));
   decider_.open_next(decider_.decide(Time{0}).record.value());
   Contribution a = contribution("a"), b = contribution("b"), c = contribution("c");
-  for (Contribution* made : {&a, &b, &c}) made->round = 1;
+  for (Contribution* made : {&a, &b, &c}) {
+    made->round = 1;
+    made->data_begin = 100;
+    made->data_cursor = 200;
+  }
   give(a);
   give(b);
   decider_.decide(Time{0});
@@ -112,24 +127,136 @@ TEST_F(DeciderTest, NeverCommitsWithTooFewContributions) {
   EXPECT_FALSE(decider_.deadline());
 }
 
+std::vector<std::string> regions_of(const std::vector<Contribution>& contributions) {
+  std::vector<std::string> regions;
+  for (const Contribution& one : contributions) regions.push_back(one.region);
+  return regions;
+}
+
 TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
   give(contribution("a", 100, 1));
   give(contribution("b", 100, 2));
   give(contribution("c", 100, 1));
   const Decider::Verdict verdict = decider_.decide(Time{0});
-  EXPECT_EQ(verdict.diverged, std::vector<std::string>{"b"});
+  EXPECT_EQ(regions_of(verdict.diverged), std::vector<std::string>{"b"});
   ASSERT_TRUE(verdict.record);
   EXPECT_EQ(verdict.record->participants.size(), 2);
+  EXPECT_TRUE(decider_.rejects(contribution("b", 100, 2)));
 }
 
-TEST_F(DeciderTest, OnATieItsOwnStateIsTheAgreedOne) {
-  decider_.set_applied("a", Applied{.version = 0, .state = contribution("a", 1, 9).state});
+TEST_F(DeciderTest, OnATieDoubtsEverybody) {
   give(contribution("a", 100, 9));
   give(contribution("b", 100, 2));
-  EXPECT_EQ(decider_.decide(seconds{60}).diverged, std::vector<std::string>{});  // opens the grace
+  EXPECT_TRUE(decider_.decide(seconds{60}).diverged.empty());  // opens the grace
   const Decider::Verdict verdict = decider_.decide(seconds{90});
-  EXPECT_EQ(verdict.diverged, std::vector<std::string>{"b"});
-  EXPECT_FALSE(verdict.record);  // one contribution is not enough
+  EXPECT_EQ(regions_of(verdict.diverged), (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(verdict.record);
+}
+
+TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
+  ProtocolOptions with_staleness = options(2);
+  with_staleness.staleness_max = 2;
+  decider_ = Decider(with_staleness, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  give(contribution("a"));
+  give(contribution("b"));
+  decider_.add(contribution("c"), "b", 400, Time{0});
+  decider_.decide(Time{0});
+  const auto first = decider_.decide(decider_.deadline().value()).record;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->expired_before, 0);
+  decider_.open_next(*first);
+  Contribution a = contribution("a"), b = contribution("b");
+  for (Contribution* made : {&a, &b}) {
+    made->round = 1;
+    made->data_begin = 100;
+    made->data_cursor = 200;
+  }
+  give(a);
+  give(b);
+  decider_.add(contribution("c"), "b", 1000, Time{0});
+  const auto second = decider_.decide(Time{0}).record;
+  ASSERT_TRUE(second);
+  ASSERT_EQ(second->participants.size(), 3);
+  EXPECT_EQ(second->participants[2].round, 0);
+  // c: half the liveness after one missed round, and one round stale.
+  EXPECT_NEAR(second->participants[2].weight / second->participants[0].weight, 0.5 / std::sqrt(2.0),
+              1e-6);
+}
+
+TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
+  give(contribution("a"));
+  give(contribution("b"));
+  Contribution again = contribution("b");
+  again.part = 1;
+  again.payload.hash.fill(7);
+  give(again);
+  decider_.decide(Time{0});
+  const auto record = decider_.decide(decider_.deadline().value()).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+}
+
+TEST_F(DeciderTest, CountsARegionThatSitsOutAsHeardButDoesNotListIt) {
+  give(contribution("a"));
+  give(contribution("b"));
+  Contribution out = contribution("c");
+  out.sits_out = true;
+  out.payload = {};
+  decider_.add(out, "c", 0, Time{0});
+  const auto record = decider_.decide(Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+  EXPECT_EQ(record->standings[2].liveness, 1);
+}
+
+TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
+  ProtocolOptions adaptive = options(2);
+  adaptive.k = 100;
+  adaptive.speed_adaptive_k = true;
+  decider_ = Decider(adaptive, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  for (const auto& [region, seconds_taken] :
+       {std::pair("a", 10.0), std::pair("b", 20.0), std::pair("c", 40.0)}) {
+    Contribution made = contribution(region);
+    made.steps = 100;
+    made.compute_s = seconds_taken;
+    give(made);
+  }
+  const auto record = decider_.decide(Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->standings[0].next_k, 100);
+  EXPECT_EQ(record->standings[1].next_k, 50);
+  EXPECT_EQ(record->standings[2].next_k, 25);
+}
+
+TEST(Weights, CapTheNormAtThreeTimesTheMedian) {
+  std::vector<Offer> offers(3);
+  for (Offer& offer : offers) offer.contribution.tokens = 100;
+  offers[0].contribution.delta_norm = 1;
+  offers[1].contribution.delta_norm = 2;
+  offers[2].contribution.delta_norm = 60;
+  const Weights weights = weigh(offers, 3);
+  EXPECT_FLOAT_EQ(weights.values[0], 1.0F / 3);
+  EXPECT_FLOAT_EQ(weights.values[2], 1.0F / 3 / 10);
+}
+
+TEST(Weights, SkipMomentumBelowHalfOfTheFullWeight) {
+  std::vector<Offer> offers(2);
+  for (Offer& offer : offers) offer.contribution.tokens = 100;
+  EXPECT_FALSE(weigh(offers, 4).skip_momentum);
+  EXPECT_TRUE(weigh(offers, 5).skip_momentum);
+  offers[0].liveness = 0.5;
+  EXPECT_TRUE(weigh(offers, 4).skip_momentum);
+}
+
+TEST(Liveness, DecaysAndRecovers) {
+  double liveness = 1;
+  int misses = 0;
+  for (; liveness > 0; ++misses) liveness = liveness_after(liveness, false);
+  EXPECT_EQ(misses, 5);
+  EXPECT_EQ(liveness_as_weight(liveness), 0.25);
+  EXPECT_EQ(liveness_after(liveness, true), 0.25);
 }
 
 TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {

@@ -7,7 +7,7 @@ namespace {
 
 Greeting greeting(const std::string& region, const std::string& run_id,
                   const std::string& config = "k = 4\n") {
-  return {.run_id = run_id, .region = region, .roster = {"a", "b"}, .shared_config = config};
+  return {.run_id = run_id, .region = region, .incarnation = "1", .shared_config = config};
 }
 
 TEST(Greeting, OfTheSameRunIsAccepted) {
@@ -35,12 +35,14 @@ TEST(Greeting, OfAnotherConfigurationIsRefusedWithTheDifference) {
   EXPECT_EQ(judgement.reason, "configuration: k = 4 here, 6 in b");
 }
 
-TEST(Greeting, UnderAnotherNameOrRosterIsRefused) {
+TEST(Greeting, UnderAnotherNameIsRefused) {
   EXPECT_EQ(judge(greeting("a", "run"), "b", serialize(greeting("c", "run"))).kind,
             RefusalKind::configuration);
-  Greeting larger = greeting("b", "run");
-  larger.roster.insert("c");
-  EXPECT_EQ(judge(greeting("a", "run"), "b", serialize(larger)).kind, RefusalKind::configuration);
+}
+
+TEST(Greeting, NamesTheDisk) {
+  EXPECT_EQ(judge(greeting("a", "run"), "b", serialize(greeting("b", "run"))).peers_incarnation,
+            "1");
 }
 
 TEST(Greeting, ThatIsNotOneIsRefused) {

@@ -3,6 +3,7 @@
 // everything is healed. A failure prints its seed: set it in kPinnedSeeds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tests/diloco/cluster.h"
@@ -34,10 +35,7 @@ void run_to_the_end(Cluster& cluster, const ClusterOptions& options) {
 TEST(RoundProtocol, CompletesEveryRoundWithEveryRegionWhenNothingFails) {
   for (const auto& regions : std::vector<std::vector<std::string>>{
            {"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d"}}) {
-    ClusterOptions options{.regions = regions,
-                           .contributions_min = regions.size() / 2 + 1,
-                           .compute_max = seconds{3},
-                           .push_loss = 0};
+    ClusterOptions options{.regions = regions, .compute_max = seconds{3}, .push_loss = 0};
     Cluster cluster(options);
     run_to_the_end(cluster, options);
     for (const CommitRecord& record : cluster.history()) {
@@ -84,15 +82,17 @@ TEST(RoundProtocol, AJoinerWithAnEmptyDiskIsBroughtUpBySnapshotAndReplay) {
   EXPECT_EQ(cluster.history().back().participants.size(), 3);
 }
 
-TEST(RoundProtocol, TheDecidersDeathPausesTheRunAndItsRestartResumesIt) {
-  ClusterOptions options;
+TEST(RoundProtocol, AnotherRegionLeadsWhenTheLeaderDies) {
+  ClusterOptions options{.rounds = 30};
   Cluster cluster(options);
   cluster.run_until(seconds{12});
-  cluster.kill_region("a");
-  const Round paused_at = cluster.history().size();
-  cluster.run_until(seconds{100});
-  EXPECT_EQ(cluster.history().size(), paused_at);
-  cluster.start("a");
+  const std::string leader = cluster.leader().value();
+  cluster.kill_region(leader);
+  const Round died_at = cluster.history().size();
+  cluster.run_until(seconds{60});
+  EXPECT_GE(cluster.history().size(), died_at + 5);
+  EXPECT_NE(cluster.leader(), leader);
+  cluster.start(leader);
   run_to_the_end(cluster, options);
 }
 
@@ -105,16 +105,32 @@ TEST(RoundProtocol, ARegionCutOffFromOnePeerStillGetsItsPayloads) {
   EXPECT_EQ(cluster.history().back().participants.size(), 3);
 }
 
-TEST(RoundProtocol, ARegionWithAnotherStateIsNotListedAndStops) {
-  ClusterOptions options;
+TEST(RoundProtocol, ARegionWithAnotherStateIsNotListedAndIsHealedFromASnapshot) {
+  ClusterOptions options{.rounds = 30};
   Cluster cluster(options);
-  cluster.run_until(seconds{12});
+  cluster.run_until(seconds{25});
   cluster.corrupt_state("c");
-  cluster.run_until(seconds{80});
-  ASSERT_TRUE(cluster.outcome("c"));
-  EXPECT_EQ(cluster.outcome("c")->exit_code, 4);
-  EXPECT_EQ(cluster.history().back().participants.size(), 2);
-  EXPECT_EQ(cluster.worker_state("a").state, cluster.worker_state("b").state);
+  const Round corrupt_at = cluster.history().size();
+  run_to_the_end(cluster, options);
+  EXPECT_EQ(cluster.restores(), 1);
+  const auto lists_c = [&](Round round) {
+    return std::ranges::any_of(cluster.history()[round].participants,
+                               [](const Participant& one) { return one.region == "c"; });
+  };
+  bool missed = false;
+  for (Round round = corrupt_at; round < corrupt_at + 3; ++round) missed |= !lists_c(round);
+  EXPECT_TRUE(missed);
+  EXPECT_TRUE(lists_c(options.rounds - 1));
+}
+
+// Two states, two regions: the records and payloads decide which is right.
+TEST(RoundProtocol, WithoutAMajorityReplayDecidesWhichStateIsRight) {
+  ClusterOptions options{.regions = {"a", "b"}, .rounds = 30};
+  Cluster cluster(options);
+  cluster.run_until(seconds{25});
+  cluster.corrupt_state("a");
+  run_to_the_end(cluster, options);
+  EXPECT_EQ(cluster.restores(), 2);
 }
 
 TEST(RoundProtocol, ASlowRegionIsWaitedForUntilTheGraceFitsIt) {
@@ -140,69 +156,6 @@ TEST(RoundProtocol, EveryListedPayloadHasTwoHoldersWhileTwoRegionsLive) {
   }
   EXPECT_GE(checked, 20);
 }
-
-// ---- Random schedules ----
-
-// Two lost disks at once may take a payload with them, so that only one is lost per run.
-void random_fault(Cluster& cluster, const ClusterOptions& options, bool& wiped) {
-  auto& random = cluster.random();
-  const std::string& region = options.regions[random() % options.regions.size()];
-  const std::string& other = options.regions[random() % options.regions.size()];
-  const bool is_decider = region == options.regions.front();
-  switch (random() % 6) {
-    case 0:
-      return cluster.kill_coordinator(region);
-    case 1:
-      return cluster.kill_worker(region);
-    case 2:
-      return cluster.kill_region(region);
-    case 3:
-      if (is_decider || std::exchange(wiped, true)) return cluster.start(region);
-      return cluster.wipe(region);
-    case 4:
-      if (region != other) cluster.cut(region, other);
-      return;
-    default:
-      return cluster.heal();
-  }
-}
-
-void run_schedule(std::uint64_t seed) {
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  ClusterOptions options{.seed = seed};
-  static const std::vector<std::string> kNames{"a", "b", "c", "d"};
-  const std::size_t count = 2 + seed % 3;
-  options.regions.assign(kNames.begin(), kNames.begin() + static_cast<std::ptrdiff_t>(count));
-  options.contributions_min = seed % 7 == 0 ? 1 : count / 2 + 1;
-  options.crash_between_actions = seed % 2 == 0 ? 0.005 : 0;
-  if (seed % 5 == 0) options.slowness["b"] = 4;
-  try {
-    Cluster cluster(options);
-    // Twelve rounds of at least two seconds each: the run cannot end before everything is healed.
-    bool wiped = false;
-    while (cluster.now() < seconds{20}) {
-      cluster.run_until(cluster.now() + cluster.random_time(milliseconds{200}, seconds{4}));
-      random_fault(cluster, options, wiped);
-    }
-    cluster.heal();
-    EXPECT_TRUE(cluster.finish(cluster.now() + minutes{60})) << cluster.describe();
-    expect_one_state(cluster, options);
-  } catch (const Violation& violation) {
-    ADD_FAILURE() << violation.what();
-  }
-}
-
-class RandomSchedules : public ::testing::TestWithParam<int> {};
-
-TEST_P(RandomSchedules, KeepOneHistoryAndMakeProgressOnceHealed) {
-  constexpr std::uint64_t kSeedsPerBlock = 50;
-  const auto first = static_cast<std::uint64_t>(GetParam()) * kSeedsPerBlock;
-  for (std::uint64_t seed = first; seed < first + kSeedsPerBlock && !HasFailure(); ++seed) {
-    run_schedule(seed);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 10));
 
 }  // namespace
 }  // namespace causeway::diloco

@@ -108,6 +108,7 @@ void FakeWorker::train(WorkerSession& session, const Train& order, const std::st
                       .region = region_,
                       .round = order.round,
                       .tokens = 100,
+                      .data_begin = order.data_cursor,
                       .data_cursor = order.data_cursor + 8,
                       .state = state_,
                       .delta_norm = 1.5,
@@ -169,11 +170,24 @@ std::filesystem::path TestRun::directory(const std::string& region) const {
   return root_.path() / std::string(100, 'd') / region;
 }
 
+std::vector<Member> TestRun::members(const std::string& region) const {
+  std::vector<Member> members;
+  for (const std::string& peer : regions_) {
+    // Only the first name of a pair dials; a port of 1 answers nobody.
+    const std::uint16_t port = nodes_.at(peer).port;
+    const std::string address = "127.0.0.1:" + std::to_string(port == 0 ? 1 : port);
+    members.push_back({.region = peer,
+                       .address = peer == region ? "127.0.0.1:0" : address,
+                       .witness = false,
+                       .incarnation = {}});
+  }
+  return members;
+}
+
 CoordinatorOptions TestRun::options(const std::string& region, Start start) const {
   CoordinatorOptions options;
   options.region = region;
-  options.roster = regions_;
-  options.decider = regions_.front();
+  options.members = members(region);
   options.start = start;
   options.rounds = rounds_;
   options.k = 4;
@@ -185,12 +199,6 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.mesh.credentials = pki_.credentials(region);
   options.mesh.reconnect_delay_min = milliseconds{20};
   options.mesh.reconnect_delay_max = milliseconds{200};
-  for (const std::string& peer : regions_) {
-    // Only the first name of a pair dials; a port of 1 answers nobody.
-    const std::uint16_t port = nodes_.at(peer).port;
-    if (peer != region)
-      options.mesh.peers[peer] = {"127.0.0.1", port == 0 ? std::uint16_t{1} : port};
-  }
   return options;
 }
 

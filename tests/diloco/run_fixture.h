@@ -95,6 +95,7 @@ class TestRun {
     std::string shared_config = "train.k = 4\n";
   };
 
+  std::vector<Member> members(const std::string& region) const;
   CoordinatorOptions options(const std::string& region, Start start) const;
   void join(Node& node);
 

@@ -61,6 +61,38 @@ class ByHand(EndToEnd):
         output = self.finish(self.coordinator(other, "eu-west", "--join"), code=2)
         self.assertIn("train.k", output)
 
+    def test_verify_finds_one_history_and_names_where_another_differs(self):
+        config = self.config(addresses=self.addresses, steps=30)
+        self.finish_all(self.start_coordinators(config) + self.start_workers(config, (1, 1, 1)))
+        east, west = (self.region_directory(region) for region in REGIONS[:2])
+        output = self.run_causeway("verify", east, west, "--certificates", "certificates")
+        self.assertIn("verified: one history", output)
+        self.assertIn("all signed", output)
+        # Another run's ledger under the same name.
+        (west / "ledger" / "run").write_text("0" * 32 + "\n")
+        self.assertIn("is damaged", self.run_causeway("verify", east, west, code=4))
+
+    def test_two_regions_and_a_witness_go_on_when_one_region_is_gone(self):
+        config = self.config(addresses=self.addresses, steps=20_000)
+        text = config.read_text().replace("[sync]", "[sync]\ncontributions_min = 1")
+        third = text.rindex("[[regions]]")
+        config.write_text(text[:third] + f"""
+[witness]
+name = "{REGIONS[2]}"
+listen = "{self.addresses[REGIONS[2]]}"
+""")
+        witness = self.start("witness", config, "--directory", self.region_directory("witness"))
+        east = self.coordinator(config, "us-east", "--found")
+        west = self.coordinator(config, "eu-west", "--join")
+        workers = [self.worker(config, "us-east"), self.worker(config, "eu-west")]
+        wait_until(lambda: self.status("us-east").get("version", 0) >= 3, "three rounds", east)
+        west.kill()
+        workers[1].kill()
+        before = self.status("us-east")["round"]
+        wait_until(lambda: self.status("us-east").get("round", 0) >= before + 3, "three more rounds", east)
+        for child in (east, witness, workers[0]):
+            child.terminate()
+
     def test_resume_without_state_says_what_to_do(self):
         config = self.config(addresses=self.addresses)
         output = self.finish(self.coordinator(config, "eu-west"), code=4)

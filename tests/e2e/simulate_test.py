@@ -65,14 +65,16 @@ class Simulate(EndToEnd):
         self.assertEqual(summary["rounds"], 80)
         self.assertGreaterEqual(summary["restarts"], 2)
 
-    def test_killed_decider_pauses_the_run_and_its_restart_resumes_it(self):
+    def test_killed_leader_is_replaced_and_the_run_goes_on_at_once(self):
         child = self.start("simulate", self.config(steps=300, **DENSE), "--out", self.out, "--no-baseline")
         wait_until(lambda: self.status("us-east").get("version", 0) >= 3, "three rounds", child)
-        kill(processes("coordinator", str(self.out / "regions" / "us-east")))
+        leader = wait_until(lambda: self.status("us-east").get("leader"), "a leader", child)
+        kill(processes("coordinator", str(self.out / "regions" / leader)))
         self.finish(child)
         summary = read_json(self.out / "summary.json")
         self.assert_identical(summary)
         self.assertEqual(summary["rounds"], 60)
+        self.assertEqual(len({self.status(region)["term"] for region in REGIONS}), 1)
 
     def test_killed_worker_of_two_returns_from_its_checkpoint(self):
         config = self.config(workers=(1, 2, 1), steps=300)

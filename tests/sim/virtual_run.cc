@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using wan_sim::Time;
 
+constexpr std::uint64_t kSamples = 10;  // of a round
 constexpr char kRunId[] = "run-1";
 // As the coordinator polls its spool.
 constexpr Time kPollInterval = seconds{1};
@@ -76,14 +77,19 @@ class VirtualRun::Region : public inter::MeshHandler {
     disk_.blobs.erase(a.blob);
     spool_.remove(a.blob);
   }
-  void operator()(const SaveContribution& a) { disk_.contribution = a.contribution; }
+  void operator()(const SaveContributions& a) { disk_.contributions = a.contributions; }
   void operator()(const SaveSnapshot& a) { disk_.snapshot = a.snapshot; }
-  void operator()(const AppendRecords& a);
+  void operator()(const SaveRaft& a);
+  void operator()(const AppendLedger& a);
+  void operator()(const UpdateMembers&) {}
   void operator()(const WelcomeWorker&) {
     has_lineage_ = true;
     later(milliseconds{1}, [this] { deliver(WorkerReady{}); });
   }
   void operator()(const OrderTrain& a);
+  void operator()(const OrderContinue& a);
+  void operator()(const OrderCallBack&);
+  void operator()(const OrderCollect& a);
   void operator()(const OrderApply& a);
   void operator()(const OrderRestore& a);
   void operator()(const OrderFinish&) {
@@ -98,7 +104,9 @@ class VirtualRun::Region : public inter::MeshHandler {
   void schedule_tick();
   void later(Time delay, std::function<void()> event);
   void attach_worker();
-  void trained(const OrderTrain& order);
+  void found();
+  Time compute_time(Round round) const;
+  void contribute(Round round, std::uint32_t part, std::uint64_t begin, std::uint64_t samples);
   void applied(const Applied& next);
   void keep(const inter::BlobId& blob) {
     disk_.blobs.insert(blob);
@@ -119,23 +127,40 @@ class VirtualRun::Region : public inter::MeshHandler {
   Applied holds_, checkpoint_;
   bool has_lineage_ = false, checkpoint_has_lineage_ = false;
   Time idle_since_{0}, waited_{0};
+  bool continuing_ = false;
+  std::uint64_t extra_begin_ = 0, extra_ = 0;  // samples since it contributed
 };
 
 void VirtualRun::Region::start() {
   if (outcome_ || alive()) return;
   const auto& scenario = run_.options_.scenario;
-  ProtocolOptions options{.self = name_,
-                          .roster = {scenario.regions.begin(), scenario.regions.end()},
-                          .decider = scenario.regions.front(),
-                          .rounds = run_.options_.rounds,
-                          .k = 100,
-                          .contributions_min = scenario.regions.size() / 2 + 1,
-                          .grace_min = seconds{2},
-                          .grace_max = seconds{60}};
+  ProtocolOptions options;
+  options.self = name_;
+  options.incarnation = name_;  // disks are never lost here
+  options.rounds = run_.options_.rounds;
+  options.k = 100;
+  options.staleness_max = run_.options_.staleness_max;
+  options.grace_min = seconds{2};
+  options.grace_max = seconds{60};
+  options.seed = wan_sim::mix(scenario.seed, wan_sim::key_of(name_));
+  if (disk_.raft.log.empty() && name_ == scenario.regions.front()) found();
   protocol_ = std::make_unique<RoundProtocol>(options, disk_);
   site_ = run_.internet_.start(name_, disk_.run_id, spool_, *this);
   deliver(Tick{});
   attach_worker();
+}
+
+// The first region founds the run.
+void VirtualRun::Region::found() {
+  Membership membership;
+  for (const std::string& region : run_.options_.scenario.regions) {
+    membership = with(membership, {.region = region,
+                                   .address = {},
+                                   .witness = false,
+                                   .incarnation = region == name_ ? name_ : ""});
+  }
+  disk_.run_id = kRunId;
+  disk_.raft = {.term = 1, .vote = {}, .log = {{.term = 1, .body = membership}}, .committed = 1};
 }
 
 void VirtualRun::Region::leave() {
@@ -181,11 +206,12 @@ void VirtualRun::Region::schedule_tick() {
 }
 
 void VirtualRun::Region::on_peer_up(const std::string& peer) {
-  if (alive() && disk_.run_id.empty() && peer == run_.options_.scenario.regions.front()) {
+  const bool peer_knows = !run_.regions_.at(peer)->disk_.run_id.empty();
+  if (alive() && disk_.run_id.empty() && peer_knows) {
     disk_.run_id = kRunId;
     deliver(RunIdLearned{kRunId});
   }
-  deliver(PeerUp{peer});
+  deliver(PeerUp{peer, peer});
 }
 
 void VirtualRun::Region::poll() {
@@ -196,19 +222,30 @@ void VirtualRun::Region::poll() {
   }
 }
 
-void VirtualRun::Region::operator()(const AppendRecords& action) {
-  for (const CommitRecord& record : action.records) {
-    auto& history = run_.history_;
-    if (record.round == history.size()) {
-      history.push_back(record);
-      run_.wan_.log("commit " + std::to_string(record.round) + " of " +
-                    std::to_string(record.participants.size()));
-    }
-    if (serialize(record) != serialize(history.at(record.round))) {
-      throw std::logic_error(name_ + " has another history in round " +
-                             std::to_string(record.round));
-    }
-    disk_.records.push_back(record);
+void VirtualRun::Region::operator()(const SaveRaft& action) {
+  RaftState& raft = disk_.raft;
+  raft.term = action.term;
+  raft.vote = action.vote;
+  raft.log.resize(action.first_index - 1);
+  raft.log.insert(raft.log.end(), action.entries.begin(), action.entries.end());
+}
+
+void VirtualRun::Region::operator()(const AppendLedger& action) {
+  disk_.raft.committed += action.entries.size();
+  for (const LogEntry& entry : action.entries) {
+    if (const auto* record = std::get_if<CommitRecord>(&entry.body)) run_.committed(name_, *record);
+  }
+}
+
+void VirtualRun::committed(const std::string& region, const CommitRecord& record) {
+  if (record.round == history_.size()) {
+    history_.push_back(record);
+    wan_.log("commit " + std::to_string(record.round) + " of " +
+             std::to_string(record.participants.size()));
+  }
+  if (serialize(record) != serialize(history_.at(record.round))) {
+    throw std::logic_error(region + " has another history in round " +
+                           std::to_string(record.round));
   }
 }
 
@@ -219,32 +256,60 @@ void VirtualRun::Region::attach_worker() {
   });
 }
 
-void VirtualRun::Region::operator()(const OrderTrain& order) {
-  waited_ += run_.wan_.now() - idle_since_;
+Time VirtualRun::Region::compute_time(Round round) const {
   const double u = wan_sim::uniform(
-      wan_sim::mix(wan_sim::mix(run_.options_.scenario.seed, wan_sim::key_of(name_)), order.round));
+      wan_sim::mix(wan_sim::mix(run_.options_.scenario.seed, wan_sim::key_of(name_)), round));
   const double factor = 1 + run_.options_.compute_spread * (2 * u - 1);
-  const auto compute =
-      static_cast<Time::rep>(static_cast<double>(run_.options_.compute.count()) * factor);
-  later(Time(compute), [this, order] { trained(order); });
+  return Time(static_cast<Time::rep>(static_cast<double>(run_.options_.compute.count()) * factor));
 }
 
-void VirtualRun::Region::trained(const OrderTrain& order) {
+void VirtualRun::Region::operator()(const OrderTrain& order) {
+  waited_ += run_.wan_.now() - idle_since_;
+  extra_ = 0;
+  extra_begin_ = order.data_cursor + kSamples;
+  later(compute_time(order.round),
+        [this, order] { contribute(order.round, 0, order.data_cursor, kSamples); });
+}
+
+void VirtualRun::Region::contribute(Round round, std::uint32_t part, std::uint64_t begin,
+                                    std::uint64_t samples) {
   idle_since_ = run_.wan_.now();
-  const inter::BlobId payload =
-      blob_named(name_ + "/" + std::to_string(order.round) + "/" + std::to_string(life_),
-                 run_.options_.payload_bytes);
+  const inter::BlobId payload = blob_named(name_ + "/" + std::to_string(round) + "." +
+                                               std::to_string(part) + "/" + std::to_string(life_),
+                                           run_.options_.payload_bytes);
   keep(payload);
   deliver(WorkerContributed{{.run_id = kRunId,
                              .region = name_,
-                             .round = order.round,
-                             .tokens = 1000,
-                             .data_cursor = order.data_cursor + 10,
+                             .round = round,
+                             .part = part,
+                             .tokens = 100 * samples,
+                             .data_begin = begin,
+                             .data_cursor = begin + samples,
                              .state = holds_.state,
                              .delta_norm = 1,
                              .error_norm = 0.1,
                              .payload = payload}});
   later(milliseconds{1}, [this] { deliver(WorkerReady{}); });
+}
+
+void VirtualRun::Region::operator()(const OrderContinue& order) {
+  continuing_ = true;
+  extra_ += kSamples;
+  later(compute_time(order.round), [this] {
+    if (std::exchange(continuing_, false)) deliver(WorkerReady{});
+  });
+}
+
+void VirtualRun::Region::operator()(const OrderCallBack&) {
+  if (!std::exchange(continuing_, false)) return;
+  later(milliseconds{1}, [this] { deliver(WorkerReady{}); });
+}
+
+void VirtualRun::Region::operator()(const OrderCollect& order) {
+  later(milliseconds{1}, [this, order] {
+    contribute(order.round, 1, extra_begin_, extra_);
+    extra_begin_ += std::exchange(extra_, 0);
+  });
 }
 
 void VirtualRun::Region::operator()(const OrderApply& order) {
@@ -278,7 +343,7 @@ void VirtualRun::Region::operator()(const EndRun& action) {
 }
 
 std::string VirtualRun::Region::describe() const {
-  std::string text = name_ + ": records " + std::to_string(disk_.records.size()) + ", worker at " +
+  std::string text = name_ + ": log " + std::to_string(disk_.raft.committed) + ", worker at " +
                      std::to_string(holds_.version);
   if (outcome_)
     return text + ", exit " + std::to_string(outcome_->exit_code) + " " + outcome_->message;

@@ -24,6 +24,7 @@ struct RunOptions {
   std::uint64_t payload_bytes = 2'000'000;
   std::uint64_t snapshot_bytes = 20'000'000;
   diloco::Round checkpoint_rounds = 10;
+  diloco::Round staleness_max = 2;
   wan_sim::Time compute = std::chrono::seconds{20};  // of K inner steps, on average
   double compute_spread = 0.1;                       // up to this share more or less
   std::ostream* log = nullptr;
@@ -49,6 +50,7 @@ class VirtualRun {
  private:
   class Region;
 
+  void committed(const std::string& region, const diloco::CommitRecord& record);
   void on_process(const wan_sim::ProcessAction& action);
   void poll();
 

@@ -1,0 +1,113 @@
+// causeway members: who belongs to a run, and changing that while it runs.
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "apps/commands.h"
+#include "apps/run/config.h"
+#include "diloco/ledger_file.h"
+#include "diloco/operator_door.h"
+#include "inter/mesh.h"
+
+namespace causeway::apps {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::milliseconds kPoll{100};
+
+struct MembersFlags {
+  std::filesystem::path directory;
+  std::string name;
+  std::string address;
+  bool witness = false;
+};
+
+diloco::Membership membership_in(const std::filesystem::path& directory) {
+  const std::filesystem::path ledger = directory / "ledger";
+  if (!std::filesystem::exists(ledger / "records")) {
+    throw run::ConfigError("--directory " + directory.string() +
+                           ": no ledger there; name a region's directory");
+  }
+  std::ifstream file(ledger / "run");
+  std::string run_id;
+  std::getline(file, run_id);
+  diloco::Membership membership;
+  for (const auto& entry : diloco::read_ledger(ledger / "records", run_id).entries) {
+    if (const auto* body = std::get_if<diloco::Membership>(&entry.entry.body)) membership = *body;
+  }
+  return membership;
+}
+
+void list(const diloco::Membership& membership) {
+  for (const diloco::Member& member : membership.members) {
+    std::cout << member.region << "  "
+              << (member.address.empty() ? "dials out only" : member.address)
+              << (member.witness ? "  witness" : "")
+              << (member.incarnation.empty() ? "  no vote yet" : "  votes") << "\n";
+  }
+}
+
+// The leader's word is in the ledger when a majority has it.
+void change(const MembersFlags& flags, bool remove) {
+  diloco::ask_coordinator(flags.directory, {.member = {.region = flags.name,
+                                                       .address = flags.address,
+                                                       .witness = flags.witness,
+                                                       .incarnation = {}},
+                                            .remove = remove});
+  asio::io_context context;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (;;) {
+    const diloco::Membership now = membership_in(flags.directory);
+    const diloco::Member* member = now.find(flags.name);
+    const bool done = remove ? member == nullptr
+                             : member != nullptr && member->address == flags.address &&
+                                   member->witness == flags.witness;
+    if (done) return list(now);
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw std::system_error(
+          std::make_error_code(std::errc::timed_out),
+          "the run has not taken the change in " + std::to_string(kPatience.count()) +
+              " s: most of its regions must be reachable; see `causeway status`");
+    }
+    asio::steady_timer(context, kPoll).wait();
+  }
+}
+
+CLI::App* add_command(CLI::App* members, const char* name, const char* text,
+                      const std::shared_ptr<MembersFlags>& flags) {
+  CLI::App* command = members->add_subcommand(name, text);
+  command->add_option("--directory", flags->directory, "A region's directory on this host")
+      ->required();
+  return command;
+}
+
+}  // namespace
+
+void add_members(CLI::App& app, int&) {
+  auto flags = std::make_shared<MembersFlags>();
+  CLI::App* members = app.add_subcommand("members", "Who belongs to a run");
+  members->require_subcommand(1);
+  add_command(members, "list", "Show the members and who votes", flags)->callback([flags] {
+    list(membership_in(flags->directory));
+  });
+  CLI::App* add =
+      add_command(members, "add", "Let a region take part, or change its address", flags);
+  add->add_option("NAME", flags->name, "The region, as its certificate says")->required();
+  add->add_option("ADDRESS", flags->address, "HOST:PORT to dial it at; none: it dials the others");
+  add->add_flag("--witness", flags->witness, "It votes without training");
+  add->callback([flags] {
+    if (!flags->address.empty()) inter::parse_endpoint(flags->address);
+    change(*flags, false);
+  });
+  CLI::App* remove = add_command(members, "remove", "Take a region out of the run", flags);
+  remove->add_option("NAME", flags->name, "The region")->required();
+  remove->callback([flags] { change(*flags, true); });
+}
+
+}  // namespace causeway::apps

@@ -1,0 +1,93 @@
+#include "diloco/ledger_file.h"
+
+#include "diloco/error.h"
+#include "diloco/file_io.h"
+#include "diloco/ledger_chain.h"
+#include "diloco/wire.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+std::size_t read_length(const std::string& content, std::size_t offset) {
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    length |= std::size_t{static_cast<std::uint8_t>(content[offset + i])} << (8 * i);
+  }
+  return length;
+}
+
+// The entry in `bytes` if it is what follows `previous`.
+bool follows(const std::string& bytes, const Digest& previous, wire::LedgerEntry& entry) {
+  if (!entry.ParseFromString(bytes)) return false;
+  std::string expected;
+  encode(chain_next(previous, entry.entry()), &expected);
+  return entry.hash() == expected;
+}
+
+LedgerEntry unpack(const wire::LedgerEntry& message) {
+  wire::LogEntry entry;
+  if (!entry.ParseFromString(message.entry())) throw_malformed("an entry cannot be parsed");
+  return {.entry = decode(entry),
+          .hash = decode_digest(message.hash()),
+          .signature = message.signature()};
+}
+
+}  // namespace
+
+Digest chain_start(const std::string& run_id) {
+  return sha256(std::as_bytes(std::span(run_id)));
+}
+
+Digest chain_next(const Digest& previous, const std::string& content) {
+  std::string bytes(reinterpret_cast<const char*>(previous.data()), previous.size());
+  bytes += content;
+  return sha256(std::as_bytes(std::span(bytes)));
+}
+
+void throw_damaged(const std::filesystem::path& path, const std::string& what) {
+  throw std::system_error(
+      make_error_code(Errc::lineage),
+      path.string() + " is damaged (" + what +
+          "): restore it from a backup, or move the region's directory away and start with --join");
+}
+
+LedgerContent read_ledger(const std::filesystem::path& path, const std::string& run_id) {
+  LedgerContent content;
+  const std::string bytes = read_file(path).value_or("");
+  Digest head = chain_start(run_id);
+  while (bytes.size() - content.whole_bytes >= kLengthBytes) {
+    const std::size_t begin = content.whole_bytes + kLengthBytes;
+    const std::size_t length = read_length(bytes, content.whole_bytes);
+    if (bytes.size() - begin < length) break;
+    wire::LedgerEntry entry;
+    if (!follows(bytes.substr(begin, length), head, entry)) {
+      // Its length was on disk before its bytes.
+      if (begin + length == bytes.size()) break;
+      throw_damaged(path, "entry " + std::to_string(content.entries.size() + 1) +
+                              " does not follow the one before it");
+    }
+    content.entries.push_back(unpack(entry));
+    head = content.entries.back().hash;
+    content.whole_bytes = begin + length;
+  }
+  content.torn_bytes = bytes.size() - content.whole_bytes;
+  return content;
+}
+
+std::string ledger_bytes(const std::string& entry, const Digest& hash,
+                         const std::string& signature) {
+  wire::LedgerEntry message;
+  message.set_entry(entry);
+  encode(hash, message.mutable_hash());
+  message.set_signature(signature);
+  const std::string body = message.SerializeAsString();
+  std::string bytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    bytes += static_cast<char>((body.size() >> (8 * i)) & 0xFF);
+  }
+  return bytes + body;
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,19 @@
+#include "diloco/random_name.h"
+
+#include <system_error>
+
+#include <openssl/rand.h>
+
+#include "diloco/digest.h"
+
+namespace causeway::diloco {
+
+std::string random_name() {
+  Digest bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+    throw std::system_error(std::make_error_code(std::errc::io_error), "no random bytes");
+  }
+  return to_hex(bytes).substr(0, 32);
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,36 @@
+// Signatures with a region's TLS key, so that what a region wrote can be shown to be its own.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace causeway::inter {
+
+class SigningKey {
+ public:
+  // A PEM private key (Ed25519 or P-256). Throws std::system_error naming the file.
+  explicit SigningKey(const std::filesystem::path& key);
+  ~SigningKey();
+
+  std::string sign(const std::string& content) const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+class VerifyingKey {
+ public:
+  // The public key of a PEM certificate. Throws std::system_error naming the file.
+  explicit VerifyingKey(const std::filesystem::path& certificate);
+  ~VerifyingKey();
+
+  bool verify(const std::string& content, const std::string& signature) const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace causeway::inter

@@ -1,0 +1,90 @@
+#include "tests/diloco/history.h"
+
+#include <algorithm>
+
+#include "diloco/messages.h"
+
+namespace causeway::diloco::testing {
+
+std::string serialize(const LogEntry& entry) {
+  return diloco::serialize(Message{RaftMessage{"", AppendEntries{.entries = {entry}}}});
+}
+
+void History::made(const Contribution& contribution) {
+  made_[contribution.payload] = {contribution.region, contribution.data_begin,
+                                 contribution.data_cursor};
+}
+
+void History::committed(const std::string& region, Index index, const LogEntry& entry,
+                        const Evidence& evidence) {
+  const std::string bytes = serialize(entry);
+  if (index <= log_.size()) {
+    if (log_[index - 1] != bytes) {
+      throw Violation(region + " has another history at entry " + std::to_string(index));
+    }
+    return;
+  }
+  if (index != log_.size() + 1) throw Violation(region + " skips an entry");
+  log_.push_back(bytes);
+  if (const auto* membership = std::get_if<Membership>(&entry.body)) membership_ = *membership;
+  const auto* record = std::get_if<CommitRecord>(&entry.body);
+  if (record == nullptr) return;
+  if (evidence.copies < copies_needed(evidence)) {
+    throw Violation(region + " committed round " + std::to_string(record->round) + " with " +
+                    std::to_string(evidence.copies) + " copies on disk");
+  }
+  check_record(*record, evidence);
+}
+
+// A majority; or all that are left when a minority of the voters lost their disks.
+std::size_t History::copies_needed(const Evidence& evidence) const {
+  const std::size_t voters = membership_.voters();
+  const std::size_t majority = voters / 2 + 1;
+  const auto lost = static_cast<std::size_t>(
+      std::ranges::count_if(membership_.members, [&evidence](const Member& member) {
+        return !member.incarnation.empty() && !evidence.disks.contains(member.incarnation);
+      }));
+  return lost < majority ? std::min(majority, voters - lost) : majority;
+}
+
+void History::check_record(const CommitRecord& record, const Evidence& evidence) {
+  if (record.round != records_.size()) throw Violation("a round is skipped or repeated");
+  const std::size_t regions = membership_.regions().size();
+  const std::size_t tolerated = (membership_.voters() - 1) / 2;
+  std::set<std::string> contributors;
+  for (const Participant& participant : record.participants) {
+    contributors.insert(participant.region);
+    const std::size_t holders = evidence.holders.at(to_hex(participant.payload.hash));
+    // Where most regions are witnesses or gone, fewer can hold it.
+    const std::size_t wanted =
+        std::min({tolerated + 1, regions, std::max<std::size_t>(1, evidence.reachable_regions)});
+    if (holders < wanted) {
+      throw Violation("round " + std::to_string(record.round) + " lists a payload of " +
+                      participant.region + " (of round " + std::to_string(participant.round) +
+                      ", part " + std::to_string(participant.part) + ") that " +
+                      std::to_string(holders) + " regions hold");
+    }
+    const bool expired = !records_.empty() && participant.round < records_.back().expired_before;
+    if (expired) throw Violation("expired work of " + participant.region + " is listed");
+    if (!listed_.insert(key_of(participant)).second) {
+      throw Violation("work of " + participant.region + " is listed twice");
+    }
+    check_samples(participant);
+  }
+  if (contributors.size() < regions / 2 + 1) {
+    throw Violation("a round committed with too few contributions");
+  }
+  records_.push_back(record);
+}
+
+void History::check_samples(const Participant& participant) {
+  const Samples& samples = made_.at(participant.payload);
+  for (const Samples& other : counted_[participant.region]) {
+    if (samples.begin < other.end && other.begin < samples.end) {
+      throw Violation("samples of " + participant.region + " are counted twice");
+    }
+  }
+  counted_[participant.region].push_back(samples);
+}
+
+}  // namespace causeway::diloco::testing

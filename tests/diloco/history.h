@@ -1,0 +1,56 @@
+// What every run must keep to, checked as it happens: one history, nothing acknowledged lost,
+// payloads that survive what is tolerated, every sample counted once. Throws Violation.
+#pragma once
+
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "diloco/raft.h"
+
+namespace causeway::diloco::testing {
+
+class Violation : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class History {
+ public:
+  void made(const Contribution& contribution);
+  // `region` has entry `index` on disk as committed. `copies`: disks that have it; `holders`: by
+  // payload, regions that have it on disk.
+  struct Evidence {
+    std::size_t copies = 0;
+    std::set<std::string> disks;                 // incarnations that still are
+    std::map<std::string, std::size_t> holders;  // hexadecimal hash
+    std::size_t reachable_regions = 0;           // from the leader
+  };
+  void committed(const std::string& region, Index index, const LogEntry& entry,
+                 const Evidence& evidence);
+
+  const std::vector<CommitRecord>& records() const { return records_; }
+  const Membership& membership() const { return membership_; }
+
+ private:
+  struct Samples {
+    std::string region;
+    std::uint64_t begin = 0, end = 0;
+  };
+  std::size_t copies_needed(const Evidence& evidence) const;
+  void check_record(const CommitRecord& record, const Evidence& evidence);
+  void check_samples(const Participant& participant);
+
+  std::vector<std::string> log_;  // serialized
+  std::vector<CommitRecord> records_;
+  Membership membership_;
+  std::map<inter::BlobId, Samples> made_;
+  std::set<ContributionKey> listed_;
+  std::map<std::string, std::vector<Samples>> counted_;
+};
+
+std::string serialize(const LogEntry& entry);
+
+}  // namespace causeway::diloco::testing

@@ -1,0 +1,242 @@
+// Raft alone: a few nodes in memory, messages delivered or dropped by hand.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+
+#include "diloco/raft.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class RaftTest : public ::testing::Test {
+ protected:
+  // The first of the regions has founded the run; all vote.
+  void build(const std::vector<std::string>& regions) {
+    Membership membership;
+    for (const std::string& region : regions) {
+      membership =
+          with(membership,
+               {.region = region, .address = {}, .witness = false, .incarnation = region + "1"});
+    }
+    const RaftState state{
+        .term = 1, .vote = {}, .log = {{.term = 1, .body = membership}}, .committed = 1};
+    for (const std::string& region : regions) start(region, region + "1", state);
+  }
+  void start(const std::string& region, const std::string& incarnation, const RaftState& state) {
+    nodes_[region] = std::make_unique<Raft>(RaftOptions{.self = region,
+                                                        .incarnation = incarnation,
+                                                        .heartbeat = milliseconds{100},
+                                                        .election = seconds{1},
+                                                        .seed = nodes_.size()},
+                                            state);
+    incarnations_[region] = incarnation;
+  }
+  void connect(const std::string& a, const std::string& b) {
+    nodes_.at(a)->on_peer_up(b, incarnations_.at(b), now_);
+    nodes_.at(b)->on_peer_up(a, incarnations_.at(a), now_);
+  }
+  void connect_all() {
+    for (const auto& [a, node] : nodes_) {
+      for (const auto& [b, other] : nodes_) {
+        if (a < b) connect(a, b);
+      }
+    }
+  }
+  void cut_off(const std::string& region) {
+    for (auto& [name, node] : nodes_) {
+      if (name == region) continue;
+      node->on_peer_down(region, now_);
+      nodes_.at(region)->on_peer_down(name, now_);
+    }
+  }
+  // Time passes, and whatever is said arrives at once.
+  void run(Time duration) {
+    for (const Time end = now_ + duration; now_ < end; now_ += milliseconds{10}) {
+      for (auto& [region, node] : nodes_) node->tick(now_);
+      while (deliver()) {
+      }
+    }
+  }
+  bool deliver() {
+    bool any = false;
+    for (auto& [region, node] : nodes_) {
+      Raft::Output output = node->take();
+      for (LogEntry& entry : output.committed) committed_[region].push_back(std::move(entry));
+      for (auto& [to, message] : output.messages) {
+        nodes_.at(to)->on_message(region, message, now_);
+        any = true;
+      }
+    }
+    return any;
+  }
+  std::string leader() const {
+    for (const auto& [region, node] : nodes_) {
+      if (node->leads()) return region;
+    }
+    return {};
+  }
+  static CommitRecord record(Round round) {
+    CommitRecord record;
+    record.run_id = "run";
+    record.round = round;
+    record.participants = {{.region = "a"}};
+    return record;
+  }
+  std::size_t records(const std::string& region) {
+    return static_cast<std::size_t>(std::count_if(
+        committed_[region].begin(), committed_[region].end(),
+        [](const auto& entry) { return std::holds_alternative<CommitRecord>(entry.body); }));
+  }
+
+  Time now_{milliseconds{1}};
+  std::map<std::string, std::unique_ptr<Raft>> nodes_;
+  std::map<std::string, std::string> incarnations_;
+  std::map<std::string, std::vector<LogEntry>> committed_;
+};
+
+TEST_F(RaftTest, ElectsOneLeaderAndKeepsIt) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string first = leader();
+  ASSERT_NE(first, "");
+  const Term term = nodes_.at(first)->term();
+  run(seconds{60});
+  EXPECT_EQ(leader(), first);
+  EXPECT_EQ(nodes_.at(first)->term(), term);
+}
+
+TEST_F(RaftTest, CommitsOnAMajorityAndAMinorityNever) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string old = leader();
+  nodes_.at(old)->propose(record(0), now_);
+  run(milliseconds{50});
+  for (const auto& [region, node] : nodes_) EXPECT_EQ(records(region), 1) << region;
+
+  cut_off(old);
+  if (nodes_.at(old)->leads()) nodes_.at(old)->propose(record(1), now_);
+  run(seconds{5});
+  EXPECT_EQ(records(old), 1);
+  EXPECT_FALSE(nodes_.at(old)->leads());
+  ASSERT_NE(leader(), "");
+  EXPECT_NE(leader(), old);
+  nodes_.at(leader())->propose(record(1), now_);
+  run(milliseconds{50});
+  EXPECT_EQ(records(leader()), 2);
+}
+
+TEST_F(RaftTest, WhoReturnsDoesNotDeposeTheLeader) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string first = leader();
+  const std::string other = first == "c" ? "b" : "c";
+  cut_off(other);
+  run(seconds{30});
+  for (const auto& [region, node] : nodes_) {
+    if (region != other) connect(region, other);
+  }
+  const Term term = nodes_.at(first)->term();
+  run(seconds{10});
+  EXPECT_EQ(leader(), first);
+  EXPECT_EQ(nodes_.at(first)->term(), term);
+}
+
+TEST_F(RaftTest, ALostDiskHasNoVoteUntilTheLogNamesIt) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  cut_off("c");
+  cut_off("b");
+  start("b", "b2", {});
+  connect("a", "b");
+  // b2 may not stand in for b1: a alone is no majority of a, b1 and c.
+  run(seconds{10});
+  EXPECT_EQ(leader(), "");
+  connect("a", "c");
+  run(seconds{5});
+  EXPECT_NE(leader(), "");
+  EXPECT_FALSE(nodes_.at(leader())->votes("b"));
+}
+
+TEST_F(RaftTest, OfTwoTheOneThatKeptItsDiskGoesOn) {
+  build({"a", "b"});
+  connect_all();
+  run(seconds{3});
+  nodes_.at(leader())->propose(record(0), now_);
+  run(milliseconds{50});
+  cut_off("b");
+  run(seconds{10});
+  EXPECT_EQ(leader(), "");  // b may come back as it was
+  start("b", "b2", {});
+  connect("a", "b");
+  run(seconds{5});
+  EXPECT_EQ(leader(), "a");
+  EXPECT_EQ(nodes_.at("b")->state().log.size(), nodes_.at("a")->state().log.size());
+}
+
+TEST_F(RaftTest, AMembershipChangesWhenItIsInTheLog) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  Raft& raft = *nodes_.at(leader());
+  const std::string gone = leader() == "c" ? "b" : "c";
+  raft.propose(without(raft.membership(), gone), now_);
+  run(milliseconds{100});
+  for (const auto& [region, node] : nodes_) {
+    EXPECT_EQ(node->membership().find(gone), nullptr) << region;
+  }
+  EXPECT_EQ(raft.quorum(), 2);
+}
+
+TEST_F(RaftTest, AFollowersUncommittedEntriesGiveWay) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string old = leader();
+  cut_off(old);
+  nodes_.at(old)->propose(record(7), now_);  // reaches nobody
+  const Index lost = nodes_.at(old)->state().log.size();
+  run(seconds{5});
+  nodes_.at(leader())->propose(record(0), now_);
+  for (const auto& [region, node] : nodes_) {
+    if (region != old) connect(region, old);
+  }
+  run(seconds{5});
+  ASSERT_EQ(records(old), 1);
+  const auto& log = nodes_.at(old)->state().log;
+  const auto* there = std::get_if<CommitRecord>(&log[lost - 1].body);
+  EXPECT_TRUE(there == nullptr || there->round == 0);
+}
+
+TEST_F(RaftTest, ALedgerThatContradictsTheLeadersIsNoticed) {
+  build({"a", "b", "c"});
+  RaftState edited = nodes_.at("c")->state();
+  edited.log.push_back({.term = 9, .body = record(3)});
+  edited.term = 9;
+  edited.committed = 2;
+  start("c", "c1", edited);
+  connect("a", "b");
+  run(seconds{5});
+  nodes_.at(leader())->propose(record(0), now_);
+  run(milliseconds{50});
+  // A leader of a newer term than the edited one.
+  AppendEntries append{.term = 10,
+                       .previous_index = 1,
+                       .previous_term = 1,
+                       .entries = {{.term = 10, .body = record(0)}},
+                       .commit = 2};
+  Raft& raft = *nodes_.at("c");
+  raft.on_peer_up("a", "a1", now_);
+  raft.on_message("a", {"a1", append}, now_);
+  EXPECT_EQ(raft.take().contradicted_by, "a");
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,69 @@
+// Thousands of random schedules of the real protocol in virtual time, and known bugs that the
+// checkers must find. A failure prints its seed, shrunk: `schedule_runner SEED` replays it.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/diloco/schedule.h"
+
+namespace causeway::diloco::testing {
+namespace {
+
+std::string report(std::uint64_t seed) {
+  const Schedule schedule = shrink(make_schedule(seed));
+  std::string text = "seed " + std::to_string(seed) + ", shrunk to:";
+  for (const Fault& fault : schedule.faults) text += "\n  " + describe(fault);
+  return text + "\n" + run(schedule).failure;
+}
+
+class RandomSchedules : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomSchedules, KeepOneHistoryLoseNothingAndEndOnceHealed) {
+  constexpr std::uint64_t kPerBlock = 500;
+  const auto first = static_cast<std::uint64_t>(GetParam()) * kPerBlock;
+  for (std::uint64_t seed = first; seed < first + kPerBlock; ++seed) {
+    const Result result = run(make_schedule(seed));
+    if (!result.failure.empty()) return ADD_FAILURE() << report(seed), void();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 20));
+
+// ---- Known bugs ----
+
+struct Plant {
+  PlantedBug bug;
+  const char* name;
+};
+void PrintTo(const Plant& plant, std::ostream* out) {
+  *out << plant.name;
+}
+
+class PlantedBugs : public ::testing::TestWithParam<Plant> {};
+
+TEST_P(PlantedBugs, AreFoundByTheCheckers) {
+  constexpr std::uint64_t kSeeds = 400;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Schedule schedule = make_schedule(seed);
+    schedule.options.planted = GetParam().bug;
+    const Result result = run(schedule);
+    if (!result.failure.empty()) {
+      RecordProperty("found", result.failure);
+      return;
+    }
+  }
+  FAIL() << "no checker noticed";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, PlantedBugs,
+    ::testing::Values(Plant{PlantedBug::forget_votes, "ForgetVotes"},
+                      Plant{PlantedBug::accept_stale_frames, "AcceptStaleFrames"},
+                      Plant{PlantedBug::commit_without_majority, "CommitWithoutMajority"},
+                      Plant{PlantedBug::list_unspooled, "ListUnspooled"},
+                      Plant{PlantedBug::list_expired, "ListExpired"},
+                      Plant{PlantedBug::no_pre_vote, "NoPreVote"}),
+    [](const auto& plant) { return plant.param.name; });
+
+}  // namespace
+}  // namespace causeway::diloco::testing
