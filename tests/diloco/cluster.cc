@@ -81,14 +81,17 @@ void Cluster::run_until(Time time) {
 }
 
 bool Cluster::finish(Time limit) {
+  // A witness that was out of reach at the end does not hear that there is nobody left.
   const auto all_ended = [this] {
-    return std::ranges::all_of(nodes_,
-                               [](const auto& node) { return node.second.outcome.has_value(); });
+    return std::ranges::all_of(nodes_, [this](const auto& node) {
+      return node.first == options_.witness || node.second.outcome.has_value();
+    });
   };
   while (!all_ended() && step(limit)) {
   }
-  return std::ranges::all_of(nodes_, [](const auto& node) {
-    return node.second.outcome && node.second.outcome->exit_code == 0;
+  return std::ranges::all_of(nodes_, [this](const auto& node) {
+    const bool ended = node.second.outcome && node.second.outcome->exit_code == 0;
+    return node.first == options_.witness || ended;
   });
 }
 
@@ -174,7 +177,8 @@ void Cluster::start(const std::string& region) {
 void Cluster::heal() {
   for (auto& [pair, state] : links_) {
     state.cut = false;
-    state.deaf_to.clear();
+    // What was lost on the way was lost by a connection that broke.
+    if (!std::exchange(state.deaf_to, {}).empty()) disconnect(pair.first, pair.second);
   }
   for (const std::string& region : options_.regions) {
     if (!alive(region) || !nodes_.at(region).worker.running) start(region);
