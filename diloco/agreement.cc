@@ -50,7 +50,10 @@ void RoundProtocol::drain_raft() {
 void RoundProtocol::apply_entry(const LogEntry& entry) {
   if (const auto* membership = std::get_if<Membership>(&entry.body)) {
     actions_.push_back(UpdateMembers{*membership});
-    if (membership->find(options_.self) == nullptr) {
+    const bool listed = membership->find(options_.self) != nullptr;
+    was_member_ = was_member_ || listed;
+    // Who joins later reads of earlier members first.
+    if (was_member_ && !listed && raft_.membership().find(options_.self) == nullptr) {
       end(3, "this region was removed from the run: `causeway members add` takes it back");
     }
   }

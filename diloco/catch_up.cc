@@ -10,9 +10,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr Time kStatusInterval = seconds{1};
-// Payloads of this many rounds are kept even if a snapshot covers them, for regions that are just
-// behind.
-constexpr Round kRoundsKept = 2;
 // A state is made again at most so often. More than once, as without a majority the right one is
 // doubted as well, and stale claims about it may still go around.
 constexpr int kHealsMax = 3;
@@ -113,7 +110,7 @@ std::map<inter::BlobId, Fetcher::Want> RoundProtocol::needed() const {
     if (!contribution.sits_out) want(contribution.payload, key.region);
   }
 
-  Round from = version() - std::min(version(), kRoundsKept);
+  Round from = version() - std::min(version(), rounds_kept());
   if (worker_) from = std::min(applied_->version, version());
   if (worker_ && distrusted_) from = snapshot_ && helps(*snapshot_) ? snapshot_->version : 0;
   if (target_) from = target_->version;
@@ -316,6 +313,12 @@ std::string RoundProtocol::catching_up_sentence() const {
 
 // ---- Letting go ----
 
+// Payloads of this many rounds are kept even if a snapshot covers them, for regions that are just
+// behind: whoever may still contribute late must be able to replay.
+Round RoundProtocol::rounds_kept() const {
+  return std::max<Round>(2, options_.staleness_max + 1);
+}
+
 bool RoundProtocol::referenced(const inter::BlobId& blob) const {
   const auto names_blob = [&blob](const auto& entry) { return entry.payload == blob; };
   if (snapshot_ && snapshot_->blob == blob) return true;
@@ -340,7 +343,7 @@ void RoundProtocol::discard(const inter::BlobId& blob) {
 }
 
 void RoundProtocol::release_old() {
-  Round keep_from = version() - std::min(version(), kRoundsKept);
+  Round keep_from = version() - std::min(version(), rounds_kept());
   keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
   keep_from = std::min(keep_from, applied_ ? applied_->version : 0);
   while (released_ < keep_from) {

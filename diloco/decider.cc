@@ -121,26 +121,44 @@ bool Decider::obtainable(const Candidate& candidate, std::size_t holders_require
 }
 
 // One more than may fail while the run goes on, so that one is always left; two at least. After the
-// deadline regions that are cut off cannot be asked to hold anything.
+// deadline regions that are cut off cannot be asked to hold anything, but no fewer will do than
+// every majority has, witnesses left out.
 std::size_t Decider::holders_required(Time now) const {
   if (options_.planted == PlantedBug::list_unspooled) return 1;
   const std::set<std::string> regions = membership_.regions();
-  const std::size_t tolerated = (std::max<std::size_t>(membership_.voters(), 1) - 1) / 2;
-  const std::size_t wanted = std::max<std::size_t>(2, tolerated + 1);
-  if (!past_deadline(now)) return std::min(wanted, std::max<std::size_t>(1, regions.size()));
+  const std::size_t voters = std::max<std::size_t>(membership_.voters(), 1);
+  const std::size_t witnesses = membership_.members.size() - regions.size();
+  const std::size_t wanted = std::min(std::max<std::size_t>(2, (voters - 1) / 2 + 1),
+                                      std::max<std::size_t>(1, regions.size()));
+  if (!past_deadline(now)) return wanted;
+  const std::size_t majority = voters / 2 + 1;
+  const std::size_t least = majority > witnesses ? majority - witnesses : 1;
   const auto reachable = std::ranges::count_if(
       regions, [this](const std::string& region) { return up_.contains(region); });
-  return std::clamp<std::size_t>(static_cast<std::size_t>(reachable), 1, wanted);
+  return std::min(wanted, std::max(least, static_cast<std::size_t>(reachable)));
 }
 
 std::optional<Time> Decider::deadline() const {
   if (!quorum_at_) return std::nullopt;
-  Time deadline = *quorum_at_ + grace_.length();
+  Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
   const bool moving =
       candidates_.size() > usable_.size() && progress_at_ && options_.staleness_max == 0;
   if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
   return std::min(deadline, *quorum_at_ + options_.grace_max);
+}
+
+// A region that may be listed later is not worth more waiting than a quarter of a round's compute
+// (algorithms.md 7.5, rule 1).
+Time Decider::grace() const {
+  double compute_s = 0;
+  for (const auto& [key, candidate] : candidates_) {
+    if (is_fresh(key)) compute_s = std::max(compute_s, candidate.contribution.compute_s);
+  }
+  const bool may_be_late = options_.staleness_max > 0 && compute_s > 0 && compute_s < 1e9;
+  if (!may_be_late) return grace_.length();
+  const Time quarter{static_cast<Time::rep>(compute_s / 4 * 1e6)};
+  return std::min(grace_.length(), std::max(options_.grace_min, quarter));
 }
 
 bool Decider::past_deadline(Time now) const {
@@ -290,8 +308,9 @@ std::vector<Standing> Decider::standings() const {
     const double before = known != standings_.end() ? known->second.liveness
                           : standings_.empty()      ? 1
                                                     : 0;
-    const double after =
-        settled(region) ? liveness_after(before, true) : liveness_after(before, false);
+    const bool late = std::ranges::any_of(
+        usable_, [&region](const ContributionKey& key) { return key.region == region; });
+    const double after = liveness_after(before, late || settled(region));
     standings.push_back(
         {.region = region, .liveness = static_cast<float>(after), .next_k = next_k(region)});
   }

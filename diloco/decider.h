@@ -65,6 +65,7 @@ class Decider {
   std::size_t holders(const Candidate& candidate) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
   bool settled(const std::string& region) const;
+  Time grace() const;
   bool past_deadline(Time now) const;
   std::size_t holders_required(Time now) const;
   void refresh(Time now);

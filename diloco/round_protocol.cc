@@ -384,6 +384,7 @@ std::string RoundProtocol::waiting_for(Time now) const {
   if (run_id_.empty()) return "any region of the run to say which run this is";
   if (!options_.witness) {
     if (!worker_) return "this region's workers";
+    if (worker_->continuing) return no_leader_sentence() + "; training goes on meanwhile";
     if (!worker_->ready) return {};
     if (const std::string sentence = catching_up_sentence(); !sentence.empty()) return sentence;
   }

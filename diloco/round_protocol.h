@@ -276,6 +276,7 @@ class RoundProtocol {
   std::uint32_t next_k() const;
   bool referenced(const inter::BlobId& blob) const;
   void discard(const inter::BlobId& blob);
+  Round rounds_kept() const;
   void release_old();
   Round payloads_from() const;
   Status status() const;
@@ -309,6 +310,7 @@ class RoundProtocol {
   std::optional<Round> proposed_;    // by this leader; not committed yet
   std::vector<ChangeMember> asked_;  // of this leader
   std::optional<std::string> told_leader_;
+  bool was_member_ = false;
   Time leader_seen_at_{0};
   Fetcher fetcher_;
   std::map<std::string, Peer> peers_;

@@ -246,11 +246,16 @@ void Cluster::deliver(const std::string& region, const Event& event) {
   if (std::holds_alternative<WorkerAttached>(event)) node.worker.heard = node.worker.session;
   const std::vector<Action> actions = node.protocol->handle(event, now_ + node.clock_offset);
   if (options_.trace != nullptr) trace(region, event, actions);
-  const bool crash =
-      std::bernoulli_distribution(options_.crash_between_actions)(random_) && !actions.empty();
-  const std::size_t done = crash ? random_() % actions.size() : actions.size();
+  std::size_t done = actions.size();
+  if (std::bernoulli_distribution(options_.crash_between_actions)(random_) && done > 0) {
+    done = random_() % actions.size();
+  }
+  const bool aimed = options_.crash_at && options_.crash_at->first == region &&
+                     node.actions + actions.size() > options_.crash_at->second;
+  if (aimed) done = std::exchange(options_.crash_at, std::nullopt)->second - node.actions;
+  node.actions += done;
   for (std::size_t i = 0; i < done && node.life == life; ++i) execute(region, actions[i]);
-  if (crash && node.life == life && !node.outcome) {
+  if (done < actions.size() && node.life == life && !node.outcome) {
     kill_coordinator(region);
     at(now_ + random_time(milliseconds{500}, seconds{3}), [this, region] { start(region); });
     return;
@@ -393,13 +398,12 @@ void Cluster::append(const std::string& region, const std::vector<LogEntry>& ent
     const Index index = disk.committed + 1;
     if (disk.log.size() < index) disk.log.push_back(entry);
     disk.log[index - 1] = entry;
-    history_.committed(region, index, entry, evidence(region, index, entry));
+    history_.committed(region, index, entry, evidence(index, entry));
     disk.committed = index;
   }
 }
 
-History::Evidence Cluster::evidence(const std::string& region, Index index,
-                                    const LogEntry& entry) const {
+History::Evidence Cluster::evidence(Index index, const LogEntry& entry) const {
   History::Evidence evidence;
   const auto count_copy = [&](const std::vector<LogEntry>& log) {
     const bool has = log.size() >= index;
@@ -409,9 +413,6 @@ History::Evidence Cluster::evidence(const std::string& region, Index index,
   for (const auto& [name, node] : nodes_) {
     count_copy(node.disk.raft.log);
     evidence.disks.insert(node.incarnation);
-    const auto found = links_.find(std::minmax(region, name));
-    const bool linked = name == region || (found != links_.end() && found->second.established);
-    evidence.reachable_regions += linked && name != options_.witness ? 1 : 0;
   }
   if (const auto* record = std::get_if<CommitRecord>(&entry.body)) {
     for (const Participant& participant : record->participants) {
@@ -635,6 +636,7 @@ void Cluster::contribute(const std::string& region, Contribution contribution,
   contribution.data_begin = begin;
   contribution.data_cursor = contribution.part == 0 ? begin + 10 : begin + worker.extra;
   contribution.state = worker.holds.state;
+  contribution.compute_s = 3;
   contribution.delta_norm = 1;
   contribution.error_norm = 0.1;
   contribution.payload =

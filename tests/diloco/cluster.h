@@ -33,7 +33,9 @@ struct ClusterOptions {
   std::map<std::string, int> slowness{};  // factor on compute time
   double push_loss = 0.05;                // pushes of which nothing arrives
   double crash_between_actions = 0;       // per handled event
-  std::ostream* trace = nullptr;          // every event and what came of it
+  // This region's coordinator dies before its n-th action, once.
+  std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
+  std::ostream* trace = nullptr;  // every event and what came of it
 };
 
 class Cluster {
@@ -95,7 +97,8 @@ class Cluster {
     std::string incarnation;
     Time clock_offset{0};
     Time paused_until{0};
-    std::vector<Event> held;  // while it is paused
+    std::uint64_t actions = 0;  // done so far
+    std::vector<Event> held;    // while it is paused
     Time per_chunk{0};
     std::map<inter::BlobId, std::uint64_t> partial;
     std::unique_ptr<RoundProtocol> protocol;
@@ -132,7 +135,7 @@ class Cluster {
   void found(Node& node);
   void save_raft(Node& node, const SaveRaft& save);
   void append(const std::string& region, const std::vector<LogEntry>& entries);
-  History::Evidence evidence(const std::string& region, Index index, const LogEntry& entry) const;
+  History::Evidence evidence(Index index, const LogEntry& entry) const;
   void attach_worker(const std::string& region);
   void train(const std::string& region, const OrderTrain& order);
   void contribute(const std::string& region, Contribution contribution, std::uint64_t begin);

@@ -50,14 +50,15 @@ std::size_t History::copies_needed(const Evidence& evidence) const {
 void History::check_record(const CommitRecord& record, const Evidence& evidence) {
   if (record.round != records_.size()) throw Violation("a round is skipped or repeated");
   const std::size_t regions = membership_.regions().size();
-  const std::size_t tolerated = (membership_.voters() - 1) / 2;
+  // So many that one is left whatever fails; where witnesses make the majority, fewer can hold it.
+  const std::size_t witnesses = membership_.members.size() - regions;
+  const std::size_t majority = membership_.voters() / 2 + 1;
+  const std::size_t wanted = std::min((membership_.voters() - 1) / 2 + 1,
+                                      majority > witnesses ? majority - witnesses : 1);
   std::set<std::string> contributors;
   for (const Participant& participant : record.participants) {
     contributors.insert(participant.region);
     const std::size_t holders = evidence.holders.at(to_hex(participant.payload.hash));
-    // Where most regions are witnesses or gone, fewer can hold it.
-    const std::size_t wanted =
-        std::min({tolerated + 1, regions, std::max<std::size_t>(1, evidence.reachable_regions)});
     if (holders < wanted) {
       throw Violation("round " + std::to_string(record.round) + " lists a payload of " +
                       participant.region + " (of round " + std::to_string(participant.round) +

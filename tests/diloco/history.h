@@ -26,7 +26,6 @@ class History {
     std::size_t copies = 0;
     std::set<std::string> disks;                 // incarnations that still are
     std::map<std::string, std::size_t> holders;  // hexadecimal hash
-    std::size_t reachable_regions = 0;           // from the leader
   };
   void committed(const std::string& region, Index index, const LogEntry& entry,
                  const Evidence& evidence);

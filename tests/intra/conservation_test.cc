@@ -116,7 +116,7 @@ class Books {
     for (const auto& [key, payload] : sent_) {
       if (engine_() % 2 == 0) continue;
       record.participants.push_back(
-          {"us", key.first, key.second, 1.0F, 0, 0, {diloco::sha256(payload), payload.size()}});
+          {"us", key.first, key.second, 1.0F, 0, 0, 0, {diloco::sha256(payload), payload.size()}});
       payloads.push_back(payload);
       add(decoded(payload), 1, delivered_);
     }

@@ -151,7 +151,7 @@ class FakeRun {
       const diloco::Contribution& contribution = offer->second.contribution;
       record.participants.push_back(
           {entry.region, of, entry.part, 1.0F / static_cast<float>(names.size()),
-           contribution.data_cursor, contribution.tokens, contribution.payload});
+           contribution.data_begin, contribution.data_cursor, contribution.tokens, contribution.payload});
     }
     record.state = states_.at(round);
     for (const auto& participant : record.participants) {

@@ -32,6 +32,7 @@ std::vector<Outcome> apply_late(Collective& group, const OuterRound& round, Oute
                                    1.0F,
                                    0,
                                    0,
+                                   0,
                                    {diloco::sha256(entry.payload), entry.payload.size()}});
     views.push_back(entry.payload);
   }

@@ -1,0 +1,209 @@
+// What other systems' users suffer from, made impossible: one test per theme, named after it. The
+// rest of the list is in docs/rounds.md with the tests that show it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/diloco/cluster.h"
+
+namespace causeway::diloco::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+bool lists(const CommitRecord& record, const std::string& region) {
+  return std::ranges::any_of(record.participants,
+                             [&region](const auto& one) { return one.region == region; });
+}
+
+void expect_one_state(const Cluster& cluster, const ClusterOptions& options) {
+  ASSERT_EQ(cluster.history().size(), options.rounds);
+  for (const std::string& region : options.regions) {
+    EXPECT_EQ(cluster.worker_state(region), cluster.worker_state(options.regions.front()))
+        << region;
+  }
+}
+
+// T1: the slow transfer finishes and is admitted late; the round does not wait for it.
+TEST(T1, ASlowTransferIsAdmittedLateAndNobodyWaitsForIt) {
+  ClusterOptions options{.rounds = 40, .staleness_max = 3, .push_loss = 0};
+  Cluster cluster(options);
+  cluster.run_until(seconds{30});
+  cluster.slow_down("c", seconds{4});
+  const Round before = cluster.history().size();
+  cluster.run_until(seconds{120});
+  const Round after = cluster.history().size();
+  cluster.slow_down("c", Time{0});
+  std::size_t late = 0;
+  for (Round round = before; round < after; ++round) {
+    for (const Participant& one : cluster.history()[round].participants) {
+      late += one.region == "c" && one.round < round ? 1 : 0;
+    }
+  }
+  EXPECT_GE(late, 2);
+  EXPECT_GE(after, before + 5);
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
+}
+
+// T2: whoever waits says for whom, for what and how far it is.
+TEST(T2, EveryWaitHasAReason) {
+  Cluster cluster({.rounds = 1000});
+  cluster.run_until(seconds{20});
+  cluster.kill_region("b");
+  cluster.kill_region("c");
+  cluster.run_until(seconds{60});
+  EXPECT_NE(cluster.describe().find("unreachable: b, c"), std::string::npos) << cluster.describe();
+}
+
+// T3, T4: a coordinator dies between any two of its actions, the leader as well as a follower; the
+// run goes on and ends with one state.
+class KilledAt : public ::testing::TestWithParam<const char*> {};
+TEST_P(KilledAt, EveryActionTheRunEndsWithOneState) {
+  for (std::uint64_t action = 0; action < 250; ++action) {
+    ClusterOptions options{.seed = action, .rounds = 3, .push_loss = 0};
+    options.crash_at = {GetParam(), action};
+    try {
+      Cluster cluster(options);
+      ASSERT_TRUE(cluster.finish(minutes{60})) << "action " << action << cluster.describe();
+      expect_one_state(cluster, options);
+    } catch (const Violation& violation) {
+      FAIL() << "action " << action << ": " << violation.what();
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(T3, KilledAt, ::testing::Values("b"));
+INSTANTIATE_TEST_SUITE_P(T4, KilledAt, ::testing::Values("a"));
+
+// T4: four of nine regions die at once, the leader among them.
+TEST(T4, OfNineRegionsFiveGoOnWithinTheBound) {
+  ClusterOptions options{.regions = {"a", "b", "c", "d", "e", "f", "g", "h", "i"}, .rounds = 1000};
+  Cluster cluster(options);
+  cluster.run_until(seconds{60});
+  std::vector<std::string> doomed{cluster.leader().value()};
+  for (const std::string& region : options.regions) {
+    if (doomed.size() < 4 && region != doomed.front()) doomed.push_back(region);
+  }
+  for (const std::string& region : doomed) cluster.kill_region(region);
+  const Round before = cluster.history().size();
+  const Time died_at = cluster.now();
+  while (cluster.history().size() == before && cluster.now() < died_at + minutes{10}) {
+    cluster.run_until(cluster.now() + milliseconds{50});
+  }
+  const Time taken = cluster.now() - died_at;
+  RecordProperty("next_round_ms", std::to_string(taken.count() / 1000));
+  // K steps, the longest grace, noticing the loss and electing, transfers and agreement.
+  EXPECT_LE(taken, options.compute_max + seconds{20} + 2 * seconds{4} + seconds{5});
+}
+
+// T5: fresh or wiped regions only receive: what they end with is the run's state.
+TEST(T5, AStormOfWipedRegionsTakesTheRunsState) {
+  ClusterOptions options{.regions = {"a", "b"}, .rounds = 40};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  for (int i = 0; i < 4; ++i) {
+    cluster.wipe("b");
+    cluster.run_until(cluster.now() + seconds{5});
+    cluster.start("b");
+    cluster.run_until(cluster.now() + seconds{25});
+  }
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
+}
+
+// T6: no round is decided by less than a majority, whatever the speeds.
+TEST(T6, NobodyCommitsAlone) {
+  ClusterOptions options{.rounds = 1000, .slowness = {{"c", 4}}};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  for (const char* other : {"b", "c"}) cluster.cut("a", other);
+  cluster.cut("b", "c");
+  cluster.run_until(seconds{30});
+  const Round before = cluster.history().size();
+  cluster.run_until(seconds{300});
+  EXPECT_EQ(cluster.history().size(), before);
+  cluster.heal();
+  cluster.run_until(seconds{400});
+  EXPECT_GT(cluster.history().size(), before + 5);
+}
+
+// T10: a late joiner costs the others nothing.
+TEST(T10, NobodyWaitsForAJoiner) {
+  const auto rounds_until = [](bool joins) {
+    ClusterOptions options{.rounds = 1000, .push_loss = 0};
+    Cluster cluster(options);
+    cluster.run_until(seconds{30});
+    cluster.wipe("c");
+    cluster.run_until(seconds{60});
+    if (joins) cluster.start("c");
+    cluster.run_until(seconds{90});
+    return cluster.history().size();
+  };
+  EXPECT_GE(rounds_until(true) + 1, rounds_until(false));
+}
+
+// T12: each sample of a region is counted at most once, and all that were listed in order are there
+// (History checks the first part).
+TEST(T12, SamplesAreCountedOnceThroughKillsAndRejoins) {
+  ClusterOptions options{.rounds = 30};
+  Cluster cluster(options);
+  for (const auto& [at, region] : std::vector<std::pair<Time, std::string>>{
+           {seconds{12}, "b"}, {seconds{31}, "c"}, {seconds{55}, "a"}}) {
+    cluster.run_until(at);
+    cluster.kill_region(region);
+    cluster.run_until(at + seconds{6});
+    cluster.start(region);
+  }
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  std::set<std::pair<std::string, std::uint64_t>> begins;
+  for (const CommitRecord& record : cluster.history()) {
+    for (const Participant& one : record.participants) {
+      EXPECT_TRUE(begins.insert({one.region, one.data_begin}).second);
+    }
+  }
+}
+
+// Members come and go while the run goes on.
+TEST(Members, ARegionIsAddedTakesPartAndIsRemoved) {
+  ClusterOptions options{.rounds = 1000};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  cluster.ask("b", {.member = {.region = "d", .address = {}, .witness = false, .incarnation = {}},
+                    .remove = false});
+  cluster.run_until(seconds{25});
+  cluster.add("d");
+  cluster.run_until(seconds{90});
+  EXPECT_TRUE(lists(cluster.history().back(), "d"));
+  EXPECT_EQ(cluster.membership().voters(), 4);
+  cluster.ask("b", {.member = {.region = "a", .address = {}, .witness = false, .incarnation = {}},
+                    .remove = true});
+  cluster.run_until(seconds{150});
+  EXPECT_EQ(cluster.membership().voters(), 3);
+  EXPECT_FALSE(lists(cluster.history().back(), "a"));
+  ASSERT_TRUE(cluster.outcome("a"));
+  EXPECT_EQ(cluster.outcome("a")->exit_code, 3);
+}
+
+// A region that is cut off goes on training; what it did comes as a part of its own.
+TEST(CutOff, WhatWasDoneMeanwhileIsListedWhenTheRegionIsBackInTime) {
+  ClusterOptions options{.rounds = 60, .staleness_max = 4, .push_loss = 0};
+  options.compute_min = options.compute_max = seconds{8};
+  Cluster cluster(options);
+  cluster.run_until(seconds{40});
+  for (const char* other : {"a", "b"}) cluster.cut("c", other);
+  cluster.run_until(seconds{75});
+  cluster.heal();
+  cluster.run_until(seconds{160});
+  const bool listed = std::ranges::any_of(cluster.history(), [](const CommitRecord& record) {
+    return std::ranges::any_of(record.participants, [](const Participant& one) {
+      return one.region == "c" && one.part > 0;
+    });
+  });
+  EXPECT_TRUE(listed);
+}
+
+}  // namespace
+}  // namespace causeway::diloco::testing
