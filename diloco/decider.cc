@@ -43,7 +43,9 @@ void Decider::open_next(const CommitRecord& committed) {
     if (up_.contains(region) && applied.version == round_) attached_.insert(region);
   }
   std::erase_if(candidates_, [&committed](const auto& entry) {
-    return entry.first.round < committed.expired_before ||
+    const bool strays = entry.first.round == committed.round &&
+                        entry.second.contribution.state != committed.state;
+    return strays || entry.first.round < committed.expired_before ||
            std::ranges::any_of(committed.participants, [&entry](const Participant& listed) {
              return key_of(listed) == entry.first ||
                     share_samples(listed, entry.second.contribution);

@@ -384,8 +384,8 @@ void add_witness_keys(std::vector<Key<Config>>& keys) {
           "witness.name", [](const Config& c) { return c.witness.name; },
           [](Config& c, const std::string& text) { c.witness.name = text; },
           "1 to 63 of [a-z0-9-], or empty",
-          "A process that votes without training (`causeway witness`), so that a run of two regions "
-          "goes on when one is lost."))));
+          "A process that votes without training (`causeway witness`), so that a run of two "
+          "regions goes on when one is lost."))));
   keys.push_back(defaults_to(
       "127.0.0.1:0", endpoint_key<Config>(
                          "witness.listen", [](auto& c) -> auto& { return c.witness.listen; },

@@ -13,6 +13,14 @@ inline int thread_count() {
   return omp_in_parallel() != 0 ? 1 : omp_get_max_threads();
 }
 
+// oneDNN 2.6 divides its work by the threads that it asks for and does not notice when the runtime
+// grants fewer (OMP_THREAD_LIMIT, OMP_DYNAMIC): its results are wrong then. So no more are asked
+// for than are granted.
+inline void ask_only_for_threads_that_are_granted() {
+  omp_set_dynamic(0);
+  omp_set_num_threads(std::min(omp_get_max_threads(), omp_get_thread_limit()));
+}
+
 // Calls body(begin, end, slot) on disjoint ranges that cover [0, count), each but the last a
 // multiple of `unit`. Slots count from 0 and stay below thread_count(). At most one thread per
 // `grain` items: a parallel region costs some microseconds.

@@ -63,6 +63,7 @@ void Transformer::initialise(std::uint64_t seed, std::span<float> params) const 
 
 void Transformer::begin(std::int64_t batch, std::int64_t length, std::span<const float> params,
                         const DropoutKey& key, float probability) {
+  ask_only_for_threads_that_are_granted();
   assert(batch > 0 && length > 0 && length <= options_.context);
   assert(params.size() == layout_.size());
   params_ = params;

@@ -149,9 +149,10 @@ class FakeRun {
       const auto offer = offers_.find({of, entry.region, entry.part});
       if (offer == offers_.end()) return;
       const diloco::Contribution& contribution = offer->second.contribution;
-      record.participants.push_back(
-          {entry.region, of, entry.part, 1.0F / static_cast<float>(names.size()),
-           contribution.data_begin, contribution.data_cursor, contribution.tokens, contribution.payload});
+      record.participants.push_back({entry.region, of, entry.part,
+                                     1.0F / static_cast<float>(names.size()),
+                                     contribution.data_begin, contribution.data_cursor,
+                                     contribution.tokens, contribution.payload});
     }
     record.state = states_.at(round);
     for (const auto& participant : record.participants) {

@@ -63,8 +63,8 @@ class Coordinator : public diloco::WorkerServerHandler {
       record.expired_before = version_ + 1;
       std::vector<std::filesystem::path> files;
       for (auto& [made, file] : open_) {
-        record.participants.push_back(
-            {"eu", made.round, made.part, 1.0F, made.data_begin, made.data_cursor, made.tokens, made.payload});
+        record.participants.push_back({"eu", made.round, made.part, 1.0F, made.data_begin,
+                                       made.data_cursor, made.tokens, made.payload});
         files.push_back(file);
       }
       open_.clear();
