@@ -25,6 +25,7 @@ struct RunDirectory {
     spdlog::set_level(spdlog::level::off);
     fs::create_directories(path);
     std::ofstream(path / "run") << "fuzz\n";
+    std::ofstream(path / "incarnation") << "fuzz\n";
   }
   ~RunDirectory() { fs::remove_all(path); }
   fs::path path;
@@ -41,11 +42,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     causeway::diloco::Digest head{};
     {
       const Ledger ledger(run.path);
-      records = ledger.records().size();
+      records = ledger.raft().log.size();
       head = ledger.head();
     }
     const Ledger again(run.path);
-    if (again.records().size() != records || again.head() != head) std::abort();
+    if (again.raft().log.size() != records || again.head() != head) std::abort();
   } catch (const std::system_error&) {
   }
   return 0;
