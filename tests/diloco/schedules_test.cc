@@ -42,7 +42,7 @@ void PrintTo(const Plant& plant, std::ostream* out) {
 class PlantedBugs : public ::testing::TestWithParam<Plant> {};
 
 TEST_P(PlantedBugs, AreFoundByTheCheckers) {
-  constexpr std::uint64_t kSeeds = 400;
+  constexpr std::uint64_t kSeeds = 3000;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Schedule schedule = make_schedule(seed);
     schedule.options.planted = GetParam().bug;
