@@ -18,6 +18,7 @@ namespace {
 int exit_code_of(const std::system_error& error) {
   const std::error_code code = error.code();
   if (code == make_error_code(causeway::intra::Errc::interrupted)) return 130;
+  if (code == make_error_code(causeway::diloco::Errc::coordinator_lost)) return 3;
   if (code == make_error_code(causeway::diloco::Errc::lineage) ||
       code == make_error_code(causeway::diloco::Errc::divergence) ||
       code == make_error_code(causeway::intra::Errc::bad_checkpoint)) {

@@ -290,8 +290,8 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     reply.accepted = true;
     reply.index = merge(append);
     set_commit(std::min(append.commit, reply.index));
-    // The leader has on disk what it sends: where two are a majority, this one need not hear from it
-    // again, which saves every round of two or three regions a round trip.
+    // The leader has on disk what it sends: where two are a majority, this one need not hear from
+    // it again, which saves every round of two or three regions a round trip.
     const bool newest_term = !append.entries.empty() && term_at(reply.index) == state_.term;
     if (newest_term && may_commit(reply.index, {region, options_.self})) set_commit(reply.index);
   }

@@ -68,6 +68,11 @@ class ByHand(EndToEnd):
         output = self.run_causeway("verify", east, west, "--certificates", "certificates")
         self.assertIn("verified: one history", output)
         self.assertIn("all signed", output)
+        members = self.run_causeway("members", "list", "--directory", east)
+        self.assertEqual(members.count("votes"), 3, members)
+        self.assertIn("waiting for: nothing", self.run_causeway("status", east))
+        self.assertIn("no coordinator runs", self.run_causeway(
+            "members", "remove", "--directory", east, "eu-west", code=3))
         # Another run's ledger under the same name.
         (west / "ledger" / "run").write_text("0" * 32 + "\n")
         self.assertIn("is damaged", self.run_causeway("verify", east, west, code=4))
