@@ -91,7 +91,7 @@ void RoundProtocol::settle_contributions(const CommitRecord& record) {
     const auto& [key, contribution] = entry;
     const bool strays = key.round == record.round && contribution.state != record.state;
     if (is_open(contribution) && !strays) return false;
-    settled.push_back(contribution.payload);
+    if (!contribution.sits_out) settled.push_back(contribution.payload);
     own_settled = own_settled || key.region == options_.self;
     peers_hold_.erase(key);
     return true;
@@ -145,8 +145,8 @@ std::string RoundProtocol::no_leader_sentence() const {
     }
   }
   if (membership.members.empty()) return "the run's log";
-  return "a majority of the regions to agree on a leader (" + std::to_string(reachable) + " of " +
-         std::to_string(raft_.quorum()) + " votes within reach" +
+  return "a majority of the regions to agree on a leader (" + std::to_string(reachable) +
+         " votes seem within reach, " + std::to_string(raft_.quorum()) + " are needed" +
          (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
 }
 

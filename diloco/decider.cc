@@ -43,8 +43,8 @@ void Decider::open_next(const CommitRecord& committed) {
     if (up_.contains(region) && applied.version == round_) attached_.insert(region);
   }
   std::erase_if(candidates_, [&committed](const auto& entry) {
-    const bool strays = entry.first.round == committed.round &&
-                        entry.second.contribution.state != committed.state;
+    const bool strays =
+        entry.first.round == committed.round && entry.second.contribution.state != committed.state;
     return strays || entry.first.round < committed.expired_before ||
            std::ranges::any_of(committed.participants, [&entry](const Participant& listed) {
              return key_of(listed) == entry.first ||
@@ -251,7 +251,7 @@ std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& 
     }
   }
   for (const Contribution& contribution : diverged) {
-    rejected_.insert(contribution.payload);
+    if (!contribution.sits_out) rejected_.insert(contribution.payload);
     if (agreed) diverged_[contribution.region] = contribution.state;
     usable_.erase(key_of(contribution));
     candidates_.erase(key_of(contribution));
@@ -372,6 +372,15 @@ std::string Decider::describe(const std::string& region) const {
          std::to_string(holders(found->second) - 1) + " other regions)";
 }
 
+std::string Decider::sitting_out() const {
+  std::string names;
+  for (const auto& [key, candidate] : candidates_) {
+    if (!is_fresh(key) || !candidate.contribution.sits_out) continue;
+    names += (names.empty() ? "" : ", ") + key.region;
+  }
+  return names.empty() ? "" : " (" + names + " sit this round out: nothing finite to offer)";
+}
+
 std::string Decider::waiting_for(Time now) const {
   std::string text;
   for (const std::string& region : attached_) {
@@ -379,7 +388,7 @@ std::string Decider::waiting_for(Time now) const {
   }
   const std::size_t count = contributors();
   if (text.empty() && count >= contributions_min()) return {};
-  if (text.empty()) text = "any region";
+  if (text.empty()) text = "any region" + sitting_out();
   text += " for round " + std::to_string(round_);
   const std::optional<Time> until = deadline();
   if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";

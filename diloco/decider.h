@@ -78,6 +78,7 @@ class Decider {
   void learn_lateness();
   void learn_speeds();
   std::string describe(const std::string& region) const;
+  std::string sitting_out() const;
 
   ProtocolOptions options_;
   Membership membership_;

@@ -210,6 +210,17 @@ TEST_F(DeciderTest, CountsARegionThatSitsOutAsHeardButDoesNotListIt) {
   EXPECT_EQ(record->standings[2].liveness, 1);
 }
 
+TEST_F(DeciderTest, SaysWhoSitsOutWhenTooFewAreLeft) {
+  for (const char* region : {"a", "b", "c"}) {
+    Contribution out = contribution(region);
+    out.sits_out = true;
+    out.payload = {};
+    decider_.add(out, region, 0, Time{0});
+  }
+  EXPECT_FALSE(decider_.decide(Time{0}).record);
+  EXPECT_NE(decider_.waiting_for(Time{0}).find("a, b, c sit this round out"), std::string::npos);
+}
+
 TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
   ProtocolOptions adaptive = options(2);
   adaptive.k = 100;

@@ -1,5 +1,6 @@
 """causeway simulate: the whole job on one host."""
 import json
+import os
 import signal
 import sys
 import unittest
@@ -75,6 +76,27 @@ class Simulate(EndToEnd):
         self.assert_identical(summary)
         self.assertEqual(summary["rounds"], 60)
         self.assertEqual(len({self.status(region)["term"] for region in REGIONS}), 1)
+
+    def test_a_region_that_is_cut_off_trains_on_and_its_work_is_listed_when_it_is_back(self):
+        child = self.start("simulate", self.config(steps=3000), "--out", self.out, "--no-baseline",
+                           "--set", "sync.staleness_max=8")
+        wait_until(lambda: self.status("us-east").get("version", 0) >= 3, "three rounds", child)
+        stopped = [pid for region in REGIONS[:2]
+                   for pid in processes("coordinator", str(self.out / "regions" / region))]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: "training goes on" in self.status(REGIONS[2]).get("waiting", ""),
+                   "training alone", child)
+        tokens = self.status(REGIONS[2])["progress"]["tokens"]
+        wait_until(lambda: self.status(REGIONS[2])["progress"]["tokens"] > tokens, "more steps", child)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        events = self.out / "regions" / REGIONS[0] / "events.jsonl"
+        wait_until(lambda: any(late["part"] > 0 for line in events.read_text().splitlines(keepends=True)
+                               if line.endswith("\n") for late in json.loads(line).get("late", [])),
+                   "its work", child)
+        child.send_signal(signal.SIGINT)
+        self.finish(child, code=130)
 
     def test_killed_worker_of_two_returns_from_its_checkpoint(self):
         config = self.config(workers=(1, 2, 1), steps=300)
