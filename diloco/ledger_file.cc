@@ -36,16 +36,6 @@ LedgerEntry unpack(const wire::LedgerEntry& message) {
 
 }  // namespace
 
-Digest chain_start(const std::string& run_id) {
-  return sha256(std::as_bytes(std::span(run_id)));
-}
-
-Digest chain_next(const Digest& previous, const std::string& content) {
-  std::string bytes(reinterpret_cast<const char*>(previous.data()), previous.size());
-  bytes += content;
-  return sha256(std::as_bytes(std::span(bytes)));
-}
-
 void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw std::system_error(
       make_error_code(Errc::lineage),

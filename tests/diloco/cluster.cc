@@ -297,6 +297,22 @@ void Cluster::schedule_tick(const std::string& region) {
   });
 }
 
+namespace {
+
+// It is for the worker.
+bool is_order(const Action& action) {
+  return std::visit(
+      []<typename Body>(const Body&) {
+        return std::is_same_v<Body, WelcomeWorker> || std::is_same_v<Body, OrderTrain> ||
+               std::is_same_v<Body, OrderContinue> || std::is_same_v<Body, OrderCallBack> ||
+               std::is_same_v<Body, OrderCollect> || std::is_same_v<Body, OrderApply> ||
+               std::is_same_v<Body, OrderRestore> || std::is_same_v<Body, OrderFinish>;
+      },
+      action);
+}
+
+}  // namespace
+
 void Cluster::execute(const std::string& region, const Action& action) {
   Node& node = nodes_.at(region);
   struct Visitor {
@@ -347,14 +363,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const Note&) const {}
   };
   // Whatever is said to a worker that died or attached anew is lost.
-  const auto is_order = [](const auto& body) {
-    using Body = std::decay_t<decltype(body)>;
-    return std::is_same_v<Body, WelcomeWorker> || std::is_same_v<Body, OrderTrain> ||
-           std::is_same_v<Body, OrderContinue> || std::is_same_v<Body, OrderCallBack> ||
-           std::is_same_v<Body, OrderCollect> || std::is_same_v<Body, OrderApply> ||
-           std::is_same_v<Body, OrderRestore> || std::is_same_v<Body, OrderFinish>;
-  };
-  if (std::visit(is_order, action) && node.worker.heard != node.worker.session) return;
+  if (is_order(action) && node.worker.heard != node.worker.session) return;
   std::visit(Visitor{*this, region, node}, action);
 }
 
