@@ -86,12 +86,18 @@ class Region : public causeway::inter::MeshHandler {
   void on_message(const std::string&, const std::string&) override { ++answers; }
   void on_blob(const std::string& from, const BlobId& id) override {
     mesh.send(from, "got it");
-    spool.remove(id);
+    arrived.push_back(id);
+  }
+  void forget_arrived() {
+    for (const BlobId& id : std::exchange(arrived, {})) {
+      spool.remove(id);
+    }
   }
 
   Spool spool;
   Mesh mesh;
   int answers = 0;
+  std::vector<BlobId> arrived;
 };
 
 MeshOptions options_of(const Path& pki, const std::string& self, std::uint16_t port,
@@ -126,8 +132,11 @@ int serve(const Path& pki, const Path& spool, std::uint16_t port, const std::str
   options.peers["a"] = {"127.0.0.1", 1};
   Region region(context, options, spool);
   region.mesh.start();
-  context.run();
-  return 0;
+  for (;;) {
+    context.run_one_for(std::chrono::seconds(1));
+    context.poll();
+    region.forget_arrived();
+  }
 }
 
 int push(char** arguments) {
@@ -192,8 +201,8 @@ int tcp_push(char** arguments) {
   const auto size = std::strtoull(arguments[2], nullptr, 10);
   const std::vector<char> bytes(size);
   for (int i = 0; i < std::atoi(arguments[3]); ++i) {
-    asio::steady_timer idle(context, std::chrono::milliseconds(
-                                         static_cast<int>(1000 * std::atof(arguments[4]))));
+    asio::steady_timer idle(
+        context, std::chrono::milliseconds(static_cast<int>(1000 * std::atof(arguments[4]))));
     idle.wait();
     const auto began = Clock::now();
     asio::write(socket, asio::buffer(&size, sizeof size));
@@ -252,6 +261,7 @@ class Meshes {
     const Cost cost{seconds_since(began) - 0.2, cpu_seconds() - cpu, hash_cpu() - hashing};
     for (std::size_t i = 0; i < ids.size(); ++i) {
       regions_[i]->spool.remove(ids[i]);
+      regions_[i]->forget_arrived();
     }
     return cost;
   }

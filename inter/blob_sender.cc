@@ -120,7 +120,7 @@ std::optional<Bytes> BlobSender::next_control() {
   return std::nullopt;
 }
 
-std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection) {
+std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes memory) {
   for (auto item = queue_.begin(); item != queue_.end();) {
     if (!spool_.has(item->id)) {
       abandoned_.push_back(item->id);
@@ -132,7 +132,7 @@ std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection) {
       ++item;
       continue;
     }
-    if (auto frame = read_chunk(*item, *chunk, connection)) {
+    if (auto frame = read_chunk(*item, *chunk, connection, std::move(memory))) {
       return frame;
     }
     abandoned_.push_back(item->id);
@@ -142,9 +142,9 @@ std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection) {
 }
 
 std::optional<Bytes> BlobSender::read_chunk(Item& item, std::uint64_t chunk,
-                                            ConnectionNumber connection) {
+                                            ConnectionNumber connection, Bytes memory) {
   try {
-    Bytes frame = encode_chunk(item.id, chunk);
+    Bytes frame = encode_chunk(item.id, chunk, std::move(memory));
     spool_.read(item.id, chunk * kChunkBytes, std::span(frame).last(chunk_bytes(item.id, chunk)));
     item.cursor = chunk;
     item.pending.erase(chunk);

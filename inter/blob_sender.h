@@ -38,8 +38,8 @@ class BlobSender {
   // The next frame for the control connection: offers after a reconnection, blobs given up.
   std::optional<Bytes> next_control();
   // The next chunk for a data connection; nothing while there is nothing to send or an answer is
-  // awaited.
-  std::optional<Bytes> next_chunk(ConnectionNumber connection);
+  // awaited. Takes the memory of a frame that is done with.
+  std::optional<Bytes> next_chunk(ConnectionNumber connection, Bytes memory = {});
 
   bool busy() const { return !queue_.empty(); }
   bool idle() const;  // nothing to send and nothing unacknowledged
@@ -61,7 +61,8 @@ class BlobSender {
   static void put_back(Item& item, std::uint64_t chunk);
   Item* find(const BlobId& id);
   void erase(const BlobId& id);
-  std::optional<Bytes> read_chunk(Item& item, std::uint64_t chunk, ConnectionNumber connection);
+  std::optional<Bytes> read_chunk(Item& item, std::uint64_t chunk, ConnectionNumber connection,
+                                  Bytes memory);
 
   const Spool& spool_;
   std::string peer_;

@@ -192,6 +192,7 @@ asio::awaitable<FrameView> Connection::read() {
 asio::awaitable<void> Connection::write(std::span<const std::byte> frame) {
   Implementation& self = *implementation_;
   while (!frame.empty()) {
+    set_more_follows(SSL_get_wbio(self.ssl.get()), frame.size() > SSL3_RT_MAX_PLAIN_LENGTH);
     const std::size_t size = co_await self.perform(
         [frame](SSL* ssl) { return SSL_write(ssl, frame.data(), static_cast<int>(frame.size())); });
     frame = frame.subspan(size);

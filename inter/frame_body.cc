@@ -65,14 +65,16 @@ Bytes encode(const Hello& hello) {
   return writer.take();
 }
 
-Bytes encode_chunk(const BlobId& id, std::uint64_t chunk) {
+Bytes encode_chunk(const BlobId& id, std::uint64_t chunk, Bytes memory) {
   const std::size_t body_bytes = kBlobIdBytes + 8 + chunk_bytes(id, chunk);
-  ByteWriter writer = frame_writer(FrameType::blob_chunk, body_bytes);
+  ByteWriter writer(kFrameHeaderBytes + kBlobIdBytes + 8);
+  write_frame_header(writer, FrameType::blob_chunk, body_bytes);
   write_id(writer, id);
   writer.number(chunk);
-  Bytes frame = writer.take();
-  frame.resize(kFrameHeaderBytes + body_bytes);
-  return frame;
+  const Bytes head = writer.take();
+  memory.resize(kFrameHeaderBytes + body_bytes);
+  std::copy(head.begin(), head.end(), memory.begin());
+  return memory;
 }
 
 Bytes encode(const BlobFetch& fetch) {

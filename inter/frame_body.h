@@ -71,8 +71,9 @@ Bytes encode(const BlobAck& ack);
 Bytes encode(const BlobDecline& decline);
 Bytes encode(const BlobPass& pass);
 Bytes encode(const LinkReport& report);
-// A chunk frame whose bytes the caller fills in: the last chunk_bytes(id, chunk) of it.
-Bytes encode_chunk(const BlobId& id, std::uint64_t chunk);
+// A chunk frame whose bytes the caller fills in: the last chunk_bytes(id, chunk) of it. Takes the
+// memory of a frame that is done with.
+Bytes encode_chunk(const BlobId& id, std::uint64_t chunk, Bytes memory = {});
 Bytes encode_empty(FrameType type);                          // accept
 Bytes encode_text(FrameType type, const std::string& text);  // refuse, message
 Bytes encode_number(FrameType type, std::uint64_t number);   // ping, pong

@@ -13,6 +13,7 @@ constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
 constexpr std::string_view kPacedByItself = "bbr";  // by its own model of the path
 constexpr double kUnsentSeconds = 0.03;
+constexpr std::size_t kControlWriteBytes = 16U << 10;  // of small frames at once: a TLS record
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
   throw LinkError(Errc::bad_frame, "invalid frame: " + std::string(to_string(frame.type)) +
@@ -146,10 +147,15 @@ asio::awaitable<void> Session::write_control() {
       co_await control_wake_.wait();
       continue;
     }
-    const Bytes frame = std::move(control_queue_.front());
-    control_queue_.pop_front();
-    control_queue_bytes_ -= frame.size();
-    co_await control_->write(frame);
+    Bytes frames;
+    do {
+      const Bytes& frame = control_queue_.front();
+      frames.insert(frames.end(), frame.begin(), frame.end());
+      control_queue_.pop_front();
+    } while (!control_queue_.empty() &&
+             frames.size() + control_queue_.front().size() <= kControlWriteBytes);
+    control_queue_bytes_ -= frames.size();
+    co_await control_->write(frames);
   }
 }
 
@@ -165,8 +171,9 @@ asio::awaitable<void> Session::read_data(std::shared_ptr<Connection> data) {
 
 asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
                                           ConnectionNumber number) {
+  std::optional<Bytes> frame;
   while (!data->is_closed()) {
-    const std::optional<Bytes> frame = context_.outgoing.next_chunk(number);
+    frame = context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()));
     queue_offers();  // a blob that is gone must be given up
     if (!frame) {
       co_await data_wake_.wait();

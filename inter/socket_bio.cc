@@ -17,9 +17,12 @@ bool is_transient(ssize_t result) {
   return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
 }
 
+constexpr int kMoreFollows = 1 << 16;  // beyond the flags of OpenSSL's own BIOs
+
 int write_some(BIO* bio, const char* data, std::size_t size, std::size_t* written) {
   BIO_clear_retry_flags(bio);
-  const ssize_t result = ::send(socket_of(bio), data, size, MSG_NOSIGNAL);
+  const int more = BIO_test_flags(bio, kMoreFollows) != 0 ? MSG_MORE : 0;
+  const ssize_t result = ::send(socket_of(bio), data, size, MSG_NOSIGNAL | more);
   if (is_transient(result)) {
     BIO_set_retry_write(bio);
   }
@@ -64,6 +67,10 @@ const BIO_METHOD* method() {
 }
 
 }  // namespace
+
+void set_more_follows(BIO* bio, bool more) {
+  more ? BIO_set_flags(bio, kMoreFollows) : BIO_clear_flags(bio, kMoreFollows);
+}
 
 BioPtr make_socket_bio(int socket) {
   BioPtr bio(BIO_new(method()));

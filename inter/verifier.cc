@@ -16,7 +16,7 @@
 namespace causeway::inter {
 namespace {
 
-constexpr std::uint64_t kSliceMin = 4U << 20;   // not worth a hand-over to the thread below this
+constexpr std::uint64_t kSliceMin = 2U << 20;   // not worth a hand-over to the thread below this
 constexpr std::uint64_t kSliceMax = 64U << 20;  // stop() waits for this much
 
 std::chrono::nanoseconds thread_cpu_time() {
