@@ -1,0 +1,16 @@
+// The world of a rehearsal (diloco/tuner/rehearsal.h) over the simulated WAN's virtual engine.
+#pragma once
+
+#include <memory>
+
+#include "diloco/tuner/rehearsal.h"
+#include "wan-sim/scenario.h"
+
+namespace causeway::run {
+
+// In the fluid mode, or in chunks where the scenario has what only those can honour, such as
+// congestion control. What the timeline asks of processes is left out: nobody is killed in a
+// rehearsal.
+std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario);
+
+}  // namespace causeway::run

@@ -1,0 +1,57 @@
+// Which K: time to a target loss, and the interval in which it hardly matters.
+//
+//   T(K) = S(K) x round(K) / K          S(K) = S0 x (1 + lambda ln(K / K0)), K >= K0
+//
+// S is the inner steps needed, lambda the statistical price of exchanging rarely. (algorithms.md
+// 11.4)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace causeway::diloco::tuner {
+
+struct StatisticalPrice {
+  double lambda = 0.15;     // published runs of 1B parameters
+  double lambda_error = 0;  // standard error; 0: not measured
+  double k_reference = 30;  // K0: below it rarer exchanges are taken to cost nothing
+};
+
+// S(K) / S0.
+double steps_factor(double k, const StatisticalPrice& price);
+
+// lambda = a / b from losses of paired runs: the same initial weights and data order with K and
+// with `k_ratio` times K at the same tokens, and with K at `token_ratio` times fewer tokens.
+struct PairedLosses {
+  double base = 0, rare = 0, fewer_tokens = 0;
+};
+struct LambdaFit {
+  double a = 0, b = 0, lambda = 0;
+  double lambda_error = 0;  // standard error over the pairs; infinite with one
+};
+// At least one pair; b must come out positive, or lambda is not defined and 0.
+LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double token_ratio);
+
+// K* of synchronous rounds, from dT/dK = 0: K* = r [(1 + lambda ln(K*/K0)) / lambda - 1] with r =
+// exchange / step, by iteration. Below K0 it means: K0. 0 if there is none above 0.
+double stationary_k(double exchange_per_step, const StatisticalPrice& price);
+// The same, not below K0.
+double optimal_k(double exchange_per_step, const StatisticalPrice& price);
+
+struct Candidate {
+  std::uint32_t k = 0;
+  double time_s = 0;  // to the target loss
+};
+struct Choice {
+  std::uint32_t k = 0;
+  std::uint32_t low = 0, high = 0;  // the interval
+  double time_s = 0, best_time_s = 0;
+};
+// The curve is flat near its minimum: the interval are the candidates around the best that cost at
+// most `interval_share` more, and of them the smallest that costs at most `choice_share` more is
+// chosen, as smaller K drifts less. Candidates ascend in K; needs one.
+Choice choose_k(std::span<const Candidate> candidates, double choice_share = 0.02,
+                double interval_share = 0.05);
+
+}  // namespace causeway::diloco::tuner
