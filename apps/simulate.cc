@@ -22,7 +22,9 @@ void add_simulate(CLI::App& app, int& exit_code) {
   command->add_option("CONFIG", options.config, "The run's configuration file")->required();
   command
       ->add_option("--wan", flags->wan,
-                   "relay: shape the links as wan.profile says; none: plain loopback")
+                   "relay: shape the links as wan.profile says; packet: the same with the "
+                   "kernel's own TCP between network namespaces (root, or user namespaces); "
+                   "none: plain loopback")
       ->check(CLI::IsMember({"relay", "none", "packet"}))
       ->capture_default_str();
   command->add_option("--out", options.out, "Run directory (default: runs/NAME-TIME)");
@@ -37,13 +39,12 @@ void add_simulate(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   command->callback([flags, &exit_code] {
-    if (flags->wan == "packet") {
-      throw run::ConfigError("--wan packet: is not available yet; it must be relay or none");
-    }
     if (flags->options.resume && flags->options.out.empty()) {
       throw run::ConfigError("--resume: needs --out, the directory of the run to go on with");
     }
-    flags->options.relay = flags->wan == "relay";
+    flags->options.wan = flags->wan == "relay"    ? run::WanEngine::relay
+                         : flags->wan == "packet" ? run::WanEngine::packet
+                                                  : run::WanEngine::none;
     flags->options.baseline = !flags->no_baseline;
     exit_code = run::simulate(flags->options);
   });

@@ -15,6 +15,7 @@ constexpr NumberKey kClose{"close_ms", 0, 600'000, "ms"};
 constexpr NumberKey kPeriod{"period_s", 0.002, 1e6, "s"};
 constexpr NumberKey kDown{"down_s", 0.001, 1e6, "s"};
 constexpr NumberKey kTimes{"times", 1, 10'000, ""};
+constexpr NumberKey kRank{"rank", 0, 65'535, ""};
 constexpr std::string_view kFlap = "flap", kHeal = "heal";
 
 // What the timeline may change: what a link can take on at any moment.
@@ -185,16 +186,26 @@ void EventReader::fault(Time at) {
 }
 
 void EventReader::process(Time at) {
-  reader_.allow_only(table_, {kAt.key, kFor.key, "process", "region"});
+  reader_.allow_only(table_, {kAt.key, kFor.key, "process", "region", "role", kRank.key});
   const toml::node* name = table_.get("region");
   if (!name) fail("process needs region: whose process it is");
   const auto verb =
       static_cast<ProcessVerb>(reader_.choice(*table_.get("process"), "process", kProcessVerbs));
+  ProcessAction action{.verb = verb, .region = region(*name)};
+  if (const toml::node* role = table_.get("role")) {
+    action.role = static_cast<ProcessRole>(reader_.choice(*role, "role", kProcessRoles));
+  }
+  if (const toml::node* rank = table_.get(kRank.key)) {
+    if (action.role != ProcessRole::worker) fail("rank goes with role = \"worker\"");
+    action.rank = static_cast<std::uint32_t>(reader_.number(*rank, kRank));
+  }
   links_.clear();
-  add(at, ProcessAction{verb, region(*name)});
+  add(at, action);
   if (!table_.contains(kFor.key)) return;
-  if (verb != ProcessVerb::pause) fail("only pause ends by itself: give for_s to pause alone");
-  add(at + seconds(kFor), ProcessAction{ProcessVerb::resume, region(*name)});
+  const bool lasts = verb == ProcessVerb::pause || verb == ProcessVerb::kill;
+  if (!lasts) fail("only pause and kill last: for_s is how long");
+  action.verb = verb == ProcessVerb::pause ? ProcessVerb::resume : ProcessVerb::restart;
+  add(at + seconds(kFor), action);
 }
 
 void EventReader::settings(Time at) {

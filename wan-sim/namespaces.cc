@@ -105,10 +105,11 @@ bool write_text(const std::string& file, const std::string& text) {
 
 }  // namespace
 
-Namespaces::Namespaces(const Scenario& scenario) : regions_(scenario.regions) {
+Namespaces::Namespaces(const Scenario& scenario, bool named) : regions_(scenario.regions) {
   if (::geteuid() != 0) become_root_of_own();
   home_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (home_ < 0) fail("cannot open /proc/self/ns/net", "mount /proc");
+  if (own_user_namespace_) run_ip(home_, "link set lo up");
   middle_ = make_namespace();
   for (std::size_t i = 0; i < regions_.size(); ++i) {
     namespaces_.push_back(make_namespace());
@@ -117,7 +118,7 @@ Namespaces::Namespaces(const Scenario& scenario) : regions_(scenario.regions) {
       if (other != i) add_neighbour(i, other, scenario.links.at({regions_[i], regions_[other]}));
     }
     sockets_.push_back(open_socket(i));
-    if (!own_user_namespace_) name(i);
+    if (named && !own_user_namespace_) name(i);
   }
 }
 
@@ -246,7 +247,11 @@ std::string Namespaces::enter_command(const std::string& region) const {
 }
 
 void Namespaces::enter(const std::string& region) const {
-  set_namespace(namespaces_[index(region)]);
+  set_namespace(descriptor(region));
+}
+
+int Namespaces::descriptor(const std::string& region) const {
+  return namespaces_[index(region)];
 }
 
 int region_of_frame(const std::uint8_t* mac, std::size_t bytes) {

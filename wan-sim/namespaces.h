@@ -14,8 +14,9 @@ namespace causeway::wan_sim {
 class Namespaces {
  public:
   // Throws std::system_error saying what is missing and how to get it. One thread only: it moves
-  // the process between namespaces, and leaves it where it was.
-  explicit Namespaces(const Scenario& scenario);
+  // the process between namespaces, and leaves it where it was. Without root the process is moved
+  // into a user namespace and a network of its own, for good. named: for `ip netns exec`.
+  explicit Namespaces(const Scenario& scenario, bool named = true);
   ~Namespaces();
   Namespaces(const Namespaces&) = delete;
   Namespaces& operator=(const Namespaces&) = delete;
@@ -25,6 +26,7 @@ class Namespaces {
   std::string enter_command(const std::string& region) const;
   // In a child process only: moves it into the region.
   void enter(const std::string& region) const;
+  int descriptor(const std::string& region) const;  // of the namespace, for setns()
   // Packet sockets on the cables, in the order of the scenario's regions.
   const std::vector<int>& sockets() const { return sockets_; }
 

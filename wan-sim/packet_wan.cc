@@ -25,8 +25,9 @@ Time now_of_clock() {
 }
 
 // Checked before anything is set up.
-Scenario honoured(Scenario scenario) {
+Scenario honoured(Scenario scenario, const PacketOptions& options) {
   require_honoured(scenario, Engine::packet);
+  if (!options.on_process) refuse_process_actions(scenario);
   return scenario;
 }
 
@@ -39,9 +40,10 @@ void spoil(std::vector<std::uint8_t>& frame, double place) {
 
 }  // namespace
 
-PacketWan::PacketWan(Scenario scenario)
-    : scenario_(honoured(std::move(scenario))),
-      namespaces_(scenario_),
+PacketWan::PacketWan(Scenario scenario, PacketOptions options)
+    : scenario_(honoured(std::move(scenario), options)),
+      options_(std::move(options)),
+      namespaces_(scenario_, options_.named),
       timeline_(scenario_),
       begun_(now_of_clock()),
       buffer_(kFrameBytesMax) {
@@ -123,6 +125,9 @@ void PacketWan::act_due(Time now) {
 }
 
 void PacketWan::act(const Action& action, Time at) {
+  if (const auto* process = std::get_if<ProcessAction>(&action.what)) {
+    return options_.on_process(*process);
+  }
   for (const Pair& pair : action.links) {
     PacketLink& target = links_.at(pair);
     if (const auto* fault = std::get_if<Fault>(&action.what)) {

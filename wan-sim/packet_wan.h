@@ -17,11 +17,17 @@
 
 namespace causeway::wan_sim {
 
+struct PacketOptions {
+  // Whoever runs the regions' processes. Without one a scenario with such actions is refused.
+  std::function<void(const ProcessAction&)> on_process{};
+  bool named = true;  // so that `ip netns exec` knows the regions; one such WAN at a time
+};
+
 class PacketWan {
  public:
   // Throws std::system_error: a scenario that this engine cannot honour, or what is missing on this
-  // machine and how to get it.
-  explicit PacketWan(Scenario scenario);
+  // machine and how to get it. No other thread may run yet, unless as root.
+  explicit PacketWan(Scenario scenario, PacketOptions options = {});
 
   const Namespaces& namespaces() const { return namespaces_; }
   // Emulates until `done`, which is asked at least every 10 ms, says so.
@@ -53,6 +59,7 @@ class PacketWan {
   PacketLink* link(std::size_t from, std::size_t to);
 
   Scenario scenario_;
+  PacketOptions options_;
   Namespaces namespaces_;
   std::map<Pair, PacketLink> links_;
   std::vector<PacketLink*> by_place_;  // from x regions + to

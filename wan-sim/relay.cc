@@ -42,14 +42,7 @@ Relay::Core::Core(asio::any_io_executor executor, Scenario scenario, RelayOption
       timeline_(scenario_),
       timeline_timer_(executor_) {
   require_honoured(scenario_, Engine::relay);
-  for (const TimedAction& timed : scenario_.timeline) {
-    if (options_.on_process || !std::holds_alternative<ProcessAction>(timed.action.what)) continue;
-    throw std::system_error(Errc::bad_scenario,
-                            scenario_.file.string() +
-                                ": nobody here runs processes, and an event asks "
-                                "for it: " +
-                                timed.action.text);
-  }
+  if (!options_.on_process) refuse_process_actions(scenario_);
   for (const auto& [pair, profile] : scenario_.links) {
     auto& made = links_[pair] =
         std::make_shared<Link>(executor_, profile, key_of_link(scenario_.seed, pair));

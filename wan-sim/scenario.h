@@ -78,10 +78,15 @@ struct Restore {
 };
 enum class ProcessVerb : std::uint8_t { kill, pause, resume, restart };
 inline constexpr std::string_view kProcessVerbs[] = {"kill", "pause", "resume", "restart"};
-// To a region's process, by whoever runs it.
+enum class ProcessRole : std::uint8_t { any, coordinator, worker };
+inline constexpr std::string_view kProcessRoles[] = {"any", "coordinator", "worker"};
+// To a region's processes, by whoever runs them. kill: what is killed stays down until `restart`,
+// which kills what still runs. pause and resume: SIGSTOP and SIGCONT.
 struct ProcessAction {
   ProcessVerb verb;
   std::string region;
+  ProcessRole role = ProcessRole::any;
+  std::optional<std::uint32_t> rank{};  // of a worker; none: all of them
 };
 
 struct Action {
@@ -139,5 +144,7 @@ enum class Engine : unsigned { relay = 1, packet = 2, virtual_chunks = 4, virtua
 // Throws Errc::bad_scenario naming file, line and engine at the first setting that the engine
 // cannot honour.
 void require_honoured(const Scenario& scenario, Engine engine);
+// Where nobody runs processes: throws Errc::bad_scenario naming the first event that asks for one.
+void refuse_process_actions(const Scenario& scenario);
 
 }  // namespace causeway::wan_sim

@@ -18,14 +18,7 @@ Engine engine_of(VirtualMode mode) {
 VirtualWan::VirtualWan(Scenario scenario, VirtualOptions options)
     : scenario_(std::move(scenario)), options_(std::move(options)), timeline_(scenario_) {
   require_honoured(scenario_, engine_of(options_.mode));
-  for (const TimedAction& timed : scenario_.timeline) {
-    if (options_.on_process || !std::holds_alternative<ProcessAction>(timed.action.what)) continue;
-    throw std::system_error(Errc::bad_scenario,
-                            scenario_.file.string() +
-                                ": nobody here runs processes, and an event asks "
-                                "for it: " +
-                                timed.action.text);
-  }
+  if (!options_.on_process) refuse_process_actions(scenario_);
   network_ = options_.mode == VirtualMode::chunks ? make_chunk_network(scenario_)
                                                   : make_fluid_network(scenario_);
   arm_timeline();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,11 +67,20 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   return out;
 }
 
+[[noreturn]] void give_up(int failure) {
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(failure, &error, sizeof error);
+  ::_exit(127);
+}
+
 // The child's side, between fork and exec. Other threads may have held locks when we forked: system
 // calls only, nothing that allocates.
 [[noreturn]] void become(char** arguments, char** environment, pid_t parent, int output, int log,
-                         int failure) {
+                         int failure, int network_namespace) {
   ::setpgid(0, 0);
+  if (network_namespace >= 0 && ::setns(network_namespace, CLONE_NEWNET) != 0) {
+    give_up(failure);
+  }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // it died before the line above
   sigset_t none;
@@ -85,9 +95,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   // when exec succeeds.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   ::execvpe(arguments[0], arguments, environment);
-  const int error = errno;
-  [[maybe_unused]] const auto written = ::write(failure, &error, sizeof error);
-  ::_exit(127);
+  give_up(failure);
 }
 
 int open_for_append(const std::filesystem::path& file) {
@@ -114,7 +122,7 @@ pid_t start(const ProcessOptions& options) {
   if (pid == 0) {
     become(const_cast<char**>(argument_pointers.data()),
            const_cast<char**>(environment_pointers.data()), parent, output.get(), log.get(),
-           failure_in.get());
+           failure_in.get(), options.network_namespace);
   }
   failure_in.reset();
   int error = 0;

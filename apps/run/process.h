@@ -20,6 +20,7 @@ struct ProcessOptions {
   std::map<std::string, std::string> environment;  // added to ours
   std::filesystem::path log;                       // stdout and stderr are appended here
   std::filesystem::path output;                    // if not empty, stdout is appended here instead
+  int network_namespace = -1;                      // where it runs, for setns(); -1: where we are
 };
 
 struct ExitStatus {

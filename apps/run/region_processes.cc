@@ -46,6 +46,7 @@ ProcessOptions coordinator_command(const Launch& launch, const Wan& wan,
   }
   for (std::string& flag : start_flag(launch, region)) options.arguments.push_back(std::move(flag));
   options.log = directory / "coordinator.log";
+  options.network_namespace = wan.network_namespace(region);
   return options;
 }
 
@@ -91,8 +92,11 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
     for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
       processes.push_back(supervised(
           name + " worker " + std::to_string(rank),
-          [&launch, name, rank] {
-            return worker_command(launch, name, rank, launch.directory.region(name));
+          [&launch, &wan, name, rank] {
+            ProcessOptions options =
+                worker_command(launch, name, rank, launch.directory.region(name));
+            options.network_namespace = wan.network_namespace(name);
+            return options;
           },
           progress));
     }

@@ -13,16 +13,19 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "apps/run/format.h"
+#include "apps/run/process_events.h"
 #include "apps/run/region_processes.h"
 #include "apps/run/report.h"
 #include "apps/run/summary.h"
 #include "apps/run/tensorboard.h"
+#include "wan-sim/scenario.h"
 
 namespace causeway::run {
 namespace {
@@ -40,7 +43,7 @@ std::vector<std::string> region_names(const Config& config) {
   return names;
 }
 
-// One thread, one io_context: children, timers, signals and the display. The relay alone has a
+// One thread, one io_context: children, timers, signals and the display. The WAN alone has a
 // thread of its own.
 class Simulation {
  public:
@@ -75,11 +78,22 @@ class Simulation {
 
  private:
   std::unique_ptr<Wan> make_wan() {
-    if (!options_.relay) return make_direct_wan(region_names(config_));
-    const std::filesystem::path regions = out_ / "regions";
-    return make_relay_wan(config_.wan, region_names(config_), [regions](const std::string& region) {
+    const std::vector<std::string> names = region_names(config_);
+    if (options_.wan == WanEngine::none) return make_direct_wan(names);
+    const auto on_process = [this](const wan_sim::ProcessAction& action) {
+      asio::post(context_, [this, action] { act(action); });
+    };
+    if (options_.wan == WanEngine::packet) return make_packet_wan(config_.wan, names, on_process);
+    const auto port_of = [regions = out_ / "regions"](const std::string& region) {
       return read_listening_port(regions / region);
-    });
+    };
+    return make_relay_wan(config_.wan, names, port_of, on_process);
+  }
+
+  void act(const wan_sim::ProcessAction& action) {
+    if (!supervisor_) return;
+    monitor_.note("the scenario says: " + to_string(action));
+    carry_out(action, *supervisor_);
   }
 
   asio::awaitable<int> go() {
@@ -182,11 +196,13 @@ class Simulation {
     });
   }
 
+  const char* engine_name() const { return options_.wan == WanEngine::packet ? "packet" : "none"; }
+
   // The resolved configuration has every --set in it.
   std::string resume_command() const {
     return "causeway simulate " + directory_.config_file().string() + " --out " +
            directory_.path().string() + " --resume" + (options_.baseline ? "" : " --no-baseline") +
-           (options_.relay ? "" : " --wan none");
+           (options_.wan == WanEngine::relay ? "" : " --wan " + std::string(engine_name()));
   }
 
   // Says how the run ended, if not well, and returns its exit code.
@@ -210,7 +226,7 @@ class Simulation {
     facts.baseline_wall_s = spent_.baseline_wall_s;
     facts.restarts = spent_.restarts;
     facts.cores = launch_.cores;
-    facts.wan = options_.relay ? config_.wan.string() : "none";
+    facts.wan = options_.wan == WanEngine::none ? "none" : config_.wan.string();
     facts.relay_lateness_p99_ms = lateness_ms_;
     const Summary summary = summarize(config_, directory_.path(), facts);
     const std::vector<Sample> samples = read_samples(directory_.progress_file());
@@ -245,13 +261,13 @@ class Simulation {
   SimulateOptions options_;
   Config config_;
   std::filesystem::path out_;
+  asio::io_context context_{1};  // told by the WAN's thread as well
   std::unique_ptr<Wan> wan_;
   RunDirectory directory_;
   RunDirectory::Spent spent_;
   Launch launch_;
   Monitor monitor_;
   Display display_;
-  asio::io_context context_{1};
   asio::signal_set signals_;
   asio::steady_timer redraw_;
   std::optional<Supervisor> supervisor_;  // while processes run

@@ -1,7 +1,7 @@
 // `causeway simulate`: a whole multi-region run on this host, as the processes that a real one has.
 //
 //   1. the run directory, its resolved configuration and its certificates
-//   2. the WAN: a relay between the coordinators (or plain loopback)
+//   2. the WAN: a relay between the coordinators, packets between namespaces, or plain loopback
 //   3. per region a coordinator and its workers, supervised until all have ended well
 //   4. the fully synchronous baseline, for comparison
 //   5. summary, report, and a sample of text
@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/wan.h"
+
 namespace causeway::run {
 
 struct SimulateOptions {
@@ -19,7 +21,7 @@ struct SimulateOptions {
   std::vector<std::string> overrides;  // as for load_config
   std::filesystem::path out;           // empty: runs/NAME-TIME
   std::filesystem::path program;       // the `causeway` to start; empty: this one
-  bool relay = true;                   // false: plain loopback
+  WanEngine wan = WanEngine::relay;
   bool baseline = true;
   bool resume = false;
   std::uint32_t sample_tokens = 240;  // 0: no sample

@@ -41,6 +41,10 @@ struct Supervisor::Child {
   std::unique_ptr<Process> process;  // while it runs
   std::filesystem::path log;
   asio::steady_timer pause;  // before a restart
+  // Faults on purpose.
+  bool held_down = false;   // may not run
+  bool is_down = false;     // and does not
+  bool restarting = false;  // killed for it
 };
 
 Supervisor::Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes,
@@ -66,6 +70,7 @@ asio::awaitable<SupervisionOutcome> Supervisor::run() {
         kill_stragglers();
       }
       if (--running_ == 0) all_ended_.cancel();
+      end_if_the_rest_is_down();
     });
   }
   asio::error_code ignored;
@@ -83,21 +88,51 @@ asio::awaitable<void> Supervisor::keep_running(Child& child) {
     const ExitStatus status = co_await child.process->wait();
     child.process.reset();
     if (status.ok() || outcome_) co_return;
-    const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
-    std::optional<std::chrono::milliseconds> pause;
-    if (!final && options_.restart) pause = child.policy.on_death(child.task.progress());
-    if (!pause) {
-      end_all({final ? status.code : 1, child.task.label,
-               child.task.label + " ended with " + to_string(status), child.log});
-      kill_stragglers();
-      co_return;
-    }
-    ++restarts_;
-    if (options_.on_restart) options_.on_restart(child.task, status, *pause);
-    child.pause.expires_after(*pause);
-    asio::error_code ignored;  // cancelled when the run is to end
-    co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    if (!co_await pause_before_restart(child, status)) co_return;
   }
+}
+
+// False: it is not to be started again.
+asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitStatus& status) {
+  const bool on_purpose = child.held_down || std::exchange(child.restarting, false);
+  const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
+  std::optional<std::chrono::milliseconds> pause;
+  if (on_purpose) {
+    pause = std::chrono::milliseconds{0};
+  } else if (!final && options_.restart) {
+    pause = child.policy.on_death(child.task.progress());
+  }
+  if (!pause) {
+    end_all({final ? status.code : 1, child.task.label,
+             child.task.label + " ended with " + to_string(status), child.log});
+    kill_stragglers();
+    co_return false;
+  }
+  ++restarts_;
+  if (options_.on_restart) options_.on_restart(child.task, status, *pause);
+  asio::error_code ignored;  // cancelled when the run is to end, or by restart()
+  child.pause.expires_after(*pause);
+  co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  while (child.held_down && !outcome_) {
+    child.is_down = true;
+    end_if_the_rest_is_down();
+    child.pause.expires_at(asio::steady_timer::time_point::max());
+    co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    child.is_down = false;
+  }
+  co_return true;
+}
+
+// They would be started into a run that is over.
+void Supervisor::end_if_the_rest_is_down() {
+  const auto down = static_cast<std::size_t>(
+      std::count_if(children_.begin(), children_.end(), [](const Child& c) { return c.is_down; }));
+  if (down == 0 || down < running_ || outcome_) return;
+  const auto one = std::find_if(children_.begin(), children_.end(),
+                                [](const Child& child) { return child.is_down; });
+  end_all({3, one->task.label,
+           one->task.label + " was killed on purpose and not restarted before the others ended",
+           one->log});
 }
 
 void Supervisor::end_all(SupervisionOutcome outcome) {
@@ -125,9 +160,30 @@ void Supervisor::kill() {
 }
 
 void Supervisor::signal_all(int signal) {
+  send_signal([](const Supervised&) { return true; }, signal);
+  // Whoever is stopped cannot end.
+  send_signal([](const Supervised&) { return true; }, SIGCONT);
+}
+
+void Supervisor::send_signal(const Chosen& chosen, int signal) {
   for (Child& child : children_) {
-    if (child.process) child.process->send_signal(signal);
+    if (child.process && chosen(child.task)) child.process->send_signal(signal);
   }
+}
+
+void Supervisor::hold_down(const Chosen& chosen) {
+  for (Child& child : children_) child.held_down = child.held_down || chosen(child.task);
+  send_signal(chosen, SIGKILL);
+}
+
+void Supervisor::restart(const Chosen& chosen) {
+  for (Child& child : children_) {
+    if (!chosen(child.task)) continue;
+    child.held_down = false;
+    child.restarting = child.process != nullptr;
+    child.pause.cancel();
+  }
+  send_signal(chosen, SIGKILL);
 }
 
 }  // namespace causeway::run

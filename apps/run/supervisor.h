@@ -70,11 +70,21 @@ class Supervisor {
   // have saved and ended.
   void interrupt();
   void kill();  // at once
+
+  // Faults on purpose, to the processes chosen.
+  using Chosen = std::function<bool(const Supervised&)>;
+  void send_signal(const Chosen& chosen, int signal);
+  // Killed, and not started again before restart(). If all others end well meanwhile, run()
+  // completes with exit code 3.
+  void hold_down(const Chosen& chosen);
+  void restart(const Chosen& chosen);  // killed, if it runs, and started at once
   std::uint32_t restarts() const { return restarts_; }
 
  private:
   struct Child;
   asio::awaitable<void> keep_running(Child& child);
+  asio::awaitable<bool> pause_before_restart(Child& child, const ExitStatus& status);
+  void end_if_the_rest_is_down();
   void end_all(SupervisionOutcome outcome);
   void kill_stragglers();
   void signal_all(int signal);

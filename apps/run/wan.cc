@@ -1,6 +1,8 @@
 #include "apps/run/wan.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <thread>
 #include <utility>
@@ -11,6 +13,7 @@
 #include <asio/post.hpp>
 
 #include "apps/run/config.h"
+#include "wan-sim/packet_wan.h"
 #include "wan-sim/relay.h"
 
 namespace causeway::run {
@@ -41,9 +44,11 @@ class RelayWan : public Wan {
   using PortOf = std::function<std::optional<std::uint16_t>(const std::string&)>;
 
   RelayWan(wan_sim::Scenario scenario, const std::vector<std::string>& regions,
-           const PortOf& port_of)
+           const PortOf& port_of, OnProcess on_process)
       : work_(context_.get_executor()),
-        relay_(std::make_unique<wan_sim::Relay>(context_.get_executor(), std::move(scenario))) {
+        relay_(std::make_unique<wan_sim::Relay>(
+            context_.get_executor(), std::move(scenario),
+            wan_sim::RelayOptions{.on_process = std::move(on_process)})) {
     for (const std::string& from : regions) {
       for (const std::string& to : regions) {
         if (from != to) open(from, to, port_of);
@@ -57,6 +62,7 @@ class RelayWan : public Wan {
   inter::Endpoint address(const std::string& from, const std::string& to) const override {
     return addresses_.at({from, to});
   }
+  int network_namespace(const std::string&) const override { return -1; }
 
   std::optional<double> stop_and_report_lateness_ms() override {
     stop();
@@ -94,6 +100,40 @@ class RelayWan : public Wan {
   std::thread thread_;
 };
 
+class PacketWan : public Wan {
+ public:
+  PacketWan(wan_sim::Scenario scenario, OnProcess on_process)
+      : wan_(std::move(scenario), {.on_process = std::move(on_process), .named = false}),
+        thread_([this] { wan_.run([this] { return stopped_.load(); }); }) {}
+  ~PacketWan() override { stop(); }
+
+  inter::Endpoint listen(const std::string& region) const override {
+    return {wan_.namespaces().address(region), kPort};
+  }
+  inter::Endpoint address(const std::string&, const std::string& to) const override {
+    return listen(to);
+  }
+  int network_namespace(const std::string& region) const override {
+    return wan_.namespaces().descriptor(region);
+  }
+  std::optional<double> stop_and_report_lateness_ms() override {
+    stop();
+    return std::chrono::duration<double, std::milli>(wan_.verdict().lateness_p99).count();
+  }
+
+ private:
+  static constexpr std::uint16_t kPort = 7000;  // nobody else listens in these networks
+
+  void stop() {
+    stopped_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::atomic<bool> stopped_ = false;
+  wan_sim::PacketWan wan_;
+  std::thread thread_;
+};
+
 class DirectWan : public Wan {
  public:
   explicit DirectWan(const std::vector<std::string>& regions) {
@@ -108,6 +148,7 @@ class DirectWan : public Wan {
   inter::Endpoint address(const std::string&, const std::string& to) const override {
     return addresses_.at(to);
   }
+  int network_namespace(const std::string&) const override { return -1; }
   std::optional<double> stop_and_report_lateness_ms() override { return std::nullopt; }
 
  private:
@@ -118,8 +159,22 @@ class DirectWan : public Wan {
 
 std::unique_ptr<Wan> make_relay_wan(
     const std::filesystem::path& scenario, const std::vector<std::string>& regions,
-    std::function<std::optional<std::uint16_t>(const std::string&)> port_of) {
-  return std::make_unique<RelayWan>(load_for(scenario, regions), regions, port_of);
+    std::function<std::optional<std::uint16_t>(const std::string&)> port_of, OnProcess on_process) {
+  return std::make_unique<RelayWan>(load_for(scenario, regions), regions, port_of,
+                                    std::move(on_process));
+}
+
+std::unique_ptr<Wan> make_packet_wan(const std::filesystem::path& scenario,
+                                     const std::vector<std::string>& regions,
+                                     OnProcess on_process) {
+  wan_sim::Scenario loaded = load_for(scenario, regions);
+  try {
+    return std::make_unique<PacketWan>(std::move(loaded), std::move(on_process));
+  } catch (const std::system_error& error) {
+    if (error.code().category() != std::generic_category()) throw;  // the scenario's fault
+    throw ConfigError(std::string("--wan packet: ") + error.what() +
+                      "; --wan relay needs no privileges");
+  }
 }
 
 std::unique_ptr<Wan> make_direct_wan(const std::vector<std::string>& regions) {

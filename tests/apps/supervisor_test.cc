@@ -1,6 +1,7 @@
 #include "apps/run/supervisor.h"
 
 #include <csignal>
+#include <fstream>
 #include <future>
 
 #include <sys/stat.h>
@@ -164,6 +165,55 @@ TEST_F(SupervisorTest, AProgramThatCannotBeStartedEndsTheRun) {
   const SupervisionOutcome outcome = run({process, shell("b", "exec sleep 1000")});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.problem, testing::HasSubstr("/nonexistent/program"));
+}
+
+TEST_F(SupervisorTest, WhoIsHeldDownStartsAgainWhenToldTo) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  const std::string fifo = (directory_ / "ready").string(), mark = (directory_ / "mark").string();
+  const std::string script =
+      "test -e " + mark + " && exit 0; : > " + mark + "; echo > " + fifo + "; exec sleep 1000";
+  Supervisor supervisor(context_.get_executor(), {shell("a", script)}, {});
+  const auto all = [](const Supervised&) { return true; };
+  when_written("ready", [&] {
+    supervisor.hold_down(all);
+    supervisor.restart(all);
+  });
+  EXPECT_EQ(run(supervisor).exit_code, 0);
+  EXPECT_EQ(supervisor.restarts(), 1U);
+}
+
+TEST_F(SupervisorTest, WhoIsStillHeldDownWhenTheOthersHaveEndedEndsTheRun) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  const std::string fifo = (directory_ / "ready").string(), mark = (directory_ / "mark").string();
+  Supervisor supervisor(context_.get_executor(),
+                        {shell("a", "echo > " + fifo + "; exec sleep 1000"),
+                         shell("b", "until test -e " + mark + "; do sleep 0.01; done")},
+                        {});
+  when_written("ready", [&] {
+    supervisor.hold_down([](const Supervised& process) { return process.label == "a"; });
+    std::ofstream(mark).put('x');
+  });
+  const SupervisionOutcome outcome = run(supervisor);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.label, "a");
+  EXPECT_THAT(outcome.problem, testing::HasSubstr("killed on purpose"));
+}
+
+TEST_F(SupervisorTest, WhoIsRestartedOnPurposeIsStartedAtOnce) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  const std::string fifo = (directory_ / "ready").string(), mark = (directory_ / "mark").string();
+  Supervisor::Options options;
+  std::vector<std::chrono::milliseconds> pauses;
+  options.on_restart = [&](const Supervised&, const ExitStatus&, milliseconds pause) {
+    pauses.push_back(pause);
+  };
+  Supervisor supervisor(context_.get_executor(),
+                        {shell("a", "test -e " + mark + " && exit 0; : > " + mark + "; echo > " +
+                                        fifo + "; kill -STOP $$; exit 1")},
+                        options);
+  when_written("ready", [&] { supervisor.restart([](const Supervised&) { return true; }); });
+  EXPECT_EQ(run(supervisor).exit_code, 0);
+  EXPECT_THAT(pauses, testing::ElementsAre(milliseconds(0)));
 }
 
 TEST_F(SupervisorTest, InterruptLetsAllSaveAndRestartsNothing) {

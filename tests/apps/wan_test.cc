@@ -37,9 +37,12 @@ TEST_F(RelayWanTest, CarriesBytesToWhereTheRegionListensNow) {
   asio::io_context context(1);
   asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
   const std::uint16_t port = acceptor.local_endpoint().port();
-  const auto wan = make_relay_wan(scenario_, {"a", "b"}, [port](const std::string& region) {
-    return region == "b" ? std::optional<std::uint16_t>(port) : std::nullopt;
-  });
+  const auto wan =
+      make_relay_wan(scenario_, {"a", "b"},
+                     [port](const std::string& region) {
+                       return region == "b" ? std::optional<std::uint16_t>(port) : std::nullopt;
+                     },
+                     {});
   const inter::Endpoint there = wan->address("a", "b");
   EXPECT_NE(there.port, port);
   asio::ip::tcp::socket out(context), in(context);
@@ -54,8 +57,8 @@ TEST_F(RelayWanTest, CarriesBytesToWhereTheRegionListensNow) {
 
 TEST_F(RelayWanTest, AScenarioWithoutARegionIsRefused) {
   const auto nowhere = [](const std::string&) { return std::nullopt; };
-  EXPECT_THROW(make_relay_wan(scenario_, {"a", "c"}, nowhere), ConfigError);
-  EXPECT_THROW(make_relay_wan("", {"a", "b"}, nowhere), ConfigError);
+  EXPECT_THROW(make_relay_wan(scenario_, {"a", "c"}, nowhere, {}), ConfigError);
+  EXPECT_THROW(make_relay_wan("", {"a", "b"}, nowhere, {}), ConfigError);
 }
 
 }  // namespace

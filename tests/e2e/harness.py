@@ -129,6 +129,12 @@ class EndToEnd(unittest.TestCase):
         words = "the king of the land went up to the city and all the people saw him there".split()
         return " ".join(chance.choice(words) for _ in range(20_000))
 
+    def add_events(self, *events):
+        """To the scenario: one TOML table each, without its header."""
+        with open(self.directory / "wan.toml", "a") as file:
+            for event in events:
+                file.write("[[event]]\n" + event.replace("; ", "\n") + "\n")
+
     @staticmethod
     def make_wan():
         return ('name = "e2e"\nseed = 1\nregions = ["us-east", "eu-west", "ap-northeast"]\n'

@@ -84,6 +84,18 @@ TEST(Timeline, AProcessIsPausedAndResumed) {
   EXPECT_EQ(std::get<ProcessAction>(scenario.timeline[1].action.what).verb, ProcessVerb::resume);
 }
 
+TEST(Timeline, OneWorkerIsKilledForAWhile) {
+  const Scenario scenario =
+      with("at_s = 2\nprocess = 'kill'\nregion = 'b'\nrole = 'worker'\nrank = 1\nfor_s = 3\n");
+  const auto& first = std::get<ProcessAction>(scenario.timeline[0].action.what);
+  EXPECT_EQ(first.verb, ProcessVerb::kill);
+  EXPECT_EQ(first.role, ProcessRole::worker);
+  EXPECT_EQ(first.rank, 1U);
+  const auto& second = std::get<ProcessAction>(scenario.timeline[1].action.what);
+  EXPECT_EQ(second.verb, ProcessVerb::restart);
+  EXPECT_EQ(second.rank, 1U);
+}
+
 TEST(Timeline, ATraceStartsAgainAtItsEnd) {
   Scenario scenario = parse_scenario(kHead, "x");
   Trace trace;
@@ -114,7 +126,10 @@ TEST(Timeline, RefusesWhatMakesNoSense) {
   expect_refused("at_s = 1\npair = ['a']\nfault = 'reset'\n", "two regions");
   expect_refused("at_s = 1\npair = ['a', 'b']\nlink = ['a', 'b']\nfault = 'reset'\n", "exclude");
   expect_refused("at_s = 1\nprocess = 'kill'\n", "needs region");
-  expect_refused("at_s = 1\nprocess = 'kill'\nregion = 'a'\nfor_s = 1\n", "only pause ends");
+  expect_refused("at_s = 1\nprocess = 'restart'\nregion = 'a'\nfor_s = 1\n", "pause and kill last");
+  expect_refused("at_s = 1\nprocess = 'kill'\nregion = 'a'\nrole = 'witch'\n",
+                 "coordinator, worker");
+  expect_refused("at_s = 1\nprocess = 'kill'\nregion = 'a'\nrank = 1\n", "rank goes with");
   expect_refused("at_s = 1\nstall_ms = 5\n", "unknown key 'stall_ms'");
   expect_refused("at_s = 1\ncongestion = 'cubic'\n", "unknown key 'congestion'");
 }
