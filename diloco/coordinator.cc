@@ -12,6 +12,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/coordinator_core.h"
+#include "diloco/fault_point.h"
 #include "diloco/random_name.h"
 
 namespace causeway::diloco {
@@ -121,6 +122,7 @@ void Coordinator::Implementation::found_run() {
   membership = with(membership, std::move(self));
   ledger_->set_run_id(random_name());
   ledger_->append(std::vector{LogEntry{.term = 1, .body = membership}});
+  reached(ProtocolState::run_founded);
 }
 
 void Coordinator::Implementation::open_protocol() {

@@ -3,7 +3,8 @@
 //
 //   coordinator.cc           life: ledger, spool, links, the clock, the end
 //   coordinator_links.cc     what other regions say
-//   coordinator_workers.cc   what this region's worker says, and the actions that concern it
+//   coordinator_workers.cc   what this region's worker says
+//   coordinator_actions.cc   what the protocol wants done
 #pragma once
 
 #include <chrono>
@@ -81,25 +82,23 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   CoordinatorStatus status() const;
 
   void execute(const SendMessage& action);
-  void execute(const PushBlob& action) { mesh_->push_blob(action.peer, action.blob); }
+  void execute(const PushBlob& action);
   void execute(const FetchBlob& action) { mesh_->fetch_blob(action.peer, action.blob); }
-  void execute(const RemoveBlob& action) { spool_->remove(action.blob); }
-  void execute(const SaveContributions& action) { ledger_->save(action.contributions); }
-  void execute(const SaveSnapshot& action) { ledger_->save(action.snapshot); }
-  void execute(const SaveRaft& action) {
-    ledger_->save_raft(action.term, action.vote, action.first_index, action.entries);
-  }
-  void execute(const AppendLedger& action) { ledger_->append(action.entries); }
-  void execute(const UpdateMembers& action) { mesh_->set_peers(dialled(action.membership)); }
+  void execute(const RemoveBlob& action);
+  void execute(const SaveContributions& action);
+  void execute(const SaveSnapshot& action);
+  void execute(const SaveRaft& action);
+  void execute(const AppendLedger& action);
+  void execute(const UpdateMembers& action);
   void execute(const WelcomeWorker& action);
   void execute(const OrderTrain& action);
   void execute(const OrderContinue& action);
   void execute(const OrderCallBack&) { workers_->call_back(); }
-  void execute(const OrderCollect& action) { workers_->collect(action.round); }
+  void execute(const OrderCollect& action);
   void execute(const OrderApply& action);
   void execute(const OrderRestore& action);
-  void execute(const OrderFinish& action) { workers_->finish(action.version); }
-  void execute(const EndRun& action) { finish({action.exit_code, action.message}); }
+  void execute(const OrderFinish& action);
+  void execute(const EndRun& action);
   void execute(const Note& action);
 
   asio::any_io_executor executor_;

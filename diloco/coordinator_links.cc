@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/coordinator_core.h"
+#include "diloco/fault_point.h"
 
 namespace causeway::diloco {
 
@@ -21,6 +22,7 @@ std::string Coordinator::Implementation::judge_greeting(const std::string& peer,
     if (!learned) return;
     greeting_.run_id = judgement.peers_run_id;
     ledger_->set_run_id(greeting_.run_id);
+    reached(ProtocolState::run_joined);
     spdlog::info("{}: joins run {}", options_.region, greeting_.run_id);
     handle(RunIdLearned{greeting_.run_id});
   });
@@ -70,6 +72,7 @@ void Coordinator::Implementation::on_message(const std::string& peer, const std:
 }
 
 void Coordinator::Implementation::on_blob(const std::string&, const inter::BlobId& id) {
+  reached(ProtocolState::payload_received);
   handle(BlobArrived{id});
 }
 

@@ -5,6 +5,7 @@
 
 #include "diloco/coordinator_core.h"
 #include "diloco/error.h"
+#include "diloco/fault_point.h"
 #include "diloco/spool_copy.h"
 
 namespace causeway::diloco {
@@ -14,6 +15,7 @@ void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
                rank_0.version);
   worker_heard_at_ = std::chrono::steady_clock::now();
   told_worker_.clear();
+  reached(ProtocolState::workers_gathered);
   handle(WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
 }
 
@@ -40,12 +42,15 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
   guard([&] {
     Contribution stored = contribution;
     stored.payload = contribution.sits_out ? inter::BlobId{} : spool_->put(payload);
+    reached(ProtocolState::payload_spooled);
     handle(WorkerContributed{std::move(stored)});
     if (!failure_) workers_->stored();
+    reached(ProtocolState::contribution_acknowledged);
   });
 }
 
 void Coordinator::Implementation::on_applied(Round version, const Digest& state) {
+  reached(ProtocolState::apply_heard);
   const bool by_record = applying_ && version == *applying_ + 1;
   if (by_record && !failure_) {
     guard([&] {
@@ -72,62 +77,11 @@ void Coordinator::Implementation::on_report(const Progress& progress) {
 asio::awaitable<void> Coordinator::Implementation::copy_snapshot(Applied holds, Descriptor file) {
   try {
     const inter::BlobId blob = co_await copy_to_spool(file.get(), *spool_);
+    reached(ProtocolState::snapshot_spooled);
     handle(WorkerOffered{{holds.version, holds.state, blob}});
   } catch (const std::system_error& error) {
     spdlog::error("{}: the snapshot of version {} was not stored: {}", options_.region,
                   holds.version, error.what());
-  }
-}
-
-// ---- Actions ----
-
-void Coordinator::Implementation::execute(const SendMessage& action) {
-  mesh_->send(action.peer, serialize(action.message));
-}
-
-void Coordinator::Implementation::execute(const WelcomeWorker& action) {
-  workers_->welcome(action.run_id, action.contributed);
-}
-
-void Coordinator::Implementation::execute(const OrderTrain& action) {
-  workers_->train({.round = action.round,
-                   .k = action.k,
-                   .data_cursor = action.data_cursor,
-                   .schedule_step = action.schedule_step});
-}
-
-void Coordinator::Implementation::execute(const OrderContinue& action) {
-  workers_->continue_training({.round = action.round,
-                               .k = action.k,
-                               .data_cursor = action.data_cursor,
-                               .schedule_step = action.schedule_step});
-}
-
-void Coordinator::Implementation::execute(const OrderApply& action) {
-  std::vector<std::filesystem::path> payloads;
-  for (const Participant& participant : action.record.participants) {
-    payloads.push_back(spool_->path(participant.payload));
-  }
-  applying_ = action.record.round;
-  workers_->apply(action.record, payloads);
-}
-
-void Coordinator::Implementation::execute(const OrderRestore& action) {
-  const Snapshot& snapshot = action.snapshot;
-  files_->add_event("restore", {}, "takes version " + std::to_string(snapshot.version),
-                    protocol_->version());
-  const bool initial = snapshot.version == 0;  // the worker makes it
-  workers_->restore(snapshot.version, snapshot.state,
-                    initial ? "/dev/null" : spool_->path(snapshot.blob), snapshot.blob.size_bytes);
-}
-
-void Coordinator::Implementation::execute(const Note& action) {
-  const auto level = action.severity == Note::Severity::error     ? spdlog::level::err
-                     : action.severity == Note::Severity::warning ? spdlog::level::warn
-                                                                  : spdlog::level::info;
-  spdlog::log(level, "{}: {}", options_.region, action.text);
-  if (action.severity == Note::Severity::error) {
-    files_->add_event("error", {}, action.text, protocol_->version());
   }
 }
 

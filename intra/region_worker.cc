@@ -11,6 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/error.h"
+#include "diloco/fault_point.h"
 #include "diloco/file_io.h"
 #include "intra/checkpoint.h"
 #include "intra/error.h"
@@ -117,6 +118,7 @@ void RegionWorker::gather() {
   }
   trainer_->join(gathering_->group(), state_);
   note_earlier_life();
+  diloco::reached(diloco::ProtocolState::attached);
 }
 
 void RegionWorker::note_earlier_life() {
@@ -209,11 +211,17 @@ void RegionWorker::train(const diloco::Train& train) {
   if (own == nullptr) {
     if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
     enter("compute");
-    while (state_.work.steps < train.k) inner_step(train.schedule_step);
+    while (state_.work.steps < train.k) {
+      inner_step(train.schedule_step);
+      diloco::reached(diloco::ProtocolState::step_taken);
+    }
+    diloco::reached(diloco::ProtocolState::steps_taken);
     encode();
+    diloco::reached(diloco::ProtocolState::contribution_encoded);
     own = state_.own(0);
   }
   contribute(*own);
+  diloco::reached(diloco::ProtocolState::contribution_stored);
 }
 
 // From the parameters that were contributed, if any were.
@@ -224,6 +232,7 @@ void RegionWorker::go_on(const diloco::Continue& order) {
   enter("compute");
   for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step)
     inner_step(order.schedule_step);
+  diloco::reached(diloco::ProtocolState::went_on);
 }
 
 void RegionWorker::collect(const diloco::Collect& order) {
@@ -234,6 +243,7 @@ void RegionWorker::collect(const diloco::Collect& order) {
                          (!own.payload.empty() || own.contribution.sits_out);
     if (missing) contribute(own);
   }
+  diloco::reached(diloco::ProtocolState::collected);
 }
 
 void RegionWorker::inner_step(std::uint64_t schedule_step) {
@@ -299,18 +309,22 @@ void RegionWorker::apply(const diloco::Apply& apply) {
                                                        " came to a region of run " + state_.run_id);
   }
   enter("apply");
+  diloco::reached(diloco::ProtocolState::record_received);
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
   const std::vector<Outcome> outcomes =
       round_.apply(gathering_->group(), apply.record, payloads, state_);
   trainer_->params_changed();
   log(outcomes, apply.record.round);
+  diloco::reached(diloco::ProtocolState::record_applied);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
+  diloco::reached(diloco::ProtocolState::apply_told);
   if (state_.version % options_.train.checkpoint_rounds == 0) checkpoint();
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {
   enter("apply");
+  diloco::reached(diloco::ProtocolState::restore_received);
   spdlog::warn(
       "adopting the run's version {} instead of version {}: the residual and {} inner steps are "
       "dropped; what is in flight is delivered if it is listed, and dropped otherwise",
@@ -327,10 +341,12 @@ void RegionWorker::restore(const diloco::Restore& restore) {
   trainer_->params_changed();
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   save();
+  diloco::reached(diloco::ProtocolState::restored);
 }
 
 WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
   check_instruction("to end at version", finish.version, state_.version);
+  diloco::reached(diloco::ProtocolState::finish_received);
   checkpoint();
   enter("evaluate");
   WorkerResult result{
@@ -349,6 +365,7 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
                {{"run", state_.run_id}, {"round", std::to_string(state_.version)}});
     write_result(options_.directory, result);
   });
+  diloco::reached(diloco::ProtocolState::result_written);
   trainer_->leave();
   return result;
 }
@@ -390,9 +407,11 @@ void RegionWorker::save() {
 
 void RegionWorker::checkpoint() {
   save();
+  diloco::reached(diloco::ProtocolState::state_saved);
   together(gathering_->group(), "saving the snapshot", [&] {
     if (gathering_->leads()) save_snapshot(options_.directory, layout_, state_);
   });
+  diloco::reached(diloco::ProtocolState::snapshot_written);
   gathering_->tell([this](auto& session) {
     session.offer_snapshot(state_.version, state_.digest, snapshot_file(options_.directory));
   });

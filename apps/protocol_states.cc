@@ -1,0 +1,19 @@
+// causeway protocol-states: where tests kill coordinators and workers.
+#include <iostream>
+
+#include "apps/commands.h"
+#include "diloco/fault_point.h"
+
+namespace causeway::apps {
+
+void add_protocol_states(CLI::App& app, int&) {
+  app.add_subcommand("protocol-states", "Name, occurrence and meaning of every protocol state")
+      ->group("")  // for tests, not for users
+      ->callback([] {
+        for (const diloco::NamedState& state : diloco::protocol_states()) {
+          std::cout << state.name << "\t" << state.occurs << "\t" << state.meaning << "\n";
+        }
+      });
+}
+
+}  // namespace causeway::apps
