@@ -123,6 +123,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.mesh.dial_only = advertise.host.empty() && flags.listen.empty();
   options.mesh.data_connections = config.links.connections;
   options.mesh.congestion_control = config.links.congestion_control;
+  options.mesh.topology = config.links.topology;
   return options;
 }
 

@@ -62,10 +62,10 @@ asio::awaitable<inter::BlobId> copy_to_spool(int file, inter::Spool& spool) {
   const inter::BlobId blob{.hash = hash.finish(), .size_bytes = size_bytes};
   // A peer may be sending the same blob: what is here already is skipped, and either may be the one
   // who completes it.
-  const std::uint64_t piece_chunks = kPieceBytes / inter::kChunkBytes;
+  const std::uint64_t piece_chunks = kPieceBytes / inter::chunk_size(blob.size_bytes);
   const std::uint64_t chunks = inter::chunk_count(size_bytes);
   for (std::uint64_t chunk = 0; chunk < chunks && !spool.has(blob); chunk += piece_chunks) {
-    spool.write(blob, chunk, piece_at(chunk * inter::kChunkBytes));
+    spool.write(blob, chunk, piece_at(inter::chunk_offset(blob, chunk)));
     co_await let_others_run();
   }
   if (!spool.has(blob)) spool.check(blob);

@@ -145,7 +145,8 @@ std::optional<Bytes> BlobSender::read_chunk(Item& item, std::uint64_t chunk,
                                             ConnectionNumber connection, Bytes memory) {
   try {
     Bytes frame = encode_chunk(item.id, chunk, std::move(memory));
-    spool_.read(item.id, chunk * kChunkBytes, std::span(frame).last(chunk_bytes(item.id, chunk)));
+    spool_.read(item.id, chunk_offset(item.id, chunk),
+                std::span(frame).last(chunk_bytes(item.id, chunk)));
     item.cursor = chunk;
     item.pending.erase(chunk);
     item.in_flight[chunk] = connection;
@@ -160,6 +161,19 @@ bool BlobSender::idle() const {
   return std::all_of(queue_.begin(), queue_.end(), [](const Item& item) {
     return item.in_flight.empty() && item.pending.none();
   });
+}
+
+std::uint64_t BlobSender::chunks_left() const {
+  std::uint64_t chunks = 0;
+  for (const Item& item : queue_) {
+    chunks += item.confirmed.size() - item.confirmed.count();
+  }
+  return chunks;
+}
+
+bool BlobSender::exhausted() const {
+  return std::all_of(queue_.begin(), queue_.end(),
+                     [](const Item& item) { return item.pending.none(); });
 }
 
 std::uint64_t BlobSender::in_flight(ConnectionNumber connection) const {

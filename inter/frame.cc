@@ -139,7 +139,7 @@ std::size_t FrameParser::body_bytes_max(FrameType type) const {
     case FrameType::blob_complete:
       return kBlobIdBytes;
     case FrameType::blob_chunk:
-      return kBlobIdBytes + 8 + kChunkBytes;
+      return kBlobIdBytes + 8 + kChunkBytesMax;
     case FrameType::blob_fetch:
       return kBlobIdBytes + 1 + 8 + ChunkMap::byte_count(chunk_count(kBlobBytesMax));
     case FrameType::blob_ack:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace causeway::inter {
 namespace {
@@ -11,6 +12,10 @@ using std::chrono::duration;
 constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate
 constexpr std::chrono::seconds kWindow{1};
 constexpr std::uint64_t kSegmentsMin = 100;
+constexpr double kLossy = 0.005;      // share of segments
+constexpr double kForget = 0.9;       // of an older peak, with each burst
+constexpr double kAtTheLimit = 0.93;  // a full link stays below that, by the headroom
+constexpr double kBoost = 1.5;
 
 double smooth(double old, double sample, double gain) {
   return old == 0 ? sample : old + gain * (sample - old);
@@ -61,12 +66,27 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
   const std::uint64_t again = figures.retransmitted_segments - seen.again;
   const double share = static_cast<double>(again) / static_cast<double>(sent);
   loss_ += 0.25 * (share - loss_);
-  headroom_ = share > 0.005 ? std::max(1.0, headroom_ - 0.1) : std::min(1.25, headroom_ + 0.05);
+  headroom_ =
+      share > kLossy ? std::max(1.0, headroom_ - 0.1) : std::min(kHeadroomMax, headroom_ + 0.05);
   seen = {figures.sent_segments, figures.retransmitted_segments};
 }
 
+void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
+  const double rate = static_cast<double>(bytes) / duration<double>(time).count();
+  burst_peak_ = std::max(burst_peak_, rate);
+}
+
+void LinkMeter::on_quiet() {
+  if (burst_peak_ == 0) {
+    return;  // too short to say anything
+  }
+  const bool at_the_limit = peak_ > 0 && burst_peak_ > kAtTheLimit * pacing_bytes_per_s();
+  boost_ = at_the_limit && headroom_ > 1 ? kBoost : 1;
+  peak_ = std::max(std::exchange(burst_peak_, 0), kForget * peak_);
+}
+
 double LinkMeter::pacing_bytes_per_s() const {
-  return headroom_ * rate_;
+  return headroom_ * boost_ * peak_;
 }
 
 LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {

@@ -1,6 +1,6 @@
 // What a link can do, measured from what goes over it anyway: round trips from heartbeats, the rate
-// from the acknowledgements of transfers, loss from TCP. Lives as long as the peer, over
-// reconnections. Pure; times are given. Internal to inter.
+// from the acknowledgements of transfers, its peak and loss from TCP. Lives as long as the peer,
+// over reconnections. Pure; times are given. Internal to inter.
 #pragma once
 
 #include <chrono>
@@ -21,6 +21,10 @@ class LinkMeter {
   // Bytes of transfers that the peer confirmed; `idle`: nothing is left to be confirmed.
   void on_acknowledged(std::uint64_t bytes, bool idle, Time now);
   void on_tcp(ConnectionNumber connection, const TcpFigures& figures);
+  // Within a burst: bytes that TCP had confirmed over all connections in a time of about a round
+  // trip. Chunks are too coarse for that: those of many connections end at once.
+  void on_delivered(std::uint64_t bytes, Duration time);
+  void on_quiet();  // the burst is over
   void on_connection_lost(ConnectionNumber connection) { seen_.erase(connection); }
   void on_new_session() { seen_.clear(); }  // which numbers its connections anew
 
@@ -31,8 +35,8 @@ class LinkMeter {
   double loss() const { return loss_; }  // share of segments sent again, smoothed
 
   // How fast to send at most, all connections together, so that a burst after a pause does not
-  // overflow the queue: a little more than measured, to notice when the path got wider. 0: no
-  // limit.
+  // overflow the queue: a little more than the peak of the last bursts; more if that peak was the
+  // limit itself, as the path may be wider. 0: no limit.
   double pacing_bytes_per_s() const;
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
@@ -40,12 +44,15 @@ class LinkMeter {
   Duration stall_deadline(Duration longest) const;
 
  private:
+  static constexpr double kHeadroomMax = 1.15;
+
   void begin_burst(Time now);
   void end_window(Time now);
 
   std::chrono::microseconds round_trip_{0};
   double rate_ = 0, stream_rate_ = 0, loss_ = 0;
-  double headroom_ = 1.25;
+  double peak_ = 0, burst_peak_ = 0;
+  double headroom_ = kHeadroomMax, boost_ = 1;
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};
   std::uint64_t window_bytes_ = 0;

@@ -35,6 +35,7 @@
 #include "inter/channel.h"
 #include "inter/pki.h"
 #include "inter/spool.h"
+#include "inter/topology.h"
 
 namespace causeway::inter {
 
@@ -66,8 +67,8 @@ struct MeshOptions {
       0;  // per peer that we dial; 0: as many as the congestion control needs
   // Of TCP, by the kernel's name. "auto": bbr where the kernel lets us, otherwise what it has.
   std::string congestion_control = "auto";
-  // Whether blobs may go through a region with better links (LinkReport, find_relay).
-  bool relaying = true;
+  // How blobs travel (topology.h). Empty: as the measured links suggest.
+  std::optional<Shape> topology;
   std::uint32_t message_bytes_max = 4U << 20;  // a control message larger than this is refused
   std::uint64_t blob_bytes_max = 1ULL << 40;   // a blob larger than this is refused
   std::uint64_t seed = 0;                      // of the back-off jitter

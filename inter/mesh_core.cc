@@ -48,7 +48,7 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       intake_(std::make_shared<Intake>(
           executor_, spool_, options_.blob_bytes_max,
           [this](const std::string& from, const BlobId& id) { on_completed(from, id); })),
-      router_(options_.self, options_.relaying ? Routing::automatic : Routing::direct),
+      router_(options_.self, options_.topology),
       acceptor_(executor_),
       accept_retry_(executor_),
       credentials_timer_(executor_),
@@ -112,7 +112,7 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
 // with its own initial window.
 void MeshCore::choose_congestion_control() {
   constexpr unsigned kPacedConnections = 4;
-  constexpr unsigned kRestartingConnections = 16;
+  constexpr unsigned kRestartingConnections = 32;
   tcp::socket probe(executor_, tcp::v4());
   std::string& wanted = options_.congestion_control;
   const bool automatic = wanted == "auto";
@@ -308,19 +308,25 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
   if (peer == nullptr) {
     return;
   }
-  Peer* const via = find(router_.via(to, id.size_bytes, peer->session != nullptr));
-  if (via == nullptr || !via->session) {
-    push_directly(*peer, id);
-    return;
+  std::set<std::string> up;
+  for (const auto& [name, other] : peers_) {
+    if (other->session) {
+      up.insert(name);
+    }
   }
-  push_directly(*via, id);
-  via->session->pass({id, to});
+  const std::vector<Hop> way = router_.way(id, to, up);
+  push_directly(*find(way.front().to), id);
+  for (auto hop = way.begin() + 1; hop != way.end(); ++hop) {
+    if (router_.ask(id, *hop)) {
+      find(hop->from)->session->pass({id, hop->to});
+    }
+  }
 }
 
 void MeshCore::push_directly(Peer& peer, const BlobId& id) {
   peer.outgoing.push(id);
   if (peer.session) {
-    peer.session->wake_data();
+    peer.session->begin_push();
   }
 }
 

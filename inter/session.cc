@@ -13,6 +13,7 @@ constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
 constexpr std::string_view kPacedByItself = "bbr";  // by its own model of the path
 constexpr double kUnsentSeconds = 0.03;
+constexpr std::chrono::milliseconds kSampleMin{50};    // of a rate
 constexpr std::size_t kControlWriteBytes = 16U << 10;  // of small frames at once: a TLS record
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
@@ -31,6 +32,7 @@ Session::Session(SessionContext context, std::shared_ptr<Connection> control,
                 [this](Bytes frame) { queue_control(std::move(frame)); }),
       control_wake_(context_.executor),
       data_wake_(context_.executor),
+      burst_wake_(context_.executor),
       heartbeat_(context_.executor),
       last_look_(Clock::now()) {
   context_.outgoing.on_new_session();
@@ -43,6 +45,7 @@ asio::awaitable<std::string> Session::run(Self self) {
   loops.spawn(guard(self, self->read_control()));
   loops.spawn(guard(self, self->write_control()));
   loops.spawn(guard(self, self->watch()));
+  loops.spawn(guard(self, self->sample_bursts()));
   co_await loops.join();
   co_return self->reason_;
 }
@@ -52,7 +55,7 @@ asio::awaitable<std::string> Session::serve_data(Self self, std::shared_ptr<Conn
     co_return self->reason_;
   }
   const ConnectionNumber number = ++self->data_connections_begun_;
-  self->data_[number] = {data, Clock::now()};
+  self->data_[number] = {data, Clock::now(), 0};
   self->set_pace();
   TaskGroup loops(self->context_.executor);
   loops.spawn(guard_data(self, data, self->read_data(data)));
@@ -103,6 +106,7 @@ void Session::close(std::error_code code, const std::string& reason) {
   }
   control_wake_.notify();
   data_wake_.notify();
+  burst_wake_.notify();
   heartbeat_.cancel();
   for (asio::steady_timer* const timer : waits_) {
     timer->cancel();
@@ -132,6 +136,12 @@ void Session::pass(const BlobPass& pass) {
 void Session::wake_data() {
   queue_offers();
   data_wake_.notify();
+}
+
+void Session::begin_push() {
+  set_pace();
+  wake_data();
+  burst_wake_.notify();
 }
 
 asio::awaitable<void> Session::read_control() {
@@ -196,6 +206,33 @@ asio::awaitable<void> Session::watch() {
     std::error_code cancelled;
     co_await heartbeat_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
+}
+
+asio::awaitable<void> Session::sample_bursts() {
+  while (!closed_) {
+    if (context_.outgoing.idle()) {
+      context_.meter.on_quiet();
+      co_await burst_wake_.wait();
+      continue;
+    }
+    newly_confirmed_bytes();
+    const auto began = Clock::now();
+    co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
+                                           context_.meter.round_trip())));
+    if (!context_.outgoing.exhausted()) {  // no connection was idle meanwhile
+      context_.meter.on_delivered(newly_confirmed_bytes(), Clock::now() - began);
+    }
+  }
+}
+
+std::uint64_t Session::newly_confirmed_bytes() {
+  std::uint64_t bytes = 0;
+  for (auto& [number, data] : data_) {
+    if (const auto figures = data.connection->look()) {
+      bytes += figures->acked_bytes - std::exchange(data.confirmed_bytes, figures->acked_bytes);
+    }
+  }
+  return bytes;
 }
 
 void Session::on_control(const FrameView& frame) {
@@ -339,12 +376,14 @@ void Session::check_data(Clock::time_point now) {
 
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
 // path busy until we get round to this connection again. The limit on the rate keeps several
-// connections, which know nothing of each other, from overflowing the queue together.
+// connections, which know nothing of each other, from overflowing the queue together; a small blob
+// has not chunks enough for all of them.
 void Session::set_pace() {
   if (data_.empty()) {
     return;
   }
-  const auto connections = static_cast<double>(data_.size());
+  const std::uint64_t chunks = std::max<std::uint64_t>(context_.outgoing.chunks_left(), 1);
+  const auto connections = static_cast<double>(std::min<std::uint64_t>(chunks, data_.size()));
   const double rate = context_.meter.rate_bytes_per_s() / connections;
   const double limit = context_.meter.pacing_bytes_per_s() / connections;
   const auto unsent = rate == 0

@@ -58,6 +58,7 @@ class Session {
   void fetch(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
   void wake_data();                 // after something was queued in `outgoing`
+  void begin_push();                // the same, when a blob was
 
   // Ends early when the session does.
   asio::awaitable<void> wait(std::chrono::milliseconds delay);
@@ -76,6 +77,8 @@ class Session {
   asio::awaitable<void> read_data(std::shared_ptr<Connection> data);
   asio::awaitable<void> write_data(std::shared_ptr<Connection> data, ConnectionNumber number);
   asio::awaitable<void> watch();
+  asio::awaitable<void> sample_bursts();
+  std::uint64_t newly_confirmed_bytes();
 
   void on_control(const FrameView& frame);
   void on_ack(const BlobAck& ack);
@@ -92,7 +95,8 @@ class Session {
 
   struct DataConnection {
     std::shared_ptr<Connection> connection;
-    Clock::time_point waiting_since;  // when nothing was last seen to be under way on it
+    Clock::time_point waiting_since;    // when nothing was last seen to be under way on it
+    std::uint64_t confirmed_bytes = 0;  // by the peer's TCP, when last looked at
   };
 
   SessionContext context_;
@@ -105,6 +109,7 @@ class Session {
   std::size_t control_queue_bytes_ = 0;
   Signal control_wake_;
   Signal data_wake_;
+  Signal burst_wake_;
   asio::steady_timer heartbeat_;
   std::set<asio::steady_timer*> waits_;
   bool closed_ = false;

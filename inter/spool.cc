@@ -149,7 +149,7 @@ Spool::Entry& Spool::begin(const BlobId& id) {
 
 void Spool::store(const BlobId& id, Entry& entry, std::uint64_t chunk,
                   std::span<const std::byte> bytes) {
-  File(partial_path(id), O_WRONLY).write_at(chunk * kChunkBytes, bytes);
+  File(partial_path(id), O_WRONLY).write_at(chunk_offset(id, chunk), bytes);
   const std::uint64_t sum = checksum(bytes);
   File(map_path(id), O_WRONLY).write_at(8 * chunk, std::as_bytes(std::span(&sum, 1)));
   entry.held.insert(chunk);
@@ -183,7 +183,7 @@ std::optional<Spool::Partial> Spool::partial(const BlobId& id) const {
   }
   const std::uint64_t prefix_chunks = entry->second.held.run_from(0);
   return Partial{partial_path(id), entry->second.life,
-                 std::min(prefix_chunks * kChunkBytes, id.size_bytes)};
+                 std::min(chunk_offset(id, prefix_chunks), id.size_bytes)};
 }
 
 std::vector<std::byte> Spool::read(const BlobId& id, std::uint64_t offset, std::size_t size) const {
@@ -275,8 +275,9 @@ void Spool::adopt_partial(const BlobId& id) {
     return;
   }
   const std::uint64_t last = held.size() - 1;
-  const std::uint64_t short_bytes = held.has(last) ? kChunkBytes - chunk_bytes(id, last) : 0;
-  const std::uint64_t received_bytes = held.count() * kChunkBytes - short_bytes;
+  const std::uint64_t short_bytes =
+      held.has(last) ? chunk_size(id.size_bytes) - chunk_bytes(id, last) : 0;
+  const std::uint64_t received_bytes = chunk_offset(id, held.count()) - short_bytes;
   const bool all = held.all();
   entries_[id] = {false, ++lives_, std::move(held), received_bytes};
   if (all) {
@@ -299,12 +300,12 @@ ChunkMap Spool::intact_chunks(const BlobId& id) const {
   ChunkMap held(chunks);
   const File map(map_file, O_RDONLY);
   const File data(data_file, O_RDONLY);
-  std::vector<std::byte> buffer(kChunkBytes);
+  std::vector<std::byte> buffer(kChunkBytesMax);
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) {
     std::uint64_t sum = 0;
     map.read_at(8 * chunk, std::as_writable_bytes(std::span(&sum, 1)));
     const auto part = std::span(buffer).first(chunk_bytes(id, chunk));
-    if (sum != 0 && data.read_at(chunk * kChunkBytes, part) == part.size() &&
+    if (sum != 0 && data.read_at(chunk_offset(id, chunk), part) == part.size() &&
         checksum(part) == sum) {
       held.insert(chunk);
     }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <system_error>
 
 #include "inter/error.h"
@@ -90,28 +92,41 @@ std::map<std::string, std::vector<Hop>> ring_routes(const Names& order) {
   return routes;
 }
 
-double bottleneck(const PlanInput& input, const Names& order) {
-  double rate = kNever;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    rate = std::min(rate, link(input, order[i], order[(i + 1) % order.size()]).bytes_per_s);
+// Of a ring: the widest bottleneck first, then the shortest way round.
+struct RingQuality {
+  double bottleneck = kNever, latency_s = 0;
+  bool operator>(const RingQuality& other) const {
+    return bottleneck != other.bottleneck ? bottleneck > other.bottleneck
+                                          : latency_s < other.latency_s;
   }
-  return rate;
-}
+};
 
-double round_trip(const PlanInput& input, const Names& order) {
-  double latency_s = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    latency_s += link(input, order[i], order[(i + 1) % order.size()]).latency_s;
+using Indices = std::vector<std::size_t>;
+
+// The links of a few regions by number: orders of a ring are many.
+class DenseLinks {
+ public:
+  DenseLinks(const PlanInput& input, const Names& names) : size_(names.size()) {
+    for (const std::string& from : names) {
+      for (const std::string& to : names) {
+        costs_.push_back(link(input, from, to));
+      }
+    }
   }
-  return latency_s;
-}
+  RingQuality quality(const Indices& order) const {
+    RingQuality quality;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const LinkCost& cost = costs_[order[i] * size_ + order[(i + 1) % order.size()]];
+      quality.bottleneck = std::min(quality.bottleneck, cost.bytes_per_s);
+      quality.latency_s += cost.latency_s;
+    }
+    return quality;
+  }
 
-// The widest bottleneck first, then the shortest way round.
-bool better_ring(const PlanInput& input, const Names& left, const Names& right) {
-  const double left_rate = bottleneck(input, left), right_rate = bottleneck(input, right);
-  return left_rate != right_rate ? left_rate > right_rate
-                                 : round_trip(input, left) < round_trip(input, right);
-}
+ private:
+  std::size_t size_;
+  std::vector<LinkCost> costs_;
+};
 
 // Each region next to the one that it reaches at the highest rate, as a start for large rings.
 Names greedy_order(const PlanInput& input, Names left) {
@@ -130,17 +145,25 @@ Names greedy_order(const PlanInput& input, Names left) {
 }
 
 Names best_order(const PlanInput& input) {
-  Names order = names_of(input);
-  if (order.size() > kExhaustiveRegionsMax) {
-    return greedy_order(input, std::move(order));
+  const Names names = names_of(input);
+  if (names.size() > kExhaustiveRegionsMax) {
+    return greedy_order(input, names);
   }
-  Names best = order;
+  const DenseLinks links(input, names);
+  Indices order(names.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  Indices best = order;
+  RingQuality best_quality = links.quality(best);
   while (order.size() > 2 && std::next_permutation(order.begin() + 1, order.end())) {
-    if (better_ring(input, order, best)) {
+    if (const RingQuality quality = links.quality(order); quality > best_quality) {
       best = order;
+      best_quality = quality;
     }
   }
-  return best;
+  Names ordered;
+  std::transform(best.begin(), best.end(), std::back_inserter(ordered),
+                 [&](std::size_t index) { return names[index]; });
+  return ordered;
 }
 
 std::string best_relay(const PlanInput& input, const std::string& from, const std::string& to) {

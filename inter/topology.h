@@ -40,7 +40,7 @@ Shape parse_shape(const std::string& text);  // throws std::system_error with wh
 
 struct Hop {
   std::string from, to;
-  bool operator==(const Hop&) const = default;
+  auto operator<=>(const Hop&) const = default;
 };
 
 struct Plan {

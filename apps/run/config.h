@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -45,6 +46,7 @@ struct SyncConfig {
 struct LinksConfig {
   std::uint32_t connections = 0;  // 0: as many as the congestion control needs
   std::string congestion_control = "auto";
+  std::optional<inter::Shape> topology;  // empty: as the links suggest
 };
 
 struct Config {
@@ -57,7 +59,7 @@ struct Config {
   intra::CodecOptions codec;
   SyncConfig sync;
   LinksConfig links;
-  std::vector<RegionConfig> regions;   // as in the file
+  std::vector<RegionConfig> regions;  // as in the file
   WitnessConfig witness;
   std::filesystem::path certificates;  // PKI directory (by-hand runs)
   std::filesystem::path wan;           // scenario file for simulate; empty: none

@@ -344,11 +344,21 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
   keys.push_back(C::integer(
       "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
-      "Data connections to each peer. 0: 4, or 16 where TCP begins anew after every pause."));
+      "Data connections to each peer. 0: 4, or 32 where TCP begins anew after every pause."));
   keys.push_back(C::text(
       "links.congestion_control", [](auto& c) -> auto& { return c.links.congestion_control; },
       "auto, or a name of the kernel's",
       "Of TCP. auto: bbr if the kernel lets us, otherwise its default."));
+  using inter::Shape;
+  keys.push_back(C::choice<std::optional<Shape>>(
+      "links.topology", [](auto& c) -> auto& { return c.links.topology; },
+      {{"auto", std::nullopt},
+       {"direct", Shape::direct},
+       {"ring", Shape::ring},
+       {"relay", Shape::relay}},
+      "How payloads travel between regions. auto: as the measured links suggest; the log says "
+      "which "
+      "way and the time predicted."));
   keys.push_back(defaults_to(
       "none", C::text(
                   "wan.profile", [](auto& c) -> auto& { return c.wan; }, "a file, or empty",

@@ -19,6 +19,11 @@ class Meter : public testing::Test {
       meter_.on_acknowledged(kMiB, i + 1 == confirmations, now_);
     }
   }
+  // A burst with this peak.
+  void delivered(std::uint64_t mib_per_s) {
+    meter_.on_delivered(mib_per_s * kMiB, seconds(1));
+    meter_.on_quiet();
+  }
   LinkMeter::Time now_{seconds(100)};
   LinkMeter meter_;
 };
@@ -51,23 +56,52 @@ TEST_F(Meter, FewBytesSayNothing) {
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "no limit before there is a measurement";
 }
 
+TEST_F(Meter, LimitIsALittleAboveThePeakOfABurst) {
+  for (const int mib : {2, 8, 10, 9}) {
+    meter_.on_delivered(mib * kMiB, milliseconds(100));
+  }
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "not within the burst";
+  meter_.on_quiet();
+  EXPECT_GT(meter_.pacing_bytes_per_s(), 105.0 * kMiB);
+  EXPECT_LT(meter_.pacing_bytes_per_s(), 120.0 * kMiB);
+  meter_.on_quiet();
+  EXPECT_GT(meter_.pacing_bytes_per_s(), 105.0 * kMiB) << "a burst too short says nothing";
+}
+
+TEST_F(Meter, BurstAsFastAsItsLimitGetsAWiderOne) {
+  delivered(100);
+  const double limit = meter_.pacing_bytes_per_s();
+  delivered(114);
+  EXPECT_GT(meter_.pacing_bytes_per_s(), 1.4 * limit) << "the path may be wider";
+  delivered(114);
+  EXPECT_LT(meter_.pacing_bytes_per_s(), 120.0 * kMiB * 1.2) << "it is not";
+}
+
+TEST_F(Meter, PeakOfThePastIsForgotten) {
+  delivered(100);
+  for (int i = 0; i < 20; ++i) {
+    delivered(20);
+  }
+  EXPECT_LT(meter_.pacing_bytes_per_s(), 24.0 * kMiB);
+}
+
 TEST_F(Meter, LossTakesTheHeadroomAwayAndItsAbsenceReturnsIt) {
-  burst(21, milliseconds(10));
+  delivered(100);
   const double generous = meter_.pacing_bytes_per_s();
-  EXPECT_GT(generous, meter_.rate_bytes_per_s());
+  EXPECT_GT(generous, 100.0 * kMiB);
   TcpFigures figures;
   for (int i = 0; i < 5; ++i) {
     figures.sent_segments += 1000;
     figures.retransmitted_segments += 50;
     meter_.on_tcp(1, figures);
   }
-  EXPECT_NEAR(meter_.pacing_bytes_per_s(), meter_.rate_bytes_per_s(), 1);
+  EXPECT_NEAR(meter_.pacing_bytes_per_s(), 100.0 * kMiB, kMiB);
   EXPECT_GT(meter_.loss(), 0.02);
   for (int i = 0; i < 10; ++i) {
     figures.sent_segments += 1000;
     meter_.on_tcp(1, figures);
   }
-  EXPECT_EQ(meter_.pacing_bytes_per_s(), generous);
+  EXPECT_NEAR(meter_.pacing_bytes_per_s(), generous, 1);
 }
 
 TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {

@@ -22,14 +22,14 @@ void generate(std::uint64_t chunk, std::span<std::byte> bytes) {
 }
 
 BlobId generate_into(Spool& spool) {
-  std::vector<std::byte> bytes(kChunkBytes);
+  std::vector<std::byte> bytes(kChunkBytesMax);
   Sha256 hash;
-  for (std::uint64_t chunk = 0; chunk < kPayloadBytes / kChunkBytes; ++chunk) {
+  for (std::uint64_t chunk = 0; chunk < kPayloadBytes / kChunkBytesMax; ++chunk) {
     generate(chunk, bytes);
     hash.update(bytes);
   }
   const BlobId id{hash.finish(), kPayloadBytes};
-  for (std::uint64_t chunk = 0; chunk < kPayloadBytes / kChunkBytes; ++chunk) {
+  for (std::uint64_t chunk = 0; chunk < kPayloadBytes / kChunkBytesMax; ++chunk) {
     generate(chunk, bytes);
     spool.write(id, chunk, bytes);
   }

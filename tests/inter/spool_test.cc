@@ -78,11 +78,11 @@ TEST_F(SpoolTest, PutTwiceStoresOnce) {
 }
 
 constexpr std::size_t kTail = 1000;
-constexpr std::size_t kThree = 2 * kChunkBytes + kTail;  // three chunks, the last one short
+constexpr std::size_t kThree = 2 * kSmallChunkBytes + kTail;  // three chunks, the last one short
 
 std::span<const std::byte> chunk_of(const Bytes& bytes, std::uint64_t chunk) {
-  const auto rest = std::span(bytes).subspan(chunk * kChunkBytes);
-  return rest.first(std::min(rest.size(), kChunkBytes));
+  const auto rest = std::span(bytes).subspan(chunk * kSmallChunkBytes);
+  return rest.first(std::min(rest.size(), kSmallChunkBytes));
 }
 
 TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
@@ -94,7 +94,7 @@ TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
   EXPECT_FALSE(spool.write(id, 2, chunk_of(bytes, 2))) << "once is enough";
   EXPECT_EQ(spool.partial(id)->prefix_bytes, 0U);
   EXPECT_FALSE(spool.write(id, 0, chunk_of(bytes, 0)));
-  EXPECT_EQ(spool.partial(id)->prefix_bytes, kChunkBytes);
+  EXPECT_EQ(spool.partial(id)->prefix_bytes, kSmallChunkBytes);
   EXPECT_TRUE(spool.write(id, 1, chunk_of(bytes, 1)));
   EXPECT_EQ(spool.partial(id)->prefix_bytes, kThree);
   EXPECT_EQ(spool.received_bytes(id), kThree);
@@ -136,8 +136,8 @@ TEST_F(SpoolTest, RestartKeepsCompleteBlobsAndChunks) {
   }
   Spool spool(directory_.path(), 1U << 30);
   EXPECT_EQ(spool.read(whole_id, 0, 500), whole);
-  EXPECT_EQ(spool.received_bytes(id), kChunkBytes + kTail);
-  EXPECT_EQ(spool.stored_bytes(), kChunkBytes + kTail + 500);
+  EXPECT_EQ(spool.received_bytes(id), kSmallChunkBytes + kTail);
+  EXPECT_EQ(spool.stored_bytes(), kSmallChunkBytes + kTail + 500);
   EXPECT_FALSE(spool.held(id).has(1));
   EXPECT_TRUE(spool.write(id, 1, chunk_of(bytes, 1)));
   spool.check(id);
@@ -151,17 +151,17 @@ TEST_F(SpoolTest, RestartDropsTornChunksAndKeepsTheOthers) {
   std::filesystem::path partial;
   {
     Spool spool(directory_.path(), 1U << 30);
-    spool.write(id, 0, std::span(bytes).first(2 * kChunkBytes));
+    spool.write(id, 0, std::span(bytes).first(2 * kSmallChunkBytes));
     partial = spool.partial(id)->path;
   }
-  Bytes torn(bytes.begin(), bytes.begin() + 2 * kChunkBytes);
-  torn[kChunkBytes + 17] = std::byte{0};
-  torn[kChunkBytes + 18] ^= std::byte{1};
+  Bytes torn(bytes.begin(), bytes.begin() + 2 * kSmallChunkBytes);
+  torn[kSmallChunkBytes + 17] = std::byte{0};
+  torn[kSmallChunkBytes + 18] ^= std::byte{1};
   write_file(partial, torn);
   Spool spool(directory_.path(), 1U << 30);
   EXPECT_TRUE(spool.held(id).has(0));
   EXPECT_FALSE(spool.held(id).has(1));
-  spool.write(id, 1, std::span(bytes).subspan(kChunkBytes));
+  spool.write(id, 1, std::span(bytes).subspan(kSmallChunkBytes));
   spool.check(id);
   EXPECT_EQ(spool.read(id, 0, kThree), bytes);
 }

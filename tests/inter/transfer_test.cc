@@ -27,7 +27,7 @@ Bytes make_bytes(std::size_t size, unsigned seed = 1) {
 }
 
 constexpr std::size_t kChunks = 4;
-constexpr std::uint64_t kSize = kChunks * kChunkBytes - 1000;
+constexpr std::uint64_t kSize = kChunks * kSmallChunkBytes - 1000;
 constexpr std::uint64_t kNoLimit = kBlobBytesMax;
 
 struct Node {
@@ -241,7 +241,7 @@ TEST_F(Transfer, ReconnectionRepeatsNothingThatWasComplete) {
 }
 
 TEST_F(Transfer, FetchBringsWhatTheSpoolLacks) {
-  to_.spool.write(id_, 2, std::span(bytes_).subspan(2 * kChunkBytes, kChunkBytes));
+  to_.spool.write(id_, 2, std::span(bytes_).subspan(2 * kSmallChunkBytes, kSmallChunkBytes));
   link_->receiver.want(id_);
   run(*link_);
   EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 3));
@@ -310,7 +310,7 @@ TEST_F(Transfer, TwoPushesOfOneBlobCompleteItOnce) {
 TEST_F(Transfer, WrongBytesOfAnEarlierLifeAreReplacedOnce) {
   Bytes wrong = bytes_;
   wrong[0] ^= std::byte{1};
-  to_.spool.write(id_, 0, std::span(wrong).first(kChunkBytes));
+  to_.spool.write(id_, 0, std::span(wrong).first(kSmallChunkBytes));
   link_->receiver.want(id_);
   run(*link_);
   EXPECT_THAT(link_->drawn, ElementsAre(1, 2, 3, 0, 1, 2, 3));

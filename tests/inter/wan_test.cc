@@ -65,7 +65,8 @@ TEST_F(T7, BulkDelaysNoHeartbeat) {
         slowest, std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - sent));
   }
   EXPECT_LT(slowest, milliseconds(500)) << "a heartbeat would be late";
-  EXPECT_LT(a().mesh->stats().at("b").round_trip, milliseconds(500));
+  // The heartbeats' mean forgets how long this thread was at work on the blob before.
+  EXPECT_TRUE(run_until([&] { return a().mesh->stats().at("b").round_trip < milliseconds(500); }));
   EXPECT_TRUE(a().downs.empty() && b().downs.empty());
 }
 
