@@ -1,5 +1,6 @@
 // `causeway`: parses the command line, runs one subcommand, and turns every failure into a message
 // that says what to do and an exit code.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <system_error>
@@ -42,6 +43,7 @@ int report(const char* message, int exit_code) {
 
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
@@ -55,6 +57,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_verify(app, exit_code);
   causeway::apps::add_worker(app, exit_code);
   causeway::apps::add_certs(app, exit_code);
+  causeway::apps::add_tune(app, exit_code);
   causeway::apps::add_wan_sim(app, exit_code);
   causeway::apps::add_eval(app, exit_code);
   causeway::apps::add_generate(app, exit_code);

@@ -31,10 +31,10 @@ struct Interval {
 
 class Frame {
  public:
-  explicit Frame(const Chart& chart) {
+  explicit Frame(const Chart& chart) : log_x_(chart.log_x) {
     for (const Series& series : chart.series) {
       for (const auto& [x, y] : series.points) {
-        x_.include(x);
+        x_.include(scaled(x));
         y_.include(y);
       }
     }
@@ -43,15 +43,20 @@ class Frame {
     y_.widen_if_empty();
   }
   double x(double value) const {
-    return kLeft + (value - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
+    return kLeft + (scaled(value) - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
   }
   double y(double value) const {
     return kHeight - kBottom - (value - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
   }
-  const Interval& x_range() const { return x_; }
   const Interval& y_range() const { return y_; }
+  std::vector<double> x_ticks() const {
+    return log_x_ ? log_ticks(std::exp(x_.low), std::exp(x_.high)) : ticks(x_.low, x_.high, 8);
+  }
 
  private:
+  double scaled(double x) const { return log_x_ ? std::log(x) : x; }
+
+  bool log_x_;
   Interval x_, y_;
 };
 
@@ -81,11 +86,13 @@ std::string tick_text(double value, double step) {
 
 std::string axes(const Chart& chart, const Frame& frame) {
   std::string out;
-  const std::vector<double> xs = ticks(frame.x_range().low, frame.x_range().high, 8);
+  const std::vector<double> xs = frame.x_ticks();
   const std::vector<double> ys = ticks(frame.y_range().low, frame.y_range().high, 5);
   for (const double x : xs) {
     out += label(frame.x(x), kHeight - kBottom + 16, "middle",
-                 tick_text(x, xs.size() > 1 ? xs[1] - xs[0] : 1));
+                 tick_text(x, chart.log_x     ? x
+                              : xs.size() > 1 ? xs[1] - xs[0]
+                                              : 1));
   }
   for (const double y : ys) {
     out += line(kLeft, frame.y(y), kWidth - kRight, frame.y(y));
@@ -108,7 +115,55 @@ std::string polyline(const Series& series, const Frame& frame, const char* colou
   return out + "\"/>";
 }
 
+std::string dots(const Series& series, const Frame& frame, const char* colour) {
+  std::string out = "<g fill=\"" + std::string(colour) + "\">";
+  for (const auto& [x, y] : series.points) {
+    out += "<circle r=\"4\" cx=\"" + number(frame.x(x)) + "\" cy=\"" + number(frame.y(y)) + "\"/>";
+  }
+  return out + "</g>";
+}
+
+// About what a letter takes.
+double width_of(const std::string& text) {
+  return 6.5 * double(text.size());
+}
+
+// Beside the title, or one below the other in the plot if it does not fit there.
+std::string legend(const Chart& chart) {
+  double width = width_of(chart.title + ", " + chart.y_label);
+  for (const Series& series : chart.series) width += 12 + width_of(series.name);
+  const bool stacked = width > kWidth - kLeft - kRight;
+  std::string out;
+  double x = kWidth - kRight, y = 16;
+  for (std::size_t i = chart.series.size(); i-- > 0;) {
+    if (stacked) y = kTop + 14 * double(i + 1);
+    out += "<g fill=\"" + std::string(kColours[i % kColours.size()]) + "\">" +
+           label(x, y, "end", chart.series[i].name) + "</g>";
+    if (!stacked) x -= 12 + width_of(chart.series[i].name);
+  }
+  return out;
+}
+
+std::string band(const std::pair<double, double>& range, const Frame& frame) {
+  const double left = std::clamp(frame.x(range.first), kLeft, kWidth - kRight);
+  const double right = std::clamp(frame.x(range.second), kLeft, kWidth - kRight);
+  return "<rect fill=\"#0b6fa4\" fill-opacity=\"0.1\" x=\"" + number(left) + "\" y=\"" +
+         number(kTop) + "\" width=\"" + number(std::max(2.0, right - left)) + "\" height=\"" +
+         number(kHeight - kTop - kBottom) + "\"/>";
+}
+
 }  // namespace
+
+std::vector<double> log_ticks(double low, double high) {
+  std::vector<double> out;
+  for (double power = std::pow(10.0, std::floor(std::log10(low))); power <= high; power *= 10) {
+    for (const double unit : {1.0, 2.0, 5.0}) {
+      const double tick = unit * power;
+      if (tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9)) out.push_back(tick);
+    }
+  }
+  return out;
+}
 
 std::vector<double> ticks(double low, double high, int count) {
   const double rough = (high - low) / count;
@@ -125,16 +180,13 @@ std::string svg(const Chart& chart) {
   const Frame frame(chart);
   std::string out = "<svg viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
                     "\" role=\"img\" aria-label=\"" + escape_html(chart.title) + "\">" +
-                    axes(chart, frame);
-  double legend_x = kWidth - kRight;
+                    (chart.band ? band(*chart.band, frame) : "") + axes(chart, frame);
   for (std::size_t i = chart.series.size(); i-- > 0;) {
+    const Series& series = chart.series[i];
     const char* colour = kColours[i % kColours.size()];
-    out += polyline(chart.series[i], frame, colour);
-    if (chart.series.size() < 2) continue;
-    out += "<g fill=\"" + std::string(colour) + "\">" +
-           label(legend_x, 16, "end", chart.series[i].name) + "</g>";
-    legend_x -= 12 + 6.5 * double(chart.series[i].name.size());
+    out += series.dots ? dots(series, frame, colour) : polyline(series, frame, colour);
   }
+  if (chart.series.size() > 1) out += legend(chart);
   return out + "</svg>";
 }
 

@@ -1,6 +1,7 @@
 // Line charts as inline SVG.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,12 +11,15 @@ namespace causeway::run {
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  // x ascending
+  bool dots = false;                              // single points instead of a line
 };
 
 struct Chart {
   std::string title, x_label, y_label;
   std::vector<Series> series;
-  bool from_zero = false;  // the y axis begins at 0
+  bool from_zero = false;                                        // the y axis begins at 0
+  bool log_x = false;                                            // all x above 0
+  std::optional<std::pair<double, double>> band = std::nullopt;  // of x, shaded
 };
 
 std::string svg(const Chart& chart);
@@ -24,5 +28,7 @@ std::string escape_html(const std::string& text);
 // Round numbers that divide [low, high] into about `count` parts: 1, 2 or 5 times a power of ten
 // apart.
 std::vector<double> ticks(double low, double high, int count);
+// The same on a logarithmic axis: 1, 2 and 5 times powers of ten within [low, high].
+std::vector<double> log_ticks(double low, double high);
 
 }  // namespace causeway::run

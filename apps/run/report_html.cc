@@ -3,6 +3,7 @@
 
 #include "apps/run/chart.h"
 #include "apps/run/format.h"
+#include "apps/run/html.h"
 #include "apps/run/report.h"
 
 namespace causeway::run {
@@ -10,37 +11,9 @@ namespace {
 
 constexpr const char* kBaseline = "baseline";
 
-constexpr const char* kHead = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; width: 100%; }
-th, td { padding: .25em .6em; border-bottom: 1px solid #ddd; text-align: right; }
-td { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-svg { width: 100%; margin: 1em 0; } svg text { font-size: 11px; } svg .grid { stroke: #e4e4e4; }
-pre { background: #f6f6f6; padding: .8em; white-space: pre-wrap; overflow-wrap: anywhere; }
-.good { color: #2a6b32; } .bad { color: #b3261e; font-weight: bold; }
-</style>
-)";
-
-using Row = std::vector<std::string>;
-
-std::string table(const Row& header, const std::vector<Row>& rows) {
-  const auto line = [](const Row& cells, const std::string& tag) {
-    std::string out = "<tr>";
-    for (const std::string& text : cells)
-      out += "<" + tag + ">" + escape_html(text) + "</" + tag + ">";
-    return out + "</tr>\n";
-  };
-  std::string out = "<table>\n" + line(header, "th");
-  for (const Row& row : rows) out += line(row, "td");
-  return out + "</table>\n";
-}
-
 std::string comparison(const Summary& s) {
   const bool compared = s.baseline_val_loss.has_value();
-  return table(
+  return html_table(
       {"", "this run", "synchronised every step"},
       {{"validation loss, nats per token",
         s.timed_steps ? "not trained" : format_fixed(s.val_loss, 4),
@@ -52,7 +25,7 @@ std::string comparison(const Summary& s) {
 }
 
 std::string regions(const Summary& s) {
-  std::vector<Row> rows;
+  std::vector<HtmlRow> rows;
   for (const RegionSummary& region : s.regions) {
     rows.push_back({region.name, format_count(region.steps), format_count(region.tokens),
                     format_fixed(region.val_loss, 4), format_bytes(double(region.wan_tx_bytes)),
@@ -60,9 +33,9 @@ std::string regions(const Summary& s) {
                     format_fixed(100 * region.utilisation, 1) + " %",
                     region.params_digest.substr(0, 12)});
   }
-  return table({"region", "steps", "tokens", "validation loss", "sent", "received", "utilisation",
-                "parameters"},
-               rows);
+  return html_table({"region", "steps", "tokens", "validation loss", "sent", "received",
+                     "utilisation", "parameters"},
+                    rows);
 }
 
 using SamplesByRegion = std::map<std::string, std::vector<Sample>>;
@@ -117,7 +90,7 @@ std::string charts(const std::vector<Sample>& samples) {
 std::string report_html(const Summary& s, const std::vector<Sample>& samples,
                         const std::string& sample) {
   const std::string title = escape_html(s.name);
-  std::string out = kHead;
+  std::string out = kHtmlHead;
   out += "<title>" + title + "</title></head><body>\n<h1>" + title + "</h1>\n<p>" +
          format_count(s.parameters) + " parameters, " + std::to_string(s.regions.size()) +
          " regions, " + std::to_string(s.rounds) + " rounds of K = " + std::to_string(s.k) +

@@ -31,6 +31,20 @@ double steps_factor(double k, const StatisticalPrice& price) {
   return 1 + price.lambda * std::max(0.0, std::log(k / price.k_reference));
 }
 
+double steps_factor(Variant variant) {
+  constexpr double kNatsPerTokenFold = 0.108;
+  switch (variant) {
+    case Variant::synchronous:
+    case Variant::streaming:
+      return 1;
+    case Variant::eager:
+      return std::exp(0.02 / kNatsPerTokenFold);
+    case Variant::delayed:
+      return std::exp(0.06 / kNatsPerTokenFold);
+  }
+  return 1;
+}
+
 LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double token_ratio) {
   assert(!seeds.empty() && k_ratio > 1 && token_ratio > 1);
   std::vector<double> a, b;

@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "diloco/tuner/time_model.h"
+
 namespace causeway::diloco::tuner {
 
 struct StatisticalPrice {
@@ -20,6 +22,11 @@ struct StatisticalPrice {
 
 // S(K) / S0.
 double steps_factor(double k, const StatisticalPrice& price);
+
+// What applying an exchange late costs in inner steps, from published losses (500M parameters, K =
+// 30, algorithms.md 6) over b = 0.108 nats per e-fold of tokens: eager 2.69 and delayed, with a
+// lowered outer rate, 2.73, against 2.67. Streaming with few steps of overlap: nothing.
+double steps_factor(Variant variant);
 
 // lambda = a / b from losses of paired runs: the same initial weights and data order with K and
 // with `k_ratio` times K at the same tokens, and with K at `token_ratio` times fewer tokens.

@@ -1,0 +1,197 @@
+#include "apps/run/tune.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "apps/run/format.h"
+#include "apps/run/tune_links.h"
+#include "apps/run/tune_runs.h"
+
+namespace causeway::run {
+namespace {
+
+namespace tuner = diloco::tuner;
+
+constexpr std::uint32_t kMeasuredRounds = 8;
+
+std::vector<std::string> default_codecs(const Config& config) {
+  std::vector<std::string> codecs = {config.codec.matrix};
+  for (const char* other : {"dense:int8,block=128", "topk:k=64,value=2bit"}) {
+    if (codecs.front() != other) codecs.emplace_back(other);
+  }
+  return codecs;
+}
+
+std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts,
+                                           const std::vector<std::string>& regions) {
+  std::map<std::string, double> out;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    double ms = 0;
+    const char* const end = text.data() + text.size();
+    const bool named = equals != std::string::npos &&
+                       std::ranges::find(regions, text.substr(0, equals)) != regions.end();
+    if (!named || std::from_chars(text.data() + equals + 1, end, ms).ptr != end || !(ms > 0)) {
+      throw ConfigError("--region-step-ms " + text + ": must be REGION=MILLISECONDS");
+    }
+    out[text.substr(0, equals)] = ms / 1e3;
+  }
+  return out;
+}
+
+class Tuner {
+ public:
+  Tuner(const TuneOptions& options, const std::function<void(const std::string&)>& note)
+      : options_(options), note_(note), config_(load_config(options.config, options.overrides)) {}
+
+  Tuning run() {
+    out_.name = config_.name;
+    out_.regions = names_of(config_);
+    out_.steps = config_.train.steps;
+    out_.configured_k = config_.train.k;
+    if (out_.regions.size() < 2)
+      throw ConfigError("regions: one region exchanges nothing, so any K will do");
+    const wan_sim::Scenario links = read_links();
+    if (!options_.prices.empty()) out_.prices = load_prices(options_.prices);
+    probe_machine();
+    rehearse(links);
+    calibrate_price();
+    tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
+    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    if (options_.measure_s > 0 || options_.measure_all) measure();
+    judge(out_);
+    return std::move(out_);
+  }
+
+ private:
+  wan_sim::Scenario read_links() {
+    if (!options_.links_run.empty()) {
+      out_.links = "as measured by " + options_.links_run.string();
+      return links_of_run(options_.links_run, out_.regions);
+    }
+    const std::filesystem::path file = options_.links.empty() ? config_.wan : options_.links;
+    if (file.empty()) {
+      throw ConfigError(
+          "--links: is missing, and the configuration has no wan.profile; give a scenario, or "
+          "--links-run with the directory of a run that measured its links");
+    }
+    out_.links = file.string();
+    return links_of_profile(file, out_.regions);
+  }
+
+  void probe_machine() {
+    note_("probing: inner steps and codecs");
+    const auto codecs = options_.codecs.empty() ? default_codecs(config_) : options_.codecs;
+    out_.probe =
+        probe(config_, {.seconds = options_.probe_s, .step_s = options_.step_s, .codecs = codecs});
+  }
+
+  void rehearse(const wan_sim::Scenario& links) {
+    PredictInput input{.config = config_,
+                       .probe = out_.probe,
+                       .links = links,
+                       .grid = options_.grid,
+                       .prices = out_.prices,
+                       .step_s = parse_step_s(options_.region_step_s, out_.regions),
+                       .measured_s_min = options_.rehearse_s,
+                       .rounds = options_.rounds};
+    if (input.grid.variants.empty()) {
+      input.grid.variants = {tuner::Variant::synchronous, tuner::Variant::streaming,
+                             tuner::Variant::eager};
+    }
+    if (input.grid.ks.empty()) {
+      const double own_s =
+          exchange_s(links, out_.regions, double(out_.probe.codecs.front().payload_bytes));
+      input.grid.ks = k_grid(config_.train.k, out_.probe.step_s, own_s);
+    }
+    note_("predicting: " +
+          std::to_string(input.grid.ks.size() * out_.probe.codecs.size() *
+                         input.grid.variants.size()) +
+          " choices over " + out_.links);
+    out_.forecast = predict(input, [](double) {});
+  }
+
+  RealRuns real_runs(const std::string& purpose) const {
+    const auto work = options_.work.empty() ? options_.cache / "work" : options_.work;
+    return {.config = options_.config,
+            .overrides = options_.overrides,
+            .program = options_.program,
+            .directory = work / purpose};
+  }
+
+  void calibrate_price() {
+    if (options_.calibrate_s > 0 && config_.train.timed_step_ms > 0) {
+      throw ConfigError(
+          "--calibrate: needs losses, and train.timed_step_ms makes steps that compute nothing");
+    }
+    out_.calibration = calibrate(
+        config_, real_runs(calibration_key(config_)),
+        {.budget_s = options_.calibrate_s, .step_s = out_.probe.step_s, .cache = options_.cache},
+        note_);
+    if (out_.calibration.triples == 0 || out_.calibration.fit.b <= 0) return;
+    out_.price = {.lambda = std::max(0.0, out_.calibration.fit.lambda),
+                  .lambda_error = out_.calibration.fit.lambda_error,
+                  .k_reference = double(out_.calibration.k)};
+  }
+
+  // The recommended row and its neighbours first.
+  std::vector<std::size_t> rows_to_measure() const {
+    std::vector<std::size_t> rows;
+    if (out_.recommendation) {
+      rows.push_back(out_.recommendation->row);
+      for (const auto& row : {out_.recommendation->half, out_.recommendation->twice}) {
+        if (row) rows.push_back(*row);
+      }
+    }
+    if (!options_.measure_all) return rows;
+    rows.clear();
+    for (std::size_t i = 0; i < out_.forecast.rows.size(); ++i) rows.push_back(i);
+    return rows;
+  }
+
+  // Timed steps on real processes: this host's cores are no measure of the regions'.
+  void measure() {
+    const auto begin = std::chrono::steady_clock::now();
+    const RealRuns runs = real_runs("measured");
+    for (const std::size_t i : rows_to_measure()) {
+      tuner::Row& row = out_.forecast.rows[i];
+      const double spent_s =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
+      if (!options_.measure_all && spent_s + needed_s > options_.measure_s) continue;
+      if (row.overlap.variant != tuner::Variant::synchronous) continue;
+      row.measured_round_s = measure(runs, row, i);
+    }
+  }
+
+  std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index) {
+    const auto step_ms = std::max(1L, std::lround(1e3 * out_.probe.step_s));
+    note_("measuring: K = " + std::to_string(row.k) + ", " + row.codec);
+    const std::string name = "row-" + std::to_string(index);
+    std::filesystem::remove_all(runs.path(name));
+    std::vector<std::string> overrides = {
+        "train.timed_step_ms=" + std::to_string(step_ms), "train.k=" + std::to_string(row.k),
+        "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
+        "train.checkpoint_rounds=1000", "codec.matrix=" + row.codec};
+    if (!options_.links.empty()) overrides.push_back("wan.profile=" + options_.links.string());
+    runs.run(name, overrides, true);
+    const auto measured = measured_round_s(runs.path(name), out_.regions);
+    std::filesystem::remove_all(runs.path(name));
+    return measured;
+  }
+
+  const TuneOptions& options_;
+  const std::function<void(const std::string&)>& note_;
+  Config config_;
+  Tuning out_;
+};
+
+}  // namespace
+
+Tuning tune(const TuneOptions& options, const std::function<void(const std::string&)>& note) {
+  return Tuner(options, note).run();
+}
+
+}  // namespace causeway::run

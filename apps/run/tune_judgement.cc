@@ -1,0 +1,133 @@
+// How much of a tuning to believe.
+#include <algorithm>
+#include <cmath>
+
+#include "apps/run/format.h"
+#include "apps/run/tune.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr double kMillion = 1e6, kBillion = 1e9;
+constexpr double kCloseEnough = 0.10;  // predicted against measured round time
+
+std::string percent(double share) {
+  return format_fixed(100 * share, 1) + " %";
+}
+
+bool calibrated(const Tuning& tuning) {
+  return tuning.calibration.triples > 0 && tuning.calibration.fit.b > 0;
+}
+
+void judge_price(Tuning& tuning) {
+  const Calibration& calibration = tuning.calibration;
+  if (calibration.triples > 0 && calibration.fit.b <= 0) {
+    tuning.warnings.push_back(
+        "the calibration's runs lost less with half the tokens, so lambda is not defined; give it "
+        "a larger budget. The published lambda is used");
+  }
+  if (!calibrated(tuning)) {
+    tuning.reasons.push_back(
+        "lambda = 0.15 is that of published runs of 1B parameters; not "
+        "calibrated for this model and data");
+    const auto n = double(tuning.probe.parameters);
+    if (n < 35 * kMillion || n > 4 * kBillion) {
+      tuning.warnings.push_back("the model has " + format_count(tuning.probe.parameters) +
+                                " parameters; published prices of K are of 35M to 4B. Calibrate "
+                                "with --calibrate SECONDS");
+    }
+    return;
+  }
+  tuning.reasons.push_back(
+      "lambda = " + format_fixed(calibration.fit.lambda, 3) + " +- " +
+      (std::isfinite(calibration.fit.lambda_error) ? format_fixed(calibration.fit.lambda_error, 3)
+                                                   : std::string("?")) +
+      " from " + std::to_string(calibration.triples) + " seeds of " +
+      std::to_string(calibration.steps) + " steps, K = " + std::to_string(calibration.k) + " and " +
+      std::to_string(kCalibrationRatio * calibration.k));
+  if (tuning.steps > 8 * calibration.steps) {
+    tuning.warnings.push_back("the calibration's runs had " + std::to_string(calibration.steps) +
+                              " steps, the run has " + std::to_string(tuning.steps) +
+                              ": lambda may change as training goes on");
+  }
+}
+
+void judge_choice(Tuning& tuning) {
+  const diloco::tuner::Row& row = tuning.recommended();
+  if (calibrated(tuning)) {
+    const double low = tuning.calibration.k, high = low * kCalibrationRatio;
+    if (row.k < low / 2 || row.k > 2 * high) {
+      tuning.warnings.push_back("K = " + std::to_string(row.k) +
+                                " is far outside of what was calibrated, " + format_fixed(low, 0) +
+                                " to " + format_fixed(high, 0));
+    }
+  }
+  if (row.overlap.variant == diloco::tuner::Variant::eager ||
+      row.overlap.variant == diloco::tuner::Variant::delayed) {
+    tuning.warnings.push_back(
+        "the price of applying an exchange late is that of a published run "
+        "of 500M parameters with K = 30, not measured here");
+  }
+  if (row.codec.starts_with("topk") || row.codec.starts_with("randk") ||
+      row.codec.starts_with("threshold")) {
+    tuning.reasons.push_back(
+        "a sparse codec with feedback is taken to need no more steps than a "
+        "dense one, as published; its own runs can show that");
+  }
+  const auto edge = [&](auto compare) {
+    return std::ranges::none_of(tuning.forecast.rows, [&](const diloco::tuner::Row& other) {
+      return compare(other.k, row.k);
+    });
+  };
+  if (edge(std::greater<>()) || edge(std::less<>())) {
+    tuning.warnings.push_back(
+        "the recommended K is at the edge of those tried; give others with "
+        "--k");
+  }
+}
+
+double worst_error(const Tuning& tuning, std::size_t& measured) {
+  double worst = 0;
+  for (const diloco::tuner::Row& row : tuning.forecast.rows) {
+    if (!row.measured_round_s) continue;
+    ++measured;
+    worst = std::max(worst, std::abs(row.round_s / *row.measured_round_s - 1));
+  }
+  return worst;
+}
+
+}  // namespace
+
+void judge(Tuning& tuning) {
+  judge_price(tuning);
+  if (tuning.probe.steps == 0) {
+    tuning.reasons.push_back("the time of a step was told, not measured");
+  } else if (tuning.probe.timed_steps) {
+    tuning.reasons.push_back("steps are timed waits");
+  }
+  std::size_t measured = 0;
+  const double worst = worst_error(tuning, measured);
+  if (measured > 0) {
+    tuning.reasons.push_back("round times: " + std::to_string(measured) +
+                             " measured on real processes, predicted within " + percent(worst));
+  } else {
+    tuning.reasons.push_back("round times are predicted; none was measured");
+  }
+  if (measured > 0 && worst > kCloseEnough) {
+    tuning.warnings.push_back("predicted round times are up to " + percent(worst) +
+                              " off the measured ones");
+  }
+  if (!tuning.recommendation) {
+    tuning.confidence = "none";
+    tuning.warnings.push_back(
+        "in no choice did the rounds complete with all regions; look at the "
+        "links and at sync.grace_min_s");
+    return;
+  }
+  judge_choice(tuning);
+  const bool priced = calibrated(tuning) && tuning.calibration.triples >= 3;
+  const bool timed = measured > 0 && worst <= kCloseEnough;
+  tuning.confidence = priced && timed ? "high" : priced || timed ? "medium" : "low";
+}
+
+}  // namespace causeway::run

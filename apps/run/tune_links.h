@@ -1,0 +1,32 @@
+// The WAN that a tuning is for: a scenario file, or what the coordinators of a recorded run
+// measured of their paths.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "inter/topology.h"
+#include "wan-sim/scenario.h"
+
+namespace causeway::run {
+
+// Throws ConfigError if the file lacks a region.
+wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
+                                   const std::vector<std::string>& regions);
+
+// From round_trip_ms and rate_mbit_s in regions/*/status.json of a run directory. Throws
+// ConfigError naming the link that was not measured in either direction.
+wan_sim::Scenario links_of_run(const std::filesystem::path& run,
+                               const std::vector<std::string>& regions);
+
+// alpha and beta of every directed link.
+inter::LinkMatrix link_matrix(const wan_sim::Scenario& scenario,
+                              const std::vector<std::string>& regions);
+
+// One step's all-reduce of fp32 gradients in a ring over the regions, in the best order: what fully
+// synchronous training waits for every step. 0 for one region.
+double ring_all_reduce_s(const inter::LinkMatrix& links, const std::vector<std::string>& regions,
+                         double gradient_bytes);
+
+}  // namespace causeway::run

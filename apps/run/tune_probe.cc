@@ -1,0 +1,142 @@
+#include "apps/run/tune_probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "compression/codec.h"
+#include "intra/collective.h"
+#include "intra/inner_trainer.h"
+#include "intra/outer_round.h"
+#include "intra/training_state.h"
+
+namespace causeway::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kWarmUpSteps = 3, kStepsMin = 8, kStepsMax = 400;
+constexpr int kRepetitions = 3;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+intra::WorkerOptions alone(const Config& config) {
+  const RegionConfig& region = config.regions.front();
+  intra::WorkerOptions options = worker_options(config, region.name, 0, {});
+  options.train.batch /= region.workers;
+  options.world = 1;
+  return options;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Config& config)
+      : config_(config),
+        options_(alone(config)),
+        layout_(intra::parameter_tensors(options_.model)),
+        state_(options_.inner, layout_),
+        group_(intra::make_solo_collective()) {}
+
+  void steps(const ProbeOptions& options, Probe& out) {
+    const auto trainer = intra::make_inner_trainer(options_);
+    trainer->initialise(state_.anchor);
+    state_.params = state_.anchor;
+    state_.digest = intra::whole_digest(state_);
+    trainer->join(*group_, state_);
+    const bool told = options.step_s > 0;
+    std::vector<double> samples;
+    double spent_s = 0;
+    for (std::uint32_t i = 0; i < kStepsMax; ++i) {
+      if (samples.size() >= kStepsMin && spent_s >= options.seconds) break;
+      if (told && i >= kWarmUpSteps) break;  // enough for a pseudo-gradient
+      const intra::InnerStep step{i, i * static_cast<std::uint64_t>(options_.train.batch)};
+      const double took_s = seconds_of([&] { trainer->step(step, false); });
+      if (i >= kWarmUpSteps) samples.push_back(took_s);
+      spent_s += took_s;
+    }
+    trainer->leave();
+    out.step_s = options.step_s;
+    if (!told) summarize(samples, out);
+  }
+
+  CodecProbe codec(const std::string& spec) {
+    intra::CodecOptions codec = config_.codec;
+    codec.matrix = spec;
+    if (compression::make_codec(spec)->is_sparse()) codec.feedback = true;
+    const intra::OuterRound round(
+        {.region = options_.region, .region_index = 0, .seed = options_.train.seed}, codec,
+        config_.outer, layout_);
+    CodecProbe out{.codec = spec, .encode_s = 1e9, .apply_s = 1e9};
+    for (int i = 0; i < kRepetitions; ++i) exchange(round, out);
+    out.bits_per_parameter = 8.0 * double(out.payload_bytes) / double(layout_.parameter_count());
+    return out;
+  }
+
+  std::uint64_t parameters() const { return layout_.parameter_count(); }
+
+ private:
+  static void summarize(const std::vector<double>& samples, Probe& out) {
+    double sum = 0, squares = 0;
+    for (const double s : samples) sum += s;
+    out.steps = static_cast<std::uint32_t>(samples.size());
+    out.step_s = sum / out.steps;
+    for (const double s : samples) squares += (s - out.step_s) * (s - out.step_s);
+    out.step_deviation_s = std::sqrt(squares / (out.steps - 1));
+  }
+
+  // Encodes the pseudo-gradient and applies it as every region's. The best of a few counts:
+  // whatever else runs here only adds to it.
+  void exchange(const intra::OuterRound& round, CodecProbe& out) {
+    intra::OuterState state = state_;
+    state.work = {.data_cursor = 0, .steps = 1, .compute_s = state_.work.compute_s};
+    intra::Encoding encoding;
+    out.encode_s = std::min(out.encode_s, seconds_of([&] {
+                              encoding = round.encode(*group_, {1, 1}, state);
+                            }));
+    const intra::InFlight made = *state.own(encoding.part);
+    out.payload_bytes = made.payload.size();
+    compression::EncodeStats stats;
+    for (const intra::TensorEncoding& tensor : encoding.tensors) stats += tensor.stats;
+    out.relative_squared_error = stats.relative_squared_error();
+
+    diloco::CommitRecord record;
+    record.round = state.version;
+    record.state = state.digest;
+    std::vector<std::span<const std::byte>> payloads;
+    const auto share = 1.0F / static_cast<float>(config_.regions.size());
+    for (const RegionConfig& region : config_.regions) {
+      record.participants.push_back({.region = region.name,
+                                     .round = state.version,
+                                     .weight = share,
+                                     .payload = made.contribution.payload});
+      payloads.emplace_back(made.payload);
+    }
+    out.apply_s =
+        std::min(out.apply_s, seconds_of([&] { round.apply(*group_, record, payloads, state); }));
+  }
+
+  const Config& config_;
+  intra::WorkerOptions options_;
+  diloco::Layout layout_;
+  intra::TrainingState state_;
+  std::unique_ptr<intra::Collective> group_;
+};
+
+}  // namespace
+
+Probe probe(const Config& config, const ProbeOptions& options) {
+  Bench bench(config);
+  Probe out;
+  out.parameters = bench.parameters();
+  out.timed_steps = config.train.timed_step_ms > 0;
+  bench.steps(options, out);
+  for (const std::string& spec : options.codecs) out.codecs.push_back(bench.codec(spec));
+  return out;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,120 @@
+// causeway tune: which K, and why.
+#include "apps/run/tune.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/run/region_files.h"
+
+namespace causeway::apps {
+namespace {
+
+struct TuneFlags {
+  run::TuneOptions options;
+  std::vector<std::string> variants;
+  double step_ms = 0;
+  std::filesystem::path out;
+  bool json = false;
+};
+
+int run_tune(TuneFlags& flags) {
+  run::TuneOptions& options = flags.options;
+  options.step_s = flags.step_ms / 1e3;
+  for (const std::string& name : flags.variants) {
+    options.grid.variants.push_back(*diloco::tuner::parse_variant(name));
+  }
+  const run::Tuning tuning = run::tune(
+      options, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+  if (!flags.out.empty()) {
+    std::filesystem::create_directories(flags.out);
+    run::write_text_file(flags.out / "tune.json", run::tuning_json(tuning));
+    run::write_text_file(flags.out / "report.html", run::tuning_html(tuning));
+  }
+  const std::string text = flags.json ? run::tuning_json(tuning) : run::tuning_text(tuning);
+  std::fputs(text.c_str(), stdout);
+  if (!flags.out.empty() && !flags.json)
+    std::printf("Report: %s\n", (flags.out / "report.html").c_str());
+  return tuning.recommendation ? 0 : 3;
+}
+
+void add_grid_flags(CLI::App& command, TuneFlags& flags) {
+  run::TuneOptions& options = flags.options;
+  command.add_option("--k", options.grid.ks, "K to try, repeated or with commas")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1'000'000));
+  command.add_option("--codec", options.codecs, "Codec of matrices to try, repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--variant", flags.variants,
+                  "Overlap to try, repeated (default: synchronous, streaming, eager)")
+      ->check(CLI::IsMember({"synchronous", "streaming", "eager", "delayed"}))
+      ->allow_extra_args(false);
+  command
+      .add_option("--fragments", options.grid.fragments,
+                  "Fragments of streaming (default: one "
+                  "for three layers)")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--overlap-steps", options.grid.overlap_steps,
+                  "Inner steps that a fragment overlaps (default: what hides it, 5 at most)")
+      ->check(CLI::Range(1, 1'000'000));
+}
+
+void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
+  run::TuneOptions& options = flags.options;
+  command.add_option("--probe", options.probe_s, "Seconds of inner steps to measure")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command
+      .add_option("--step-ms", flags.step_ms,
+                  "Time of an inner step where the regions' machines differ from this one")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--region-step-ms", options.region_step_s,
+                  "REGION=MILLISECONDS, repeated: a region that differs from the others")
+      ->allow_extra_args(false);
+  command
+      .add_option("--calibrate", options.calibrate_s,
+                  "Seconds for paired real runs on this host: the price of K in steps")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--measure", options.measure_s,
+                  "Seconds for real rounds with timed steps on this host, to hold against the "
+                  "predicted ones")
+      ->check(CLI::NonNegativeNumber);
+  command.add_flag("--measure-all", options.measure_all,
+                   "Measure every synchronous choice, whatever it takes");
+  command
+      .add_option("--rehearse", options.rehearse_s, "Seconds of virtual time per choice, at least")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--cache", options.cache, "Where calibrations are kept")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<TuneFlags>();
+  run::TuneOptions& options = flags->options;
+  CLI::App* command = app.add_subcommand("tune", "Which K, codec and overlap, and why");
+  command->add_option("CONFIG", options.config, "The run's configuration file")->required();
+  command->add_option("--set", options.overrides, "Override a setting: section.key=value")
+      ->allow_extra_args(false);
+  auto* links = command->add_option("--links", options.links,
+                                    "Scenario file of the WAN (default: wan.profile)");
+  command
+      ->add_option("--links-run", options.links_run,
+                   "Instead: a run directory, whose coordinators measured their links")
+      ->excludes(links);
+  command->add_option("--prices", options.prices,
+                      "TOML file with the price of traffic: default_per_gb, [[price]] from, to, "
+                      "per_gb");
+  add_grid_flags(*command, *flags);
+  add_measuring_flags(*command, *flags);
+  command->add_option("--out", flags->out, "Directory for report.html and tune.json");
+  command->add_flag("--json", flags->json, "Print JSON instead of a table");
+  command->callback([flags, &exit_code] { exit_code = run_tune(*flags); });
+}
+
+}  // namespace causeway::apps
