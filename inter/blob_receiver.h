@@ -25,8 +25,9 @@ class Intake {
 
   // `completed` is told every blob that is complete in the spool and checked, with the peer that
   // sent its last chunk.
+  // Verifier tells about `hashing`.
   Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_t blob_bytes_max,
-         Completed completed);
+         Completed completed, asio::any_io_executor hashing = {});
 
   void stop() { verifier_.stop(); }  // nothing is told any more
   const Verifier& verifier() const { return verifier_; }

@@ -163,12 +163,12 @@ bool BlobSender::idle() const {
   });
 }
 
-std::uint64_t BlobSender::chunks_left() const {
-  std::uint64_t chunks = 0;
+std::uint64_t BlobSender::bytes_left() const {
+  std::uint64_t bytes = 0;
   for (const Item& item : queue_) {
-    chunks += item.confirmed.size() - item.confirmed.count();
+    bytes += chunk_offset(item.id, item.confirmed.size() - item.confirmed.count());
   }
-  return chunks;
+  return bytes;
 }
 
 bool BlobSender::exhausted() const {

@@ -42,9 +42,9 @@ class BlobSender {
   std::optional<Bytes> next_chunk(ConnectionNumber connection, Bytes memory = {});
 
   bool busy() const { return !queue_.empty(); }
-  bool idle() const;                  // nothing to send and nothing unacknowledged
-  std::uint64_t chunks_left() const;  // not confirmed
-  bool exhausted() const;             // all are under way or confirmed
+  bool idle() const;                 // nothing to send and nothing unacknowledged
+  std::uint64_t bytes_left() const;  // not confirmed, the last chunks taken for full ones
+  bool exhausted() const;            // all are under way or confirmed
   std::uint64_t in_flight(ConnectionNumber connection) const;  // chunks, not acknowledged
   std::string describe() const;  // what is under way, for a log; empty if nothing is
 

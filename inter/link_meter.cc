@@ -13,6 +13,7 @@ constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about 
 constexpr std::chrono::seconds kWindow{1};
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;      // share of segments
+constexpr double kPlateau = 1.2;      // two samples closer than that are no slow start
 constexpr double kForget = 0.9;       // of an older peak, with each burst
 constexpr double kAtTheLimit = 0.93;  // a full link stays below that, by the headroom
 constexpr double kBoost = 1.5;
@@ -73,10 +74,14 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
 
 void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   const double rate = static_cast<double>(bytes) / duration<double>(time).count();
-  burst_peak_ = std::max(burst_peak_, rate);
+  const double before = std::exchange(last_sample_, rate);
+  if (std::max(rate, before) < kPlateau * std::min(rate, before)) {
+    burst_peak_ = std::max(burst_peak_, std::min(rate, before));
+  }
 }
 
 void LinkMeter::on_quiet() {
+  last_sample_ = 0;
   if (burst_peak_ == 0) {
     return;  // too short to say anything
   }

@@ -22,7 +22,8 @@ class LinkMeter {
   void on_acknowledged(std::uint64_t bytes, bool idle, Time now);
   void on_tcp(ConnectionNumber connection, const TcpFigures& figures);
   // Within a burst: bytes that TCP had confirmed over all connections in a time of about a round
-  // trip. Chunks are too coarse for that: those of many connections end at once.
+  // trip. Chunks are too coarse for that: those of many connections end at once. What still grows
+  // says how fast TCP begins, not what the path can do.
   void on_delivered(std::uint64_t bytes, Duration time);
   void on_quiet();  // the burst is over
   void on_connection_lost(ConnectionNumber connection) { seen_.erase(connection); }
@@ -51,7 +52,7 @@ class LinkMeter {
 
   std::chrono::microseconds round_trip_{0};
   double rate_ = 0, stream_rate_ = 0, loss_ = 0;
-  double peak_ = 0, burst_peak_ = 0;
+  double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
   double headroom_ = kHeadroomMax, boost_ = 1;
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};

@@ -123,15 +123,16 @@ void MeshCore::choose_congestion_control() {
                                 "\"; see net.ipv4.tcp_allowed_congestion_control, or use auto");
   }
   wanted = congestion_control(probe.native_handle());
-  const bool restarts = wanted != "bbr" && restarts_after_idle();
+  restarts_ = wanted != "bbr" && restarts_after_idle();
   if (options_.data_connections == 0) {
-    options_.data_connections = restarts ? kRestartingConnections : kPacedConnections;
+    options_.data_connections = restarts_ ? kRestartingConnections : kPacedConnections;
   }
   spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options_.self, wanted,
                options_.data_connections,
-               restarts ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
-                          "is 1, or let us use bbr)"
-                        : "");
+               restarts_
+                   ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
+                     "is 1, or let us use bbr)"
+                   : "");
 }
 
 void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
@@ -282,10 +283,11 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
-  const auto session = std::make_shared<Session>(
-      SessionContext{executor_, options_, handler_, intake_, peer->name, peer->outgoing,
-                     peer->meter, router_, [this](const BlobPass& pass) { pass_on(pass); }},
-      control, nonce);
+  const auto session =
+      std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
+                                               peer->outgoing, peer->meter, router_, restarts_,
+                                               [this](const BlobPass& pass) { pass_on(pass); }},
+                                control, nonce);
   peer->session = session;
   ++peer->connects;
   peer->failures.reset();
@@ -324,9 +326,10 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
 }
 
 void MeshCore::push_directly(Peer& peer, const BlobId& id) {
+  const bool first = peer.outgoing.idle();
   peer.outgoing.push(id);
   if (peer.session) {
-    peer.session->begin_push();
+    peer.session->begin_push(first);
   }
 }
 

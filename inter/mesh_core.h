@@ -136,6 +136,7 @@ class MeshCore {
   std::list<std::shared_ptr<Connection>> unauthenticated_;  // oldest first
   LogThrottle refusals_;
   TaskGroup tasks_;
+  bool restarts_ = false;  // our TCP begins anew after every pause
   bool stopping_ = false;
 };
 

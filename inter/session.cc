@@ -1,6 +1,7 @@
 #include "inter/session.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <spdlog/spdlog.h>
 
@@ -13,6 +14,8 @@ constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
 constexpr std::string_view kPacedByItself = "bbr";  // by its own model of the path
 constexpr double kUnsentSeconds = 0.03;
+constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
+constexpr double kLossy = 0.0005;
 constexpr std::chrono::milliseconds kSampleMin{50};    // of a rate
 constexpr std::size_t kControlWriteBytes = 16U << 10;  // of small frames at once: a TLS record
 
@@ -138,7 +141,9 @@ void Session::wake_data() {
   data_wake_.notify();
 }
 
-void Session::begin_push() {
+void Session::begin_push(bool first) {
+  const std::size_t wanted = connections_for(context_.outgoing.bytes_left());
+  sharing_ = first ? wanted : std::max(sharing_, wanted);
   set_pace();
   wake_data();
   burst_wake_.notify();
@@ -183,7 +188,9 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
                                           ConnectionNumber number) {
   std::optional<Bytes> frame;
   while (!data->is_closed()) {
-    frame = context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()));
+    frame = takes_part(number)
+                ? context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()))
+                : std::nullopt;
     queue_offers();  // a blob that is gone must be given up
     if (!frame) {
       co_await data_wake_.wait();
@@ -376,14 +383,12 @@ void Session::check_data(Clock::time_point now) {
 
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
 // path busy until we get round to this connection again. The limit on the rate keeps several
-// connections, which know nothing of each other, from overflowing the queue together; a small blob
-// has not chunks enough for all of them.
+// connections, which know nothing of each other, from overflowing the queue together.
 void Session::set_pace() {
   if (data_.empty()) {
     return;
   }
-  const std::uint64_t chunks = std::max<std::uint64_t>(context_.outgoing.chunks_left(), 1);
-  const auto connections = static_cast<double>(std::min<std::uint64_t>(chunks, data_.size()));
+  const auto connections = static_cast<double>(std::min(sharing_, data_.size()));
   const double rate = context_.meter.rate_bytes_per_s() / connections;
   const double limit = context_.meter.pacing_bytes_per_s() / connections;
   const auto unsent = rate == 0
@@ -399,6 +404,20 @@ void Session::set_pace() {
       data.connection->limit_rate(static_cast<std::uint64_t>(limit));
     }
   }
+}
+
+// A small burst over one connection finds the window that the last one left there; over several it
+// finds little in each. Not where windows do not outlast a pause, or losses keep them small.
+std::size_t Session::connections_for(std::uint64_t bytes) const {
+  if (context_.restarts || context_.meter.loss() > kLossy) {
+    return kDataConnectionsMax;
+  }
+  return std::min<std::uint64_t>(bytes / kBytesOfAConnection + 1, kDataConnectionsMax);
+}
+
+bool Session::takes_part(ConnectionNumber number) const {
+  return data_.size() <= sharing_ ||
+         static_cast<std::size_t>(std::distance(data_.begin(), data_.find(number))) < sharing_;
 }
 
 std::string Session::in_flight() const {

@@ -18,6 +18,7 @@
 #include "inter/blob_receiver.h"
 #include "inter/blob_sender.h"
 #include "inter/connection.h"
+#include "inter/limits.h"
 #include "inter/link_meter.h"
 #include "inter/mesh.h"
 #include "inter/router.h"
@@ -34,6 +35,7 @@ struct SessionContext {
   BlobSender& outgoing;
   LinkMeter& meter;
   Router& router;
+  bool restarts;                                      // our TCP begins anew after every pause
   std::function<void(const BlobPass& pass)> pass_on;  // the peer asks for it
 };
 
@@ -58,7 +60,7 @@ class Session {
   void fetch(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
   void wake_data();                 // after something was queued in `outgoing`
-  void begin_push();                // the same, when a blob was
+  void begin_push(bool first);      // the same, when a blob was; the first after a pause?
 
   // Ends early when the session does.
   asio::awaitable<void> wait(std::chrono::milliseconds delay);
@@ -91,6 +93,8 @@ class Session {
   void check_control(Clock::time_point now);
   void check_data(Clock::time_point now);
   void set_pace();
+  std::size_t connections_for(std::uint64_t bytes) const;
+  bool takes_part(ConnectionNumber number) const;
   std::string in_flight() const;
 
   struct DataConnection {
@@ -104,6 +108,7 @@ class Session {
   SessionNonce nonce_;
   std::map<ConnectionNumber, DataConnection> data_;
   ConnectionNumber data_connections_begun_ = 0;
+  std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
   BlobReceiver incoming_;
   std::deque<Bytes> control_queue_;
   std::size_t control_queue_bytes_ = 0;

@@ -65,11 +65,17 @@ struct Verifier::Job {
   }
 };
 
-Verifier::Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict)
+Verifier::Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict,
+                   asio::any_io_executor hashing)
     : executor_(std::move(executor)),
       spool_(spool),
       verdict_(std::move(verdict)),
-      alive_(std::make_shared<Verifier*>(this)) {}
+      alive_(std::make_shared<Verifier*>(this)),
+      hashing_(std::move(hashing)) {
+  if (!hashing_) {
+    hashing_ = thread_.emplace(1).executor();
+  }
+}
 
 Verifier::~Verifier() {
   stop();
@@ -77,7 +83,9 @@ Verifier::~Verifier() {
 
 void Verifier::stop() {
   alive_.reset();
-  thread_.join();
+  if (thread_) {
+    thread_->join();
+  }
 }
 
 void Verifier::advance(const BlobId& id) {
@@ -105,7 +113,7 @@ void Verifier::advance(const BlobId& id) {
 void Verifier::start_slice(const std::shared_ptr<Job>& job, std::uint64_t end) {
   job->running = true;
   const std::weak_ptr<Verifier*> self = alive_;
-  asio::post(thread_, [job, end, self, executor = executor_] {
+  asio::post(hashing_, [job, end, self, executor = executor_] {
     job->hash_to(end);
     asio::post(executor, [job, self] {
       if (const auto alive = self.lock()) {

@@ -25,7 +25,9 @@ class Verifier {
   using Verdict =
       std::function<void(const BlobId& id, const std::optional<std::system_error>& failure)>;
 
-  Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict);
+  // `hashing`: where to hash instead of in a thread of its own, so that a simulation can.
+  Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict,
+           asio::any_io_executor hashing = {});
   ~Verifier();
 
   void advance(const BlobId& id);  // after chunks of it were stored
@@ -47,7 +49,8 @@ class Verifier {
   std::uint64_t hashed_bytes_ = 0;
   std::chrono::nanoseconds cpu_time_{0};
   std::shared_ptr<Verifier*> alive_;  // what the thread sends back finds nobody after stop()
-  asio::thread_pool thread_{1};
+  std::optional<asio::thread_pool> thread_;
+  asio::any_io_executor hashing_;
 };
 
 }  // namespace causeway::inter

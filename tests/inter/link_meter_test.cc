@@ -22,6 +22,7 @@ class Meter : public testing::Test {
   // A burst with this peak.
   void delivered(std::uint64_t mib_per_s) {
     meter_.on_delivered(mib_per_s * kMiB, seconds(1));
+    meter_.on_delivered(mib_per_s * kMiB, seconds(1));
     meter_.on_quiet();
   }
   LinkMeter::Time now_{seconds(100)};
@@ -57,7 +58,7 @@ TEST_F(Meter, FewBytesSayNothing) {
 }
 
 TEST_F(Meter, LimitIsALittleAboveThePeakOfABurst) {
-  for (const int mib : {2, 8, 10, 9}) {
+  for (const int mib : {2, 8, 10, 10}) {
     meter_.on_delivered(mib * kMiB, milliseconds(100));
   }
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "not within the burst";
@@ -66,6 +67,14 @@ TEST_F(Meter, LimitIsALittleAboveThePeakOfABurst) {
   EXPECT_LT(meter_.pacing_bytes_per_s(), 120.0 * kMiB);
   meter_.on_quiet();
   EXPECT_GT(meter_.pacing_bytes_per_s(), 105.0 * kMiB) << "a burst too short says nothing";
+}
+
+TEST_F(Meter, SlowStartIsNoLimit) {
+  for (const int mib : {1, 2, 4, 8, 16}) {
+    meter_.on_delivered(mib * kMiB, milliseconds(100));
+  }
+  meter_.on_quiet();
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
 }
 
 TEST_F(Meter, BurstAsFastAsItsLimitGetsAWiderOne) {
