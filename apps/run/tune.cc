@@ -84,8 +84,10 @@ class Tuner {
   void probe_machine() {
     note_("probing: inner steps and codecs");
     const auto codecs = options_.codecs.empty() ? default_codecs(config_) : options_.codecs;
-    out_.probe =
-        probe(config_, {.seconds = options_.probe_s, .step_s = options_.step_s, .codecs = codecs});
+    out_.probe = probe(config_, {.seconds = options_.probe_s,
+                                 .step_s = options_.step_s,
+                                 .codecs = codecs,
+                                 .directory = options_.cache});
   }
 
   void rehearse(const wan_sim::Scenario& links) {
@@ -167,7 +169,9 @@ class Tuner {
   }
 
   std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index) {
-    const auto step_ms = std::max(1L, std::lround(1e3 * out_.probe.step_s));
+    const long step_ms = config_.train.timed_step_ms > 0
+                             ? long{config_.train.timed_step_ms}
+                             : std::max(1L, std::lround(1e3 * out_.probe.step_s));
     note_("measuring: K = " + std::to_string(row.k) + ", " + row.codec);
     const std::string name = "row-" + std::to_string(index);
     std::filesystem::remove_all(runs.path(name));

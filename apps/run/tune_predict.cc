@@ -116,7 +116,9 @@ class Predictor {
       options.regions[region] = {.step_s = step_s(region),
                                  .step_deviation_s = spread * step_s(region),
                                  .encode_s = codec.encode_s,
-                                 .apply_s = codec.apply_s};
+                                 .apply_s = codec.apply_s,
+                                 .store_s = codec.store_s,
+                                 .save_s = in_.probe.save_s};
     }
     options.founder = in_.config.sync.founder;
     options.k = row.k;
@@ -127,7 +129,7 @@ class Predictor {
     options.protocol = rehearsed_protocol(in_.config);
     options.seed = in_.config.train.seed;
     const double round_s =
-        row.k * slowest_step_s() + codec.encode_s + codec.apply_s + 1 +
+        row.k * slowest_step_s() + codec.encode_s + codec.apply_s + codec.store_s + 1 +
         kPatience * (1 + exchange_s(in_.links, regions_, double(codec.payload_bytes)));
     options.limit_s = 600 + (options.rounds + options.rounds_before) * round_s +
                       kPatience * options.measured_s_min;

@@ -6,6 +6,9 @@
 #include <functional>
 
 #include "compression/codec.h"
+#include "diloco/digest.h"
+#include "diloco/file_io.h"
+#include "diloco/tuner/link_fit.h"
 #include "intra/collective.h"
 #include "intra/inner_trainer.h"
 #include "intra/outer_round.h"
@@ -17,7 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kWarmUpSteps = 3, kStepsMin = 8, kStepsMax = 400;
-constexpr int kRepetitions = 3;
+constexpr int kRepetitions = 7;
+constexpr int kWrites = 9;
+constexpr std::size_t kSmallBytes = 1000;  // a record, a vote
 
 double seconds_of(const std::function<void()>& work) {
   const auto begin = Clock::now();
@@ -64,7 +69,7 @@ class Bench {
     if (!told) summarize(samples, out);
   }
 
-  CodecProbe codec(const std::string& spec) {
+  CodecProbe codec(const std::string& spec, const std::filesystem::path& directory) {
     intra::CodecOptions codec = config_.codec;
     codec.matrix = spec;
     if (compression::make_codec(spec)->is_sparse()) codec.feedback = true;
@@ -73,20 +78,38 @@ class Bench {
         config_.outer, layout_);
     CodecProbe out{.codec = spec, .encode_s = 1e9, .apply_s = 1e9};
     for (int i = 0; i < kRepetitions; ++i) exchange(round, out);
+    out.store_s = durable_write_s(directory, std::vector<std::byte>(out.payload_bytes));
     out.bits_per_parameter = 8.0 * double(out.payload_bytes) / double(layout_.parameter_count());
     return out;
   }
 
   std::uint64_t parameters() const { return layout_.parameter_count(); }
 
+  // The median: a disk has good and bad moments.
+  static double durable_write_s(const std::filesystem::path& directory,
+                                std::span<const std::byte> content) {
+    std::filesystem::create_directories(directory);
+    const auto file = directory / "probe";
+    std::vector<double> samples;
+    for (int i = 0; i < kWrites; ++i) {
+      samples.push_back(seconds_of([&] {
+        (void)diloco::sha256(content);
+        diloco::replace_file(file, content, diloco::Durability::on_disk);
+      }));
+    }
+    std::filesystem::remove(file);
+    return diloco::tuner::quantile(samples, 0.5);
+  }
+
  private:
+  // The median, and the deviation that half of the samples have from it (of a normal distribution):
+  // what else happens to run here for a moment says nothing about the machine.
   static void summarize(const std::vector<double>& samples, Probe& out) {
-    double sum = 0, squares = 0;
-    for (const double s : samples) sum += s;
     out.steps = static_cast<std::uint32_t>(samples.size());
-    out.step_s = sum / out.steps;
-    for (const double s : samples) squares += (s - out.step_s) * (s - out.step_s);
-    out.step_deviation_s = std::sqrt(squares / (out.steps - 1));
+    out.step_s = diloco::tuner::quantile(samples, 0.5);
+    std::vector<double> deviations;
+    for (const double s : samples) deviations.push_back(std::abs(s - out.step_s));
+    out.step_deviation_s = 1.4826 * diloco::tuner::quantile(deviations, 0.5);
   }
 
   // Encodes the pseudo-gradient and applies it as every region's. The best of a few counts:
@@ -135,7 +158,9 @@ Probe probe(const Config& config, const ProbeOptions& options) {
   out.parameters = bench.parameters();
   out.timed_steps = config.train.timed_step_ms > 0;
   bench.steps(options, out);
-  for (const std::string& spec : options.codecs) out.codecs.push_back(bench.codec(spec));
+  out.save_s = Bench::durable_write_s(options.directory, std::vector<std::byte>(kSmallBytes));
+  for (const std::string& spec : options.codecs)
+    out.codecs.push_back(bench.codec(spec, options.directory));
   return out;
 }
 

@@ -16,6 +16,7 @@ struct CodecProbe {
   double bits_per_parameter = 0;
   double encode_s = 0;
   double apply_s = 0;  // of all regions' payloads, the outer step and the digest
+  double store_s = 0;  // hashing it and writing it durably
   double relative_squared_error = 0;
 };
 
@@ -24,6 +25,7 @@ struct Probe {
   double step_s = 0, step_deviation_s = 0;
   std::uint32_t steps = 0;  // measured; 0: told, not measured
   bool timed_steps = false;
+  double save_s = 0;  // a small durable write
   std::vector<CodecProbe> codecs;
 };
 
@@ -31,6 +33,7 @@ struct ProbeOptions {
   double seconds = 5;               // of inner steps, about
   double step_s = 0;                // above 0: do not measure them, the regions' machines differ
   std::vector<std::string> codecs;  // for matrices; vectors keep theirs
+  std::filesystem::path directory;  // on the disk that runs use; made if it is not there
 };
 
 // The first worker of a region alone: what its group's all-reduce costs is not in it. Throws what

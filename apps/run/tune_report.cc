@@ -42,6 +42,7 @@ Json to_json(const Probe& probe) {
                       {"payload_bytes", codec.payload_bytes},
                       {"encode_s", codec.encode_s},
                       {"apply_s", codec.apply_s},
+                      {"store_s", codec.store_s},
                       {"relative_squared_error", codec.relative_squared_error}});
   }
   return {{"parameters", probe.parameters},
@@ -49,6 +50,7 @@ Json to_json(const Probe& probe) {
           {"step_deviation_s", probe.step_deviation_s},
           {"steps", probe.steps},
           {"timed_steps", probe.timed_steps},
+          {"save_s", probe.save_s},
           {"codecs", codecs}};
 }
 
@@ -190,7 +192,8 @@ std::string tuning_text(const Tuning& tuning) {
     out += codec.codec + ": payload " + format_bytes(double(codec.payload_bytes)) + ", " +
            format_fixed(codec.bits_per_parameter, 3) + " bits per parameter; encode " +
            format_fixed(1e3 * codec.encode_s, 1) + " ms, apply " +
-           format_fixed(1e3 * codec.apply_s, 1) + " ms\n";
+           format_fixed(1e3 * codec.apply_s, 1) + " ms, store " +
+           format_fixed(1e3 * codec.store_s, 1) + " ms\n";
   }
   out += table(tuning) + verdict(tuning);
   if (tuning.forecast.topology_gain_s > 0.01) {

@@ -44,11 +44,14 @@ class World {
   virtual std::uint64_t sent_bytes(const std::string& region) const = 0;
 };
 
-// How fast a region is. Encoding and applying are of the whole model.
+// How fast a region is. Encoding, applying and storing are of the whole model.
 struct Pace {
   double step_s = 0, step_deviation_s = 0;  // of single steps, which vary independently
-  double encode_s = 0;                      // until the payload is on the coordinator's disk
-  double apply_s = 0;                       // decoding every region's payload included
+  double encode_s = 0;
+  double apply_s = 0;  // decoding every region's payload included
+  // A durable write: of a payload, at its contributor and wherever it arrives, and of anything
+  // else that the protocol saves before it goes on.
+  double store_s = 0, save_s = 0;
 };
 
 struct RehearsalOptions {

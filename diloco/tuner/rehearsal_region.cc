@@ -77,9 +77,42 @@ void RehearsalRegion::poll() {
 }
 
 void RehearsalRegion::deliver(const Event& event) {
-  if (ended_) return;
-  for (const Action& action : protocol_->handle(event, world_.now())) std::visit(*this, action);
-  schedule_tick();
+  events_.push_back(event);
+  pump();
+}
+
+void RehearsalRegion::pump() {
+  while (!saving_ && !ended_) {
+    if (!actions_.empty()) {
+      const Action action = std::move(actions_.front());
+      actions_.pop_front();
+      const double seconds = saving_s(action);
+      std::visit(*this, action);
+      if (seconds <= 0) continue;
+      saving_ = true;
+      later(seconds, [this] {
+        saving_ = false;
+        pump();
+      });
+    } else if (!events_.empty()) {
+      const Event event = std::move(events_.front());
+      events_.pop_front();
+      for (Action& action : protocol_->handle(event, world_.now()))
+        actions_.push_back(std::move(action));
+      schedule_tick();
+    } else {
+      return;
+    }
+  }
+}
+
+// Files that are replaced take two syncs, theirs and their directory's; the ledger one.
+double RehearsalRegion::saving_s(const Action& action) const {
+  if (std::holds_alternative<AppendLedger>(action)) return pace_.save_s / 2;
+  const bool saves = std::holds_alternative<SaveRaft>(action) ||
+                     std::holds_alternative<SaveContributions>(action) ||
+                     std::holds_alternative<SaveSnapshot>(action);
+  return saves ? pace_.save_s : 0;
 }
 
 void RehearsalRegion::schedule_tick() {
@@ -113,7 +146,7 @@ void RehearsalRegion::on_message(const std::string& peer, const std::string& mes
   deliver(PeerSaid{peer, parse_message(message)});
 }
 void RehearsalRegion::on_blob(const std::string&, const inter::BlobId& id) {
-  deliver(BlobArrived{id});
+  later(part(pace_.store_s), [this, id] { deliver(BlobArrived{id}); });
 }
 void RehearsalRegion::operator()(const SendMessage& action) {
   channel_->send(action.peer, serialize(action.message));
@@ -151,7 +184,7 @@ void RehearsalRegion::operator()(const OrderTrain& order) {
   busy_ = true;
   cursor_ = std::max(cursor_, order.data_cursor);
   compute_to(start_step(options_.overlap, options_.k, order.round), [this, order, begin] {
-    later(part(pace_.encode_s), [this, order, begin] {
+    later(part(pace_.encode_s + pace_.store_s), [this, order, begin] {
       contribute(order.round, 0, std::max<std::uint64_t>(1, steps_ - begin));
       compute_to(finish_step(options_.overlap, options_.k, order.round), [this] {
         busy_ = false;

@@ -1,10 +1,10 @@
 // One region of a rehearsal: its coordinator's protocol and its worker's count of steps.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -52,14 +52,16 @@ class RehearsalRegion : public inter::MeshHandler {
   void operator()(const OrderRestore& order);
   void operator()(const OrderFinish&);
   void operator()(const EndRun&) { ended_ = true; }
-  // Nothing is kept on disk, as no process of a rehearsal is started twice.
-  template <typename Kept>
-  void operator()(const Kept&) {}
+  // Nothing is kept, as no process of a rehearsal is started twice; saving takes its time.
+  template <typename Other>
+  void operator()(const Other&) {}
 
  private:
   bool founds() const { return name_ == options_.founder; }
   PersistentState disk() const;
   void deliver(const Event& event);
+  void pump();
+  double saving_s(const Action& action) const;
   void schedule_tick();
   void later(double seconds, std::function<void()> event);
   void ready_soon();
@@ -79,6 +81,11 @@ class RehearsalRegion : public inter::MeshHandler {
   std::mt19937_64 chance_;
   std::unique_ptr<inter::Channel> channel_;
   std::optional<RoundProtocol> protocol_;
+  // What the coordinator has not come to yet, as it does one thing after the other and waits for
+  // its disk.
+  std::deque<Event> events_;
+  std::deque<Action> actions_;
+  bool saving_ = false;
   std::optional<Time> tick_at_;
   Applied holds_;
   bool ended_ = false;
