@@ -15,6 +15,7 @@ Cluster::Cluster(ClusterOptions options) : options_(std::move(options)), random_
     if (region == options_.regions.front()) found(node);
     node.worker.holds = node.worker.checkpoint = {.version = 0, .state = initial_state()};
   }
+  if (options_.real_links) begin_real_links();
   for (const std::string& region : options_.regions) start(region);
 }
 
@@ -90,6 +91,7 @@ void Cluster::die(const std::string& region) {
   ++node.life;
   ++node.worker.session;
   drop_links(region);
+  if (real_) real_->kill(region);
 }
 
 void Cluster::kill_coordinator(const std::string& region) {
@@ -120,6 +122,7 @@ void Cluster::wipe(const std::string& region) {
   node.disk = {};
   node.incarnation = std::to_string(++incarnations_);
   node.partial.clear();
+  if (real_) real_->wipe(region);
 }
 
 void Cluster::add(const std::string& region) {
@@ -145,6 +148,7 @@ void Cluster::start(const std::string& region) {
     options.grace_max = seconds{20};
     options.seed = random_();
     options.planted = options_.planted;
+    if (real_) read_disk(region);
     node.protocol = std::make_unique<RoundProtocol>(options, node.disk);
     deliver(region, Tick{});
     for (const std::string& other : options_.regions) {
@@ -322,9 +326,11 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const SendMessage& a) const { cluster.send(region, a.peer, a.message); }
     void operator()(const PushBlob& a) const {
       if (std::bernoulli_distribution(cluster.options_.push_loss)(cluster.random_)) return;
+      if (cluster.real_) return cluster.real_->push(region, a.peer, a.blob);
       cluster.transfer(region, a.peer, a.blob, 0);
     }
     void operator()(const FetchBlob& a) const {
+      if (cluster.real_) return cluster.real_->fetch(region, a.peer, a.blob);
       const auto partial = node.partial.find(a.blob);
       cluster.transfer(a.peer, region, a.blob, partial == node.partial.end() ? 0 : partial->second);
     }
@@ -332,6 +338,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
       node.disk.blobs.erase(a.blob);
       cluster.stored_[a.blob].erase(region);
       node.partial.erase(a.blob);
+      if (cluster.real_) cluster.real_->remove(region, a.blob);
     }
     void operator()(const SaveContributions& a) const { node.disk.contributions = a.contributions; }
     void operator()(const SaveSnapshot& a) const { node.disk.snapshot = a.snapshot; }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "diloco/round_protocol.h"
+#include "tests/diloco/cluster_links.h"
 #include "tests/diloco/history.h"
 
 namespace causeway::diloco::testing {
@@ -35,6 +36,8 @@ struct ClusterOptions {
   double crash_between_actions = 0;       // per handled event
   // This region's coordinator dies before its n-th action, once.
   std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
+  // Payloads are bytes on disks and travel as inter moves them.
+  bool real_links = false;
   std::ostream* trace = nullptr;  // every event and what came of it
 };
 
@@ -72,6 +75,7 @@ class Cluster {
   Applied worker_state(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
+  std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
   std::size_t holders(const inter::BlobId& blob) const;  // live regions with the whole blob
   std::string describe() const;
   std::mt19937_64& random() { return random_; }
@@ -132,6 +136,10 @@ class Cluster {
   void transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
                 std::uint64_t offset);
   void store(const std::string& region, const inter::BlobId& blob);
+  // A worker's bytes, on its region's disk.
+  inter::BlobId keep(const std::string& region, const std::string& content, std::uint64_t size);
+  void begin_real_links();
+  void read_disk(const std::string& region);
   void found(Node& node);
   void save_raft(Node& node, const SaveRaft& save);
   void append(const std::string& region, const std::vector<LogEntry>& entries);
@@ -150,6 +158,7 @@ class Cluster {
   void die(const std::string& region);
 
   ClusterOptions options_;
+  std::unique_ptr<ClusterLinks> real_;
   std::mt19937_64 random_;
   Time now_{0};
   std::uint64_t sequence_ = 0;

@@ -23,6 +23,7 @@ void Cluster::connect(const std::string& a, const std::string& b) {
     if (later.established || later.cut || !alive(a) || !alive(b)) return;
     later.established = true;
     ++later.epoch;
+    if (real_) real_->connect(a, b);
     for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
       const bool missed_the_loss = std::exchange(later.up[self], true);
       if (missed_the_loss) deliver(self, PeerDown{peer});
@@ -44,6 +45,7 @@ void Cluster::disconnect(const std::string& a, const std::string& b) {
   Link& state = link(a, b);
   if (!state.established) return;
   state.established = false;
+  if (real_) real_->disconnect(a, b);
   const std::uint64_t epoch = ++state.epoch;
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
     if (!alive(self)) {
@@ -127,6 +129,51 @@ void Cluster::store(const std::string& region, const inter::BlobId& blob) {
   node.partial.erase(blob);
   node.disk.blobs.insert(blob);
   stored_[blob].insert(region);
+}
+
+inter::BlobId Cluster::keep(const std::string& region, const std::string& content,
+                            std::uint64_t size) {
+  constexpr std::uint64_t kRealBytes = 60;  // per byte of an imagined blob: a few chunks
+  const inter::BlobId blob =
+      real_ ? real_->put(region, content, kRealBytes * size) : make_blob(content, size);
+  store(region, blob);
+  return blob;
+}
+
+// ---- Real links ----
+
+void Cluster::begin_real_links() {
+  ClusterLinks::Host host;
+  host.now = [this] { return now_; };
+  host.at = [this](Time time, std::function<void()> action) { at(time, std::move(action)); };
+  host.paused_until = [this](const std::string& region) { return nodes_.at(region).paused_until; };
+  host.per_chunk = [this](const std::string& region) { return nodes_.at(region).per_chunk; };
+  host.deaf = [this](const std::string& from, const std::string& to) {
+    return link(from, to).deaf_to.contains(from);
+  };
+  host.on_blob = [this](const std::string& region, const inter::BlobId& blob) {
+    store(region, blob);
+    deliver(region, BlobArrived{blob});
+  };
+  host.on_progress = [this](const std::string& region, const inter::BlobId& blob,
+                            std::uint64_t bytes) {
+    const Node& node = nodes_.at(region);
+    if (!node.protocol || bytes == blob.size_bytes) return;
+    const auto wanted = node.protocol->wanted();
+    if (std::ranges::find(wanted, blob) != wanted.end()) deliver(region, BlobProgress{blob, bytes});
+  };
+  real_ = std::make_unique<ClusterLinks>(std::move(host), options_.seed);
+}
+
+// A process that starts has what is on its disk, which is at least what it had.
+void Cluster::read_disk(const std::string& region) {
+  std::set<inter::BlobId>& blobs = nodes_.at(region).disk.blobs;
+  const std::set<inter::BlobId> found = real_->start(region);
+  for (const inter::BlobId& blob : blobs) {
+    if (!found.contains(blob)) throw Violation(region + " lost a blob that was complete");
+  }
+  blobs = found;
+  for (const inter::BlobId& blob : found) stored_[blob].insert(region);
 }
 
 }  // namespace causeway::diloco::testing

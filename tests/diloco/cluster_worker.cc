@@ -59,10 +59,9 @@ void Cluster::contribute(const std::string& region, Contribution contribution,
   contribution.compute_s = 3;
   contribution.delta_norm = 1;
   contribution.error_norm = 0.1;
-  contribution.payload =
-      make_blob(region + std::to_string(contribution.round) + "/" + std::to_string(random_()),
-                500 + random_() % 4000);
-  store(region, contribution.payload);
+  const std::string content =
+      region + std::to_string(contribution.round) + "/" + std::to_string(random_());
+  contribution.payload = keep(region, content, 500 + random_() % 4000);
   history_.made(contribution);
   deliver(region, WorkerContributed{contribution});
   later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
@@ -130,8 +129,7 @@ void Cluster::after_apply(const std::string& region, Applied holds) {
   if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
     node.worker.checkpoint = holds;
     node.worker.checkpoint_has_lineage = true;
-    const inter::BlobId blob = make_blob("snapshot " + to_hex(holds.state), 3000);
-    store(region, blob);
+    const inter::BlobId blob = keep(region, "snapshot " + to_hex(holds.state), 3000);
     deliver(region, WorkerOffered{{holds.version, holds.state, blob}});
   }
   later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });

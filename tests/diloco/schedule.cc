@@ -156,6 +156,13 @@ Schedule make_schedule(std::uint64_t seed) {
   return schedule;
 }
 
+Schedule make_link_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  schedule.options.real_links = true;
+  schedule.options.rounds = 8;
+  return schedule;
+}
+
 Result run(const Schedule& schedule) {
   Result result;
   Cluster cluster(schedule.options);
@@ -184,6 +191,7 @@ Result run(const Schedule& schedule) {
   }
   result.restores = cluster.restores();
   result.terms = cluster.term();
+  result.chunks = cluster.chunks_sent();
   return result;
 }
 
@@ -197,6 +205,14 @@ Schedule shrink(const Schedule& schedule) {
     if (kind_of(run(without).failure) == failure) smallest = std::move(without);
   }
   return smallest;
+}
+
+std::string report(const Schedule& schedule) {
+  const Schedule shrunk = shrink(schedule);
+  std::string text = "seed " + std::to_string(schedule.options.seed) +
+                     (schedule.options.real_links ? " with real links" : "") + ", shrunk to:";
+  for (const Fault& fault : shrunk.faults) text += "\n  " + describe(fault);
+  return text + "\n" + run(shrunk).failure;
 }
 
 }  // namespace causeway::diloco::testing

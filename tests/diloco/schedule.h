@@ -39,6 +39,7 @@ struct Schedule {
   std::vector<Fault> faults;  // ascending time; then everything is healed
 };
 Schedule make_schedule(std::uint64_t seed);
+Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
 
 struct Result {
   std::string failure;  // empty: every property held and the run completed
@@ -46,10 +47,14 @@ struct Result {
   std::size_t late = 0;      // contributions listed after their round
   std::size_t restores = 0;  // snapshots taken over
   Term terms = 0;
+  std::uint64_t chunks = 0;  // sent over real links
 };
 Result run(const Schedule& schedule);
 
 // The same failure (its first words) with as few faults as removing one after the other allows.
 Schedule shrink(const Schedule& schedule);
+
+// For a schedule that fails: its seed, what is left of it when shrunk, and the failure.
+std::string report(const Schedule& schedule);
 
 }  // namespace causeway::diloco::testing

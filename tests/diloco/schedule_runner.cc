@@ -1,8 +1,12 @@
-// schedule_runner FIRST [COUNT]: runs random schedules of the round protocol from seed FIRST on and
-// stops at the first that fails, shrunk. With one seed it says what happened.
+// schedule_runner [links] FIRST [COUNT | trace]: runs random schedules of the round protocol, with
+// `links` over the real links, from seed FIRST on and stops at the first that fails, shrunk. With
+// one seed it says what happened.
 #include <cstdint>
 #include <iostream>
 #include <string>
+#include <vector>
+
+#include <spdlog/spdlog.h>
 
 #include "tests/diloco/schedule.h"
 
@@ -10,17 +14,17 @@ using namespace causeway::diloco::testing;
 
 namespace {
 
-int replay(std::uint64_t seed, bool trace) {
-  Schedule schedule = make_schedule(seed);
+int replay(Schedule schedule, bool trace) {
   if (!run(schedule).failure.empty()) schedule = shrink(schedule);
-  std::cout << "seed " << seed << ", " << schedule.options.regions.size() << " regions"
-            << (schedule.options.witness.empty() ? "" : ", one of them a witness")
+  std::cout << "seed " << schedule.options.seed << ", " << schedule.options.regions.size()
+            << " regions" << (schedule.options.witness.empty() ? "" : ", one of them a witness")
             << ", staleness at most " << schedule.options.staleness_max << "\n";
   for (const Fault& fault : schedule.faults) std::cout << "  " << describe(fault) << "\n";
   if (trace) schedule.options.trace = &std::cout;
   const Result result = run(schedule);
   std::cout << result.rounds << " rounds, " << result.late << " late contributions, "
-            << result.restores << " snapshots taken over, " << result.terms << " terms\n"
+            << result.restores << " snapshots taken over, " << result.terms << " terms, "
+            << result.chunks << " chunks\n"
             << (result.failure.empty() ? "every property held" : result.failure) << "\n";
   return result.failure.empty() ? 0 : 1;
 }
@@ -28,21 +32,27 @@ int replay(std::uint64_t seed, bool trace) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: schedule_runner FIRST [COUNT | trace]\n";
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const bool links = !words.empty() && words.front() == "links";
+  if (links) words.erase(words.begin());
+  if (words.empty()) {
+    std::cerr << "usage: schedule_runner [links] FIRST [COUNT | trace]\n";
     return 2;
   }
-  const std::uint64_t first = std::stoull(argv[1]);
-  const bool trace = argc > 2 && std::string(argv[2]) == "trace";
-  if (argc < 3 || trace) return replay(first, trace);
-  const std::uint64_t count = std::stoull(argv[2]);
-  std::size_t late = 0, restores = 0;
+  spdlog::set_level(spdlog::level::off);
+  const auto make = links ? make_link_schedule : make_schedule;
+  const std::uint64_t first = std::stoull(words[0]);
+  const bool trace = words.size() > 1 && words[1] == "trace";
+  if (words.size() < 2 || trace) return replay(make(first), trace);
+  const std::uint64_t count = std::stoull(words[1]);
+  std::uint64_t late = 0, restores = 0, chunks = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const Result result = run(make_schedule(seed));
-    if (!result.failure.empty()) return replay(seed, false);
+    const Result result = run(make(seed));
+    if (!result.failure.empty()) return replay(make(seed), false);
     late += result.late;
     restores += result.restores;
+    chunks += result.chunks;
   }
   std::cout << count << " schedules, " << late << " late contributions, " << restores
-            << " snapshots taken over: every property held\n";
+            << " snapshots taken over, " << chunks << " chunks: every property held\n";
 }

@@ -9,10 +9,16 @@
 
 namespace causeway::test {
 
+// Where files are not slow to sync.
+inline std::filesystem::path in_memory() {
+  return std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+}
+
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "causeway-test-XXXXXX").string();
+  explicit TemporaryDirectory(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "causeway-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
       throw std::system_error(errno, std::generic_category(), "mkdtemp " + name);
     }
