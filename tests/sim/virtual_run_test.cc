@@ -97,6 +97,50 @@ for_s = 90
   EXPECT_EQ(run.history().back().participants.size(), 3U);
 }
 
+// When each round was committed first, from a run's log.
+std::vector<double> commit_times(const std::string& log) {
+  std::vector<double> times;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" commit ") != std::string::npos) times.push_back(1e-9 * std::stod(line));
+  }
+  return times;
+}
+
+// One region is cut off in the middle of the exchange: the others wait for it as long as the last
+// record says, and in the next round not at all.
+TEST(Virtual, ABlackHoleInTheMiddleOfAnExchangeCostsOneGraceAndNoMore) {
+  constexpr double kRoundTrip = 0.1;
+  const auto run_with = [](const std::string& events, std::vector<diloco::CommitRecord>& history) {
+    RunOptions options = three(VirtualMode::chunks, events);
+    options.compute_spread = 0;
+    options.payload_bytes = 12'500'000;  // a second
+    std::ostringstream log;
+    options.log = &log;
+    VirtualRun run(options);
+    EXPECT_TRUE(run.finish(1h)) << run.describe();
+    history = run.history();
+    return commit_times(log.str());
+  };
+  std::vector<diloco::CommitRecord> history;
+  const auto calm = run_with("", history);
+  const std::string at = "at_s = " + std::to_string(calm[3] - 0.5) + "\nfor_s = 60\n";
+  const auto faulty = run_with("[[event]]\npair = ['a', 'c']\nfault = 'black-hole'\n" + at +
+                                   "[[event]]\npair = ['b', 'c']\nfault = 'black-hole'\n" + at,
+                               history);
+  ASSERT_EQ(faulty.size(), calm.size());
+  EXPECT_EQ(history[3].participants.size(), 2U);
+  const double grace_s = 1e-3 * history[2].next_grace_ms;
+  const double extra_s = faulty[3] - calm[3];
+  const double next_s = (faulty[4] - faulty[3]) - (calm[4] - calm[3]);
+  RecordProperty("extra_s", std::to_string(extra_s));
+  RecordProperty("grace_s", std::to_string(grace_s));
+  RecordProperty("next_s", std::to_string(next_s));
+  EXPECT_GT(extra_s, 0) << "the exchange was not under way";
+  EXPECT_LE(extra_s, grace_s + 2 * kRoundTrip);
+  EXPECT_LE(next_s, 2 * kRoundTrip);
+}
+
 TEST(Virtual, ASlowerLinkMakesRegionsWaitAsLongAsThePayloadTakes) {
   const auto wait_s = [](VirtualMode mode, const std::string& rate) {
     RunOptions options = three(mode, "[[event]]\nat_s = 0\nrate_mbit_s = " + rate + "\n");
