@@ -19,7 +19,7 @@
 
 #include "diloco/error.h"
 #include "diloco/file_io.h"
-#include "diloco/wire.h"
+#include "diloco/stream_parser.h"
 #include "inter/socket_bio.h"
 
 namespace causeway::diloco {
@@ -52,121 +52,6 @@ class UnixStream : public WorkerStream {
 [[noreturn]] void throw_lost(const std::string& why) {
   throw std::system_error(make_error_code(Errc::coordinator_lost), why);
 }
-
-// ---- Arriving bytes ----
-
-// Takes frames out of a byte stream: length, number of blobs, message, then each blob's length and
-// bytes.
-class Parser {
- public:
-  void feed(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const std::size_t taken = blob_left_ > 0 ? take_blob(bytes) : take_head(bytes);
-      bytes = bytes.subspan(taken);
-      advance();
-    }
-  }
-  std::optional<Frame> next() {
-    if (complete_.empty()) return std::nullopt;
-    Frame frame = std::move(complete_.front());
-    complete_.pop_front();
-    return frame;
-  }
-
- private:
-  enum class Stage { header, message, blob_size, blob };
-
-  std::size_t wanted() const {
-    switch (stage_) {
-      case Stage::header:
-        return kFrameHeaderBytes;
-      case Stage::message:
-        return length_;
-      case Stage::blob_size:
-        return sizeof(std::uint64_t);
-      case Stage::blob:
-        return 0;
-    }
-    return 0;
-  }
-
-  std::size_t take_head(std::span<const std::byte> bytes) {
-    const std::size_t taken = std::min(bytes.size(), wanted() - head_.size());
-    head_.append(reinterpret_cast<const char*>(bytes.data()), taken);
-    return taken;
-  }
-
-  std::size_t take_blob(std::span<const std::byte> bytes) {
-    const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), blob_left_));
-    write_all(blob_.get(), bytes.first(taken), "received bytes (in memory)");
-    blob_left_ -= taken;
-    return taken;
-  }
-
-  // As far as what has arrived allows.
-  void advance() {
-    while (head_.size() == wanted() && blob_left_ == 0) {
-      switch (stage_) {
-        case Stage::header:
-          begin_message();
-          break;
-        case Stage::message:
-          frame_.bytes = std::exchange(head_, {});
-          next_blob();
-          break;
-        case Stage::blob_size:
-          begin_blob();
-          break;
-        case Stage::blob:
-          seal(blob_);
-          frame_.descriptors.push_back(std::move(blob_));
-          next_blob();
-          break;
-      }
-      if (stage_ == Stage::header && head_.empty()) return;
-    }
-  }
-
-  void begin_message() {
-    const FrameHeader header = read_frame_header(head_);
-    length_ = header.length;
-    blobs_left_ = header.descriptors;
-    head_.clear();
-    stage_ = Stage::message;
-  }
-
-  void next_blob() {
-    if (blobs_left_ > 0) {
-      --blobs_left_;
-      stage_ = Stage::blob_size;
-      return;
-    }
-    complete_.push_back(std::exchange(frame_, {}));
-    stage_ = Stage::header;
-  }
-
-  void begin_blob() {
-    std::memcpy(&blob_left_, head_.data(), sizeof blob_left_);
-    head_.clear();
-    if (blob_left_ > TlsStream::kBlobBytesMax) throw_malformed("a frame's bytes are too many");
-    blob_ = Descriptor(::memfd_create("received", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (blob_.get() < 0) throw_errno("memfd_create", "received bytes");
-    stage_ = Stage::blob;
-  }
-
-  static void seal(const Descriptor& fd) {
-    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
-      throw_errno("seal", "received bytes");
-  }
-
-  Stage stage_ = Stage::header;
-  std::string head_;  // of what is not a blob
-  std::size_t length_ = 0, blobs_left_ = 0;
-  Frame frame_;
-  Descriptor blob_;
-  std::uint64_t blob_left_ = 0;
-  std::deque<Frame> complete_;
-};
 
 // ---- Leaving bytes ----
 
@@ -248,7 +133,7 @@ std::unique_ptr<WorkerStream> make_unix_stream(int socket) {
 
 struct TlsStream::Implementation {
   std::unique_ptr<SSL, inter::OpensslDeleter<SSL_free>> ssl;
-  Parser parser;
+  StreamParser parser;
   Pieces pieces;
   std::string refused_subject;
   std::uint64_t sent_bytes = 0;

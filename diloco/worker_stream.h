@@ -39,9 +39,6 @@ std::unique_ptr<WorkerStream> make_unix_stream(int socket);
 // TLS over a connected socket. Over it, handshake() comes first.
 class TlsStream : public WorkerStream {
  public:
-  // Of the bytes behind one descriptor.
-  static constexpr std::uint64_t kBlobBytesMax = std::uint64_t{1} << 40;
-
   TlsStream(int socket, const inter::TlsContext& context, inter::TlsRole role);
   ~TlsStream() override;
 
