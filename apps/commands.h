@@ -16,6 +16,7 @@ void add_members(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
+void add_plan(CLI::App& app, int& exit_code);
 void add_wan_sim(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);

@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_worker(app, exit_code);
   causeway::apps::add_certs(app, exit_code);
   causeway::apps::add_tune(app, exit_code);
+  causeway::apps::add_plan(app, exit_code);
   causeway::apps::add_wan_sim(app, exit_code);
   causeway::apps::add_eval(app, exit_code);
   causeway::apps::add_generate(app, exit_code);

@@ -1,4 +1,4 @@
-// causeway tune: which K, and why.
+// causeway tune: which K, and why. causeway plan: a recorded run under other choices.
 #include "apps/run/tune.h"
 
 #include <cstdio>
@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/region_files.h"
+#include "apps/run/tune_plan.h"
 
 namespace causeway::apps {
 namespace {
@@ -18,14 +19,18 @@ struct TuneFlags {
   bool json = false;
 };
 
-int run_tune(TuneFlags& flags) {
-  run::TuneOptions& options = flags.options;
-  options.step_s = flags.step_ms / 1e3;
+void say(const std::string& text) {
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void resolve(TuneFlags& flags) {
+  flags.options.step_s = flags.step_ms / 1e3;
   for (const std::string& name : flags.variants) {
-    options.grid.variants.push_back(*diloco::tuner::parse_variant(name));
+    flags.options.grid.variants.push_back(*diloco::tuner::parse_variant(name));
   }
-  const run::Tuning tuning = run::tune(
-      options, [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+}
+
+int show(const TuneFlags& flags, const run::Tuning& tuning) {
   if (!flags.out.empty()) {
     std::filesystem::create_directories(flags.out);
     run::write_text_file(flags.out / "tune.json", run::tuning_json(tuning));
@@ -85,11 +90,20 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--measure-all", options.measure_all,
                    "Measure every synchronous choice, whatever it takes");
-  command
-      .add_option("--rehearse", options.rehearse_s, "Seconds of virtual time per choice, at least")
-      ->check(CLI::NonNegativeNumber);
   command.add_option("--cache", options.cache, "Where calibrations are kept")
       ->capture_default_str();
+}
+
+void add_output_flags(CLI::App& command, TuneFlags& flags) {
+  command.add_option("--prices", flags.options.prices,
+                     "TOML file with the price of traffic: default_per_gb, [[price]] from, to, "
+                     "per_gb");
+  command
+      .add_option("--rehearse", flags.options.rehearse_s,
+                  "Seconds of virtual time per choice, at least")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--out", flags.out, "Directory for report.html and tune.json");
+  command.add_flag("--json", flags.json, "Print JSON instead of a table");
 }
 
 }  // namespace
@@ -107,14 +121,31 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->add_option("--links-run", options.links_run,
                    "Instead: a run directory, whose coordinators measured their links")
       ->excludes(links);
-  command->add_option("--prices", options.prices,
-                      "TOML file with the price of traffic: default_per_gb, [[price]] from, to, "
-                      "per_gb");
   add_grid_flags(*command, *flags);
   add_measuring_flags(*command, *flags);
-  command->add_option("--out", flags->out, "Directory for report.html and tune.json");
-  command->add_flag("--json", flags->json, "Print JSON instead of a table");
-  command->callback([flags, &exit_code] { exit_code = run_tune(*flags); });
+  add_output_flags(*command, *flags);
+  command->callback([flags, &exit_code] {
+    resolve(*flags);
+    exit_code = show(*flags, run::tune(flags->options, say));
+  });
+}
+
+void add_plan(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<TuneFlags>();
+  auto recorded = std::make_shared<std::filesystem::path>();
+  CLI::App* command =
+      app.add_subcommand("plan", "A recorded run under other links, K, codec or overlap");
+  command->add_option("--what-if", *recorded, "The recorded run's directory")->required();
+  command->add_option("--links", flags->options.links,
+                      "Scenario file of other links (default: those of the run)");
+  add_grid_flags(*command, *flags);
+  command->add_option("--cache", flags->options.cache, "A directory for files while measuring")
+      ->capture_default_str();
+  add_output_flags(*command, *flags);
+  command->callback([flags, recorded, &exit_code] {
+    resolve(*flags);
+    exit_code = show(*flags, run::plan(flags->options, *recorded, say));
+  });
 }
 
 }  // namespace causeway::apps

@@ -1,0 +1,180 @@
+#include "apps/run/tune_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/run/format.h"
+#include "apps/run/region_files.h"
+#include "apps/run/tune_links.h"
+#include "apps/run/tune_runs.h"
+#include "diloco/tuner/link_fit.h"
+
+namespace causeway::run {
+namespace {
+
+namespace tuner = diloco::tuner;
+
+constexpr std::size_t kRoundsMin = 3;
+
+// Compute of each round in which the region took its K steps.
+std::vector<double> computed_s(const std::filesystem::path& region) {
+  std::vector<double> out;
+  std::optional<double> before_s;
+  for (const Event& event : read_events(region / "events.jsonl")) {
+    if (event.event != "round") continue;
+    const double now_s = nlohmann::json::parse(event.json).value("compute_s", 0.0);
+    if (before_s && now_s > *before_s) out.push_back(now_s - *before_s);
+    before_s = now_s;
+  }
+  return out;
+}
+
+wan_sim::Scenario recorded_links(const std::filesystem::path& run, const Config& config) {
+  const auto regions = names_of(config);
+  return config.wan.empty() ? links_of_run(run, regions) : links_of_profile(config.wan, regions);
+}
+
+template <typename T>
+void put_first(std::vector<T>& list, const T& value) {
+  std::erase(list, value);
+  list.insert(list.begin(), value);
+}
+
+class Planner {
+ public:
+  Planner(const TuneOptions& options, std::filesystem::path run,
+          const std::function<void(const std::string&)>& note)
+      : options_(options),
+        run_(std::move(run)),
+        note_(note),
+        config_(load_config(run_ / "config.toml", options.overrides)),
+        recording_(read_recording(run_, config_)) {}
+
+  Tuning run() {
+    out_.name = config_.name;
+    out_.regions = names_of(config_);
+    out_.steps = config_.train.steps;
+    out_.configured_k = config_.train.k;
+    if (!options_.prices.empty()) out_.prices = load_prices(options_.prices);
+    probe_codecs();
+    const wan_sim::Scenario links = recorded_links(run_, config_);
+    explain_recorded(links);
+    out_.links = options_.links.empty() ? "of the recorded run" : options_.links.string();
+    out_.forecast = predict(
+        options_.links.empty() ? links : links_of_profile(options_.links, out_.regions), grid());
+    if (options_.links.empty()) note_recorded();
+    tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
+    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    judge(out_);
+    out_.reasons.insert(out_.reasons.begin(), explanation_);
+    return std::move(out_);
+  }
+
+ private:
+  void probe_codecs() {
+    note_("measuring codecs");
+    std::vector<std::string> codecs = options_.codecs;
+    put_first(codecs, config_.codec.matrix);
+    double slowest_s = 0;
+    for (const auto& [region, step_s] : recording_.step_s) slowest_s = std::max(slowest_s, step_s);
+    Config untimed = config_;
+    untimed.train.timed_step_ms = 1;  // their times are recorded; any delta will do for codecs
+    out_.probe = probe(untimed, {.seconds = 0,
+                                 .step_s = slowest_s,
+                                 .codecs = std::move(codecs),
+                                 .directory = options_.cache});
+    out_.probe.timed_steps = config_.train.timed_step_ms > 0;
+    out_.probe.step_deviation_s = recording_.step_deviation_s;
+  }
+
+  Grid grid() const {
+    Grid grid = options_.grid;
+    put_first(grid.ks, config_.train.k);
+    std::ranges::sort(grid.ks);
+    put_first(grid.variants, tuner::Variant::synchronous);
+    return grid;
+  }
+
+  Forecast predict(const wan_sim::Scenario& links, Grid grid) const {
+    return run::predict({.config = config_,
+                         .probe = out_.probe,
+                         .links = links,
+                         .grid = std::move(grid),
+                         .prices = out_.prices,
+                         .step_s = recording_.step_s,
+                         .measured_s_min = options_.rehearse_s,
+                         .rounds = options_.rounds},
+                        [](double) {});
+  }
+
+  // What the rehearsal of the recorded choice does not explain belongs to the machines.
+  void explain_recorded(const wan_sim::Scenario& links) {
+    Probe whole = std::move(out_.probe);
+    out_.probe = whole;
+    out_.probe.codecs.resize(1);
+    const Forecast own = predict(links, {.ks = {config_.train.k},
+                                         .variants = {tuner::Variant::synchronous},
+                                         .fragments = 0,
+                                         .overlap_steps = 0});
+    out_.probe = std::move(whole);
+    const tuner::Row& row = own.rows.front();
+    const double more_s = row.complete ? std::max(0.0, recording_.round_s - row.round_s) : 0;
+    for (CodecProbe& codec : out_.probe.codecs) codec.encode_s += more_s;
+    explanation_ = "recorded: " + std::to_string(recording_.rounds) +
+                   " rounds of K = " + std::to_string(config_.train.k) + ", " +
+                   format_fixed(recording_.round_s, 3) + " s each; rehearsed " +
+                   format_fixed(row.round_s, 3) + " s, and " + format_fixed(more_s, 3) +
+                   " s more are added to every choice";
+  }
+
+  void note_recorded() {
+    for (tuner::Row& row : out_.forecast.rows) {
+      const bool recorded = row.k == config_.train.k && row.codec == config_.codec.matrix &&
+                            row.overlap.variant == tuner::Variant::synchronous;
+      if (recorded) row.measured_round_s = recording_.round_s;
+    }
+  }
+
+  const TuneOptions& options_;
+  std::filesystem::path run_;
+  const std::function<void(const std::string&)>& note_;
+  Config config_;
+  Recording recording_;
+  std::string explanation_;
+  Tuning out_;
+};
+
+}  // namespace
+
+Recording read_recording(const std::filesystem::path& run, const Config& config) {
+  Recording out;
+  std::vector<double> deviations;
+  for (const std::string& region : names_of(config)) {
+    const std::vector<double> rounds_s = computed_s(run / "regions" / region);
+    if (rounds_s.size() < kRoundsMin) {
+      throw ConfigError((run / "regions" / region / "events.jsonl").string() +
+                        ": has too few rounds to learn from; a plan needs a run of " +
+                        std::to_string(kRoundsMin + 2) + " rounds or more");
+    }
+    const double middle_s = tuner::quantile(rounds_s, 0.5);
+    out.rounds = std::max(out.rounds, rounds_s.size() + 1);
+    out.step_s[region] = middle_s / config.train.k;
+    for (const double s : rounds_s)
+      deviations.push_back(std::abs(s - middle_s) / std::sqrt(config.train.k));
+  }
+  out.step_deviation_s = 1.4826 * tuner::quantile(deviations, 0.5);
+  const auto round_s = measured_round_s(run, names_of(config));
+  if (!round_s) throw ConfigError(run.string() + ": has too few rounds to learn from");
+  out.round_s = *round_s;
+  return out;
+}
+
+Tuning plan(const TuneOptions& options, const std::filesystem::path& run,
+            const std::function<void(const std::string&)>& note) {
+  return Planner(options, run, note).run();
+}
+
+}  // namespace causeway::run
