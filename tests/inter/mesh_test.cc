@@ -425,6 +425,26 @@ TEST_F(GreetingTest, RefusalIsJudgedAnewAtEveryAttempt) {
   EXPECT_TRUE(run_until([&] { return a().mesh->is_up("b") && b().mesh->is_up("a"); }));
 }
 
+TEST_F(MeshTest, ListensAndDialsByIpv6AddressAndByName) {
+  for (const std::string host : {"::1", "localhost"}) {
+    MeshOptions listener = options("b");
+    listener.bind = {host, 0};
+    point(listener, "a", 1);
+    Region& b = add(listener);
+    try {
+      b.mesh->start();
+    } catch (const std::system_error& error) {
+      GTEST_SKIP() << error.what();  // a host without IPv6
+    }
+    MeshOptions dialler = options("a");
+    dialler.peers["b"] = {host, b.mesh->listening_port()};
+    Region& a = add(dialler);
+    a.mesh->start();
+    EXPECT_TRUE(run_until([&] { return a.ups == 1 && b.ups == 1; })) << host;
+  }
+  EXPECT_TRUE(log_.has("b is up at [::1]:")) << log_.text();
+}
+
 TEST_F(MeshTest, BindFailureNamesTheAddress) {
   MeshOptions first = options("a");
   Region& a = add(first);
