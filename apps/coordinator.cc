@@ -103,8 +103,9 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.start = flags.found  ? diloco::Start::found
                   : flags.join ? diloco::Start::join
                                : diloco::Start::resume;
-  options.rounds = config.train.steps / config.train.k;
-  options.k = config.train.k;
+  options.pace = run::pace(config);
+  options.overlap_steps = run::overlap_steps(config, flags.region);
+  options.outer_momentum = config.outer.momentum;
   options.contributions_min = config.sync.contributions_min;
   options.staleness_max = config.sync.staleness_max;
   options.speed_adaptive_k = config.sync.speed_adaptive_k;

@@ -17,10 +17,21 @@ void RoundProtocol::restore_log() {
   for (Index index = 0; index < state.committed; ++index) {
     const auto* record = std::get_if<CommitRecord>(&state.log[index].body);
     if (record != nullptr && record->round == version()) {
-      records_.push_back(*record);
-      heads_.push_back(chain_next(heads_.back(), serialize(*record)));
+      append(*record);
     }
   }
+}
+
+void RoundProtocol::append(const CommitRecord& record) {
+  const std::uint32_t steps = nominal_k(version());
+  steps_before_.push_back(steps_before_.back() + steps);
+  if (steps == 0) ++stepless_;
+  records_.push_back(record);
+  heads_.push_back(chain_next(heads_.back(), serialize(record)));
+}
+
+bool RoundProtocol::over() const {
+  return steps_before_.back() >= options_.pace.steps && stepless_ + 1 >= options_.pace.fragments;
 }
 
 // What Raft wants done, in its order: on disk first, then said, then applied.
@@ -66,8 +77,7 @@ void RoundProtocol::apply_entry(const LogEntry& entry) {
 
 void RoundProtocol::add_record(const CommitRecord& record) {
   end_progress_at_ = now_;
-  records_.push_back(record);
-  heads_.push_back(chain_next(heads_.back(), serialize(record)));
+  append(record);
   if (proposed_ == record.round) proposed_.reset();
   settle_contributions(record);
   confirm_snapshot();
@@ -188,10 +198,11 @@ void RoundProtocol::start_leading() {
 
 void RoundProtocol::decide() {
   const Membership& membership = raft_.membership();
-  if (proposed_ || !raft_.leads()) return;
+  if (proposed_ || over() || !raft_.leads()) return;
   const bool few = membership.voters() < membership.majority();
   if (few && options_.planted != PlantedBug::commit_without_majority) return;
-  const Decider::Verdict verdict = decider_->decide(now_);
+  const Decider::Verdict verdict = decider_->decide(
+      {.next_k = nominal_next_k(), .since_exchange = steps_since_exchange()}, now_);
   for (const Contribution& contribution : verdict.diverged) {
     note(Note::Severity::error, "the state of " + contribution.region + " at version " +
                                     std::to_string(version()) +

@@ -181,7 +181,7 @@ void RoundProtocol::instruct() {
   if (distrusted_) return restore_worker();
   if (applied_->version < version()) return catch_up_worker();
   if (applied_->version > version() || behind_a_peer()) return;
-  if (version() >= options_.rounds) {
+  if (over()) {
     actions_.push_back(OrderFinish{version()});
     worker_->ready = false;
     finish_told_ = true;
@@ -211,7 +211,11 @@ void RoundProtocol::instruct_idle() {
   const std::optional<std::string>& leader = raft_.leader();
   const bool led = leader && (leads() || (peers_.contains(*leader) && peers_.at(*leader).status));
   if (!led && !cut_off()) return;
-  actions_.push_back(OrderTrain{version(), next_k(), data_cursor(), schedule_step()});
+  actions_.push_back(OrderTrain{.round = version(),
+                                .k = next_k(),
+                                .data_cursor = data_cursor(),
+                                .schedule_step = schedule_step(),
+                                .ahead = std::min(options_.overlap_steps, nominal_next_k())});
   worker_->ready = worker_->continued = false;
 }
 
@@ -228,8 +232,9 @@ void RoundProtocol::catch_up_worker() {
   const CommitRecord& record = records_[applied_->version];
   if (all_held(record)) {
     // What was done while nobody could be reached comes late, if it still may.
-    const bool may_be_late = version() - applied_->version <= options_.staleness_max;
-    if (worker_->continued && may_be_late && version() < options_.rounds) {
+    const Round late = version() - applied_->version;
+    const bool may_be_late = late <= options_.staleness_max * options_.pace.fragments;
+    if (worker_->continued && may_be_late && !over()) {
       actions_.push_back(OrderCollect{applied_->version});
       worker_->continued = false;
     } else {
@@ -263,16 +268,12 @@ void RoundProtocol::restore_worker() {
 
 // Inner steps of a round: what the record before it says.
 std::uint32_t RoundProtocol::nominal_k(Round round) const {
-  const std::uint32_t next_k = round == 0 ? 0 : records_[round - 1].next_k;
-  return next_k == 0 ? options_.k : next_k;
+  return round == 0 ? options_.pace.round_steps(0) : records_[round - 1].next_k;
 }
 
-// Where the inner learning rate's schedule stands: the same in all regions, whatever steps each
-// took.
-std::uint64_t RoundProtocol::schedule_step() const {
-  std::uint64_t steps = 0;
-  for (Round round = 0; round < version(); ++round) steps += nominal_k(round);
-  return steps;
+// Of the round after the open one.
+std::uint32_t RoundProtocol::nominal_next_k() const {
+  return options_.pace.round_steps(schedule_step() + nominal_k(version()));
 }
 
 // Samples of a contribution that expired were used all the same: its work is in the worker's
@@ -289,6 +290,12 @@ std::uint64_t RoundProtocol::data_cursor() const {
     if (listed) break;
   }
   return cursor;
+}
+
+// Inner steps since the open round's fragment was exchanged before.
+std::uint64_t RoundProtocol::steps_since_exchange() const {
+  const Round before = version() + 1 - std::min<Round>(version() + 1, options_.pace.fragments);
+  return schedule_step() + nominal_k(version()) - steps_before_[before];
 }
 
 std::string RoundProtocol::catching_up_sentence() const {
@@ -316,7 +323,7 @@ std::string RoundProtocol::catching_up_sentence() const {
 // Payloads of this many rounds are kept even if a snapshot covers them, for regions that are just
 // behind: whoever may still contribute late must be able to replay.
 Round RoundProtocol::rounds_kept() const {
-  return std::max<Round>(2, options_.staleness_max + 1);
+  return std::max<Round>(2, (options_.staleness_max + 1) * options_.pace.fragments);
 }
 
 bool RoundProtocol::referenced(const inter::BlobId& blob) const {

@@ -16,6 +16,7 @@
 #include <asio/awaitable.hpp>
 
 #include "diloco/membership.h"
+#include "diloco/pace.h"
 #include "inter/mesh.h"
 
 namespace causeway::diloco {
@@ -29,10 +30,11 @@ struct CoordinatorOptions {
   std::vector<Member> members;
   std::uint32_t workers = 1;  // ranks in this region
   Start start = Start::resume;
-  std::uint64_t rounds = 0;  // the run ends at this version
-  std::uint32_t k = 0;
+  Pace pace;
+  std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h
+  float outer_momentum = 0;
   std::uint32_t contributions_min = 0;  // 0: a majority of the regions
-  std::uint32_t staleness_max = 0;      // rounds that a contribution may come late
+  std::uint32_t staleness_max = 0;      // turns that a contribution may come late
   bool speed_adaptive_k = false;        // slower regions take fewer steps
   std::chrono::milliseconds grace_min{
       5'000};  // see docs/rounds.md: how long a round waits for the last regions

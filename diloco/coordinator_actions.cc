@@ -64,7 +64,8 @@ void Coordinator::Implementation::execute(const OrderTrain& action) {
   workers_->train({.round = action.round,
                    .k = action.k,
                    .data_cursor = action.data_cursor,
-                   .schedule_step = action.schedule_step});
+                   .schedule_step = action.schedule_step,
+                   .ahead = action.ahead});
   reached(ProtocolState::train_ordered);
 }
 

@@ -150,8 +150,8 @@ std::optional<Time> Decider::deadline() const {
   return std::min(deadline, *quorum_at_ + options_.grace_max);
 }
 
-// A region that may be listed later is not worth more waiting than a quarter of a round's compute
-// (algorithms.md 7.5, rule 1).
+// A region that may be listed later is not worth more waiting than a quarter of a round's compute,
+// or the part of it that goes on meanwhile (algorithms.md 7.5, rule 1).
 Time Decider::grace() const {
   double compute_s = 0;
   for (const auto& [key, candidate] : candidates_) {
@@ -159,8 +159,10 @@ Time Decider::grace() const {
   }
   const bool may_be_late = options_.staleness_max > 0 && compute_s > 0 && compute_s < 1e9;
   if (!may_be_late) return grace_.length();
-  const Time quarter{static_cast<Time::rep>(compute_s / 4 * 1e6)};
-  return std::min(grace_.length(), std::max(options_.grace_min, quarter));
+  const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);
+  const double share = std::clamp(options_.overlap_steps / round_steps, 0.25, 1.0);
+  const Time worth{static_cast<Time::rep>(compute_s * share * 1e6)};
+  return std::min(grace_.length(), std::max(options_.grace_min, worth));
 }
 
 bool Decider::past_deadline(Time now) const {
@@ -183,13 +185,13 @@ std::size_t Decider::contributors() const {
 void Decider::refresh(Time now) {
   std::set<std::string> known;
   for (const auto& [key, candidate] : candidates_) {
-    if (!candidate.contribution.sits_out) known.insert(key.region);
+    if (!candidate.contribution.sits_out && has_its_turn(key)) known.insert(key.region);
   }
   if (!quorum_at_ && known.size() >= contributions_min()) quorum_at_ = now;
   const std::size_t required = holders_required(now);
   std::set<ContributionKey> usable;
   for (const auto& [key, candidate] : candidates_) {
-    const bool offers = !candidate.contribution.sits_out;
+    const bool offers = !candidate.contribution.sits_out && has_its_turn(key);
     if (offers && obtainable(candidate, required)) usable.insert(key);
   }
   if (usable.size() > usable_.size()) last_usable_at_ = now;
@@ -211,9 +213,8 @@ bool Decider::complete() const {
 
 // ---- The decision ----
 
-Decider::Verdict Decider::decide(Time now) {
+Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   Verdict verdict;
-  if (round_ >= options_.rounds) return verdict;
   refresh(now);
   if (contributors() < contributions_min() || !(complete() || past_deadline(now))) return verdict;
 
@@ -222,7 +223,7 @@ Decider::Verdict Decider::decide(Time now) {
   if (!agreed || contributors() < contributions_min()) return verdict;
   learn_lateness();
   learn_speeds();
-  verdict.record = make_record(*agreed);
+  verdict.record = make_record(*agreed, steps);
   return verdict;
 }
 
@@ -260,7 +261,7 @@ std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& 
   return diverged;
 }
 
-CommitRecord Decider::make_record(const Digest& agreed) const {
+CommitRecord Decider::make_record(const Digest& agreed, const Steps& steps) const {
   std::vector<Offer> offers;
   for (const ContributionKey& key : usable_) {  // ascending: the order of summation
     const Contribution& made = candidates_.at(key).contribution;
@@ -274,21 +275,22 @@ CommitRecord Decider::make_record(const Digest& agreed) const {
                                                          : 0;
     offers.push_back({.contribution = made,
                       .liveness = liveness_as_weight(liveness),
-                      .staleness = round_ - key.round});
+                      .staleness = (round_ - key.round) / options_.pace.fragments});
   }
   const Weights weights = weigh(offers, membership_.regions().size());
   const Round past = round_ + 1;
-  const Round cap = options_.staleness_max;
+  const Round cap = options_.staleness_max * options_.pace.fragments;
   CommitRecord record{.run_id = offers.front().contribution.run_id,
                       .round = round_,
                       .participants = {},
                       .state = agreed,
                       .expired_before = past > cap ? past - cap : 0,
                       .skip_momentum = weights.skip_momentum,
-                      .next_k = options_.k,
+                      .momentum = momentum(steps.since_exchange),
+                      .next_k = steps.next_k,
                       .next_grace_ms = static_cast<std::uint32_t>(
                           duration_cast<milliseconds>(grace_.length()).count()),
-                      .standings = standings()};
+                      .standings = standings(steps.next_k)};
   for (std::size_t i = 0; i < offers.size(); ++i) {
     const Contribution& contribution = offers[i].contribution;
     record.participants.push_back({.region = contribution.region,
@@ -303,7 +305,15 @@ CommitRecord Decider::make_record(const Digest& agreed) const {
   return record;
 }
 
-std::vector<Standing> Decider::standings() const {
+// One machine computes it, so that all use the same bits.
+std::optional<float> Decider::momentum(std::uint64_t since_exchange) const {
+  const std::uint32_t k = options_.pace.k;
+  if (options_.outer_momentum == 0 || since_exchange == k || k == 0) return std::nullopt;
+  const double exponent = static_cast<double>(since_exchange) / k;
+  return static_cast<float>(std::pow(options_.outer_momentum, exponent));
+}
+
+std::vector<Standing> Decider::standings(std::uint32_t next_k) const {
   std::vector<Standing> standings;
   for (const std::string& region : membership_.regions()) {
     const auto known = standings_.find(region);
@@ -313,21 +323,23 @@ std::vector<Standing> Decider::standings() const {
     const bool late = std::ranges::any_of(
         usable_, [&region](const ContributionKey& key) { return key.region == region; });
     const double after = liveness_after(before, late || settled(region));
-    standings.push_back(
-        {.region = region, .liveness = static_cast<float>(after), .next_k = next_k(region)});
+    standings.push_back({.region = region,
+                         .liveness = static_cast<float>(after),
+                         .next_k = adapted_k(region, next_k)});
   }
   return standings;
 }
 
 // DyLU (arXiv 2401.09135, equation 6): K_r = floor(K * v_r / v_max), so that unequal regions arrive
 // together.
-std::uint32_t Decider::next_k(const std::string& region) const {
+std::uint32_t Decider::adapted_k(const std::string& region, std::uint32_t nominal) const {
   const auto speed = steps_per_s_.find(region);
-  if (!options_.speed_adaptive_k || speed == steps_per_s_.end()) return options_.k;
+  if (!options_.speed_adaptive_k || speed == steps_per_s_.end()) return nominal;
+  if (nominal == 0) return 0;
   double fastest = 0;
   for (const auto& [other, steps_per_s] : steps_per_s_) fastest = std::max(fastest, steps_per_s);
-  const double share = std::floor(options_.k * speed->second / fastest);
-  return static_cast<std::uint32_t>(std::clamp<double>(share, 1, options_.k));
+  const double share = std::floor(nominal * speed->second / fastest);
+  return static_cast<std::uint32_t>(std::clamp<double>(share, 1, nominal));
 }
 
 // A region that stood at this round and was reachable but still missed it is slow, not gone: it

@@ -5,7 +5,8 @@
 // payload. Otherwise a grace period runs from the moment that enough contributions are known; when
 // it is over the round commits with what is usable, and the regions that are not listed are
 // detached: nobody waits for them until they stand at the current round again. What comes too late
-// for its own round is listed in a later one, up to staleness_max rounds on.
+// for its own round is listed in a later one that exchanges the same fragment, up to staleness_max
+// of them on.
 #pragma once
 
 #include <map>
@@ -41,7 +42,12 @@ class Decider {
     // round's if no state has most of them.
     std::vector<Contribution> diverged;
   };
-  Verdict decide(Time now);
+  struct Steps {
+    std::uint32_t next_k = 0;  // nominal, of the round after the open one
+    // Of all rounds since the open round's fragment was exchanged before.
+    std::uint64_t since_exchange = 0;
+  };
+  Verdict decide(const Steps& steps, Time now);
   // It was made from a state that is not the agreed one.
   bool rejects(const Contribution& contribution) const {
     return rejected_.contains(contribution.payload);
@@ -60,6 +66,10 @@ class Decider {
   };
 
   bool is_fresh(const ContributionKey& key) const { return key.round == round_ && key.part == 0; }
+  // Of the fragment that the open round exchanges.
+  bool has_its_turn(const ContributionKey& key) const {
+    return (round_ - key.round) % options_.pace.fragments == 0;
+  }
   std::size_t contributions_min() const;
   std::size_t contributors() const;  // of usable contributions
   std::size_t holders(const Candidate& candidate) const;
@@ -72,9 +82,10 @@ class Decider {
   bool complete() const;
   std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
-  CommitRecord make_record(const Digest& agreed) const;
-  std::vector<Standing> standings() const;
-  std::uint32_t next_k(const std::string& region) const;
+  CommitRecord make_record(const Digest& agreed, const Steps& steps) const;
+  std::optional<float> momentum(std::uint64_t since_exchange) const;
+  std::vector<Standing> standings(std::uint32_t next_k) const;
+  std::uint32_t adapted_k(const std::string& region, std::uint32_t nominal) const;
   void learn_lateness();
   void learn_speeds();
   std::string describe(const std::string& region) const;

@@ -107,21 +107,22 @@ const PlacedTensor& Layout::tensor_at(std::size_t element) const {
   return *holder;
 }
 
-std::vector<std::size_t> Layout::assign(std::size_t workers) const {
+std::vector<std::size_t> Layout::assign(std::span<const std::size_t> segments,
+                                        std::size_t workers) const {
   assert(workers > 0);
   // Largest first to the least loaded worker; every tie goes to the lower index, so all ranks
   // agree.
-  std::vector<std::size_t> order(segments_.size());
+  std::vector<std::size_t> order(segments.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return segments_[a].count > segments_[b].count;
+    return segments_[segments[a]].count > segments_[segments[b]].count;
   });
   std::vector<std::size_t> load(workers);
-  std::vector<std::size_t> owner(segments_.size());
-  for (const std::size_t segment : order) {
+  std::vector<std::size_t> owner(segments.size());
+  for (const std::size_t place : order) {
     const auto lightest = std::min_element(load.begin(), load.end());
-    *lightest += segments_[segment].count;
-    owner[segment] = static_cast<std::size_t>(lightest - load.begin());
+    *lightest += segments_[segments[place]].count;
+    owner[place] = static_cast<std::size_t>(lightest - load.begin());
   }
   return owner;
 }

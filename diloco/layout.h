@@ -54,9 +54,9 @@ class Layout {
   const PlacedTensor& find(std::string_view name) const;     // throws std::out_of_range
   const PlacedTensor& tensor_at(std::size_t element) const;  // the tensor that holds a flat element
 
-  // Owner of each segment among `workers`, balanced by elements: every segment exactly once,
+  // Owner of each of these segments among `workers`, in their order, balanced by elements:
   // deterministic.
-  std::vector<std::size_t> assign(std::size_t workers) const;
+  std::vector<std::size_t> assign(std::span<const std::size_t> segments, std::size_t workers) const;
 
  private:
   std::vector<PlacedTensor> tensors_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "diloco/pace.h"
 #include "diloco/record.h"
 
 namespace causeway::diloco {
@@ -28,11 +29,15 @@ struct ProtocolOptions {
   std::string self;
   std::string incarnation;  // of this region's disk
   bool witness = false;     // no worker, no payloads: a vote alone
-  Round rounds = 0;         // the run ends at this version
-  std::uint32_t k = 0;
+  Pace pace;
+  // Inner steps that this region's worker goes on with after it contributed, before it needs the
+  // outcome; at most those of the next round.
+  std::uint32_t overlap_steps = 0;
+  float outer_momentum = 0;
   std::size_t contributions_min = 0;  // a round with fewer is not committed; 0: most regions
-  Round staleness_max = 0;            // a contribution is listed at most this many rounds late
-  bool speed_adaptive_k = false;      // slower regions take fewer steps (DyLU)
+  // A contribution is listed at most this many turns of its fragment late: rounds, if there is one.
+  Round staleness_max = 0;
+  bool speed_adaptive_k = false;  // slower regions take fewer steps (DyLU)
   Time grace_min{0};
   Time grace_max{0};
   Time heartbeat{std::chrono::milliseconds{500}};

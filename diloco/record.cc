@@ -55,6 +55,7 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
   encode(record.state, out->mutable_state());
   out->set_expired_before(record.expired_before);
   out->set_skip_momentum(record.skip_momentum);
+  if (record.momentum) out->set_momentum_bits(std::bit_cast<std::uint32_t>(*record.momentum));
   out->set_next_k(record.next_k);
   out->set_next_grace_ms(record.next_grace_ms);
   for (const Standing& standing : record.standings) {
@@ -118,6 +119,15 @@ Participant decode_participant(const wire::Participant& message) {
           .payload = decode(message.payload())};
 }
 
+std::optional<float> decode_momentum(const wire::CommitRecord& message) {
+  if (!message.has_momentum_bits()) return std::nullopt;
+  const auto momentum = std::bit_cast<float>(message.momentum_bits());
+  if (!(momentum >= 0 && momentum <= 1)) {
+    throw_malformed("a commit record's momentum is not between 0 and 1");
+  }
+  return momentum;
+}
+
 Standing decode_standing(const wire::Standing& message) {
   const auto liveness = std::bit_cast<float>(message.liveness_bits());
   if (!(liveness >= 0 && liveness <= 1)) {
@@ -149,6 +159,7 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .state = decode_digest(message.state()),
                       .expired_before = message.expired_before(),
                       .skip_momentum = message.skip_momentum(),
+                      .momentum = decode_momentum(message),
                       .next_k = message.next_k(),
                       .next_grace_ms = message.next_grace_ms()};
   for (const wire::Participant& entry : message.participants()) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,10 @@ struct CommitRecord {
   Digest state{};            // agreed state digest of version `round`
   Round expired_before = 0;  // contributions of earlier rounds that are not listed so far never are
   bool skip_momentum =
-      false;                 // too little weight: anchor <- anchor - lr * mean, momentum unchanged
+      false;  // too little weight: anchor <- anchor - lr * mean, momentum unchanged
+  // Of the outer optimizer in this round, if not the configured one: mu^(steps / K) when the
+  // fragment was exchanged after other than K steps (algorithms.md 11.5).
+  std::optional<float> momentum{};
   std::uint32_t next_k = 0;  // inner steps of the next round, nominal: the schedule counts these
   std::uint32_t next_grace_ms = 0;    // how long the next round waits for the last regions
   std::vector<Standing> standings{};  // of every region of the roster, ascending

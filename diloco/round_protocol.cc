@@ -152,7 +152,8 @@ bool RoundProtocol::is_open(const Contribution& contribution) const {
   const bool plants = options_.planted == PlantedBug::list_expired;
   if (contribution.round < records_.back().expired_before && !plants) return false;
   // What a region that lost its disk may do again is not older than this.
-  const Round from = version() - std::min(version(), 2 * options_.staleness_max + 2);
+  const Round from =
+      version() - std::min(version(), (2 * options_.staleness_max + 2) * options_.pace.fragments);
   for (Round round = from; round < version(); ++round) {
     for (const Participant& listed : records_[round].participants) {
       if (key_of(listed) == key_of(contribution)) return false;
@@ -388,7 +389,7 @@ std::string RoundProtocol::waiting_for(Time now) const {
     if (!worker_->ready) return {};
     if (const std::string sentence = catching_up_sentence(); !sentence.empty()) return sentence;
   }
-  if (version() >= options_.rounds) return "the other regions to reach the last round";
+  if (over()) return "the other regions to reach the last round";
   if (!raft_.leader()) return no_leader_sentence();
   if (!decider_) {
     return *raft_.leader() + " to decide round " + std::to_string(version());

@@ -130,6 +130,7 @@ struct OrderTrain {
   std::uint32_t k = 0;
   std::uint64_t data_cursor = 0;
   std::uint64_t schedule_step = 0;  // nominal inner steps of all rounds before this one
+  std::uint32_t ahead = 0;          // steps to go on with before the outcome is needed
 };
 // The worker has contributed and no majority can be reached: it goes on training meanwhile.
 struct OrderContinue {
@@ -175,6 +176,8 @@ class RoundProtocol {
 
   const std::string& run_id() const { return run_id_; }
   Round version() const { return records_.size(); }
+  // Every round is committed.
+  bool over() const;
   const CommitRecord& record(Round round) const { return records_.at(round); }
   const std::optional<Contribution>& contribution() const { return newest_own_; }
   const Membership& membership() const { return raft_.membership(); }
@@ -236,6 +239,7 @@ class RoundProtocol {
 
   // agreement.cc
   void restore_log();
+  void append(const CommitRecord& record);
   void drain_raft();
   void apply_entry(const LogEntry& entry);
   void add_record(const CommitRecord& record);
@@ -272,8 +276,10 @@ class RoundProtocol {
   void restore_worker();
   std::uint32_t nominal_k(Round round) const;
   std::uint64_t data_cursor() const;
-  std::uint64_t schedule_step() const;
+  std::uint64_t schedule_step() const { return steps_before_.back(); }
   std::uint32_t next_k() const;
+  std::uint32_t nominal_next_k() const;
+  std::uint64_t steps_since_exchange() const;
   bool referenced(const inter::BlobId& blob) const;
   void discard(const inter::BlobId& blob);
   Round rounds_kept() const;
@@ -298,6 +304,10 @@ class RoundProtocol {
   Raft raft_;
   std::vector<CommitRecord> records_;
   std::vector<Digest> heads_;  // of the chain over the records; heads_[v] after v of them
+  // Nominal inner steps of all rounds before version v: where the inner learning rate's schedule
+  // stands in all regions, whatever steps each took.
+  std::vector<std::uint64_t> steps_before_{0};
+  Round stepless_ = 0;  // rounds after the last step
   std::optional<Contribution> newest_own_;
   std::optional<Snapshot> snapshot_;  // of an agreed state
   std::optional<Snapshot> offered_;   // the worker's newest, not confirmed by a record yet

@@ -19,8 +19,8 @@ Time RoundProtocol::linger() const {
 }
 
 bool RoundProtocol::worker_done() const {
-  if (options_.witness) return version() >= options_.rounds;
-  return applied_ && applied_->version >= options_.rounds && (finish_told_ || !worker_);
+  if (!over() || options_.witness) return over();
+  return applied_ && applied_->version >= version() && (finish_told_ || !worker_);
 }
 
 std::set<std::string> RoundProtocol::unfinished() const {
@@ -30,7 +30,7 @@ std::set<std::string> RoundProtocol::unfinished() const {
     if (name == options_.self) continue;
     const auto peer = peers_.find(name);
     const bool done = peer != peers_.end() && peer->second.status && peer->second.status->applied &&
-                      peer->second.status->applied->version >= options_.rounds;
+                      over() && peer->second.status->applied->version >= version();
     if (!done) regions.insert(name);
   }
   return regions;
@@ -50,7 +50,7 @@ bool RoundProtocol::final_states_agree() {
 
 // When waiting for the end stops if nothing moves.
 std::optional<Time> RoundProtocol::end_deadline() const {
-  if (version() < options_.rounds) return std::nullopt;
+  if (!over()) return std::nullopt;
   if (leads() && finished_at_) return *finished_at_ + kGoodbye;
   if (leads()) {
     const std::set<std::string> waiting = unfinished();
@@ -66,7 +66,7 @@ std::optional<Time> RoundProtocol::end_deadline() const {
 }
 
 void RoundProtocol::check_end() {
-  if (ended_ || (version() < options_.rounds && !finished_at_)) return;
+  if (ended_ || (!over() && !finished_at_)) return;
   if (leads()) {
     check_end_as_leader();
   } else {

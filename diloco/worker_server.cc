@@ -413,6 +413,7 @@ void WorkerServer::train(const Train& train) {
   message.mutable_train()->set_k(train.k);
   message.mutable_train()->set_data_cursor(train.data_cursor);
   message.mutable_train()->set_schedule_step(train.schedule_step);
+  message.mutable_train()->set_ahead(train.ahead);
   implementation_->send(0, message);
 }
 

@@ -229,7 +229,8 @@ Instruction SocketSession::to_instruction(Received received) {
       return Train{.round = train.round(),
                    .k = train.k(),
                    .data_cursor = train.data_cursor(),
-                   .schedule_step = train.schedule_step()};
+                   .schedule_step = train.schedule_step(),
+                   .ahead = train.ahead()};
     }
     case Message::kContinueTraining: {
       const auto& order = received.message.continue_training();

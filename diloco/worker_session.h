@@ -77,7 +77,10 @@ struct Train {
   std::uint64_t data_cursor;
   std::uint64_t schedule_step =
       0;  // nominal inner steps of all earlier rounds: the learning rate's
-};        // run K inner steps, then contribute()
+  // Inner steps to go on with after contribute(), before next(): the round is decided meanwhile.
+  // They are the first of the next round.
+  std::uint32_t ahead = 0;
+};  // run K inner steps, then contribute()
 // Nothing can be decided: train on from where the region stands, k steps or until called_back().
 // Its contribution stays in flight.
 struct Continue {

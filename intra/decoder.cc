@@ -1,5 +1,7 @@
 #include "intra/decoder.h"
 
+#include <algorithm>
+#include <cassert>
 #include <string>
 #include <system_error>
 
@@ -12,37 +14,46 @@ namespace {
   throw std::system_error(compression::Errc::malformed, why);
 }
 
-// The payload's segments must be exactly those of the layout.
-void check_shape(const compression::Payload& payload, const diloco::Layout& layout) {
-  if (payload.segments.size() != layout.segments().size()) {
-    refuse("has " + std::to_string(payload.segments.size()) + " segments where the model has " +
-           std::to_string(layout.segments().size()));
+void check_shape(const compression::Payload& payload, const diloco::Layout& layout,
+                 std::span<const std::size_t> segments) {
+  if (payload.segments.size() != segments.size()) {
+    refuse("has " + std::to_string(payload.segments.size()) + " segments where the round has " +
+           std::to_string(segments.size()));
   }
-  for (std::size_t i = 0; i < payload.segments.size(); ++i) {
+  for (std::size_t i = 0; i < segments.size(); ++i) {
     const compression::EncodedSegment& segment = payload.segments[i];
-    if (segment.index != i || segment.element_count != layout.segments()[i].count ||
+    if (segment.index != segments[i] ||
+        segment.element_count != layout.segments()[segments[i]].count ||
         segment.codec >= payload.codec_specs.size()) {
-      refuse("segment " + std::to_string(i) + " is not the model's");
+      refuse("segment " + std::to_string(segment.index) + " is not the round's");
     }
   }
 }
 
 }  // namespace
 
-Decoder::Decoder(std::span<const std::byte> payload, const diloco::Layout& layout)
+Decoder::Decoder(std::span<const std::byte> payload, const diloco::Layout& layout,
+                 std::span<const std::size_t> segments)
     : payload_(compression::read_payload(payload)) {
-  check_shape(payload_, layout);
+  check_shape(payload_, layout, segments);
   for (const std::string& spec : payload_.codec_specs)
     codecs_.push_back(compression::make_codec(spec));
 }
 
+const compression::EncodedSegment& Decoder::at(std::size_t index) const {
+  const auto found =
+      std::ranges::lower_bound(payload_.segments, index, {}, &compression::EncodedSegment::index);
+  assert(found != payload_.segments.end() && found->index == index);
+  return *found;
+}
+
 void Decoder::add(std::size_t index, float weight, std::span<float> sum) const {
-  const compression::EncodedSegment& segment = payload_.segments[index];
+  const compression::EncodedSegment& segment = at(index);
   codecs_[segment.codec]->decode_add(segment.bytes, weight, sum);
 }
 
 void Decoder::return_to(std::size_t index, std::span<float> residual) const {
-  const compression::EncodedSegment& segment = payload_.segments[index];
+  const compression::EncodedSegment& segment = at(index);
   compression::return_to_residual(*codecs_[segment.codec], segment.bytes, residual);
 }
 

@@ -1,5 +1,5 @@
-// One region's payload, read and checked against the model's layout: what is needed to decode any
-// of its segments.
+// One region's payload, read and checked against the segments that its round exchanges: what is
+// needed to decode any of them.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,10 @@ namespace causeway::intra {
 
 class Decoder {
  public:
-  // Untrusted bytes, viewed while this lives. Throws std::system_error with what is wrong.
-  Decoder(std::span<const std::byte> payload, const diloco::Layout& layout);
+  // Untrusted bytes, viewed while this lives, that must hold exactly these segments, ascending.
+  // Throws std::system_error with what is wrong.
+  Decoder(std::span<const std::byte> payload, const diloco::Layout& layout,
+          std::span<const std::size_t> segments);
 
   // sum += weight * Q, for segment `index`. Throws for a damaged segment; `sum` may then hold part
   // of it.
@@ -25,6 +27,8 @@ class Decoder {
   void return_to(std::size_t index, std::span<float> residual) const;
 
  private:
+  const compression::EncodedSegment& at(std::size_t index) const;
+
   compression::Payload payload_;
   std::vector<std::unique_ptr<compression::Codec>> codecs_;
 };

@@ -45,14 +45,13 @@ void find_forgotten(const diloco::CommitRecord& record, const std::string& regio
 
 }  // namespace
 
-Settled settle(const diloco::CommitRecord& record, const std::string& region, bool feedback,
-               OuterState& state) {
+Settled settle(const diloco::CommitRecord& record, const Settling& how, OuterState& state) {
   Settled settled;
-  find_forgotten(record, region, state, settled);
+  find_forgotten(record, how.region, state, settled);
   const std::uint32_t next_part = state.next_part();
   std::vector<InFlight> open;
   for (InFlight& own : state.in_flight) {
-    const std::optional<Fate> fate = fate_of(own, record, region, feedback);
+    const std::optional<Fate> fate = fate_of(own, record, how.region, how.feedback);
     const diloco::Contribution& made = own.contribution;
     if (!fate) {
       open.push_back(std::move(own));
@@ -63,11 +62,11 @@ Settled settle(const diloco::CommitRecord& record, const std::string& region, bo
     if (fate == Fate::returned) settled.returned.push_back(std::move(own));
   }
   state.in_flight = std::move(open);
-  if (state.work.steps > 0)
-    settled.outcomes.push_back({Fate::dropped, record.round, next_part, state.work.steps});
   settled.forget_residual =
       std::any_of(settled.outcomes.begin(), settled.outcomes.end(),
                   [](const Outcome& outcome) { return outcome.fate == Fate::forgotten; });
+  if (state.work.steps > 0 && (how.follows_anchor || settled.forget_residual))
+    settled.outcomes.push_back({Fate::dropped, record.round, next_part, state.work.steps});
   return settled;
 }
 

@@ -29,13 +29,18 @@ struct Outcome {
 
 // Takes what the record settles out of `state.in_flight`. What must go back into the residual is
 // returned with its payload for the caller to do; it decodes.
+struct Settling {
+  std::string region;
+  bool feedback = false;
+  // The parameters will be the anchor's: open work is dropped.
+  bool follows_anchor = true;
+};
 struct Settled {
   std::vector<Outcome> outcomes;
   std::vector<InFlight> returned;
   bool forget_residual = false;  // before anything is returned
 };
-Settled settle(const diloco::CommitRecord& record, const std::string& region, bool feedback,
-               OuterState& state);
+Settled settle(const diloco::CommitRecord& record, const Settling& how, OuterState& state);
 
 // One sentence for the log, for who must know that work was not delivered as it was sent. Empty:
 // nothing out of the ordinary. `round`: of the record.

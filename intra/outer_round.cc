@@ -49,13 +49,16 @@ std::string name_at(const diloco::Layout& layout, const diloco::Segment& segment
 }  // namespace
 
 OuterRound::OuterRound(const Place& place, const CodecOptions& codec,
-                       const diloco::OuterOptions& outer, const diloco::Layout& layout)
+                       const diloco::OuterOptions& outer, const diloco::OverlapOptions& overlap,
+                       const diloco::Layout& layout)
     : place_(place),
       feedback_(codec.feedback),
       decay_(codec.feedback ? codec.feedback_decay : 0.0F),
       policy_(codec, layout),
       outer_(outer),
-      ownership_(layout, place.rank, place.world) {}
+      overlap_(overlap),
+      ownership_(layout, diloco::Fragments(layout, overlap.fragments, overlap.order), place.rank,
+                 place.world) {}
 
 // ---- Encoding ----
 
@@ -63,10 +66,18 @@ std::span<const float> OuterRound::base(const OuterState& state) const {
   return state.mark.empty() ? state.anchor : state.mark;
 }
 
+void OuterRound::take_delta(OuterState& state) const {
+  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
+    diloco::pseudo_gradient(ownership_.segment(index, base(state)),
+                            ownership_.segment(index, std::span<const float>(state.params)),
+                            ownership_.segment(index, std::span<float>(state.scratch)));
+  }
+}
+
 Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterState& state) const {
   restore_float_mode();
   state.intact = false;
-  diloco::pseudo_gradient(base(state), state.params, state.scratch);
+  take_delta(state);
   Encoding encoding{
       .part = state.next_part(), .tensors = {}, .not_finite = first_not_finite(collective, state)};
   InFlight in_flight;
@@ -88,19 +99,56 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
   } else {
     std::vector<std::byte> own;
     together(collective, "encoding", [&] { own = encode_own(state); });
-    encoding.tensors = assemble(collective.all_gather(own), in_flight);
+    encoding.tensors = assemble(collective.all_gather(own), fragment_of(state), in_flight);
   }
   state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
-  state.mark.clear();
+  const bool sits_out = made.sits_out;
   state.put_in_flight(std::move(in_flight));
+  if (!sits_out) go_on_from(collective, state);
   state.intact = true;
   return encoding;
+}
+
+// Where the next steps start, and what they are counted from.
+void OuterRound::go_on_from(Collective& collective, OuterState& state) const {
+  switch (overlap_.variant) {
+    case Variant::synchronous:
+      return state.mark.clear();
+    case Variant::streaming:
+      if (state.mark.empty()) state.mark = state.anchor;
+      for (const std::size_t index : ownership_.fragments().segments(fragment_of(state))) {
+        const auto from = ownership_.segment(index, std::span<const float>(state.params));
+        std::ranges::copy(from, ownership_.segment(index, std::span<float>(state.mark)).begin());
+      }
+      return;
+    case Variant::delayed:
+      return void(state.mark = state.params = state.anchor);
+    case Variant::eager:
+      return start_ahead(collective, state);
+  }
+}
+
+// From the anchor as this region's own contributions under way will move it, each counted as one
+// of equals.
+void OuterRound::start_ahead(Collective& collective, OuterState& state) const {
+  const float share = -diloco::immediate_gain(outer_) / static_cast<float>(place_.regions);
+  state.params = state.anchor;
+  for (const InFlight& own : state.in_flight) {
+    if (own.payload.empty()) continue;
+    const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
+    const Decoder decoder(own.payload, ownership_.layout(),
+                          ownership_.fragments().segments(fragment));
+    for (const std::size_t index : ownership_.mine(fragment))
+      decoder.add(index, share, ownership_.segment(index, std::span<float>(state.params)));
+  }
+  ownership_.complete(collective, state.params);
+  state.mark = state.params;
 }
 
 // Canonical order, so that all ranks name the same one.
 std::string OuterRound::first_not_finite(Collective& collective, const OuterState& state) const {
   std::uint64_t bad = kNone;
-  for (const std::size_t index : ownership_.mine()) {
+  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
     if (bad != kNone) break;
     const bool finite =
         all_finite(ownership_.segment(index, std::span<const float>(state.scratch)), decay_,
@@ -121,7 +169,7 @@ std::string OuterRound::first_not_finite(Collective& collective, const OuterStat
 // For each own segment: its head, then its encoding.
 std::vector<std::byte> OuterRound::encode_own(OuterState& state) const {
   std::vector<std::byte> own;
-  for (const std::size_t index : ownership_.mine()) {
+  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
     const auto delta = ownership_.segment(index, std::span<const float>(state.scratch));
     const std::size_t head_at = own.size();
     own.resize(head_at + sizeof(SegmentHead));
@@ -141,33 +189,35 @@ std::vector<std::byte> OuterRound::encode_own(OuterState& state) const {
 
 // Every rank assembles the same payload: any of them may have to return its part to the residual.
 std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
-                                                 InFlight& made) const {
-  const auto segments = ownership_.layout().segments();
+                                                 std::size_t fragment, InFlight& made) const {
+  const auto segments = ownership_.fragments().segments(fragment);
   std::vector<compression::EncodedSegment> encoded(segments.size());
   std::vector<SegmentHead> heads(segments.size());
   for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
     std::span<const std::byte> rest = gathered[rank];
-    for (const std::size_t index : ownership_.of(rank)) {
-      const diloco::Segment& segment = segments[index];
-      SegmentHead& head = heads[index];
+    for (const std::size_t index : ownership_.of(fragment, rank)) {
+      const diloco::Segment& segment = ownership_.layout().segments()[index];
+      const auto place = std::ranges::lower_bound(segments, index) - segments.begin();
+      SegmentHead& head = heads[static_cast<std::size_t>(place)];
       assert(rest.size() >= sizeof head);
       std::memcpy(&head, rest.data(), sizeof head);
       rest = rest.subspan(sizeof head);
       assert(rest.size() >= head.bytes);
-      encoded[index] = {static_cast<std::uint32_t>(index),
-                        static_cast<std::uint32_t>(segment.count), head.codec,
-                        rest.first(head.bytes)};
+      encoded[static_cast<std::size_t>(place)] = {static_cast<std::uint32_t>(index),
+                                                  static_cast<std::uint32_t>(segment.count),
+                                                  head.codec, rest.first(head.bytes)};
       rest = rest.subspan(head.bytes);
     }
     assert(rest.empty());
   }
   made.payload = compression::write_payload(policy_.specs(), encoded);
   made.contribution.payload = {diloco::sha256(made.payload), made.payload.size()};
-  return report(heads, made.contribution);
+  return report(segments, heads, made.contribution);
 }
 
 // In canonical order, so that the sums do not depend on the number of ranks either.
-std::vector<TensorEncoding> OuterRound::report(std::span<const SegmentHead> heads,
+std::vector<TensorEncoding> OuterRound::report(std::span<const std::size_t> segments,
+                                               std::span<const SegmentHead> heads,
                                                diloco::Contribution& made) const {
   const diloco::Layout& layout = ownership_.layout();
   std::vector<TensorEncoding> tensors;
@@ -176,7 +226,7 @@ std::vector<TensorEncoding> OuterRound::report(std::span<const SegmentHead> head
   for (std::size_t i = 0; i < heads.size(); ++i) {
     delta_squared += heads[i].delta_squared;
     total += heads[i].stats;
-    const std::string name = name_at(layout, layout.segments()[i]);
+    const std::string name = name_at(layout, layout.segments()[segments[i]]);
     if (tensors.empty() || tensors.back().tensor != name)
       tensors.push_back({.tensor = name, .spec = policy_.specs()[heads[i].codec]});
     TensorEncoding& tensor = tensors.back();
@@ -202,19 +252,36 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   together(collective, "decoding", [&] { reduce(record, payloads, state.scratch); });
 
   state.intact = false;
+  if (!synchronous() && state.mark.empty()) state.mark = state.anchor;
   std::vector<Outcome> outcomes;
   together(collective, "settling own contributions", [&] { outcomes = settle_own(record, state); });
   step(record, state);
+  ownership_.complete(collective, fragment_of(state), state.anchor);
   const diloco::Digest anchor_root = ownership_.root(collective, state.anchor);
   const diloco::Digest momentum_root = ownership_.root(collective, state.momentum);
-  ownership_.complete(collective, state.anchor);
-  state.params = state.anchor;
   state.digest = diloco::state_digest(anchor_root, momentum_root);
-  state.mark.clear();
-  state.work = {};
+  const bool forgotten =
+      std::ranges::find(outcomes, Fate::forgotten, &Outcome::fate) != outcomes.end();
+  follow_anchor(state, synchronous() || forgotten);
   ++state.version;
   state.intact = true;
   return outcomes;
+}
+
+// Steps that no contribution holds yet stay, unless an earlier life of the worker contributed them.
+void OuterRound::follow_anchor(OuterState& state, bool drop_open_work) const {
+  if (drop_open_work) {
+    state.params = state.anchor;
+    state.mark.clear();
+    state.work = {};
+    return;
+  }
+  if (overlap_.variant != Variant::streaming) return;
+  for (const std::size_t index : ownership_.fragments().segments(fragment_of(state))) {
+    const auto anchor = ownership_.segment(index, std::span<const float>(state.anchor));
+    diloco::mix(overlap_.mixing, anchor, ownership_.segment(index, std::span<float>(state.params)));
+    diloco::mix(overlap_.mixing, anchor, ownership_.segment(index, std::span<float>(state.mark)));
+  }
 }
 
 void OuterRound::check_state(const diloco::CommitRecord& record, const OuterState& state) const {
@@ -229,15 +296,17 @@ void OuterRound::check_state(const diloco::CommitRecord& record, const OuterStat
 void OuterRound::reduce(const diloco::CommitRecord& record,
                         std::span<const std::span<const std::byte>> payloads,
                         std::span<float> sum) const {
-  for (const std::size_t index : ownership_.mine()) {
+  const std::size_t fragment = ownership_.fragments().of_round(record.round);
+  for (const std::size_t index : ownership_.mine(fragment)) {
     const auto part = ownership_.segment(index, sum);
     std::fill(part.begin(), part.end(), 0.0F);
   }
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     const diloco::Participant& participant = record.participants[i];
     try {
-      const Decoder decoder(payloads[i], ownership_.layout());
-      for (const std::size_t index : ownership_.mine())
+      const Decoder decoder(payloads[i], ownership_.layout(),
+                            ownership_.fragments().segments(fragment));
+      for (const std::size_t index : ownership_.mine(fragment))
         decoder.add(index, participant.weight, ownership_.segment(index, sum));
     } catch (const std::system_error& error) {
       throw std::system_error(error.code(), "the payload of region " + participant.region +
@@ -249,11 +318,15 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
 
 std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record,
                                             OuterState& state) const {
-  Settled settled = settle(record, place_.region, feedback_, state);
+  Settled settled = settle(
+      record, {.region = place_.region, .feedback = feedback_, .follows_anchor = synchronous()},
+      state);
   if (settled.forget_residual) std::fill(state.residual.begin(), state.residual.end(), 0.0F);
   for (const InFlight& returned : settled.returned) {
-    const Decoder decoder(returned.payload, ownership_.layout());
-    for (const std::size_t index : ownership_.mine())
+    const std::size_t fragment = ownership_.fragments().of_round(returned.contribution.round);
+    const Decoder decoder(returned.payload, ownership_.layout(),
+                          ownership_.fragments().segments(fragment));
+    for (const std::size_t index : ownership_.mine(fragment))
       decoder.return_to(index, ownership_.segment(index, std::span<float>(state.residual)));
   }
   return std::move(settled.outcomes);
@@ -263,8 +336,9 @@ std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record,
 // (algorithms.md 7.5, rule 4).
 void OuterRound::step(const diloco::CommitRecord& record, OuterState& state) const {
   diloco::OuterOptions options = outer_;
+  options.momentum = record.momentum.value_or(outer_.momentum);
   if (record.skip_momentum) options.kind = diloco::OuterOptions::Kind::sgd;
-  for (const std::size_t index : ownership_.mine()) {
+  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
     diloco::outer_step(options, ownership_.segment(index, std::span<const float>(state.scratch)),
                        ownership_.segment(index, std::span<float>(state.anchor)),
                        ownership_.segment(index, std::span<float>(state.momentum)));

@@ -4,7 +4,9 @@
 //   encode   delta = base - params, the base being the anchor or the mark; p = beta * residual +
 //            delta; payload = Q(p), in flight from now on; residual <- p - Q(p)
 //   apply    sum = weighted payloads in the record's order, late ones among them; outer step;
-//            every rank gets the whole anchor; params <- anchor
+//            every rank gets the anchor; params and mark follow as diloco/overlap.h says
+//
+// Both concern the segments of one fragment, whose turn it is in the round.
 //
 // Numbers here are canonical: the same for any number of ranks, on any machine.
 #pragma once
@@ -17,6 +19,7 @@
 
 #include "compression/codec.h"
 #include "diloco/outer.h"
+#include "diloco/overlap.h"
 #include "diloco/record.h"
 #include "intra/codec_policy.h"
 #include "intra/collective.h"
@@ -49,6 +52,7 @@ class OuterRound {
   struct Place {
     std::string region;
     std::uint32_t region_index = 0;  // in sorted-name order
+    std::uint32_t regions = 1;
     std::size_t rank = 0, world = 1;
     std::uint64_t seed = 1;  // the run's
   };
@@ -57,9 +61,9 @@ class OuterRound {
     std::uint64_t samples = 0, tokens = 0;
   };
 
-  // Throws what CodecPolicy throws. `layout` outlives this.
+  // Throws what CodecPolicy and Fragments throw. `layout` outlives this.
   OuterRound(const Place& place, const CodecOptions& codec, const diloco::OuterOptions& outer,
-             const diloco::Layout& layout);
+             const diloco::OverlapOptions& overlap, const diloco::Layout& layout);
 
   const Ownership& ownership() const { return ownership_; }
 
@@ -77,24 +81,36 @@ class OuterRound {
                              OuterState& state) const;
 
  private:
+  using Variant = diloco::OverlapOptions::Variant;
+
+  bool synchronous() const { return overlap_.variant == Variant::synchronous; }
+  std::size_t fragment_of(const OuterState& state) const {
+    return ownership_.fragments().of_round(state.version);
+  }
   std::span<const float> base(const OuterState& state) const;
+  void take_delta(OuterState& state) const;
   std::string first_not_finite(Collective& collective, const OuterState& state) const;
   std::vector<std::byte> encode_own(OuterState& state) const;
+  void go_on_from(Collective& collective, OuterState& state) const;
+  void start_ahead(Collective& collective, OuterState& state) const;
   std::vector<TensorEncoding> assemble(std::span<const std::vector<std::byte>> gathered,
-                                       InFlight& made) const;
-  std::vector<TensorEncoding> report(std::span<const SegmentHead> heads,
+                                       std::size_t fragment, InFlight& made) const;
+  std::vector<TensorEncoding> report(std::span<const std::size_t> segments,
+                                     std::span<const SegmentHead> heads,
                                      diloco::Contribution& made) const;
   void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, std::span<float> sum) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state) const;
   void step(const diloco::CommitRecord& record, OuterState& state) const;
+  void follow_anchor(OuterState& state, bool drop_open_work) const;
 
   Place place_;
   bool feedback_;
   float decay_;
   CodecPolicy policy_;
   diloco::OuterOptions outer_;
+  diloco::OverlapOptions overlap_;
   Ownership ownership_;
 };
 

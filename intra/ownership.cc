@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace causeway::intra {
 namespace {
@@ -11,24 +12,43 @@ constexpr std::size_t kLeafElements = 4096;
 
 }  // namespace
 
-Ownership::Ownership(const diloco::Layout& layout, std::size_t rank, std::size_t world)
-    : layout_(&layout), rank_(rank), segments_(world) {
+Ownership::Ownership(const diloco::Layout& layout, diloco::Fragments fragments, std::size_t rank,
+                     std::size_t world)
+    : layout_(&layout), fragments_(std::move(fragments)), rank_(rank), all_(world) {
   assert(rank < world);
-  const std::vector<std::size_t> owners = layout.assign(world);
-  for (std::size_t i = 0; i < owners.size(); ++i) segments_[owners[i]].push_back(i);
+  for (std::size_t fragment = 0; fragment < fragments_.count(); ++fragment) {
+    const auto segments = fragments_.segments(fragment);
+    const std::vector<std::size_t> owners = layout.assign(segments, world);
+    ByRank& by_rank = by_fragment_.emplace_back(world);
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      by_rank[owners[i]].push_back(segments[i]);
+      all_[owners[i]].push_back(segments[i]);
+    }
+  }
+  for (auto& segments : all_) std::sort(segments.begin(), segments.end());
 }
 
 void Ownership::complete(Collective& collective, std::span<float> flat) const {
-  if (segments_.size() == 1) return;
+  complete(collective, all_, flat);
+}
+
+void Ownership::complete(Collective& collective, std::size_t fragment,
+                         std::span<float> flat) const {
+  complete(collective, by_fragment_[fragment], flat);
+}
+
+void Ownership::complete(Collective& collective, const ByRank& segments,
+                         std::span<float> flat) const {
+  if (segments.size() == 1) return;
   std::vector<std::byte> bytes;
-  for (const std::size_t index : mine()) {
+  for (const std::size_t index : segments[rank_]) {
     const auto part = std::as_bytes(segment(index, flat));
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
   const auto gathered = collective.all_gather(bytes);
-  for (std::size_t rank = 0; rank < segments_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < segments.size(); ++rank) {
     const std::byte* from = gathered[rank].data();
-    for (const std::size_t index : of(rank)) {
+    for (const std::size_t index : segments[rank]) {
       const auto part = segment(index, flat);
       std::memcpy(part.data(), from, part.size_bytes());
       from += part.size_bytes();
@@ -38,7 +58,7 @@ void Ownership::complete(Collective& collective, std::span<float> flat) const {
 }
 
 diloco::Digest Ownership::root(Collective& collective, std::span<const float> flat) const {
-  if (segments_.size() == 1) return diloco::merkle_root(diloco::merkle_leaves(flat));
+  if (all_.size() == 1) return diloco::merkle_root(diloco::merkle_leaves(flat));
   std::vector<diloco::Digest> own;
   for (const std::size_t index : mine()) {
     const auto leaves = diloco::merkle_leaves(segment(index, flat));
@@ -46,7 +66,7 @@ diloco::Digest Ownership::root(Collective& collective, std::span<const float> fl
   }
   const auto gathered = collective.all_gather(std::as_bytes(std::span(own)));
   std::vector<diloco::Digest> leaves(flat.size() / kLeafElements);
-  for (std::size_t rank = 0; rank < segments_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < all_.size(); ++rank) {
     const std::byte* from = gathered[rank].data();
     for (const std::size_t index : of(rank)) {
       const diloco::Segment& segment = layout_->segments()[index];

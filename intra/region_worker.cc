@@ -57,16 +57,18 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       state_(options.inner, layout_),
       round_({.region = options.region,
               .region_index = static_cast<std::uint32_t>(options.region_index),
+              .regions = static_cast<std::uint32_t>(options.region_count),
               .rank = options.rank,
               .world = options.world,
               .seed = options.train.seed},
-             options.codec, options.outer, layout_),
+             options.codec, options.outer, options.overlap, layout_),
       trainer_(make_inner_trainer(options)) {
   if (options_.train.timed_step_ms > 0) {
     spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
                  options_.train.timed_step_ms);
   }
   open_state();
+  schedule_step_ = state_.steps - std::min<std::uint64_t>(state_.steps, state_.step_in_round());
 }
 
 // The state on disk, or fresh weights.
@@ -201,6 +203,7 @@ WorkerResult RegionWorker::follow() {
 
 void RegionWorker::train(const diloco::Train& train) {
   check_instruction("to train round", train.round, state_.version);
+  schedule_step_ = train.schedule_step;
   InFlight* own = state_.own(0);
   if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
     state_.drop_own(0);  // made before a restart, and lost by the coordinator since
@@ -210,7 +213,7 @@ void RegionWorker::train(const diloco::Train& train) {
   // be done.
   if (own == nullptr) {
     if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
-    enter("compute");
+    if (state_.work.steps < train.k) enter("compute");
     while (state_.work.steps < train.k) {
       inner_step(train.schedule_step);
       diloco::reached(diloco::ProtocolState::step_taken);
@@ -222,6 +225,13 @@ void RegionWorker::train(const diloco::Train& train) {
   }
   contribute(*own);
   diloco::reached(diloco::ProtocolState::contribution_stored);
+  go_ahead(train);
+}
+
+// The round is decided meanwhile.
+void RegionWorker::go_ahead(const diloco::Train& train) {
+  if (state_.work.steps < train.ahead) enter("compute");
+  while (state_.work.steps < train.ahead) inner_step(train.schedule_step);
 }
 
 // From the parameters that were contributed, if any were.
@@ -387,7 +397,7 @@ void RegionWorker::enter(const std::string& phase) {
 
 void RegionWorker::report() {
   stopwatch_.charge(state_.wait_s);  // inner steps charge their own time as soon as they end
-  progress_.step = state_.version * options_.train.k + state_.step_in_round();
+  progress_.step = std::max(progress_.step, schedule_step_ + state_.step_in_round());
   progress_.round = state_.version;
   progress_.tokens = state_.tokens;
   progress_.compute_s = state_.compute_s;

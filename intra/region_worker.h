@@ -43,6 +43,7 @@ class RegionWorker {
   WorkerResult follow();
   void note_earlier_life();
   void train(const diloco::Train& train);
+  void go_ahead(const diloco::Train& train);
   void go_on(const diloco::Continue& order);
   void collect(const diloco::Collect& order);
   void inner_step(std::uint64_t schedule_step);
@@ -70,6 +71,7 @@ class RegionWorker {
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
   diloco::Progress progress_;
+  std::uint64_t schedule_step_ = 0;  // of the round in progress, as last heard
   Stopwatch stopwatch_;
   int failures_ = 0;  // gatherings in a row that ended before anything was done
 };

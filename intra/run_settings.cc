@@ -27,9 +27,9 @@ class Settings {
   void read(const std::string& key, T& out) const {
     const auto node = table_.at_path(key);
     if (!node) return;
-    using Stored =
-        std::conditional_t<std::is_same_v<T, float>, double,
-                           std::conditional_t<std::is_same_v<T, std::uint64_t>, std::int64_t, T>>;
+    using Stored = std::conditional_t<
+        std::is_same_v<T, float>, double,
+        std::conditional_t<std::is_unsigned_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>>;
     const auto value = node.value<Stored>();
     if (!value) refuse(key + " has an impossible value");
     out = static_cast<T>(*value);
@@ -68,6 +68,21 @@ diloco::OuterOptions::Kind outer_kind(const std::string& name) {
   refuse("outer.optimizer is " + name);
 }
 
+diloco::OverlapOptions::Variant overlap_variant(const std::string& name) {
+  using Variant = diloco::OverlapOptions::Variant;
+  if (name == "synchronous") return Variant::synchronous;
+  if (name == "streaming") return Variant::streaming;
+  if (name == "delayed") return Variant::delayed;
+  if (name == "eager") return Variant::eager;
+  refuse("sync.variant is " + name);
+}
+
+diloco::FragmentOrder fragment_order(const std::string& name) {
+  if (name == "strided") return diloco::FragmentOrder::strided;
+  if (name == "sequential") return diloco::FragmentOrder::sequential;
+  refuse("sync.fragment_order is " + name);
+}
+
 }  // namespace
 
 RunSettings parse_run_settings(const std::string& text) {
@@ -88,6 +103,13 @@ RunSettings parse_run_settings(const std::string& text) {
   settings.read("outer.optimizer", optimizer);
   settings.read("outer.lr", run.outer.lr);
   settings.read("outer.momentum", run.outer.momentum);
+  std::string variant = "synchronous", order = "strided";
+  settings.read("sync.variant", variant);
+  settings.read("sync.fragments", run.overlap.fragments);
+  settings.read("sync.fragment_order", order);
+  settings.read("sync.mixing", run.overlap.mixing);
+  run.overlap.variant = overlap_variant(variant);
+  run.overlap.order = fragment_order(order);
   run.codec.tensors = tensor_codecs(tensors);
   run.outer.kind = outer_kind(optimizer);
   return run;

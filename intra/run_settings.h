@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "diloco/outer.h"
+#include "diloco/overlap.h"
 #include "intra/codec_policy.h"
 
 namespace causeway::intra {
@@ -15,6 +16,7 @@ struct RunSettings {
   std::vector<std::string> regions;  // ascending
   CodecOptions codec;
   diloco::OuterOptions outer;
+  diloco::OverlapOptions overlap;
 };
 
 // TOML lines with dotted keys, as in diloco::Attachment; keys that are not outer rounds' business

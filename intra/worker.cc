@@ -47,6 +47,11 @@ class Worker::Implementation {
   std::optional<Steps> next(std::span<float> params) {
     for (;;) {
       try {
+        if (const auto steps = go_ahead()) {
+          write(params);
+          stopwatch_.charge(wait_s_);
+          return steps;
+        }
         diloco::Instruction instruction = ask();
         stopwatch_.start();
         if (const auto* finish = std::get_if<diloco::Finish>(&instruction)) {
@@ -67,7 +72,8 @@ class Worker::Implementation {
   }
 
   bool called_back() {
-    if (contributes_ || lost_) return lost_ && !contributes_;
+    if (lost_) return !contributes_;
+    if (!may_be_called_back_) return false;
     try {
       return session_->called_back();
     } catch (const std::system_error& error) {
@@ -77,6 +83,7 @@ class Worker::Implementation {
   }
 
   void done(std::span<const float> params, std::uint32_t count, double loss) {
+    may_be_called_back_ = false;
     state_.work.compute_s += stopwatch_.charge(compute_s_);
     state_.work.steps += count;
     steps_ += count;
@@ -127,11 +134,13 @@ class Worker::Implementation {
 
   void open_round(const intra::RunSettings& run) {
     const auto place = std::find(run.regions.begin(), run.regions.end(), settings_.region);
-    round_.emplace(intra::OuterRound::Place{.region = settings_.region,
-                                            .region_index = static_cast<std::uint32_t>(
-                                                place - run.regions.begin()),
-                                            .seed = run.seed},
-                   run.codec, run.outer, layout_);
+    round_.emplace(
+        intra::OuterRound::Place{
+            .region = settings_.region,
+            .region_index = static_cast<std::uint32_t>(place - run.regions.begin()),
+            .regions = static_cast<std::uint32_t>(run.regions.size()),
+            .seed = run.seed},
+        run.codec, run.outer, run.overlap, layout_);
   }
 
   void attach_again(const std::system_error& error) {
@@ -153,10 +162,18 @@ class Worker::Implementation {
     }
   }
 
+  // Steps of the next round while the open one is decided.
+  std::optional<Steps> go_ahead() {
+    if (lost_ || !state_.contributed() || state_.work.steps >= ahead_) return std::nullopt;
+    return steps(ahead_ - state_.work.steps, schedule_step_);
+  }
+
   // ---- Instructions: steps to take, or nothing ----
 
   std::optional<Steps> follow(const diloco::Train& train) {
     check(train.round);
+    ahead_ = train.ahead;
+    schedule_step_ = train.schedule_step;
     InFlight* own = state_.own(0);
     if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
       state_.drop_own(0);  // made before a restart, and lost by the coordinator since
@@ -181,7 +198,8 @@ class Worker::Implementation {
     check(order.round);
     if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
     if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
-    contributes_ = false;
+    ahead_ = 0;
+    may_be_called_back_ = true;
     return steps(order.k, order.schedule_step);
   }
 
@@ -327,6 +345,9 @@ class Worker::Implementation {
   std::unique_ptr<diloco::WorkerSession> session_;
   bool lost_ = false;         // the session: to be told by next()
   bool contributes_ = false;  // the steps under way end in a contribution
+  bool may_be_called_back_ = false;
+  std::uint32_t ahead_ = 0;  // of the last Train, with where its schedule stood
+  std::uint64_t schedule_step_ = 0;
   intra::Stopwatch stopwatch_;
   std::uint64_t steps_ = 0;
   double loss_ = 0, compute_s_ = 0, wait_s_ = 0;

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "diloco/outer.h"
+#include "diloco/overlap.h"
 #include "intra/codec_policy.h"
 #include "intra/data.h"
 #include "intra/model/model.h"
@@ -46,6 +47,7 @@ struct WorkerOptions {
   DataOptions data;
   InnerOptions inner;
   diloco::OuterOptions outer;
+  diloco::OverlapOptions overlap;
   CodecOptions codec;
   TrainOptions train;
   std::filesystem::path directory;  // the region's: worker.sock, checkpoints/, gloo/

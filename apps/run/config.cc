@@ -52,6 +52,7 @@ class CombinationChecks {
     require(config_.codec.step_up.empty() || config_.codec.error_max > 0, "codec.step_up",
             "has no use without codec.error_max");
     synchronisation();
+    overlap();
   }
 
  private:
@@ -135,6 +136,30 @@ class CombinationChecks {
     }
   }
 
+  void overlap() const {
+    using Variant = diloco::OverlapOptions::Variant;
+    const diloco::OverlapOptions& overlap = config_.overlap;
+    const std::uint32_t fragments = overlap.fragments, k = config_.train.k;
+    require(fragments == 1 || overlap.variant == Variant::streaming, "sync.fragments",
+            "must be 1 unless sync.variant is streaming");
+    require(k % fragments == 0, "sync.fragments", "must divide train.k, " + std::to_string(k));
+    require(config_.sync.warmup_k % fragments == 0 && config_.sync.warmup_k <= k, "sync.warmup_k",
+            "must be a multiple of sync.fragments and at most train.k, " + std::to_string(k));
+    const std::string most = "must be at most train.k / sync.fragments, " +
+                             std::to_string(k / fragments) + ": then the next exchange begins";
+    require(config_.sync.overlap_steps <= k / fragments, "sync.overlap_steps", most);
+    for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+      require(config_.regions[i].overlap_steps <= std::int64_t{k / fragments},
+              "regions[" + std::to_string(i) + "].overlap_steps", most);
+    }
+    try {
+      diloco::Fragments(diloco::Layout(intra::parameter_tensors(config_.model)), fragments,
+                        overlap.order);
+    } catch (const std::invalid_argument& error) {
+      require(false, "sync.fragments", error.what());
+    }
+  }
+
   void synchronisation() const {
     std::string known;
     bool found = false;
@@ -209,6 +234,25 @@ std::string shared_settings(const Config& config) {
   return out;
 }
 
+diloco::Pace pace(const Config& config) {
+  return {.steps = config.train.steps,
+          .k = config.train.k,
+          .fragments = config.overlap.fragments,
+          .warmup_k = config.sync.warmup_k,
+          .warmup_steps = config.inner.warmup_steps};
+}
+
+std::uint32_t overlap_steps(const Config& config, const std::string& region) {
+  using Variant = diloco::OverlapOptions::Variant;
+  if (config.overlap.variant == Variant::synchronous) return 0;
+  if (config.overlap.variant != Variant::streaming) return config.train.k;
+  for (const RegionConfig& one : config.regions) {
+    if (one.name == region && one.overlap_steps >= 0)
+      return static_cast<std::uint32_t>(one.overlap_steps);
+  }
+  return config.sync.overlap_steps;
+}
+
 intra::WorkerOptions worker_options(const Config& config, const std::string& region,
                                     std::uint32_t rank,
                                     const std::filesystem::path& region_directory) {
@@ -235,6 +279,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.data = config.data;
   options.inner = config.inner;
   options.outer = config.outer;
+  options.overlap = config.overlap;
   options.codec = config.codec;
   options.train = config.train;
   options.directory = region_directory;

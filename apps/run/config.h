@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "diloco/outer.h"
+#include "diloco/overlap.h"
+#include "diloco/pace.h"
 #include "inter/mesh.h"
 #include "intra/worker_loop.h"
 
@@ -23,6 +25,7 @@ struct RegionConfig {
   inter::Endpoint advertise;  // what other regions dial; no host: it dials them
   std::uint32_t workers = 1;
   std::string device = "cpu";
+  std::int64_t overlap_steps = -1;  // -1: sync.overlap_steps
 };
 
 // Votes, but neither trains nor holds payloads.
@@ -37,6 +40,8 @@ struct SyncConfig {
   std::uint32_t contributions_min = 0;
   std::uint32_t staleness_max = 2;
   bool speed_adaptive_k = false;
+  std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
+  std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
   std::chrono::milliseconds election_timeout{2'000};
   std::chrono::milliseconds grace_min{5'000};
   std::chrono::milliseconds grace_max{600'000};
@@ -56,6 +61,7 @@ struct Config {
   intra::TrainOptions train;
   intra::InnerOptions inner;
   diloco::OuterOptions outer;
+  diloco::OverlapOptions overlap;
   intra::CodecOptions codec;
   SyncConfig sync;
   LinksConfig links;
@@ -79,6 +85,11 @@ std::string to_toml(const Config& config);  // resolved, complete, loadable
 std::string shared_settings(
     const Config& config);         // "key = value" lines of everything all regions must share
 std::string reference_markdown();  // docs/configuration.md
+
+// How many steps the rounds have.
+diloco::Pace pace(const Config& config);
+// Inner steps that a region goes on with after it contributed: its own, or the run's.
+std::uint32_t overlap_steps(const Config& config, const std::string& region);
 
 // What each process is given.
 intra::WorkerOptions worker_options(const Config& config, const std::string& region,

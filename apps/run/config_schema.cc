@@ -342,6 +342,7 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
         c.sync.spool_bytes_max = static_cast<std::uint64_t>(std::llround(gib * kGibi));
       },
       {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
+  add_overlap_keys(keys);
   keys.push_back(C::integer(
       "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
       "Data connections to each peer. 0: 4, or 32 where TCP begins anew after every pause."));
@@ -466,6 +467,7 @@ const std::vector<Key<RegionConfig>>& region_keys() {
         "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
         "Worker processes that share the region's batch."));
     all.push_back(device_key());
+    all.push_back(overlap_key());
     return all;
   }();
   return keys;

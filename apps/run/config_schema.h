@@ -36,6 +36,10 @@ struct Key {
 const std::vector<Key<Config>>& config_keys();
 const std::vector<Key<RegionConfig>>& region_keys();
 
+// Of config_schema_overlap.cc.
+void add_overlap_keys(std::vector<Key<Config>>& keys);
+Key<RegionConfig> overlap_key();
+
 // Every key at its default; 0 and empty still stand for "derived from other keys" (see resolve in
 // config.cc).
 Config default_config();

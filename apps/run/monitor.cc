@@ -42,7 +42,7 @@ void Monitor::begin(const std::string& phase, double elapsed_s) {
 
 const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) {
   begin(config_.train.timed_step_ms > 0 ? "timed steps, no training" : "training", elapsed_s);
-  view_.rounds = config_.train.steps / config_.train.k;
+  view_.rounds = pace(config_).rounds();
   view_.restarts = restarts;
   view_.wan_bytes = 0;
   for (std::size_t i = 0; i < config_.regions.size(); ++i) {

@@ -123,7 +123,7 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   summary.codec = config.codec.matrix;
   summary.outer = config.outer.kind == diloco::OuterOptions::Kind::nesterov ? "nesterov" : "sgd";
   summary.steps = config.train.steps;
-  summary.rounds = config.train.steps / config.train.k;
+  summary.rounds = pace(config).rounds();
   summary.facts = facts;
   std::vector<std::vector<Event>> events;
   for (const RegionConfig& region : config.regions) {

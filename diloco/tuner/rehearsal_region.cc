@@ -8,7 +8,7 @@ namespace causeway::diloco::tuner {
 namespace {
 
 constexpr char kRunId[] = "rehearsal";
-constexpr Round kEndless = 1ULL << 40;
+constexpr std::uint64_t kEndless = 1ULL << 40;
 // Between a worker and its coordinator: a message over a Unix socket, and the answer.
 constexpr double kSocketS = 0.5e-3;
 
@@ -60,8 +60,7 @@ PersistentState RehearsalRegion::disk() const {
 void RehearsalRegion::start() {
   ProtocolOptions protocol = options_.protocol;
   protocol.self = protocol.incarnation = name_;
-  protocol.rounds = kEndless;
-  protocol.k = options_.k;
+  protocol.pace = {.steps = kEndless, .k = options_.k};
   protocol.seed = seed_of(options_.seed + 1, name_);
   protocol_.emplace(protocol, disk());
   channel_ = world_.start(name_, kRunId, *this);

@@ -102,6 +102,7 @@ void Cluster::kill_worker(const std::string& region) {
   Node& node = nodes_.at(region);
   node.worker.running = false;
   ++node.worker.life;
+  node.worker.ahead = 0;
   ++node.worker.session;
   node.worker.holds = node.worker.checkpoint;
   node.worker.has_lineage = node.worker.checkpoint_has_lineage;
@@ -141,8 +142,10 @@ void Cluster::start(const std::string& region) {
     options.self = region;
     options.incarnation = node.incarnation;
     options.witness = region == options_.witness;
-    options.rounds = options_.rounds;
-    options.k = 4;
+    options.pace = {.steps = 4 * (options_.rounds + 1 - options_.fragments),
+                    .k = 4 * options_.fragments,
+                    .fragments = options_.fragments};
+    options.overlap_steps = options_.overlap_steps;
     options.staleness_max = options_.staleness_max;
     options.grace_min = seconds{2};
     options.grace_max = seconds{20};

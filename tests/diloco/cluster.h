@@ -27,6 +27,8 @@ struct ClusterOptions {
   Round rounds = 12;
   std::string witness{};  // one of the regions
   Round staleness_max = 2;
+  std::uint32_t fragments = 1;
+  std::uint32_t overlap_steps = 0;  // of the 4 of a round
   PlantedBug planted = PlantedBug::none;
   Round checkpoint_rounds = 3;
   Time compute_min = std::chrono::milliseconds{2'000};
@@ -87,6 +89,7 @@ class Cluster {
     bool continuing = false;       // may be called back
     std::uint64_t extra_from = 0;  // samples since it contributed: their first
     std::uint64_t extra = 0;
+    std::uint32_t ahead = 0;  // steps of the next round that are done
     bool finished = false;
     Applied holds;
     bool has_lineage = false;
@@ -146,7 +149,7 @@ class Cluster {
   History::Evidence evidence(Index index, const LogEntry& entry) const;
   void attach_worker(const std::string& region);
   void train(const std::string& region, const OrderTrain& order);
-  void contribute(const std::string& region, Contribution contribution, std::uint64_t begin);
+  void contribute(const std::string& region, Contribution contribution, Time ahead);
   void go_on(const std::string& region);
   void call_back(const std::string& region);
   void collect(const std::string& region, Round round);

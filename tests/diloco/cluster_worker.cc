@@ -41,20 +41,29 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
     if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
   }
   node.worker.extra = 0;
-  node.worker.extra_from = order.data_cursor + 10;
-  later_in_session(region, compute_time(region), [this, region, order] {
-    contribute(region, {.run_id = {}, .region = region, .round = order.round, .part = 0},
-               order.data_cursor);
+  node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
+  const Time left = compute_time(region) * (order.k - std::min(order.k, node.worker.ahead)) / 4;
+  node.worker.ahead = order.ahead;
+  later_in_session(region, left, [this, region, order] {
+    contribute(region,
+               {.run_id = {},
+                .region = region,
+                .round = order.round,
+                .part = 0,
+                .steps = order.k,
+                .data_begin = order.data_cursor},
+               compute_time(region) * order.ahead / 4);
   });
 }
 
-void Cluster::contribute(const std::string& region, Contribution contribution,
-                         std::uint64_t begin) {
+void Cluster::contribute(const std::string& region, Contribution contribution, Time ahead) {
   const Worker& worker = nodes_.at(region).worker;
   contribution.run_id = kRunId;
   contribution.tokens = 100 + random_() % 50;
-  contribution.data_begin = begin;
-  contribution.data_cursor = contribution.part == 0 ? begin + 10 : begin + worker.extra;
+  const std::uint64_t samples = contribution.part > 0    ? worker.extra
+                                : contribution.steps > 0 ? 10
+                                                         : 0;
+  contribution.data_cursor = contribution.data_begin + samples;
   contribution.state = worker.holds.state;
   contribution.compute_s = 3;
   contribution.delta_norm = 1;
@@ -64,7 +73,8 @@ void Cluster::contribute(const std::string& region, Contribution contribution,
   contribution.payload = keep(region, content, 500 + random_() % 4000);
   history_.made(contribution);
   deliver(region, WorkerContributed{contribution});
-  later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+  later_in_session(region, milliseconds{1} + ahead,
+                   [this, region] { deliver(region, WorkerReady{}); });
 }
 
 // It goes on while nobody can be reached.
@@ -89,8 +99,10 @@ void Cluster::collect(const std::string& region, Round round) {
   if (worker.holds.version != round) throw Violation(region + " collects of another round");
   later_in_session(region, milliseconds{100}, [this, region, round] {
     Worker& later = nodes_.at(region).worker;
-    contribute(region, {.run_id = {}, .region = region, .round = round, .part = 1},
-               later.extra_from);
+    contribute(
+        region,
+        {.run_id = {}, .region = region, .round = round, .part = 1, .data_begin = later.extra_from},
+        Time{0});
     later.extra_from += later.extra;
     later.extra = 0;
   });

@@ -17,8 +17,7 @@ class DeciderTest : public ::testing::Test {
   static ProtocolOptions options(std::size_t contributions_min) {
     ProtocolOptions options;
     options.self = "a";
-    options.rounds = 100;
-    options.k = 4;
+    options.pace = {.steps = 400, .k = 4};
     options.contributions_min = contributions_min;
     options.grace_min = seconds{1};
     options.grace_max = seconds{30};
@@ -58,9 +57,9 @@ class DeciderTest : public ::testing::Test {
 TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
   give(contribution("c", 100));
   give(contribution("a", 100));
-  EXPECT_FALSE(decider_.decide(Time{0}).record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
   give(contribution("b", 200));
-  const auto record = decider_.decide(Time{0}).record;
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
   ASSERT_TRUE(record);
   ASSERT_EQ(record->participants.size(), 3);
   EXPECT_EQ(record->participants[0].region, "a");
@@ -75,21 +74,22 @@ TEST_F(DeciderTest, DoesNotListAPayloadThatOnlyItsContributorHolds) {
   give(contribution("a"));
   give(contribution("b"));
   decider_.add(contribution("c"), "c", 1000, Time{0});
-  EXPECT_FALSE(decider_.decide(Time{0}).record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
   decider_.add(contribution("c"), "b", 999, Time{0});
-  EXPECT_FALSE(decider_.decide(Time{0}).record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
   decider_.add(contribution("c"), "b", 1000, Time{0});
-  EXPECT_TRUE(decider_.decide(Time{0}).record);
+  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
 }
 
 TEST_F(DeciderTest, CommitsWithoutALateRegionWhenTheGraceIsOver) {
   give(contribution("a"));
   give(contribution("b"));
-  EXPECT_FALSE(decider_.decide(Time{0}).record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
   const Time deadline = decider_.deadline().value();
   EXPECT_EQ(deadline, seconds{30});  // nothing measured yet: a minute, within the limits
-  EXPECT_FALSE(decider_.decide(deadline - milliseconds{1}).record);
-  const auto record = decider_.decide(deadline).record;
+  EXPECT_FALSE(
+      decider_.decide({.next_k = 4, .since_exchange = 4}, deadline - milliseconds{1}).record);
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, deadline).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 2);
 }
@@ -97,10 +97,10 @@ TEST_F(DeciderTest, CommitsWithoutALateRegionWhenTheGraceIsOver) {
 TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   give(contribution("a"));
   give(contribution("b"));
-  decider_.decide(Time{0});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
   // A measured grace of one second.
   give(contribution("c"));
-  decider_.open_next(decider_.decide(Time{0}).record.value());
+  decider_.open_next(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record.value());
   Contribution a = contribution("a"), b = contribution("b"), c = contribution("c");
   for (Contribution* made : {&a, &b, &c}) {
     made->round = 1;
@@ -109,12 +109,13 @@ TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   }
   give(a);
   give(b);
-  decider_.decide(Time{0});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
   EXPECT_EQ(decider_.deadline(), seconds{1});
   std::uint64_t bytes = 0;
   for (Time now{0}; now < seconds{35}; now += milliseconds{500}) {
     decider_.add(c, "b", bytes += 10, now);
-    const bool committed = decider_.decide(now).record.has_value();
+    const bool committed =
+        decider_.decide({.next_k = 4, .since_exchange = 4}, now).record.has_value();
     EXPECT_EQ(committed, now >= seconds{30}) << now.count();
   }
 }
@@ -123,7 +124,7 @@ TEST_F(DeciderTest, NeverCommitsWithTooFewContributions) {
   give(contribution("a"));
   decider_.set_up("b", false);
   decider_.set_up("c", false);
-  EXPECT_FALSE(decider_.decide(seconds{100'000}).record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{100'000}).record);
   EXPECT_FALSE(decider_.deadline());
 }
 
@@ -137,7 +138,7 @@ TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
   give(contribution("a", 100, 1));
   give(contribution("b", 100, 2));
   give(contribution("c", 100, 1));
-  const Decider::Verdict verdict = decider_.decide(Time{0});
+  const Decider::Verdict verdict = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
   EXPECT_EQ(regions_of(verdict.diverged), std::vector<std::string>{"b"});
   ASSERT_TRUE(verdict.record);
   EXPECT_EQ(verdict.record->participants.size(), 2);
@@ -147,8 +148,9 @@ TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
 TEST_F(DeciderTest, OnATieDoubtsEverybody) {
   give(contribution("a", 100, 9));
   give(contribution("b", 100, 2));
-  EXPECT_TRUE(decider_.decide(seconds{60}).diverged.empty());  // opens the grace
-  const Decider::Verdict verdict = decider_.decide(seconds{90});
+  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{60})
+                  .diverged.empty());  // opens the grace
+  const Decider::Verdict verdict = decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{90});
   EXPECT_EQ(regions_of(verdict.diverged), (std::vector<std::string>{"a", "b"}));
   EXPECT_FALSE(verdict.record);
 }
@@ -161,8 +163,9 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   give(contribution("a"));
   give(contribution("b"));
   decider_.add(contribution("c"), "b", 400, Time{0});
-  decider_.decide(Time{0});
-  const auto first = decider_.decide(decider_.deadline().value()).record;
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  const auto first =
+      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
   ASSERT_TRUE(first);
   EXPECT_EQ(first->expired_before, 0);
   decider_.open_next(*first);
@@ -175,7 +178,7 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   give(a);
   give(b);
   decider_.add(contribution("c"), "b", 1000, Time{0});
-  const auto second = decider_.decide(Time{0}).record;
+  const auto second = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
   ASSERT_TRUE(second);
   ASSERT_EQ(second->participants.size(), 3);
   EXPECT_EQ(second->participants[2].round, 0);
@@ -191,8 +194,9 @@ TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
   again.part = 1;
   again.payload.hash.fill(7);
   give(again);
-  decider_.decide(Time{0});
-  const auto record = decider_.decide(decider_.deadline().value()).record;
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  const auto record =
+      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 2);
 }
@@ -204,7 +208,7 @@ TEST_F(DeciderTest, CountsARegionThatSitsOutAsHeardButDoesNotListIt) {
   out.sits_out = true;
   out.payload = {};
   decider_.add(out, "c", 0, Time{0});
-  const auto record = decider_.decide(Time{0}).record;
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 2);
   EXPECT_EQ(record->standings[2].liveness, 1);
@@ -217,13 +221,13 @@ TEST_F(DeciderTest, SaysWhoSitsOutWhenTooFewAreLeft) {
     out.payload = {};
     decider_.add(out, region, 0, Time{0});
   }
-  EXPECT_FALSE(decider_.decide(Time{0}).record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
   EXPECT_NE(decider_.waiting_for(Time{0}).find("a, b, c sit this round out"), std::string::npos);
 }
 
 TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
   ProtocolOptions adaptive = options(2);
-  adaptive.k = 100;
+  adaptive.pace = {.steps = 10000, .k = 100};
   adaptive.speed_adaptive_k = true;
   decider_ = Decider(adaptive, membership(), nullptr);
   for (const char* region : {"b", "c"}) decider_.set_up(region, true);
@@ -234,7 +238,7 @@ TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
     made.compute_s = seconds_taken;
     give(made);
   }
-  const auto record = decider_.decide(Time{0}).record;
+  const auto record = decider_.decide({.next_k = 100, .since_exchange = 100}, Time{0}).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->standings[0].next_k, 100);
   EXPECT_EQ(record->standings[1].next_k, 50);
@@ -273,11 +277,11 @@ TEST(Liveness, DecaysAndRecovers) {
 TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {
   give(contribution("a"));
   give(contribution("b"));
-  decider_.decide(Time{0});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
   EXPECT_EQ(decider_.waiting_for(seconds{1}),
             "c (no contribution yet) for round 0, at most 29 s more");
   decider_.add(contribution("c"), "a", 400, seconds{1});
-  decider_.decide(seconds{1});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{1});
   EXPECT_EQ(decider_.waiting_for(seconds{1}),
             "c (400 of 1000 payload bytes at 0 other regions) for round 0, at most 29 s more");
 }

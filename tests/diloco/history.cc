@@ -53,8 +53,8 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
   // So many that one is left whatever fails; where witnesses make the majority, fewer can hold it.
   const std::size_t witnesses = membership_.members.size() - regions;
   const std::size_t majority = membership_.voters() / 2 + 1;
-  const std::size_t wanted = std::min((membership_.voters() - 1) / 2 + 1,
-                                      majority > witnesses ? majority - witnesses : 1);
+  const std::size_t wanted =
+      std::min((membership_.voters() - 1) / 2 + 1, majority > witnesses ? majority - witnesses : 1);
   std::set<std::string> contributors;
   for (const Participant& participant : record.participants) {
     contributors.insert(participant.region);

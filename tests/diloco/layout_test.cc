@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace causeway::diloco {
@@ -87,15 +88,17 @@ TEST(Layout, IsEmptyWithoutTensors) {
   const Layout layout({});
   EXPECT_EQ(layout.size(), 0U);
   EXPECT_TRUE(layout.segments().empty());
-  EXPECT_TRUE(layout.assign(3).empty());
+  EXPECT_TRUE(layout.assign({}, 3).empty());
 }
 
 TEST(Layout, AssignsEverySegmentAndBalancesElements) {
   std::vector<TensorSpec> tensors;
   for (int i = 1; i <= 40; ++i) tensors.push_back({std::to_string(i), {i, 4096}});
   const Layout layout(std::move(tensors));
+  std::vector<std::size_t> all(layout.segments().size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
   for (const std::size_t workers : {1U, 2U, 3U, 7U}) {
-    const std::vector<std::size_t> owners = layout.assign(workers);
+    const std::vector<std::size_t> owners = layout.assign(all, workers);
     ASSERT_EQ(owners.size(), layout.segments().size());
     std::vector<std::size_t> load(workers);
     for (std::size_t i = 0; i < owners.size(); ++i) {

@@ -189,8 +189,7 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.region = region;
   options.members = members(region);
   options.start = start;
-  options.rounds = rounds_;
-  options.k = 4;
+  options.pace = {.steps = 4 * rounds_, .k = 4};
   options.grace_min = milliseconds{1'000};
   options.grace_max = milliseconds{20'000};
   options.shared_config = nodes_.at(region).shared_config;

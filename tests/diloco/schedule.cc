@@ -127,6 +127,8 @@ Schedule make_schedule(std::uint64_t seed) {
   if (count == 3 && random() % 3 == 0) schedule.options.witness = "c";
   schedule.options.rounds = 14;
   schedule.options.staleness_max = random() % 4;
+  if (random() % 3 == 0) schedule.options.fragments = 2 + static_cast<std::uint32_t>(random() % 2);
+  if (random() % 3 == 0) schedule.options.overlap_steps = 2 + 2 * (random() % 2);
   schedule.options.crash_between_actions = random() % 2 == 0 ? 0.004 : 0;
   if (random() % 4 == 0) schedule.options.slowness["b"] = 2 + static_cast<int>(random() % 4);
 

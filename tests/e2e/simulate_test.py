@@ -56,6 +56,19 @@ class Simulate(EndToEnd):
         self.assert_identical(summary)
         self.assertIsNone(summary["baseline_val_loss"])
 
+    def test_overlapping_variants_end_with_the_same_bits_in_regions_of_one_two_and_three_workers(self):
+        for variant, keys in (("streaming", {"fragments": 3, "overlap_steps": 2, "warmup_k": 3}), ("eager", {})):
+            with self.subTest(variant):
+                self.out = self.directory / variant
+                settings = [f"sync.{key}={value}" for key, value in keys.items()]
+                settings += [f'sync.variant="{variant}"', "train.k=6", "inner.warmup_steps=6"]
+                summary = self.simulate(self.config(workers=(1, 2, 3), steps=24, **DENSE), "--no-baseline",
+                                        *(part for setting in settings for part in ("--set", setting)))
+                self.assert_identical(summary)
+                # Two short rounds per fragment, three times K, and what the other fragments learned since.
+                self.assertEqual(summary["rounds"], 6 + 9 + 2 if keys else 4)
+                self.assertLess(summary["val_loss"], 5.5)
+
     def test_killed_region_is_restarted_catches_up_and_rejoins(self):
         child = self.start("simulate", self.config(steps=400), "--out", self.out, "--no-baseline")
         wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "three rounds", child)

@@ -48,7 +48,7 @@ inline diloco::OuterOptions averaging() {
 
 inline OuterRound make_round(const CodecOptions& options, const diloco::OuterOptions& outer,
                              const std::string& region = "us") {
-  return OuterRound({.region = region}, options, outer, layout());
+  return OuterRound({.region = region}, options, outer, {}, layout());
 }
 
 // Writes draw() to every element that is not padding.

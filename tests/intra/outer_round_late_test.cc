@@ -142,7 +142,7 @@ std::vector<Ended> late_rounds(std::size_t world) {
   const Bytes from_other = encode(make_round(codec(kSparse), {}, "ap"), other);
   on_ranks(world, [&](Collective& group) {
     const OuterRound round({.region = "us", .rank = group.rank(), .world = world}, codec(kSparse),
-                           {}, layout());
+                           {}, {}, layout());
     OuterState state = real_state(0);
     Ended& end = ended[group.rank()];
     round.encode(group, kBatch, state);
@@ -180,7 +180,7 @@ TEST(OuterRound, ADeltaThatIsNotFiniteSitsOutOnEveryRankAndNamesTheTensor) {
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     on_ranks(3, [&](Collective& group) {
       const OuterRound round({.region = "us", .rank = group.rank(), .world = 3}, codec(kSparse), {},
-                             layout());
+                             {}, layout());
       OuterState state = real_state(0);
       state.params[layout().find("e").offset + 5] = bad;
       state.params[layout().find("b").offset + 4097] = bad;

@@ -70,7 +70,7 @@ std::vector<Ended> two_rounds(std::size_t world, const std::string& spec) {
   const Bytes from_other = encode(other_round, other);
   on_ranks(world, [&](Collective& group) {
     const OuterRound round({.region = "us", .rank = group.rank(), .world = world}, codec(spec), {},
-                           layout());
+                           {}, layout());
     OuterState state = real_state(0);
     Ended& end = ended[group.rank()];
     for (std::uint64_t i = 0; i < 2; ++i) {
@@ -204,7 +204,7 @@ TEST(OuterRound, ADamagedPayloadNamesItsRegionAndTouchesNothing) {
   bad.pop_back();
   on_ranks(2, [&](Collective& group) {
     const OuterRound round({.region = "us", .rank = group.rank(), .world = 2}, codec(kSparse), {},
-                           layout());
+                           {}, layout());
     OuterState state = real_state(0);
     const OuterState before = state;
     const auto record = record_of(state, {{"eu", bad}});
@@ -233,7 +233,7 @@ TEST(OuterRound, ADamagedSegmentEndsTheRoundOnEveryRank) {
   const Bytes bad = compression::write_payload(good.codec_specs, segments);
   on_ranks(2, [&](Collective& group) {
     const OuterRound round({.region = "us", .rank = group.rank(), .world = 2}, codec(kSparse), {},
-                           layout());
+                           {}, layout());
     OuterState state = real_state(0);
     EXPECT_ANY_THROW(round.apply(group, record_of(state, {{"eu", bad}}), Views{bad}, state));
   });
@@ -242,7 +242,7 @@ TEST(OuterRound, ADamagedSegmentEndsTheRoundOnEveryRank) {
 TEST(OuterRound, APayloadOfAnotherModelIsRefused) {
   const diloco::Layout larger({{"a", {64, 64}}, {"b", {64, 64}}});
   OuterState foreign(larger);
-  const OuterRound foreign_round({.region = "eu"}, codec(kExact), {}, larger);
+  const OuterRound foreign_round({.region = "eu"}, codec(kExact), {}, {}, larger);
   const Bytes sent = encode(foreign_round, foreign);
   OuterState state = real_state(0);
   EXPECT_THROW(apply(make_round(codec(kExact), {}), state, {{"eu", sent}}), std::system_error);

@@ -137,8 +137,7 @@ void VirtualRun::Region::start() {
   ProtocolOptions options;
   options.self = name_;
   options.incarnation = name_;  // disks are never lost here
-  options.rounds = run_.options_.rounds;
-  options.k = 100;
+  options.pace = {.steps = 100 * run_.options_.rounds, .k = 100};
   options.staleness_max = run_.options_.staleness_max;
   options.grace_min = seconds{2};
   options.grace_max = seconds{60};

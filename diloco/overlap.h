@@ -1,0 +1,40 @@
+// Hiding the exchange behind training: what a worker's parameters do while a round is under way,
+// and when its record comes. In all variants anchor and outer momentum are moved by records alone,
+// so that they are the same bits in every region; and each region's displacement is counted from a
+// base, so that none of it is contributed twice.
+//
+//   synchronous  wait for the record; params <- anchor                       (arXiv 2311.08105)
+//   streaming    train on for tau steps; in the fragment that the round exchanged
+//                params <- alpha params + (1 - alpha) anchor, and likewise its base, which is where
+//                params stood when they were contributed                     (arXiv 2501.18512)
+//   delayed      train on for a whole round from the newest anchor, which lacks what was just
+//                contributed                                                 (arXiv 2502.12996)
+//   eager        as delayed, but from the anchor moved by this region's own share of what it has
+//                in flight, as the record will move it                       (arXiv 2502.12996)
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "diloco/fragments.h"
+#include "diloco/outer.h"
+
+namespace causeway::diloco {
+
+struct OverlapOptions {
+  enum class Variant { synchronous, streaming, delayed, eager };
+  Variant variant = Variant::synchronous;
+  std::uint32_t fragments = 1;  // P; more than one in streaming only
+  FragmentOrder order = FragmentOrder::strided;
+  float mixing = 0.5F;  // alpha; 0: the steps since the contribution are discarded
+  bool operator==(const OverlapOptions&) const = default;
+};
+
+// params <- alpha * params + (1 - alpha) * anchor.
+void mix(float alpha, std::span<const float> anchor, std::span<float> params);
+
+// By how much the outer step moves the anchor at once per unit of delta: eta, and for Nesterov
+// eta (1 + mu).
+float immediate_gain(const OuterOptions& outer);
+
+}  // namespace causeway::diloco
