@@ -256,9 +256,12 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   std::vector<Outcome> outcomes;
   together(collective, "settling own contributions", [&] { outcomes = settle_own(record, state); });
   step(record, state);
-  ownership_.complete(collective, fragment_of(state), state.anchor);
-  const diloco::Digest anchor_root = ownership_.root(collective, state.anchor);
-  const diloco::Digest momentum_root = ownership_.root(collective, state.momentum);
+  const std::size_t fragment = fragment_of(state);
+  ownership_.complete(collective, fragment, state.anchor);
+  const diloco::Digest anchor_root =
+      ownership_.root(collective, fragment, state.anchor, state.leaves.anchor);
+  const diloco::Digest momentum_root =
+      ownership_.root(collective, fragment, state.momentum, state.leaves.momentum);
   state.digest = diloco::state_digest(anchor_root, momentum_root);
   const bool forgotten =
       std::ranges::find(outcomes, Fate::forgotten, &Outcome::fate) != outcomes.end();

@@ -69,6 +69,7 @@ void OuterState::forget_earlier_life(const std::string& region) {
 
 void OuterState::adopt(diloco::Round new_version) {
   params = anchor;
+  leaves = {};
   std::fill(residual.begin(), residual.end(), 0.0F);
   mark.clear();
   work = {};

@@ -41,6 +41,10 @@ struct OuterState {
   // Where the open work began, if that is not the anchor: a region that is cut off trains on from
   // the parameters that it contributed. Empty otherwise.
   std::vector<float> mark;
+  // Of the Merkle trees over anchor and momentum as of `version`; empty: to be computed.
+  struct Leaves {
+    std::vector<diloco::Digest> anchor, momentum;
+  } leaves;
   // Gradients in an inner step, delta or the reduced sum in an outer round.
   std::vector<float> scratch;
 

@@ -58,17 +58,30 @@ void Ownership::complete(Collective& collective, const ByRank& segments,
 }
 
 diloco::Digest Ownership::root(Collective& collective, std::span<const float> flat) const {
-  if (all_.size() == 1) return diloco::merkle_root(diloco::merkle_leaves(flat));
+  std::vector<diloco::Digest> leaves;
+  return root(collective, 0, flat, leaves);
+}
+
+diloco::Digest Ownership::root(Collective& collective, std::size_t fragment,
+                               std::span<const float> flat,
+                               std::vector<diloco::Digest>& leaves) const {
+  const bool known = !leaves.empty();
+  leaves.resize(flat.size() / kLeafElements);
+  hash(collective, known ? by_fragment_[fragment] : all_, flat, leaves);
+  return diloco::merkle_root(leaves);
+}
+
+void Ownership::hash(Collective& collective, const ByRank& segments, std::span<const float> flat,
+                     std::vector<diloco::Digest>& leaves) const {
   std::vector<diloco::Digest> own;
-  for (const std::size_t index : mine()) {
-    const auto leaves = diloco::merkle_leaves(segment(index, flat));
-    own.insert(own.end(), leaves.begin(), leaves.end());
+  for (const std::size_t index : segments[rank_]) {
+    const auto of_segment = diloco::merkle_leaves(segment(index, flat));
+    own.insert(own.end(), of_segment.begin(), of_segment.end());
   }
   const auto gathered = collective.all_gather(std::as_bytes(std::span(own)));
-  std::vector<diloco::Digest> leaves(flat.size() / kLeafElements);
-  for (std::size_t rank = 0; rank < all_.size(); ++rank) {
+  for (std::size_t rank = 0; rank < segments.size(); ++rank) {
     const std::byte* from = gathered[rank].data();
-    for (const std::size_t index : of(rank)) {
+    for (const std::size_t index : segments[rank]) {
       const diloco::Segment& segment = layout_->segments()[index];
       const std::size_t bytes = segment.count / kLeafElements * sizeof(diloco::Digest);
       std::memcpy(&leaves[segment.offset / kLeafElements], from, bytes);
@@ -76,7 +89,6 @@ diloco::Digest Ownership::root(Collective& collective, std::span<const float> fl
     }
     assert(from == gathered[rank].data() + gathered[rank].size());
   }
-  return diloco::merkle_root(leaves);
 }
 
 }  // namespace causeway::intra

@@ -44,10 +44,16 @@ class Ownership {
 
   // Merkle root of a span of which every rank holds its own segments.
   diloco::Digest root(Collective& collective, std::span<const float> flat) const;
+  // The same, when only this fragment changed since `leaves` were made; empty: all of it. All ranks
+  // know them, or none does.
+  diloco::Digest root(Collective& collective, std::size_t fragment, std::span<const float> flat,
+                      std::vector<diloco::Digest>& leaves) const;
 
  private:
   using ByRank = std::vector<std::vector<std::size_t>>;
   void complete(Collective& collective, const ByRank& segments, std::span<float> flat) const;
+  void hash(Collective& collective, const ByRank& segments, std::span<const float> flat,
+            std::vector<diloco::Digest>& leaves) const;
 
   const diloco::Layout* layout_;
   diloco::Fragments fragments_;

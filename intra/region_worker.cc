@@ -107,6 +107,7 @@ WorkerResult RegionWorker::run() {
 void RegionWorker::gather() {
   for (int reloads = 0;; ++reloads) {
     gathering_ = std::make_unique<Gathering>(options_, request(), attach_, interrupted_);
+    state_.leaves = {};  // a rank that comes from disk has none
     if (ranks_agree()) break;
     if (reloads == kReloadsMax) {
       throw std::system_error(Errc::bad_checkpoint,

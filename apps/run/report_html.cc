@@ -94,8 +94,8 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   out += "<title>" + title + "</title></head><body>\n<h1>" + title + "</h1>\n<p>" +
          format_count(s.parameters) + " parameters, " + std::to_string(s.regions.size()) +
          " regions, " + std::to_string(s.rounds) + " rounds of K = " + std::to_string(s.k) +
-         " steps; codec " + escape_html(s.codec) + ", outer " + s.outer + "; WAN " +
-         escape_html(s.facts.wan) + "; seed " + std::to_string(s.seed) + "; restarts " +
+         " steps; codec " + escape_html(s.codec) + ", outer " + s.outer + ", " + s.variant +
+         "; WAN " + escape_html(s.facts.wan) + "; seed " + std::to_string(s.seed) + "; restarts " +
          std::to_string(s.facts.restarts) + ".</p>\n";
   out += s.identical ? "<p class=\"good\">All regions hold the same bits, after every round and at "
                        "the end.</p>\n"

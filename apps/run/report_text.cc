@@ -34,7 +34,8 @@ std::string heading(const Summary& s) {
   return s.name + ": " + format_count(s.parameters) + " parameters, " +
          std::to_string(s.regions.size()) + " regions, " + std::to_string(s.worker_processes()) +
          " workers, " + std::to_string(s.rounds) + " rounds of K = " + std::to_string(s.k) +
-         " steps\ncodec " + s.codec + ", outer " + s.outer + ", WAN " + s.facts.wan + ", seed " +
+         " steps\ncodec " + s.codec + ", outer " + s.outer +
+         (s.variant == "synchronous" ? "" : ", " + s.variant) + ", WAN " + s.facts.wan + ", seed " +
          std::to_string(s.seed) + "\n";
 }
 

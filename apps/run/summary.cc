@@ -74,6 +74,22 @@ bool same_parameters(const std::vector<RegionSummary>& regions) {
   });
 }
 
+std::string variant_of(const Config& config) {
+  using Variant = diloco::OverlapOptions::Variant;
+  switch (config.overlap.variant) {
+    case Variant::synchronous:
+      return "synchronous";
+    case Variant::streaming:
+      return "streaming (P = " + std::to_string(config.overlap.fragments) +
+             ", tau = " + std::to_string(config.sync.overlap_steps) + ")";
+    case Variant::delayed:
+      return "delayed";
+    case Variant::eager:
+      return "eager";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<double> Summary::val_loss_ratio() const {
@@ -122,6 +138,7 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   summary.k = config.train.k;
   summary.codec = config.codec.matrix;
   summary.outer = config.outer.kind == diloco::OuterOptions::Kind::nesterov ? "nesterov" : "sgd";
+  summary.variant = variant_of(config);
   summary.steps = config.train.steps;
   summary.rounds = pace(config).rounds();
   summary.facts = facts;
@@ -168,6 +185,7 @@ std::string to_json(const Summary& summary) {
                      {"k", summary.k},
                      {"codec", summary.codec},
                      {"outer", summary.outer},
+                     {"variant", summary.variant},
                      {"steps", summary.steps},
                      {"rounds", summary.rounds},
                      {"wall_s", summary.facts.wall_s},

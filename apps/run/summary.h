@@ -41,6 +41,7 @@ struct Summary {
   std::uint64_t parameters = 0;
   std::uint32_t k = 0;
   std::string codec, outer;
+  std::string variant;  // how the exchange overlaps with training, with its numbers
   std::uint64_t steps = 0, rounds = 0;
   double val_loss = 0;
   std::optional<double> baseline_val_loss;

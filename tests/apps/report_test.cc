@@ -20,6 +20,7 @@ Summary example() {
   s.k = 30;
   s.codec = "topk:k=64";
   s.outer = "sgd";
+  s.variant = "eager";
   s.steps = 1200;
   s.rounds = 40;
   s.val_loss = 1.7171;
@@ -55,6 +56,7 @@ TEST(ReportText, TellsWhatTheRunAchieved) {
               HasSubstr("1,048,576 parameters, 3 regions, 3 workers, 40 rounds of K = 30 steps"));
   EXPECT_THAT(text, testing::ContainsRegex("validation loss +1.7171 +1.7000 +1.01 % higher"));
   EXPECT_THAT(text, testing::ContainsRegex("8.00 MB +20.1 GB +2,516 times fewer"));
+  EXPECT_THAT(text, HasSubstr("outer sgd, eager, WAN"));
   EXPECT_THAT(text, HasSubstr("83.3 %"));
   EXPECT_THAT(text, HasSubstr("All regions hold the same bits, after every one of the 40 rounds"));
   EXPECT_THAT(text, HasSubstr("all regions shared 2 cores"));

@@ -61,7 +61,8 @@ class Simulate(EndToEnd):
             with self.subTest(variant):
                 self.out = self.directory / variant
                 settings = [f"sync.{key}={value}" for key, value in keys.items()]
-                settings += [f'sync.variant="{variant}"', "train.k=6", "inner.warmup_steps=6"]
+                settings += [f'sync.variant="{variant}"', "train.k=6", "inner.warmup_steps=6",
+                             "outer.momentum=0.3"]
                 summary = self.simulate(self.config(workers=(1, 2, 3), steps=24, **DENSE), "--no-baseline",
                                         *(part for setting in settings for part in ("--set", setting)))
                 self.assert_identical(summary)
