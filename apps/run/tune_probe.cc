@@ -75,7 +75,7 @@ class Bench {
     if (compression::make_codec(spec)->is_sparse()) codec.feedback = true;
     const intra::OuterRound round(
         {.region = options_.region, .region_index = 0, .seed = options_.train.seed}, codec,
-        config_.outer, layout_);
+        config_.outer, {}, layout_);
     CodecProbe out{.codec = spec, .encode_s = 1e9, .apply_s = 1e9};
     for (int i = 0; i < kRepetitions; ++i) exchange(round, out);
     out.store_s = durable_write_s(directory, std::vector<std::byte>(out.payload_bytes));
