@@ -154,6 +154,8 @@ void RoundProtocol::on_message(const std::string& peer, const Diverged& diverged
     return;
   const Applied made_from{diverged.round, own->second.state};
   contributions_.erase(own);
+  // What is on disk for its samples' sake must not come back as an offer.
+  if (newest_own_ && newest_own_->payload == diverged.payload) newest_own_->payload = {};
   save_own();
   unclaimed_[diverged.payload] = version();  // another leader may know nothing of this and list it
   if (applied_ == made_from) distrust_own_state();

@@ -15,7 +15,8 @@ ALLOWED = {
     "apps": {"compression", "inter", "diloco", "intra", "wan-sim"},
 }
 # intra sees diloco's maths, its worker API and how it writes files, not its protocol.
-INTRA_SEES = {"layout.h", "outer.h", "digest.h", "record.h", "worker_session.h", "error.h", "file_io.h"}
+INTRA_SEES = {"layout.h", "fragments.h", "outer.h", "overlap.h", "digest.h", "record.h", "worker_session.h", "error.h",
+              "fault_point.h", "file_io.h"}
 
 
 def sources(folder):
