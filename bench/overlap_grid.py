@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-DENSE = ["outer.optimizer='nesterov'", "outer.lr=0.6", "outer.momentum=0.9", "codec.feedback=false"]
+DENSE = ["outer.optimizer='nesterov'", "outer.lr=0.7", "outer.momentum=0.6", "codec.feedback=false"]
 CODECS = {
     "int8": DENSE + ["codec.matrix='dense:int8,block=128'", "codec.vector='dense:int8,block=128'"],
     "e3m0": DENSE + ["codec.matrix='dense:e3m0,block=128'", "codec.vector='dense:int8,block=128'"],

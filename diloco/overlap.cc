@@ -5,11 +5,14 @@
 
 namespace causeway::diloco {
 
-void mix(float alpha, std::span<const float> anchor, std::span<float> params) {
-  assert(anchor.size() == params.size());
+void mix(float alpha, std::span<const float> anchor, std::span<float> base,
+         std::span<float> params) {
+  assert(anchor.size() == params.size() && anchor.size() == base.size());
   const float rest = 1.0F - alpha;
   for (std::size_t i = 0; i < params.size(); ++i) {
-    params[i] = alpha * params[i] + rest * anchor[i];
+    const float beyond = params[i] - base[i];
+    base[i] = alpha * base[i] + rest * anchor[i];
+    params[i] = base[i] + beyond;
   }
 }
 

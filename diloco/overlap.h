@@ -4,9 +4,10 @@
 // base, so that none of it is contributed twice.
 //
 //   synchronous  wait for the record; params <- anchor                       (arXiv 2311.08105)
-//   streaming    train on for tau steps; in the fragment that the round exchanged
-//                params <- alpha params + (1 - alpha) anchor, and likewise its base, which is where
-//                params stood when they were contributed                     (arXiv 2501.18512)
+//   streaming    train on for tau steps; then, in the fragment that the round exchanged, its base,
+//                which is where params stood when they were contributed, becomes
+//                alpha base + (1 - alpha) anchor, and params move with it    (arXiv 2501.18512,
+//                where params themselves are mixed, which discards 1 - alpha of the tau steps)
 //   delayed      train on for a whole round from the newest anchor, which lacks what was just
 //                contributed                                                 (arXiv 2502.12996)
 //   eager        as delayed, but from the anchor moved by this region's own share of what it has
@@ -26,12 +27,13 @@ struct OverlapOptions {
   Variant variant = Variant::synchronous;
   std::uint32_t fragments = 1;  // P; more than one in streaming only
   FragmentOrder order = FragmentOrder::strided;
-  float mixing = 0.5F;  // alpha; 0: the steps since the contribution are discarded
+  float mixing = 0.25F;  // alpha
   bool operator==(const OverlapOptions&) const = default;
 };
 
-// params <- alpha * params + (1 - alpha) * anchor.
-void mix(float alpha, std::span<const float> anchor, std::span<float> params);
+// base <- alpha * base + (1 - alpha) * anchor; params <- base + what they were beyond it.
+void mix(float alpha, std::span<const float> anchor, std::span<float> base,
+         std::span<float> params);
 
 // By how much the outer step moves the anchor at once per unit of delta: eta, and for Nesterov
 // eta (1 + mu).

@@ -281,9 +281,9 @@ void OuterRound::follow_anchor(OuterState& state, bool drop_open_work) const {
   }
   if (overlap_.variant != Variant::streaming) return;
   for (const std::size_t index : ownership_.fragments().segments(fragment_of(state))) {
-    const auto anchor = ownership_.segment(index, std::span<const float>(state.anchor));
-    diloco::mix(overlap_.mixing, anchor, ownership_.segment(index, std::span<float>(state.params)));
-    diloco::mix(overlap_.mixing, anchor, ownership_.segment(index, std::span<float>(state.mark)));
+    diloco::mix(overlap_.mixing, ownership_.segment(index, std::span<const float>(state.anchor)),
+                ownership_.segment(index, std::span<float>(state.mark)),
+                ownership_.segment(index, std::span<float>(state.params)));
   }
 }
 

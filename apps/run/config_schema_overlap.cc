@@ -34,8 +34,8 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
       "and eager take those of a whole round."));
   keys.push_back(shared(C::number(
       "sync.mixing", [](auto& c) -> auto& { return c.overlap.mixing; }, {0, 1},
-      "Weight of a region's own parameters when a fragment's exchange ends; 0: the shared ones "
-      "replace them, and the steps taken meanwhile are discarded. For streaming.")));
+      "When a fragment's exchange ends: weight of what the region contributed against the shared "
+      "parameters, to which the steps taken meanwhile are added. For streaming.")));
   keys.push_back(shared(C::integer(
       "sync.warmup_k", "steps", [](auto& c) -> auto& { return c.sync.warmup_k; }, 0, 1'000'000,
       "K during inner.warmup_steps, at most k and a multiple of fragments. 0: k.")));

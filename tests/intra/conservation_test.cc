@@ -4,8 +4,8 @@
 //   all displacements = delivered + residual + in flight + reported as dropped,
 //
 // bit for bit, however the exchange overlaps with training. The arithmetic is exact here:
-// displacements are multiples of 2^-12, weights, the outer learning rate and the mixing factor are
-// 1, the codec keeps values as they are, and the residual does not decay.
+// displacements are multiples of 2^-12, weights and the outer learning rate are 1, nothing is
+// mixed, the codec keeps values as they are, and the residual does not decay.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -51,7 +51,7 @@ class Books {
     round_.emplace(OuterRound::Place{.region = "us"}, codec,
                    diloco::OuterOptions{diloco::OuterOptions::Kind::sgd, 1.0F, 0.0F},
                    diloco::OverlapOptions{
-                       .variant = tested.variant, .fragments = tested.fragments, .mixing = 1},
+                       .variant = tested.variant, .fragments = tested.fragments, .mixing = 0},
                    layout());
     state_.digest = whole_digest(state_);
   }

@@ -56,26 +56,30 @@ TEST(Streaming, EveryFragmentHasItsTurn) {
   EXPECT_EQ(state.anchor, trained);
 }
 
-TEST(Streaming, MixesOwnAndSharedParametersWhenTheExchangeEnds) {
+TEST(Streaming, MixesContributedAndSharedParametersAndKeepsTheStepsSince) {
   const OuterRound round = overlapping({.variant = Variant::streaming, .mixing = 0.5F});
   OuterState state = dyadic_state(1), other = dyadic_state(2);
+  const std::vector<float> contributed = state.params;
   const Bytes own = encode(round, state), others = encode(round, other);
   train(state, 7);
   const std::vector<float> trained = state.params;
   apply(round, state, {{"eu", others}, {"us", own}});
   for (std::size_t i = 0; i < trained.size(); ++i) {
-    ASSERT_EQ(state.params[i], 0.5F * trained[i] + 0.5F * state.anchor[i]);
+    const float since = trained[i] - contributed[i];
+    ASSERT_EQ(state.params[i], 0.5F * contributed[i] + 0.5F * state.anchor[i] + since);
   }
   EXPECT_EQ(state.work.steps, 2U);  // of the next round
 }
 
-TEST(Streaming, WithoutMixingTheSharedParametersReplaceTheOwn) {
+// One region's contribution is what the anchor becomes.
+TEST(Streaming, OfOneRegionIsTrainingWithoutInterruption) {
   const OuterRound round = overlapping({.variant = Variant::streaming, .mixing = 0});
   OuterState state = dyadic_state(1);
   const Bytes own = encode(round, state);
   train(state, 7);
+  const std::vector<float> trained = state.params;
   apply(round, state, {{"us", own}});
-  EXPECT_EQ(state.params, state.anchor);
+  EXPECT_EQ(state.params, trained);
 }
 
 TEST(Delayed, StartsFromTheNewestAnchorAndCountsNothingTwice) {
