@@ -68,7 +68,8 @@ class SocketSession : public WorkerSession {
   const Attachment& attachment() const override { return attachment_; }
   Instruction next(const KeepWaiting& keep_waiting) override;
   bool called_back() override;
-  void contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void hand_over(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void await_stored() override;
   void applied(Round version, const Digest& state) override;
   void offer_snapshot(Round version, const Digest& state,
                       const std::filesystem::path& file) override;
@@ -96,6 +97,7 @@ class SocketSession : public WorkerSession {
   Attachment attachment_;
   bool asked_ = false;  // what to do: the answer is still to come
   bool called_back_ = false;
+  std::size_t handed_over_bytes_ = 0;
   bool closed_ = false;  // by the coordinator
   std::string waiting_for_;
 };
@@ -267,21 +269,24 @@ Instruction SocketSession::to_instruction(Received received) {
   }
 }
 
-void SocketSession::contribute(const Contribution& contribution,
-                               std::span<const std::byte> payload) {
+void SocketSession::hand_over(const Contribution& contribution,
+                              std::span<const std::byte> payload) {
   assert(request_.rank == 0);
   worker_wire::WorkerMessage message;
   message.mutable_contribute()->set_contribution(serialize(contribution));
   std::vector<Descriptor> descriptors;
   descriptors.push_back(make_sealed_memfd(payload));
   send(message, std::move(descriptors));
+  handed_over_bytes_ = payload.size();
+}
 
+void SocketSession::await_stored() {
   const milliseconds deadline =
       kStoreDeadlineBase +
-      milliseconds{static_cast<std::int64_t>(payload.size() / kStoreBytesPerMillisecond)};
+      milliseconds{static_cast<std::int64_t>(handed_over_bytes_ / kStoreBytesPerMillisecond)};
   const std::optional<Received> answer = receive(deadline);
   if (!answer) {
-    throw_lost("the coordinator did not store a payload of " + std::to_string(payload.size()) +
+    throw_lost("the coordinator did not store a payload of " + std::to_string(handed_over_bytes_) +
                " bytes within " + std::to_string(deadline.count() / 1000) + " s");
   }
   if (!answer->message.has_stored()) throw_malformed("the coordinator did not confirm a payload");

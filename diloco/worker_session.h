@@ -142,7 +142,14 @@ class WorkerSession {
 
   // Rank 0 only. Hands over the payload, none if it sits out; returns when the coordinator has it
   // on disk. contribution.payload is ignored: the coordinator hashes what it got.
-  virtual void contribute(const Contribution& contribution, std::span<const std::byte> payload) = 0;
+  void contribute(const Contribution& contribution, std::span<const std::byte> payload) {
+    hand_over(contribution, payload);
+    await_stored();
+  }
+  // The two halves of contribute(), for who has something to do in between; nothing but report()
+  // may be called there.
+  virtual void hand_over(const Contribution& contribution, std::span<const std::byte> payload) = 0;
+  virtual void await_stored() = 0;
 
   // Rank 0 only. After Apply or Restore: the version now held, and its digest.
   virtual void applied(Round version, const Digest& state) = 0;

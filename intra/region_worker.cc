@@ -224,9 +224,8 @@ void RegionWorker::train(const diloco::Train& train) {
     diloco::reached(diloco::ProtocolState::contribution_encoded);
     own = state_.own(0);
   }
-  contribute(*own);
+  contribute(*own, [&] { go_ahead(train); });
   diloco::reached(diloco::ProtocolState::contribution_stored);
-  go_ahead(train);
 }
 
 // The round is decided meanwhile.
@@ -252,7 +251,7 @@ void RegionWorker::collect(const diloco::Collect& order) {
   for (InFlight& own : state_.in_flight) {
     const bool missing = own.contribution.round == state_.version && !own.stored &&
                          (!own.payload.empty() || own.contribution.sits_out);
-    if (missing) contribute(own);
+    if (missing) contribute(own, [] {});
   }
   diloco::reached(diloco::ProtocolState::collected);
 }
@@ -302,10 +301,11 @@ void RegionWorker::reset_moments() {
   state_.optimizer_steps = 0;
 }
 
-void RegionWorker::contribute(InFlight& own) {
+void RegionWorker::contribute(InFlight& own, const std::function<void()>& meanwhile) {
   own.contribution.run_id = state_.run_id;
-  own.stored = gathering_->tell(
-      [&own](auto& session) { session.contribute(own.contribution, own.payload); });
+  gathering_->tell([&own](auto& session) { session.hand_over(own.contribution, own.payload); });
+  meanwhile();
+  own.stored = gathering_->tell([](auto& session) { session.await_stored(); });
 }
 
 OuterRound::Batch RegionWorker::batch() const {
@@ -330,7 +330,8 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   diloco::reached(diloco::ProtocolState::record_applied);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
-  if (state_.version % options_.train.checkpoint_rounds == 0) checkpoint();
+  const diloco::Round rounds = options_.train.checkpoint_rounds * options_.overlap.fragments;
+  if (state_.version % rounds == 0) checkpoint();
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ class RegionWorker {
   void collect(const diloco::Collect& order);
   void inner_step(std::uint64_t schedule_step);
   void encode();
-  void contribute(InFlight& own);
+  void contribute(InFlight& own, const std::function<void()>& meanwhile);
   void reset_moments();
   void apply(const diloco::Apply& apply);
   void restore(const diloco::Restore& restore);

@@ -281,7 +281,7 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::integer(
       "train.checkpoint_rounds", "rounds",
       [](auto& c) -> auto& { return c.train.checkpoint_rounds; }, 1, 1'000'000,
-      "Rounds between two saved training states and snapshots."));
+      "Rounds, of every fragment, between two saved training states and snapshots."));
   keys.push_back(C::integer(
       "train.timed_step_ms", "ms", [](auto& c) -> auto& { return c.train.timed_step_ms; }, 0,
       3'600'000,

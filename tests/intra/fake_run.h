@@ -236,8 +236,9 @@ class FakeRun::Session final : public diloco::WorkerSession {
     return run_.called_back && run_.called_back(region_);
   }
 
-  void contribute(const diloco::Contribution& contribution,
-                  std::span<const std::byte> payload) override {
+  void await_stored() override {}
+  void hand_over(const diloco::Contribution& contribution,
+                 std::span<const std::byte> payload) override {
     const std::lock_guard lock(run_.mutex_);
     require_alive();
     EXPECT_EQ(contribution.region, region_);
