@@ -70,9 +70,11 @@ class Decider {
   std::size_t holders_required(Time now) const;
   void refresh(Time now);
   bool complete() const;
+  bool hopeless() const;
   std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
-  CommitRecord make_record(const Digest& agreed) const;
+  std::vector<Offer> offers() const;
+  CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers) const;
   std::vector<Standing> standings() const;
   std::uint32_t next_k(const std::string& region) const;
   void learn_lateness();

@@ -174,7 +174,7 @@ class Worker::Implementation {
     }
     if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
     contributes_ = true;
-    return steps(train.k - state_.work.steps, train.schedule_step);
+    return steps(train.k - state_.work.steps, train.schedule_step, train.share);
   }
 
   std::optional<Steps> follow(const diloco::Continue& order) {
@@ -182,7 +182,7 @@ class Worker::Implementation {
     if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
     if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
     contributes_ = false;
-    return steps(order.k, order.schedule_step);
+    return steps(order.k, order.schedule_step, order.share);
   }
 
   std::optional<Steps> follow(const diloco::Collect& order) {
@@ -240,13 +240,17 @@ class Worker::Implementation {
                                 " but this region holds version " + std::to_string(state_.version));
   }
 
-  Steps steps(std::uint32_t count, std::uint64_t schedule_step) {
+  Steps steps(std::uint32_t count, std::uint64_t schedule_step, const diloco::DataShare& share) {
     report("compute");
     return {
         .round = state_.version,
         .count = count,
         .first_sample = state_.work.data_cursor + state_.work.steps * settings_.samples_per_step,
-        .schedule_step = schedule_step + state_.step_in_round()};
+        .schedule_step = schedule_step + state_.step_in_round(),
+        .part = share.index,
+        .parts = std::max<std::uint32_t>(1, share.count),
+        .pass = share.pass,
+        .pass_begin = share.begin};
   }
 
   // ---- What they need ----
