@@ -57,13 +57,13 @@ class Links(EndToEnd):
         self.assert_identical(summary)
         self.assertEqual(summary["restarts"], 0)
         told = self.lines_of("us-east") + self.lines_of("eu-west")
-        self.assertRegex(told, r"connection to \S+ ended|(?i)bad record mac|decryption failed")
+        self.assertRegex(told, r"connection to \S+ ended|bad record mac|decryption failed")
 
     def test_a_link_at_one_percent_in_the_middle_of_a_transfer_only_makes_its_region_late(self):
         for pair in ('["ap-northeast", "us-east"]', '["ap-northeast", "eu-west"]'):
-            self.add_events(f"at_s = 2; pair = {pair}; rate_mbit_s = 0.05; for_s = 6")
-        self.simulate(self.config(steps=400, width=96, **DENSE), "--no-baseline", "--set", "sync.staleness_max=16",
-                      "--set", "sync.grace_min_s=0.2")
+            self.add_events(f"at_s = 2; pair = {pair}; rate_mbit_s = 1; for_s = 6")
+        self.simulate(self.config(steps=400, **DENSE), "--no-baseline", "--set", "sync.staleness_max=16",
+                      "--set", "sync.grace_min_s=0.05")
         rounds = [event for event in self.events_of("us-east") if "participants" in event]
         self.assertEqual([event["round"] for event in rounds], list(range(80)))
         self.assertTrue(any("ap-northeast" not in event["participants"] for event in rounds), "nobody waited")
