@@ -15,6 +15,9 @@ void RoundProtocol::restore_log() {
   heads_ = {chain_start(run_id_)};
   const RaftState& state = raft_.state();
   for (Index index = 0; index < state.committed; ++index) {
+    if (const auto* members = std::get_if<Membership>(&state.log[index].body)) {
+      data_plan_.begin(*members);
+    }
     const auto* record = std::get_if<CommitRecord>(&state.log[index].body);
     if (record != nullptr && record->round == version()) {
       append(*record);
@@ -27,6 +30,7 @@ void RoundProtocol::append(const CommitRecord& record) {
   steps_before_.push_back(steps_before_.back() + steps);
   if (steps == 0) ++stepless_;
   records_.push_back(record);
+  data_plan_.add(record);
   heads_.push_back(chain_next(heads_.back(), serialize(record)));
 }
 
@@ -60,12 +64,13 @@ void RoundProtocol::drain_raft() {
 
 void RoundProtocol::apply_entry(const LogEntry& entry) {
   if (const auto* membership = std::get_if<Membership>(&entry.body)) {
+    data_plan_.begin(*membership);
     actions_.push_back(UpdateMembers{*membership});
     const bool listed = membership->find(options_.self) != nullptr;
     was_member_ = was_member_ || listed;
     // Who joins later reads of earlier members first.
     if (was_member_ && !listed && raft_.membership().find(options_.self) == nullptr) {
-      end(3, "this region was removed from the run: `causeway members add` takes it back");
+      end_removed();
     }
   }
   const auto* record = std::get_if<CommitRecord>(&entry.body);
@@ -79,6 +84,7 @@ void RoundProtocol::add_record(const CommitRecord& record) {
   end_progress_at_ = now_;
   append(record);
   if (proposed_ == record.round) proposed_.reset();
+  count_barren(record);
   settle_contributions(record);
   confirm_snapshot();
   if (decider_) decider_->open_next(record);

@@ -184,7 +184,7 @@ void RoundProtocol::instruct() {
   if (applied_->version < version()) return catch_up_worker();
   if (applied_->version > version() || behind_a_peer()) return;
   if (over()) {
-    actions_.push_back(OrderFinish{version()});
+    actions_.push_back(OrderFinish{version(), applied_->state});
     worker_->ready = false;
     finish_told_ = true;
     return;
@@ -203,8 +203,9 @@ void RoundProtocol::call_back() {
 void RoundProtocol::instruct_idle() {
   if (contributions_.contains({options_.self, version(), 0})) {
     // The outcome comes by record; without a majority within reach, nobody knows when.
-    if (!cut_off()) return;
-    actions_.push_back(OrderContinue{version(), next_k(), data_cursor(), schedule_step()});
+    const auto share = data_plan_.share();
+    if (!cut_off() || !share) return;
+    actions_.push_back(OrderContinue{version(), next_k(), data_cursor(), schedule_step(), *share});
     worker_->continued = worker_->continuing = true;
     worker_->ready = false;
     return;
@@ -212,11 +213,13 @@ void RoundProtocol::instruct_idle() {
   // Nobody trains before hearing from the leader where the run stands, unless there is none.
   const std::optional<std::string>& leader = raft_.leader();
   const bool led = leader && (leads() || (peers_.contains(*leader) && peers_.at(*leader).status));
-  if (!led && !cut_off()) return;
+  const auto share = data_plan_.share();
+  if ((!led && !cut_off()) || !share) return;
   actions_.push_back(OrderTrain{.round = version(),
                                 .k = next_k(),
                                 .data_cursor = data_cursor(),
                                 .schedule_step = schedule_step(),
+                                .share = *share,
                                 .ahead = std::min(options_.overlap_steps, nominal_next_k())});
   worker_->ready = worker_->continued = false;
 }

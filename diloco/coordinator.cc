@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -25,6 +26,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kPulse{250};
 constexpr seconds kWaitLogInterval{10};
 constexpr seconds kWorkerGoodbye{60};  // without a word from a worker that was told to finish
+constexpr seconds kWorkerReturn{10};   // for one that was lost meanwhile
 
 Time now() {
   return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
@@ -57,6 +59,16 @@ ProtocolOptions protocol_options(const CoordinatorOptions& options, const Ledger
           .seed = seed_from(ledger.incarnation())};
 }
 
+// Who takes part is the log's to say: a region that joins later is not in everybody's file.
+std::string without_regions(const std::string& shared_config) {
+  std::istringstream lines(shared_config);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("regions.name = ")) kept += line + "\n";
+  }
+  return kept;
+}
+
 Membership configured_membership(const CoordinatorOptions& options) {
   Membership membership;
   for (const Member& member : options.members) membership = with(membership, member);
@@ -80,7 +92,7 @@ std::string objection(const CoordinatorOptions& options) {
 
 // ---- Life ----
 
-asio::awaitable<Outcome> Coordinator::Implementation::run() {
+asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
   if (const std::string text = objection(options_); !text.empty()) co_return Outcome{2, text};
   std::filesystem::create_directories(options_.directory);
   if (std::optional<Outcome> outcome = open_ledger()) co_return *outcome;
@@ -88,10 +100,11 @@ asio::awaitable<Outcome> Coordinator::Implementation::run() {
   open_links();
   tasks_.spawn(pulse());
   handle(Tick{});
-  while (!outcome_ && !failure_) co_await changed_.wait();
+  while (!outcome_ && !failure_ && storage_failure_.empty()) co_await changed_.wait();
+  if (!outcome_ && !failure_) co_await abstain();
   co_await close();
   if (failure_) std::rethrow_exception(failure_);
-  co_return *outcome_;
+  co_return outcome_;
 }
 
 // The region's lineage: founding, joining and resuming are explicit.
@@ -138,6 +151,7 @@ void Coordinator::Implementation::open_protocol() {
                                     .raft = ledger_->raft(),
                                     .contributions = ledger_->contributions(),
                                     .snapshot = ledger_->snapshot(),
+                                    .finished = ledger_->finished(),
                                     .blobs = {blobs.begin(), blobs.end()}});
 }
 
@@ -145,29 +159,33 @@ void Coordinator::Implementation::open_links() {
   greeting_ = {.run_id = ledger_->run_id(),
                .region = options_.region,
                .incarnation = ledger_->incarnation(),
-               .shared_config = options_.shared_config,
+               .shared_config = without_regions(options_.shared_config),
                .version = protocol_->version()};
   inter::MeshOptions mesh = options_.mesh;
   mesh.self = options_.region;
   mesh.greeting = serialize(greeting_);
   mesh.peers = dialled(protocol_->membership());
-  workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
-                   options_.shared_config, *this);
-  if (options_.worker_listen) {
-    const std::uint16_t port = workers_->listen(*options_.worker_listen, options_.mesh.credentials);
-    spdlog::info("{}: workers on other hosts attach at port {}", options_.region, port);
-  }
   mesh_.emplace(executor_, std::move(mesh), *spool_, *this);
   mesh_->start();
   listening_port_ = mesh_->listening_port();
   files_->write_listening_port(listening_port_);
-  workers_->start();
+  open_workers();
   operator_door_.emplace(executor_, options_.directory,
                          [this](const ChangeMember& change) { handle(OperatorAsked{change}); });
   operator_door_->start();
   spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
                greeting_.run_id.empty() ? "not known yet" : greeting_.run_id, greeting_.version,
                listening_port_);
+}
+
+void Coordinator::Implementation::open_workers() {
+  workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
+                   options_.shared_config, *this);
+  if (options_.worker_listen) {
+    const std::uint16_t port = workers_->listen(*options_.worker_listen, options_.mesh.credentials);
+    spdlog::info("{}: workers on other hosts attach at port {}", options_.region, port);
+  }
+  workers_->start();
 }
 
 // Where to dial the members: as configured here, which may know better than the log; else as the
@@ -189,13 +207,17 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   closing_ = true;
   tick_.cancel();
   const int exit_code = outcome_ ? outcome_->exit_code : 1;
-  if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message);
+  if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message, exit_code == 2);
   co_await mesh_->stop();
   co_await operator_door_->stop();
   if (exit_code == 0) co_await say_goodbye();
   co_await workers_->stop();
   co_await tasks_.join();
-  files_->write(status());
+  try {
+    files_->write(status());
+  } catch (const std::system_error&) {
+    if (storage_failure_.empty()) throw;
+  }
   // Whoever starts this region again may open the directory from here on.
   ledger_.reset();
 }
@@ -205,10 +227,18 @@ asio::awaitable<void> Coordinator::Implementation::close() {
 asio::awaitable<void> Coordinator::Implementation::say_goodbye() {
   asio::steady_timer timer(executor_);
   worker_heard_at_ = steady_clock::now();
-  while (workers_->attached() && steady_clock::now() < worker_heard_at_ + kWorkerGoodbye) {
+  while (!goodbye_is_over()) {
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
   }
+}
+
+// One that was lost before it was done comes back to finish.
+bool Coordinator::Implementation::goodbye_is_over() const {
+  const steady_clock::time_point now = steady_clock::now();
+  if (workers_->attached()) return now >= worker_heard_at_ + kWorkerGoodbye;
+  return progress_.phase == kPhaseDone || !worker_lost_at_ ||
+         now >= *worker_lost_at_ + kWorkerReturn;
 }
 
 void Coordinator::Implementation::finish(Outcome outcome) {
@@ -217,7 +247,7 @@ void Coordinator::Implementation::finish(Outcome outcome) {
 }
 
 void Coordinator::Implementation::handle(const Event& event) {
-  if (outcome_ || failure_) return;
+  if (outcome_ || failure_ || !storage_failure_.empty()) return;
   guard([&] {
     for (const Action& action : protocol_->handle(event, now())) {
       std::visit([this](const auto& body) { execute(body); }, action);
@@ -241,7 +271,7 @@ void Coordinator::Implementation::arm_tick() {
 // What nobody tells: how far transfers are, and what the display and the worker should know.
 asio::awaitable<void> Coordinator::Implementation::pulse() {
   asio::steady_timer timer(executor_);
-  while (!outcome_ && !failure_) {
+  while (!outcome_ && !failure_ && storage_failure_.empty()) {
     guard([this] {
       poll_progress();
       tell_what_is_waited_for();
@@ -282,6 +312,7 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .waiting_for = protocol_->waiting_for(now()),
           .leader = protocol_->raft().leader().value_or(""),
           .term = protocol_->raft().term(),
+          .share = protocol_->share().value_or(DataShare{}),
           .progress = progress_,
           .links = mesh_->stats(),
           .finished = outcome_ && outcome_->exit_code == 0};
@@ -290,10 +321,17 @@ CoordinatorStatus Coordinator::Implementation::status() const {
 // ---- The public face ----
 
 Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions options)
-    : implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
+    : executor_(executor),
+      implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
 Coordinator::~Coordinator() = default;
 asio::awaitable<Outcome> Coordinator::run() {
-  return implementation_->run();
+  for (;;) {
+    if (std::optional<Outcome> outcome = co_await implementation_->run()) co_return *outcome;
+    // What it knew may be ahead of what is on disk.
+    CoordinatorOptions options = implementation_->options();
+    if (options.start == Start::found) options.start = Start::resume;
+    implementation_ = std::make_unique<Implementation>(executor_, std::move(options));
+  }
 }
 void Coordinator::stop() {
   implementation_->stop();

@@ -63,8 +63,9 @@ class Coordinator {
   Coordinator(asio::any_io_executor executor, CoordinatorOptions options);
   ~Coordinator();
 
-  // Runs until the run is over, fails for good, or is stopped. Throws std::system_error for what
-  // must reach main.
+  // Runs until the run is over, fails for good, or is stopped. While the disk fails it promises
+  // nothing and is out of the run, and its worker trains on; it is back when the disk works again.
+  // Throws std::system_error for what must reach main.
   asio::awaitable<Outcome> run();
 
   // Ends run() soon: workers were told, links are closed, state is on disk.
@@ -74,6 +75,7 @@ class Coordinator {
 
  private:
   class Implementation;
+  asio::any_io_executor executor_;
   std::unique_ptr<Implementation> implementation_;
 };
 

@@ -65,7 +65,9 @@ void Coordinator::Implementation::execute(const OrderTrain& action) {
                    .k = action.k,
                    .data_cursor = action.data_cursor,
                    .schedule_step = action.schedule_step,
+                   .share = action.share,
                    .ahead = action.ahead});
+  last_order_ = {action.round, action.k, action.data_cursor, action.schedule_step, action.share};
   reached(ProtocolState::train_ordered);
 }
 
@@ -73,7 +75,8 @@ void Coordinator::Implementation::execute(const OrderContinue& action) {
   workers_->continue_training({.round = action.round,
                                .k = action.k,
                                .data_cursor = action.data_cursor,
-                               .schedule_step = action.schedule_step});
+                               .schedule_step = action.schedule_step,
+                               .share = action.share});
   reached(ProtocolState::continue_ordered);
 }
 
@@ -103,6 +106,7 @@ void Coordinator::Implementation::execute(const OrderRestore& action) {
 }
 
 void Coordinator::Implementation::execute(const OrderFinish& action) {
+  ledger_->save_finished(action.version, action.state);
   workers_->finish(action.version);
   reached(ProtocolState::finish_ordered);
 }

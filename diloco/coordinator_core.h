@@ -2,6 +2,7 @@
 // actions. One thread.
 //
 //   coordinator.cc           life: ledger, spool, links, the clock, the end
+//   coordinator_storage.cc   when the disk fails: no vote, but the worker goes on
 //   coordinator_links.cc     what other regions say
 //   coordinator_workers.cc   what this region's worker says
 //   coordinator_actions.cc   what the protocol wants done
@@ -13,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <asio/steady_timer.hpp>
@@ -29,6 +31,9 @@
 
 namespace causeway::diloco {
 
+// Of the disk, not of the program: worth trying again when somebody has looked after it.
+bool is_storage_failure(const std::system_error& error);
+
 class Coordinator::Implementation : public inter::MeshHandler, public WorkerServerHandler {
  public:
   Implementation(asio::any_io_executor executor, CoordinatorOptions options)
@@ -38,9 +43,11 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
         tick_(executor),
         tasks_(executor) {}
 
-  asio::awaitable<Outcome> run();
+  // Nothing: the storage failed and works again; another one of these is to begin anew.
+  asio::awaitable<std::optional<Outcome>> run();
   void stop() { finish({130, "interrupted"}); }
   std::uint16_t listening_port() const { return listening_port_; }
+  const CoordinatorOptions& options() const { return options_; }
 
   // inter::MeshHandler
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
@@ -64,10 +71,13 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void found_run();
   void open_protocol();
   void open_links();
+  void open_workers();
   std::map<std::string, inter::Endpoint> dialled(const Membership& membership) const;
   asio::awaitable<void> close();
   asio::awaitable<void> pulse();
   asio::awaitable<void> say_goodbye();
+  bool goodbye_is_over() const;
+  asio::awaitable<void> abstain();
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
 
   // Runs `body`; what it throws ends run() with the same exception.
@@ -76,6 +86,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void handle(const Event& event);
   void arm_tick();
   void finish(Outcome outcome);
+  void add_applied_round(Round round, const Digest& state);
   void refused(const std::string& peer, const std::string& reason, bool by_the_run);
   void poll_progress();
   void tell_what_is_waited_for();
@@ -119,12 +130,16 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   Progress progress_;
   std::optional<Round> applying_;
   std::chrono::steady_clock::time_point worker_heard_at_;
+  std::optional<std::chrono::steady_clock::time_point> worker_lost_at_;  // since it attached last
+  Round worker_version_ = 0;                                             // when it attached
+  std::optional<OrderContinue> last_order_;  // to train, as one to go on
   std::string told_worker_;
   std::string logged_wait_;
   std::chrono::steady_clock::time_point wait_logged_at_;
 
   std::optional<Outcome> outcome_;
   std::exception_ptr failure_;
+  std::string storage_failure_;  // from then on nothing is promised, and nobody is told anything
   bool closing_ = false;
   inter::Signal changed_;
   asio::steady_timer tick_;
@@ -135,6 +150,13 @@ template <typename Body>
 void Coordinator::Implementation::guard(Body&& body) {
   try {
     body();
+  } catch (const std::system_error& error) {
+    if (is_storage_failure(error)) {
+      if (storage_failure_.empty()) storage_failure_ = error.what();
+    } else if (!failure_) {
+      failure_ = std::current_exception();
+    }
+    changed_.notify();
   } catch (...) {
     if (!failure_) failure_ = std::current_exception();
     changed_.notify();

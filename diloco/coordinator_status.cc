@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,11 @@ Traffic sum(const std::map<std::string, inter::LinkStats>& links) {
   return total;
 }
 
+Json to_json(const DataShare& share) {
+  return {
+      {"index", share.index}, {"count", share.count}, {"pass", share.pass}, {"begin", share.begin}};
+}
+
 Json to_json(const Progress& progress) {
   return {{"step", progress.step},     {"round", progress.round},
           {"loss", progress.loss},     {"tokens_per_s", progress.tokens_per_s},
@@ -59,6 +65,22 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
   return json;
 }
 
+// The round after the last one in the file; lines that are no rounds, or not whole, do not count.
+Round round_after(const std::filesystem::path& events) {
+  constexpr std::streamoff kTailBytes = 256 << 10;
+  std::ifstream file(events, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  file.seekg(std::max<std::streamoff>(0, file.tellg() - kTailBytes));
+  Round next = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const bool round = json.is_object() && json.contains("participants") &&
+                       json.contains("round") && json["round"].is_number_unsigned();
+    if (round) next = json["round"].get<Round>() + 1;
+  }
+  return next;
+}
+
 // Contributions of earlier rounds that this one lists.
 Json late(const CommitRecord& record) {
   Json list = Json::array();
@@ -75,7 +97,9 @@ Json late(const CommitRecord& record) {
 }  // namespace
 
 StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
-    : directory_(std::move(directory)), region_(std::move(region)) {
+    : directory_(std::move(directory)),
+      region_(std::move(region)),
+      next_round_(round_after(directory_ / "events.jsonl")) {
   const Json old = Json::parse(read_file(directory_ / "status.json").value_or(""), nullptr, false);
   if (!old.is_object() || !old.contains("links") || !old["links"].is_object()) return;
   for (const auto& [peer, link] : old["links"].items()) {
@@ -118,6 +142,7 @@ void StatusFiles::write(const CoordinatorStatus& status) {
                      {"waiting", status.waiting_for},
                      {"leader", status.leader},
                      {"term", status.term},
+                     {"share", to_json(status.share)},
                      {"progress", to_json(status.progress)},
                      {"wan_tx_bytes", traffic.tx_bytes},
                      {"wan_rx_bytes", traffic.rx_bytes},
@@ -161,6 +186,7 @@ void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& 
     json["payload_bytes"] = round.own->payload.size_bytes;
   }
   append_line(json.dump());
+  next_round_ = round.record.round + 1;
 }
 
 void StatusFiles::add_event(const std::string& event, const std::string& peer,

@@ -23,6 +23,7 @@ struct CoordinatorStatus {
   std::string waiting_for;
   std::string leader;  // empty: none known
   std::uint64_t term = 0;
+  DataShare share;  // of the data, in the open round
   Progress progress;
   std::map<std::string, inter::LinkStats> links;  // since this process started
   bool finished = false;
@@ -43,6 +44,7 @@ class StatusFiles {
   void write_listening_port(std::uint16_t port);
   void write(const CoordinatorStatus& status);  // only if something changed
   void add_round(const AppliedRound& round, const CoordinatorStatus& status);
+  Round next_round() const { return next_round_; }  // after the newest added, ever
   void add_event(const std::string& event, const std::string& peer, const std::string& text,
                  Round round);
 
@@ -54,6 +56,7 @@ class StatusFiles {
   std::string region_;
   std::map<std::string, inter::LinkStats> earlier_;
   std::string written_;
+  Round next_round_ = 0;
 };
 
 }  // namespace causeway::diloco

@@ -14,12 +14,23 @@ void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
   spdlog::info("{}: {} workers attached at version {}", options_.region, options_.workers,
                rank_0.version);
   worker_heard_at_ = std::chrono::steady_clock::now();
+  worker_lost_at_.reset();
+  worker_version_ = rank_0.version;
   told_worker_.clear();
   reached(ProtocolState::workers_gathered);
+  // It came back to end, or to go on while nothing can be decided here.
+  if (outcome_ || !storage_failure_.empty()) {
+    return workers_->welcome(protocol_->run_id(), rank_0.contributed);
+  }
+  // Applied when this region's coordinator was away.
+  const bool missed = rank_0.version > 0 && rank_0.version <= protocol_->version() &&
+                      files_->next_round() == rank_0.version - 1;
+  if (missed) guard([&] { add_applied_round(rank_0.version - 1, rank_0.state); });
   handle(WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
 }
 
 void Coordinator::Implementation::on_worker_lost() {
+  worker_lost_at_ = std::chrono::steady_clock::now();
   if (!outcome_) {
     spdlog::warn("{}: the workers are gone", options_.region);
     guard([&] { files_->add_event("workers_lost", {}, {}, protocol_->version()); });
@@ -28,7 +39,12 @@ void Coordinator::Implementation::on_worker_lost() {
 }
 
 void Coordinator::Implementation::on_ready() {
-  handle(WorkerReady{});
+  if (outcome_ && outcome_->exit_code == 0) return workers_->finish(protocol_->version());
+  if (storage_failure_.empty()) return handle(WorkerReady{});
+  if (!last_order_ || last_order_->round != worker_version_) {
+    return workers_->waiting_for("its coordinator's disk to take data again");
+  }
+  execute(*last_order_);
 }
 
 void Coordinator::Implementation::on_contribute(const Contribution& contribution,
@@ -44,7 +60,8 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
     stored.payload = contribution.sits_out ? inter::BlobId{} : spool_->put(payload);
     reached(ProtocolState::payload_spooled);
     handle(WorkerContributed{std::move(stored)});
-    if (!failure_) workers_->stored();
+    if (failure_ || !storage_failure_.empty()) return;
+    workers_->stored();
     reached(ProtocolState::contribution_acknowledged);
   });
 }
@@ -52,16 +69,16 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
 void Coordinator::Implementation::on_applied(Round version, const Digest& state) {
   reached(ProtocolState::apply_heard);
   const bool by_record = applying_ && version == *applying_ + 1;
-  if (by_record && !failure_) {
-    guard([&] {
-      AppliedRound round{.record = protocol_->record(*applying_), .own = {}, .state = state};
-      const auto& own = protocol_->contribution();
-      if (own && own->round == *applying_) round.own = *own;
-      files_->add_round(round, status());
-    });
-  }
+  if (by_record && !failure_) guard([&] { add_applied_round(*applying_, state); });
   applying_.reset();
   handle(WorkerApplied{{version, state}});
+}
+
+void Coordinator::Implementation::add_applied_round(Round number, const Digest& state) {
+  AppliedRound round{.record = protocol_->record(number), .own = {}, .state = state};
+  const auto& own = protocol_->contribution();
+  if (own && own->round == number) round.own = *own;
+  files_->add_round(round, status());
 }
 
 void Coordinator::Implementation::on_snapshot(Round version, const Digest& state, Descriptor file) {

@@ -172,7 +172,9 @@ bool Decider::past_deadline(Time now) const {
 
 std::size_t Decider::contributions_min() const {
   const std::size_t majority = membership_.regions().size() / 2 + 1;
-  return options_.contributions_min == 0 ? majority : options_.contributions_min;
+  const std::size_t wanted =
+      options_.contributions_min == 0 ? majority : options_.contributions_min;
+  return std::min(wanted, membership_.regions().size());  // some may have been removed
 }
 
 std::size_t Decider::contributors() const {
@@ -206,9 +208,12 @@ bool Decider::settled(const std::string& region) const {
          (candidate->second.contribution.sits_out || usable_.contains(key));
 }
 
+// Whoever the last record does not name has no share of the data yet, and contributes nothing.
 bool Decider::complete() const {
-  return std::ranges::all_of(attached_,
-                             [this](const std::string& region) { return settled(region); });
+  return std::ranges::all_of(attached_, [this](const std::string& region) {
+    const bool new_here = !standings_.empty() && !standings_.contains(region);
+    return new_here || settled(region);
+  });
 }
 
 // ---- The decision ----
@@ -216,15 +221,32 @@ bool Decider::complete() const {
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   Verdict verdict;
   refresh(now);
-  if (contributors() < contributions_min() || !(complete() || past_deadline(now))) return verdict;
+  const bool barren = hopeless();
+  const bool enough = contributors() >= contributions_min() && (complete() || past_deadline(now));
+  if (!enough && !barren) return verdict;
 
   const std::optional<Digest> agreed = agreed_state();
+  const std::string run_id = candidates_.begin()->second.contribution.run_id;
   verdict.diverged = remove_diverged(agreed);
-  if (!agreed || contributors() < contributions_min()) return verdict;
-  learn_lateness();
+  if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
+  if (!barren) learn_lateness();
   learn_speeds();
-  verdict.record = make_record(*agreed, steps);
+  verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps);
+  verdict.record->run_id = run_id;
   return verdict;
+}
+
+// So many sit this round out that the others, all of them, are too few.
+bool Decider::hopeless() const {
+  const std::set<std::string> regions = membership_.regions();
+  const auto possible = std::ranges::count_if(regions, [this](const std::string& region) {
+    const auto fresh = candidates_.find({region, round_, 0});
+    const bool out = fresh != candidates_.end() && fresh->second.contribution.sits_out;
+    return !out || std::ranges::any_of(usable_, [&region](const ContributionKey& key) {
+      return key.region == region;
+    });
+  });
+  return static_cast<std::size_t>(possible) < contributions_min();
 }
 
 // The state that more than half of the regions start from, of those that stand at this round.
@@ -261,7 +283,7 @@ std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& 
   return diverged;
 }
 
-CommitRecord Decider::make_record(const Digest& agreed, const Steps& steps) const {
+std::vector<Offer> Decider::offers() const {
   std::vector<Offer> offers;
   for (const ContributionKey& key : usable_) {  // ascending: the order of summation
     const Contribution& made = candidates_.at(key).contribution;
@@ -277,10 +299,15 @@ CommitRecord Decider::make_record(const Digest& agreed, const Steps& steps) cons
                       .liveness = liveness_as_weight(liveness),
                       .staleness = (round_ - key.round) / options_.pace.fragments});
   }
+  return offers;
+}
+
+CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>& offers,
+                                  const Steps& steps) const {
   const Weights weights = weigh(offers, membership_.regions().size());
   const Round past = round_ + 1;
   const Round cap = options_.staleness_max * options_.pace.fragments;
-  CommitRecord record{.run_id = offers.front().contribution.run_id,
+  CommitRecord record{.run_id = {},
                       .round = round_,
                       .participants = {},
                       .state = agreed,

@@ -80,9 +80,12 @@ class Decider {
   std::size_t holders_required(Time now) const;
   void refresh(Time now);
   bool complete() const;
+  bool hopeless() const;
   std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
-  CommitRecord make_record(const Digest& agreed, const Steps& steps) const;
+  std::vector<Offer> offers() const;
+  CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
+                           const Steps& steps) const;
   std::optional<float> momentum(std::uint64_t since_exchange) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
   std::uint32_t adapted_k(const std::string& region, std::uint32_t nominal) const;

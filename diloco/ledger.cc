@@ -155,16 +155,34 @@ void Ledger::save(std::span<const Contribution> contributions) {
   replace_file(directory_ / "contributions", file.SerializeAsString(), Durability::on_disk);
 }
 
-std::optional<Snapshot> Ledger::snapshot() const {
-  const std::filesystem::path path = directory_ / "snapshot";
+std::optional<Snapshot> Ledger::read_snapshot(const char* name) const {
+  const std::filesystem::path path = directory_ / name;
   if (!std::filesystem::exists(path)) return std::nullopt;
   return decode(parse_file<wire::Snapshot>(path));
 }
 
-void Ledger::save(const Snapshot& snapshot) {
+void Ledger::write_snapshot(const char* name, const Snapshot& snapshot) {
   wire::Snapshot message;
   encode(snapshot, &message);
-  replace_file(directory_ / "snapshot", message.SerializeAsString(), Durability::on_disk);
+  replace_file(directory_ / name, message.SerializeAsString(), Durability::on_disk);
+}
+
+std::optional<Snapshot> Ledger::snapshot() const {
+  return read_snapshot("snapshot");
+}
+
+void Ledger::save(const Snapshot& snapshot) {
+  write_snapshot("snapshot", snapshot);
+}
+
+std::optional<Applied> Ledger::finished() const {
+  const std::optional<Snapshot> at = read_snapshot("finished");
+  if (!at) return std::nullopt;
+  return Applied{at->version, at->state};
+}
+
+void Ledger::save_finished(Round version, const Digest& state) {
+  write_snapshot("finished", {.version = version, .state = state, .blob = {}});
 }
 
 }  // namespace causeway::diloco

@@ -5,6 +5,7 @@
 //   records        the committed log: ledger_file.h
 //   raft           what this voter has promised, and the rest of its log
 //   contributions  this region's own that are not settled, and its newest (payloads: spool)
+//   finished       version and digest that the worker was told to finish at
 //   snapshot       version, digest and blob of the newest snapshot in the spool
 //   lock           held by the one coordinator that uses the directory
 //
@@ -52,6 +53,8 @@ class Ledger {
   void save(std::span<const Contribution> contributions);
   std::optional<Snapshot> snapshot() const;
   void save(const Snapshot& snapshot);
+  std::optional<Applied> finished() const;
+  void save_finished(Round version, const Digest& state);
 
   // Hash of the last entry: equal in two regions if and only if their histories are.
   const Digest& head() const { return head_; }
@@ -60,6 +63,8 @@ class Ledger {
   void lock();
   void open_incarnation();
   void open_records();
+  std::optional<Snapshot> read_snapshot(const char* name) const;
+  void write_snapshot(const char* name, const Snapshot& snapshot);
 
   std::filesystem::path directory_;
   Sign sign_;

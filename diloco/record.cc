@@ -173,7 +173,6 @@ CommitRecord decode(const wire::CommitRecord& message) {
     }
     record.participants.push_back(std::move(participant));
   }
-  if (record.participants.empty()) throw_malformed("a commit record lists no participant");
   for (const wire::Standing& entry : message.standings()) {
     Standing standing = decode_standing(entry);
     if (standing.region.empty() ||

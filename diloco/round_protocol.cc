@@ -29,9 +29,11 @@ RoundProtocol::RoundProtocol(ProtocolOptions options, PersistentState state)
     : options_(std::move(options)),
       run_id_(std::move(state.run_id)),
       raft_(raft_options(options_), std::move(state.raft)),
+      data_plan_(options_.self),
       snapshot_(std::move(state.snapshot)),
       blobs_(std::move(state.blobs)) {
   restore_log();
+  if (state.finished && state.finished->version == version()) applied_ = state.finished;
   if (snapshot_ && !blobs_.contains(snapshot_->blob)) snapshot_.reset();
   for (const Contribution& own : state.contributions) {
     if (!newest_own_ || newest_own_->round <= own.round) newest_own_ = own;
@@ -73,6 +75,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   if (!up_.empty()) consider(fetcher_.next_deadline());
   if (published_ && *published_ != status()) consider(published_at_ + kProgressReportInterval);
   consider(end_deadline());
+  consider(barren_until_);
   return next;
 }
 
@@ -390,6 +393,10 @@ std::string RoundProtocol::waiting_for(Time now) const {
     if (const std::string sentence = catching_up_sentence(); !sentence.empty()) return sentence;
   }
   if (over()) return "the other regions to reach the last round";
+  if (!options_.witness && !data_plan_.share()) {
+    return "the record of round " + std::to_string(version()) +
+           ", which gives this region its share of the data";
+  }
   if (!raft_.leader()) return no_leader_sentence();
   if (!decider_) {
     return *raft_.leader() + " to decide round " + std::to_string(version());

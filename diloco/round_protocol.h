@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "diloco/data_plan.h"
 #include "diloco/decider.h"
 #include "diloco/fetcher.h"
 #include "diloco/messages.h"
@@ -33,7 +34,8 @@ struct PersistentState {
   // This region's own: all that are neither listed nor expired, and the newest.
   std::vector<Contribution> contributions;
   std::optional<Snapshot> snapshot;
-  std::set<inter::BlobId> blobs;  // complete ones
+  std::optional<Applied> finished;  // what the worker was told to finish at
+  std::set<inter::BlobId> blobs;    // complete ones
 };
 
 // ---- Events ----
@@ -130,7 +132,8 @@ struct OrderTrain {
   std::uint32_t k = 0;
   std::uint64_t data_cursor = 0;
   std::uint64_t schedule_step = 0;  // nominal inner steps of all rounds before this one
-  std::uint32_t ahead = 0;          // steps to go on with before the outcome is needed
+  DataShare share{};
+  std::uint32_t ahead = 0;  // steps to go on with before the outcome is needed
 };
 // The worker has contributed and no majority can be reached: it goes on training meanwhile.
 struct OrderContinue {
@@ -138,6 +141,7 @@ struct OrderContinue {
   std::uint32_t k = 0;
   std::uint64_t data_cursor = 0;
   std::uint64_t schedule_step = 0;
+  DataShare share{};
 };
 struct OrderCallBack {};  // from a Continue that may still be under way: there is something to do
 // What it did so becomes the next part of its contribution to the round.
@@ -150,8 +154,10 @@ struct OrderApply {
 struct OrderRestore {
   Snapshot snapshot;  // version 0: the initial weights, which are in no blob
 };
+// To be on disk before the worker hears of it: it may never come back.
 struct OrderFinish {
   Round version = 0;
+  Digest state{};
 };
 struct EndRun {
   int exit_code = 0;
@@ -181,6 +187,8 @@ class RoundProtocol {
   const CommitRecord& record(Round round) const { return records_.at(round); }
   const std::optional<Contribution>& contribution() const { return newest_own_; }
   const Membership& membership() const { return raft_.membership(); }
+  // Of the open round; none if this region has no part of the data yet.
+  std::optional<DataShare> share() const { return data_plan_.share(); }
   const Raft& raft() const { return raft_; }
   const std::optional<Applied>& applied() const { return applied_; }
   std::vector<inter::BlobId> wanted() const { return fetcher_.wanted(); }
@@ -290,6 +298,10 @@ class RoundProtocol {
   std::string catching_up_sentence() const;
 
   // run_end.cc
+  void count_barren(const CommitRecord& record);
+  void check_barren();
+  void check_removed();
+  void end_removed();
   void check_end();
   void check_end_as_leader();
   void check_end_as_follower();
@@ -303,6 +315,7 @@ class RoundProtocol {
   std::string run_id_;
   Raft raft_;
   std::vector<CommitRecord> records_;
+  DataPlan data_plan_;
   std::vector<Digest> heads_;  // of the chain over the records; heads_[v] after v of them
   // Nominal inner steps of all rounds before version v: where the inner learning rate's schedule
   // stands in all regions, whatever steps each took.
@@ -335,6 +348,8 @@ class RoundProtocol {
   std::optional<Snapshot> target_;     // a peer's snapshot that the worker will adopt
   std::optional<Applied> distrusted_;  // what the worker held when its state was found to be wrong
   std::map<Round, int> heals_;         // by version: how often
+  std::uint32_t barren_ = 0;           // rounds in a row that listed nothing
+  std::optional<Time> barren_until_;   // if there were too many: when the run ends
 
   std::optional<Status> published_;
   Time published_at_{0};

@@ -10,7 +10,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr Time kLingerMax = seconds{60};
-constexpr Time kGoodbye = seconds{10};  // for the other regions to hear that the run is over
+constexpr Time kGoodbye = seconds{10};   // for the other regions to hear that the run is over
+constexpr std::uint32_t kBarrenMax = 3;  // rounds
 
 }  // namespace
 
@@ -65,7 +66,37 @@ std::optional<Time> RoundProtocol::end_deadline() const {
   return std::nullopt;
 }
 
+// A round in which no region has anything finite to offer lists nothing. One may be chance; several
+// are a training that diverges everywhere and will not come back by itself.
+void RoundProtocol::count_barren(const CommitRecord& record) {
+  barren_ = record.participants.empty() ? barren_ + 1 : 0;
+  if (barren_ == 0) barren_until_.reset();
+  if (barren_ >= kBarrenMax && !barren_until_) barren_until_ = now_ + kGoodbye;
+}
+
+void RoundProtocol::check_barren() {
+  if (!barren_until_ || now_ < *barren_until_) return;
+  end(2, "in " + std::to_string(barren_) +
+             " rounds in a row too few regions had anything finite to offer: training diverges. "
+             "The model of version " +
+             std::to_string(version() - barren_) +
+             " is the last that changed, and sound; lower inner.lr, clip harder with "
+             "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
+}
+
+// The others drop their links to a region as soon as its removal is committed: it has the entry,
+// but may never hear that.
+void RoundProtocol::check_removed() {
+  if (was_member_ && raft_.membership().find(options_.self) == nullptr && cut_off()) end_removed();
+}
+
+void RoundProtocol::end_removed() {
+  end(3, "this region was removed from the run: `causeway members add` takes it back");
+}
+
 void RoundProtocol::check_end() {
+  if (!ended_) check_barren();
+  if (!ended_) check_removed();
   if (ended_ || (!over() && !finished_at_)) return;
   if (leads()) {
     check_end_as_leader();

@@ -28,6 +28,8 @@ double median_norm(std::span<const Offer> offers) {
 
 Weights weigh(std::span<const Offer> offers, std::size_t regions) {
   Weights weights;
+  weights.skip_momentum = true;
+  if (offers.empty()) return weights;
   double sum = 0, tokens = 0;
   for (const Offer& offer : offers) {
     sum += raw_weight(offer);

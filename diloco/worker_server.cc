@@ -394,12 +394,24 @@ void WorkerServer::welcome(const std::string& run_id, bool contributed) {
   implementation_->send_all(message);
 }
 
-void WorkerServer::refuse(const std::string& reason) {
+void WorkerServer::refuse(const std::string& reason, bool configuration) {
   CoordinatorMessage message;
-  message.mutable_refused()->set_lineage(true);
+  message.mutable_refused()->set_lineage(!configuration);
+  message.mutable_refused()->set_configuration(configuration);
   message.mutable_refused()->set_reason(reason);
   implementation_->refuse(message);
 }
+
+namespace {
+
+void encode(const DataShare& share, worker_wire::DataShare* out) {
+  out->set_index(share.index);
+  out->set_count(share.count);
+  out->set_pass(share.pass);
+  out->set_begin(share.begin);
+}
+
+}  // namespace
 
 void WorkerServer::stored() {
   CoordinatorMessage message;
@@ -414,6 +426,7 @@ void WorkerServer::train(const Train& train) {
   message.mutable_train()->set_data_cursor(train.data_cursor);
   message.mutable_train()->set_schedule_step(train.schedule_step);
   message.mutable_train()->set_ahead(train.ahead);
+  encode(train.share, message.mutable_train()->mutable_share());
   implementation_->send(0, message);
 }
 
@@ -423,6 +436,7 @@ void WorkerServer::continue_training(const Continue& order) {
   message.mutable_continue_training()->set_k(order.k);
   message.mutable_continue_training()->set_data_cursor(order.data_cursor);
   message.mutable_continue_training()->set_schedule_step(order.schedule_step);
+  encode(order.share, message.mutable_continue_training()->mutable_share());
   implementation_->send(0, message);
 }
 

@@ -56,7 +56,7 @@ class WorkerServer {
   // To every rank: the gathering stands.
   void welcome(const std::string& run_id, bool contributed);
   // To every rank: it may not take part, ever. Their sessions end.
-  void refuse(const std::string& reason);
+  void refuse(const std::string& reason, bool configuration = false);
   // To rank 0; nothing happens without a gathering.
   void stored();
   void train(const Train& train);

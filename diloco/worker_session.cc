@@ -55,12 +55,25 @@ Descriptor make_sealed_memfd(std::span<const std::byte> bytes) {
   return fd;
 }
 
+DataShare to_share(const worker_wire::DataShare& share) {
+  if (share.count() > 0 && share.index() >= share.count()) {
+    throw_malformed("the coordinator gives a share of the data that does not exist");
+  }
+  return {
+      .index = share.index(), .count = share.count(), .pass = share.pass(), .begin = share.begin()};
+}
+
 class SocketSession : public WorkerSession {
  public:
   SocketSession(AttachRequest request, WorkerDial dialled)
       : request_(std::move(request)),
         socket_(std::move(dialled.socket)),
         stream_(std::move(dialled.stream)) {}
+
+  // A trainer that has finished need not say so itself.
+  ~SocketSession() override;
+  SocketSession(const SocketSession&) = delete;
+  SocketSession& operator=(const SocketSession&) = delete;
 
   // Returns when every rank of the region has attached.
   void join(const KeepWaiting& keep_waiting);
@@ -99,6 +112,8 @@ class SocketSession : public WorkerSession {
   bool called_back_ = false;
   std::size_t handed_over_bytes_ = 0;
   bool closed_ = false;  // by the coordinator
+  bool finished_ = false;
+  Progress reported_;
   std::string waiting_for_;
 };
 
@@ -131,8 +146,10 @@ std::optional<SocketSession::Received> SocketSession::take() {
     switch (received.message.body_case()) {
       case Message::kRefused: {
         const auto& refused = received.message.refused();
-        throw std::system_error(
-            make_error_code(refused.lineage() ? Errc::lineage : Errc::malformed), refused.reason());
+        throw std::system_error(make_error_code(refused.lineage()         ? Errc::lineage
+                                                : refused.configuration() ? Errc::config_mismatch
+                                                                          : Errc::malformed),
+                                refused.reason());
       }
       case Message::kWaiting:
         waiting_for_ = received.message.waiting().what();
@@ -204,6 +221,7 @@ Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
   Received received = wait(keep_waiting);
   asked_ = false;
   called_back_ = false;  // that was about the instruction before
+  finished_ = received.message.body_case() == Message::kFinish;
   return to_instruction(std::move(received));
 }
 
@@ -232,6 +250,7 @@ Instruction SocketSession::to_instruction(Received received) {
                    .k = train.k(),
                    .data_cursor = train.data_cursor(),
                    .schedule_step = train.schedule_step(),
+                   .share = to_share(train.share()),
                    .ahead = train.ahead()};
     }
     case Message::kContinueTraining: {
@@ -239,7 +258,8 @@ Instruction SocketSession::to_instruction(Received received) {
       return Continue{.round = order.round(),
                       .k = order.k(),
                       .data_cursor = order.data_cursor(),
-                      .schedule_step = order.schedule_step()};
+                      .schedule_step = order.schedule_step(),
+                      .share = to_share(order.share())};
     }
     case Message::kCollect:
       return Collect{received.message.collect().round()};
@@ -313,7 +333,17 @@ void SocketSession::offer_snapshot(Round version, const Digest& state,
   send(message, std::move(descriptors));
 }
 
+SocketSession::~SocketSession() {
+  if (!finished_ || closed_) return;
+  try {
+    reported_.phase = kPhaseDone;
+    report(reported_);
+  } catch (const std::exception&) {  // then the coordinator waits for a while
+  }
+}
+
 void SocketSession::report(const Progress& progress) {
+  reported_ = progress;
   if (!stream_->empty()) return;  // an older report is still on its way
   worker_wire::WorkerMessage message;
   auto* report = message.mutable_report();

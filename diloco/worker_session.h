@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "diloco/data_share.h"
 #include "diloco/record.h"
 
 namespace causeway::diloco {
@@ -75,8 +76,9 @@ struct Train {
   Round round;
   std::uint32_t k;
   std::uint64_t data_cursor;
-  std::uint64_t schedule_step =
-      0;  // nominal inner steps of all earlier rounds: the learning rate's
+  // Nominal inner steps of all earlier rounds: the learning rate's.
+  std::uint64_t schedule_step = 0;
+  DataShare share{};
   // Inner steps to go on with after contribute(), before next(): the round is decided meanwhile.
   // They are the first of the next round.
   std::uint32_t ahead = 0;
@@ -88,6 +90,7 @@ struct Continue {
   std::uint32_t k;
   std::uint64_t data_cursor;    // where the first Continue of a round starts to read
   std::uint64_t schedule_step;  // of the round, as in Train
+  DataShare share{};
 };
 // contribute() what was done since the last contribution, as the next part of the round; nothing if
 // nothing was done.
@@ -108,6 +111,8 @@ struct Finish {
 };  // the run is over
 using Instruction = std::variant<Train, Continue, Collect, Apply, Restore, Finish>;
 
+inline constexpr const char* kPhaseDone = "done";
+
 // What a region shows of itself while it works; best effort, for displays.
 struct Progress {
   std::uint64_t step = 0;  // inner steps done, over the whole run
@@ -117,7 +122,8 @@ struct Progress {
   std::uint64_t tokens = 0;
   double compute_s = 0;  // inner steps alone
   double wait_s = 0;     // everything else since training began
-  std::string phase;     // "compute", "encode", "wait", "apply", "evaluate"
+  // "compute", "encode", "wait", "apply", "evaluate", and kPhaseDone: the result is written.
+  std::string phase;
 };
 
 class WorkerSession {

@@ -12,11 +12,11 @@ using std::chrono::duration;
 constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate
 constexpr std::chrono::seconds kWindow{1};
 constexpr std::uint64_t kSegmentsMin = 100;
-constexpr double kLossy = 0.005;      // share of segments
-constexpr double kPlateau = 1.2;      // two samples closer than that are no slow start
-constexpr double kForget = 0.9;       // of an older peak, with each burst
-constexpr double kAtTheLimit = 0.93;  // a full link stays below that, by the headroom
-constexpr double kBoost = 1.5;
+constexpr double kLossy = 0.005;  // share of segments
+constexpr double kPlateau = 1.2;  // two samples closer than that are no slow start
+constexpr double kForget = 0.9;   // of an older peak, with each burst
+constexpr double kHeadroomAtFirst = 1.1, kHeadroomMin = 0.8, kHeadroomMax = 2;
+constexpr double kTighten = 0.9, kLoosen = 1.1;  // with each burst
 
 double smooth(double old, double sample, double gain) {
   return old == 0 ? sample : old + gain * (sample - old);
@@ -67,8 +67,7 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
   const std::uint64_t again = figures.retransmitted_segments - seen.again;
   const double share = static_cast<double>(again) / static_cast<double>(sent);
   loss_ += 0.25 * (share - loss_);
-  headroom_ =
-      share > kLossy ? std::max(1.0, headroom_ - 0.1) : std::min(kHeadroomMax, headroom_ + 0.05);
+  lost_ = lost_ || share > kLossy;
   seen = {figures.sent_segments, figures.retransmitted_segments};
 }
 
@@ -82,16 +81,22 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
 
 void LinkMeter::on_quiet() {
   last_sample_ = 0;
-  if (burst_peak_ == 0) {
-    return;  // too short to say anything
+  if (burst_peak_ > 0) {
+    peak_ = std::max(std::exchange(burst_peak_, 0), kForget * peak_);
   }
-  const bool at_the_limit = peak_ > 0 && burst_peak_ > kAtTheLimit * pacing_bytes_per_s();
-  boost_ = at_the_limit && headroom_ > 1 ? kBoost : 1;
-  peak_ = std::max(std::exchange(burst_peak_, 0), kForget * peak_);
+  if (std::exchange(lost_, false)) {
+    headroom_ = limited() ? std::max(kHeadroomMin, kTighten * headroom_) : kHeadroomAtFirst;
+  } else if (limited()) {
+    headroom_ *= kLoosen;
+  }
+}
+
+bool LinkMeter::limited() const {
+  return headroom_ > 0 && headroom_ < kHeadroomMax;
 }
 
 double LinkMeter::pacing_bytes_per_s() const {
-  return headroom_ * boost_ * peak_;
+  return limited() ? headroom_ * peak_ : 0;
 }
 
 LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {

@@ -35,9 +35,9 @@ class LinkMeter {
   double stream_rate_bytes_per_s() const { return stream_rate_; }
   double loss() const { return loss_; }  // share of segments sent again, smoothed
 
-  // How fast to send at most, all connections together, so that a burst after a pause does not
-  // overflow the queue: a little more than the peak of the last bursts; more if that peak was the
-  // limit itself, as the path may be wider. 0: no limit.
+  // How fast to send at most, all connections together, once bursts were seen to overflow the
+  // queue: about the peak of the last ones, less after each that lost segments, more after each
+  // that did not, until there is no limit any more. 0: no limit.
   double pacing_bytes_per_s() const;
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
@@ -45,15 +45,15 @@ class LinkMeter {
   Duration stall_deadline(Duration longest) const;
 
  private:
-  static constexpr double kHeadroomMax = 1.15;
-
   void begin_burst(Time now);
   void end_window(Time now);
+  bool limited() const;
 
   std::chrono::microseconds round_trip_{0};
   double rate_ = 0, stream_rate_ = 0, loss_ = 0;
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
-  double headroom_ = kHeadroomMax, boost_ = 1;
+  double headroom_ = 0;  // over the peak; 0: nothing was lost yet
+  bool lost_ = false;    // since the last burst ended
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};
   std::uint64_t window_bytes_ = 0;

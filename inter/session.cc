@@ -16,6 +16,9 @@ constexpr std::string_view kPacedByItself = "bbr";  // by its own model of the p
 constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossy = 0.0005;
+// Of one connection; never binds, but has the kernel pace by its own estimate, so that CUBIC's slow
+// start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
+constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
 constexpr std::chrono::milliseconds kSampleMin{50};    // of a rate
 constexpr std::size_t kControlWriteBytes = 16U << 10;  // of small frames at once: a TLS record
 
@@ -400,8 +403,8 @@ void Session::set_pace() {
       continue;
     }
     data.connection->limit_unsent(unsent);
-    if (limit > 0 && context_.options.congestion_control != kPacedByItself) {
-      data.connection->limit_rate(static_cast<std::uint64_t>(limit));
+    if (context_.options.congestion_control != kPacedByItself) {
+      data.connection->limit_rate(limit > 0 ? static_cast<std::uint64_t>(limit) : kNoRateLimit);
     }
   }
 }

@@ -3,7 +3,8 @@
 // Sampling (design.md section 3, Determinism): a sample is a window of context + 1 tokens starting
 // at a multiple of `context`. Sample index = permutation(seed, epoch)[region's range + cursor]:
 // each region owns a contiguous range of the permuted order, and the cursor counts the region's
-// samples. Ranks split the region's batch, so n workers with batch b equal one with n x b.
+// samples. Ranks split the region's batch, so n workers with batch b equal one with n x b. When the
+// regions change, all begin a new pass, which has permutations of its own.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "diloco/data_share.h"
 
 namespace causeway::intra {
 
@@ -68,6 +71,8 @@ class Sampler {
   // range is empty.
   Sampler(const Dataset& dataset, std::int64_t context, std::uint64_t seed,
           std::size_t region_index, std::size_t region_count);
+  // The range and the pass over the data from here on. Throws as the constructor does.
+  void set_share(const diloco::DataShare& share);
   std::uint64_t samples_per_epoch() const;  // in this region's range
   // The region's sample number `cursor` (wraps into the next epoch): writes context tokens and
   // their context targets.
@@ -77,7 +82,9 @@ class Sampler {
  private:
   const Dataset* dataset_;
   std::int64_t context_;
-  std::uint64_t seed_, sample_count_, range_begin_, range_size_;
+  std::uint64_t seed_, sample_count_ = 0;
+  diloco::DataShare share_;
+  std::uint64_t range_begin_ = 0, range_size_ = 0;
 };
 
 }  // namespace causeway::intra

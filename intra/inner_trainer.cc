@@ -79,6 +79,7 @@ class ModelTrainer : public InnerTrainer {
 
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
+    if (step.share.count > 0) sampler_.set_share(step.share);
     const float own_loss = backward(step);
     reducer_->finish();
     std::array<float, 2> agreed{own_loss, stop_requested ? 1.0F : 0.0F};

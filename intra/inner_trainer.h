@@ -13,8 +13,9 @@
 namespace causeway::intra {
 
 struct InnerStep {
-  std::uint64_t index = 0;   // over the whole run: learning rate and dropout depend on it
-  std::uint64_t cursor = 0;  // the region's sample number of the first sample of this step's batch
+  std::uint64_t index = 0;    // over the whole run: learning rate and dropout depend on it
+  std::uint64_t cursor = 0;   // the region's sample number of the first sample of this step's batch
+  diloco::DataShare share{};  // without a count: as configured
 };
 
 struct StepOutcome {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -92,6 +93,8 @@ void RegionWorker::start_afresh() {
 
 WorkerResult RegionWorker::run() {
   for (;;) {
+    // Killed between its result and its end: its coordinator may have ended as well.
+    if (const auto result = result_of(state_)) return *result;
     try {
       gather();
       return follow();
@@ -102,6 +105,12 @@ WorkerResult RegionWorker::run() {
       recover(error);
     }
   }
+}
+
+std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) const {
+  if (state.version * options_.train.k != options_.train.steps) return std::nullopt;
+  const std::optional<WorkerResult> result = read_result(options_.directory);
+  return result && result->rounds == state.version ? result : std::nullopt;
 }
 
 void RegionWorker::gather() {
@@ -216,7 +225,10 @@ void RegionWorker::train(const diloco::Train& train) {
     if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
     if (state_.work.steps < train.k) enter("compute");
     while (state_.work.steps < train.k) {
-      inner_step(train.schedule_step);
+      if (!inner_step(train.schedule_step, train.share)) {
+        sit_out();
+        break;
+      }
       diloco::reached(diloco::ProtocolState::step_taken);
     }
     diloco::reached(diloco::ProtocolState::steps_taken);
@@ -231,7 +243,16 @@ void RegionWorker::train(const diloco::Train& train) {
 // The round is decided meanwhile.
 void RegionWorker::go_ahead(const diloco::Train& train) {
   if (state_.work.steps < train.ahead) enter("compute");
-  while (state_.work.steps < train.ahead) inner_step(train.schedule_step);
+  while (state_.work.steps < train.ahead) {
+    if (inner_step(train.schedule_step, train.share)) continue;
+    sit_out();
+    break;
+  }
+}
+
+// Whatever fragment is next: what is not finite is not contributed.
+void RegionWorker::sit_out() {
+  std::ranges::fill(state_.params, std::numeric_limits<float>::quiet_NaN());
 }
 
 // From the parameters that were contributed, if any were.
@@ -240,9 +261,22 @@ void RegionWorker::go_on(const diloco::Continue& order) {
   if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
   if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
   enter("compute");
-  for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step)
-    inner_step(order.schedule_step);
+  for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step) {
+    if (!inner_step(order.schedule_step, order.share)) {
+      drop_work();
+      break;
+    }
+  }
   diloco::reached(diloco::ProtocolState::went_on);
+}
+
+// Back to where the steps since the last contribution began.
+void RegionWorker::drop_work() {
+  state_.params = state_.mark.empty() ? state_.anchor : state_.mark;
+  state_.work.data_cursor += state_.work.steps * batch().samples;
+  state_.work.steps = 0;
+  trainer_->params_changed();
+  reset_moments();
 }
 
 void RegionWorker::collect(const diloco::Collect& order) {
@@ -256,11 +290,19 @@ void RegionWorker::collect(const diloco::Collect& order) {
   diloco::reached(diloco::ProtocolState::collected);
 }
 
-void RegionWorker::inner_step(std::uint64_t schedule_step) {
+bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataShare& share) {
   const InnerStep step{schedule_step + state_.step_in_round(),
-                       state_.work.data_cursor + state_.work.steps * batch().samples};
+                       state_.work.data_cursor + state_.work.steps * batch().samples, share};
   stopwatch_.charge(state_.wait_s);
-  const StepOutcome outcome = trainer_->step(step, interrupted_());
+  StepOutcome outcome;
+  try {
+    outcome = trainer_->step(step, interrupted_());
+  } catch (const std::system_error& error) {
+    if (error.code() != Errc::not_finite) throw;
+    if (gathering_->leads()) spdlog::error("round {}: {}", state_.version, error.what());
+    ++state_.work.steps;  // its samples are used
+    return false;
+  }
   const double seconds = stopwatch_.charge(state_.compute_s);
   const std::uint64_t tokens = batch().tokens;
   ++state_.work.steps;
@@ -273,6 +315,7 @@ void RegionWorker::inner_step(std::uint64_t schedule_step) {
   progress_.loss = outcome.loss;
   report();
   if (outcome.stop) stop();
+  return true;
 }
 
 void RegionWorker::encode() {
@@ -376,8 +419,9 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
                layout_, state_.anchor,
                {{"run", state_.run_id}, {"round", std::to_string(state_.version)}});
     write_result(options_.directory, result);
+    diloco::reached(diloco::ProtocolState::result_written);
+    enter(diloco::kPhaseDone);
   });
-  diloco::reached(diloco::ProtocolState::result_written);
   trainer_->leave();
   return result;
 }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class RegionWorker {
  private:
   void open_state();
   void start_afresh();  // from the initial weights
+  std::optional<WorkerResult> result_of(const TrainingState& state) const;
   void gather();
   diloco::AttachRequest request();
   bool ranks_agree();
@@ -45,12 +47,15 @@ class RegionWorker {
   void note_earlier_life();
   void train(const diloco::Train& train);
   void go_ahead(const diloco::Train& train);
+  void sit_out();
   void go_on(const diloco::Continue& order);
   void collect(const diloco::Collect& order);
-  void inner_step(std::uint64_t schedule_step);
+  // False: loss or gradient was not finite, and the parameters are not to be used.
+  bool inner_step(std::uint64_t schedule_step, const diloco::DataShare& share);
   void encode();
   void contribute(InFlight& own, const std::function<void()>& meanwhile);
   void reset_moments();
+  void drop_work();
   void apply(const diloco::Apply& apply);
   void restore(const diloco::Restore& restore);
   WorkerResult finish(const diloco::Finish& finish);

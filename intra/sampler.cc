@@ -49,21 +49,30 @@ std::uint64_t Permutation::operator()(std::uint64_t index) const {
 Sampler::Sampler(const Dataset& dataset, std::int64_t context, std::uint64_t seed,
                  std::size_t region_index, std::size_t region_count)
     : dataset_(&dataset), context_(context), seed_(seed) {
-  assert(context > 0 && region_index < region_count);
+  assert(context > 0);
   // The last window's last target is one token past its context.
   const std::uint64_t tokens = dataset.train_tokens();
   sample_count_ = tokens == 0 ? 0 : (tokens - 1) / static_cast<std::uint64_t>(context);
-  if (sample_count_ < region_count) {
+  set_share({.index = static_cast<std::uint32_t>(region_index),
+             .count = static_cast<std::uint32_t>(region_count)});
+}
+
+void Sampler::set_share(const diloco::DataShare& share) {
+  assert(share.index < share.count);
+  if (share == share_) return;
+  if (sample_count_ < share.count) {
     throw std::system_error(
-        Errc::bad_data, "the training part has " + std::to_string(tokens) + " tokens, which is " +
-                            std::to_string(sample_count_) + " windows of context " +
-                            std::to_string(context) + " for " + std::to_string(region_count) +
+        Errc::bad_data, "the training part has " + std::to_string(dataset_->train_tokens()) +
+                            " tokens, which is " + std::to_string(sample_count_) +
+                            " windows of context " + std::to_string(context_) + " for " +
+                            std::to_string(share.count) +
                             " regions, and each needs one: give more data or a shorter context");
   }
-  // Near-equal ranges: the first sample_count % region_count regions get one more.
-  const std::uint64_t share = sample_count_ / region_count, extra = sample_count_ % region_count;
-  range_begin_ = share * region_index + std::min<std::uint64_t>(region_index, extra);
-  range_size_ = share + (region_index < extra ? 1 : 0);
+  share_ = share;
+  // Near-equal ranges: the first sample_count % count regions get one more.
+  const std::uint64_t size = sample_count_ / share.count, extra = sample_count_ % share.count;
+  range_begin_ = size * share.index + std::min<std::uint64_t>(share.index, extra);
+  range_size_ = size + (share.index < extra ? 1 : 0);
 }
 
 std::uint64_t Sampler::samples_per_epoch() const {
@@ -74,8 +83,10 @@ void Sampler::read(std::uint64_t cursor, std::span<std::int32_t> tokens,
                    std::span<std::int32_t> targets) const {
   const auto length = static_cast<std::size_t>(context_);
   assert(tokens.size() == length && targets.size() == length);
-  const Permutation permutation(sample_count_, seed_, cursor / range_size_);
-  const std::uint64_t sample = permutation(range_begin_ + cursor % range_size_);
+  const std::uint64_t place = cursor - std::min(cursor, share_.begin);
+  const std::uint64_t epoch = (share_.pass << 32) + place / range_size_;
+  const Permutation permutation(sample_count_, seed_, epoch);
+  const std::uint64_t sample = permutation(range_begin_ + place % range_size_);
   dataset_->read_train(sample * length, tokens);
   dataset_->read_train(sample * length + 1, targets);
 }

@@ -165,7 +165,7 @@ class Worker::Implementation {
   // Steps of the next round while the open one is decided.
   std::optional<Steps> go_ahead() {
     if (lost_ || !state_.contributed() || state_.work.steps >= ahead_) return std::nullopt;
-    return steps(ahead_ - state_.work.steps, schedule_step_);
+    return steps(ahead_ - state_.work.steps, schedule_step_, share_);
   }
 
   // ---- Instructions: steps to take, or nothing ----
@@ -174,6 +174,7 @@ class Worker::Implementation {
     check(train.round);
     ahead_ = train.ahead;
     schedule_step_ = train.schedule_step;
+    share_ = train.share;
     InFlight* own = state_.own(0);
     if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
       state_.drop_own(0);  // made before a restart, and lost by the coordinator since
@@ -191,7 +192,7 @@ class Worker::Implementation {
     }
     if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
     contributes_ = true;
-    return steps(train.k - state_.work.steps, train.schedule_step);
+    return steps(train.k - state_.work.steps, train.schedule_step, train.share);
   }
 
   std::optional<Steps> follow(const diloco::Continue& order) {
@@ -199,8 +200,9 @@ class Worker::Implementation {
     if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
     if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
     ahead_ = 0;
+    contributes_ = false;
     may_be_called_back_ = true;
-    return steps(order.k, order.schedule_step);
+    return steps(order.k, order.schedule_step, order.share);
   }
 
   std::optional<Steps> follow(const diloco::Collect& order) {
@@ -258,13 +260,17 @@ class Worker::Implementation {
                                 " but this region holds version " + std::to_string(state_.version));
   }
 
-  Steps steps(std::uint32_t count, std::uint64_t schedule_step) {
+  Steps steps(std::uint32_t count, std::uint64_t schedule_step, const diloco::DataShare& share) {
     report("compute");
     return {
         .round = state_.version,
         .count = count,
         .first_sample = state_.work.data_cursor + state_.work.steps * settings_.samples_per_step,
-        .schedule_step = schedule_step + state_.step_in_round()};
+        .schedule_step = schedule_step + state_.step_in_round(),
+        .part = share.index,
+        .parts = std::max<std::uint32_t>(1, share.count),
+        .pass = share.pass,
+        .pass_begin = share.begin};
   }
 
   // ---- What they need ----
@@ -348,6 +354,7 @@ class Worker::Implementation {
   bool may_be_called_back_ = false;
   std::uint32_t ahead_ = 0;  // of the last Train, with where its schedule stood
   std::uint64_t schedule_step_ = 0;
+  diloco::DataShare share_;
   intra::Stopwatch stopwatch_;
   std::uint64_t steps_ = 0;
   double loss_ = 0, compute_s_ = 0, wait_s_ = 0;

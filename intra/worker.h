@@ -61,6 +61,11 @@ struct Steps {
   std::uint32_t count = 0;
   std::uint64_t first_sample = 0;   // the region's sample number of the first
   std::uint64_t schedule_step = 0;  // position of the first in the schedule that all regions share
+  // What to read: part `part` of `parts` equal ones of the data, in pass number `pass` over it (its
+  // order may depend on that), where the region's sample number `pass_begin` is the first. They
+  // change when a region joins the run for good or leaves it.
+  std::uint32_t part = 0, parts = 1;
+  std::uint64_t pass = 0, pass_begin = 0;
 };
 
 class Worker {

@@ -31,6 +31,25 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
         diloco::Durability::on_disk);
 }
 
+std::optional<WorkerResult> read_result(const std::filesystem::path& directory) {
+  const auto text = diloco::read_file(directory / "result.json");
+  const auto json = nlohmann::json::parse(text.value_or(""), nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  try {
+    const auto& loss = json.at("val_loss");
+    return WorkerResult{.steps = json.at("steps"),
+                        .tokens = json.at("tokens"),
+                        .rounds = json.at("rounds"),
+                        .val_loss = loss.is_null() ? std::nan("") : loss.get<double>(),
+                        .compute_s = json.at("compute_s"),
+                        .wait_s = json.at("wait_s"),
+                        .params_digest = json.at("params_digest"),
+                        .timed_steps = json.at("timed_steps")};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
 void record_encodings(const std::filesystem::path& directory, diloco::Round round,
                       std::span<const TensorEncoding> encodings) {
   nlohmann::json tensors = nlohmann::json::array();

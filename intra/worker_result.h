@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 
 #include "diloco/worker_session.h"
@@ -13,6 +14,8 @@ namespace causeway::intra {
 
 // result.json: keys are WorkerResult's members. A loss that is not a number is null.
 void write_result(const std::filesystem::path& directory, const WorkerResult& result);
+// None if there is none.
+std::optional<WorkerResult> read_result(const std::filesystem::path& directory);
 
 // Appends to compression.jsonl how the contribution to `round` was encoded: one object per round,
 // in it one per tensor. Warns of tensors that the error bound made step up.

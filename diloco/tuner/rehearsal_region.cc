@@ -11,6 +11,8 @@ constexpr char kRunId[] = "rehearsal";
 constexpr std::uint64_t kEndless = 1ULL << 40;
 // Between a worker and its coordinator: a message over a Unix socket, and the answer.
 constexpr double kSocketS = 0.5e-3;
+// Exchanges between snapshots, which let old payloads be forgotten.
+constexpr Round kSnapshotInterval = 10;
 
 inter::BlobId blob_named(const std::string& name, std::uint64_t size_bytes) {
   return {.hash = sha256(std::as_bytes(std::span(name))), .size_bytes = size_bytes};
@@ -239,7 +241,15 @@ void RehearsalRegion::apply() {
   });
   marks_.push_back({world_.now(), compute_s_, static_cast<std::size_t>(listed)});
   deliver(WorkerApplied{holds_});
+  offer_snapshot();
   ready_soon();
+}
+
+void RehearsalRegion::offer_snapshot() {
+  if (holds_.version % kSnapshotInterval != 0) return;
+  const inter::BlobId blob = blob_named("snapshot " + to_hex(holds_.state), 1);
+  world_.hold(name_, blob);
+  deliver(WorkerOffered{{holds_.version, holds_.state, blob}});
 }
 
 // ---- Cut off ----

@@ -73,6 +73,7 @@ class RehearsalRegion : public inter::MeshHandler {
   void contribute(Round round, std::uint32_t part, std::uint64_t steps);
   void settle();
   void apply();
+  void offer_snapshot();
 
   World& world_;
   const RehearsalOptions& options_;

@@ -1,4 +1,6 @@
 """The same run started by hand: certs, then coordinators and workers, and what a stranger meets at the door."""
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -110,6 +112,72 @@ listen = "{self.addresses[REGIONS[2]]}"
         first.terminate()
         self.finish(first, code=130)
         self.finish(self.coordinator(config, "us-east", "--found"), code=4)
+
+
+class Members(EndToEnd):
+    """A region that nobody knew of when the run began."""
+
+    def setUp(self):
+        super().setUp()
+        self.newcomer = "sa-east"
+        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in (*REGIONS, self.newcomer)}
+        self.run_causeway("certs", "--directory", "certificates", "init")
+        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
+
+    def region_directory(self, region):
+        return self.out / "regions" / region
+
+    def launch(self, config, region, *flags):
+        directory = self.region_directory(region)
+        return [self.start("coordinator", config, "--region", region, "--directory", directory, *flags),
+                self.start("worker", config, "--region", region, "--directory", directory)]
+
+    def rounds(self, region):
+        path = self.region_directory(region) / "events.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if "participants" in event]
+
+    def test_a_region_joins_a_running_run_trains_on_its_share_and_leaves(self):
+        config = self.config(addresses=self.addresses, steps=5 * 400)
+        founder = self.region_directory(REGIONS[0])
+        children = [child for region in REGIONS
+                    for child in self.launch(config, region, "--found" if region == REGIONS[0] else "--join")]
+        wait_until(lambda: self.status(REGIONS[0]).get("version", 0) >= 3, "three rounds", children[0])
+
+        self.run_causeway("certs", "--directory", "certificates", "add-region", self.newcomer)
+        address = self.addresses[self.newcomer]
+        self.run_causeway("members", "add", "--directory", founder, self.newcomer, address)
+        larger = self.directory / "larger.toml"
+        larger.write_text(config.read_text() +
+                          f'[[regions]]\nname = "{self.newcomer}"\nlisten = "{address}"\nadvertise = "{address}"\n')
+        coordinator, worker = self.launch(larger, self.newcomer, "--join")
+        wait_until(lambda: any(self.newcomer in event["participants"] for event in self.rounds(self.newcomer)),
+                   "its first contribution", coordinator)
+        self.assertEqual(self.run_causeway("members", "list", "--directory", founder).count("votes"), 4)
+        shares = {region: self.status(region)["share"] for region in self.addresses}
+        self.assertEqual({region: share["index"] for region, share in shares.items()},
+                         {region: index for index, region in enumerate(sorted(self.addresses))})
+        self.assertEqual({(share["count"], share["pass"]) for share in shares.values()}, {(4, 1)})
+        self.assertEqual(shares[self.newcomer]["begin"], 0)
+        self.assertGreater(shares[REGIONS[0]]["begin"], 0)
+
+        self.run_causeway("members", "remove", "--directory", founder, self.newcomer)
+        self.assertIn("removed from the run", self.finish(coordinator, code=3))
+        worker.terminate()
+        self.finish(worker, code=130)
+        version = self.status(REGIONS[0])["version"]
+        wait_until(lambda: self.status(REGIONS[0])["version"] >= version + 2, "two more rounds", children[0])
+        self.assertEqual(self.status(REGIONS[0])["share"]["count"], 3)
+        self.assertEqual(self.status(REGIONS[0])["share"]["pass"], 2)
+
+        mine, theirs = ({event["round"]: event["state"] for event in self.rounds(region)}
+                        for region in (self.newcomer, REGIONS[0]))
+        self.assertEqual(mine, {number: theirs[number] for number in mine})
+        for child in children:
+            child.send_signal(signal.SIGINT)
+        for child in children:
+            self.finish(child, code=130)
+        self.assertIn("verified: one history", self.run_causeway("verify", founder, self.region_directory(REGIONS[1])))
 
 
 class Strangers(ByHand):

@@ -1,10 +1,14 @@
 """What goes wrong between and in real processes: links, processes, disks. The run goes on, and ends with the same bits."""
+import hashlib
+import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, EndToEnd
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, processes, read_json, wait_until
 
 
 class Processes(EndToEnd):
@@ -24,6 +28,119 @@ class Processes(EndToEnd):
                                    "--set", "sync.grace_max_s=2", code=3)
         self.assertIn("eu-west", output)
         self.assertIn("killed on purpose", output)
+
+
+class Links(EndToEnd):
+    def lines_of(self, region):
+        return (self.out / "regions" / region / "coordinator.log").read_text()
+
+    def events_of(self, region):
+        text = (self.out / "regions" / region / "events.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def test_black_holes_flaps_resets_and_refusals_pass(self):
+        self.add_events('at_s = 1; fault = "black-hole"; pair = ["us-east", "eu-west"]; for_s = 1',
+                        'at_s = 2; fault = "black-hole"; link = ["ap-northeast", "eu-west"]; for_s = 1',
+                        'at_s = 3; fault = "flap"; pair = ["us-east", "ap-northeast"]; period_s = 0.4; down_s = 0.2; times = 4',
+                        'at_s = 4; fault = "reset"',
+                        'at_s = 5; fault = "refuse"; pair = ["us-east", "eu-west"]; for_s = 1',
+                        'at_s = 5; fault = "reset"; pair = ["us-east", "eu-west"]')
+        summary = self.simulate(self.config(steps=200), "--no-baseline")
+        self.assert_identical(summary)
+        self.assertEqual(summary["restarts"], 0)
+
+    def test_a_corrupted_byte_costs_a_connection_and_nothing_else(self):
+        self.add_events('at_s = 1; fault = "corrupt"; link = ["us-east", "eu-west"]; after_bytes = 40000',
+                        'at_s = 1; fault = "corrupt"; link = ["eu-west", "us-east"]; after_bytes = 60000',
+                        'at_s = 1.5; fault = "kill-after"; link = ["ap-northeast", "us-east"]; after_bytes = 30000')
+        summary = self.simulate(self.config(steps=200, **DENSE), "--no-baseline")
+        self.assert_identical(summary)
+        self.assertEqual(summary["restarts"], 0)
+        told = self.lines_of("us-east") + self.lines_of("eu-west")
+        self.assertRegex(told, r"connection to \S+ ended|bad record mac|decryption failed")
+
+    def test_a_link_at_one_percent_in_the_middle_of_a_transfer_only_makes_its_region_late(self):
+        for pair in ('["ap-northeast", "us-east"]', '["ap-northeast", "eu-west"]'):
+            self.add_events(f"at_s = 2; pair = {pair}; rate_mbit_s = 1; for_s = 6")
+        self.simulate(self.config(steps=400, **DENSE), "--no-baseline", "--set", "sync.staleness_max=16",
+                      "--set", "sync.grace_min_s=0.05")
+        rounds = [event for event in self.events_of("us-east") if "participants" in event]
+        self.assertEqual([event["round"] for event in rounds], list(range(80)))
+        self.assertTrue(any("ap-northeast" not in event["participants"] for event in rounds), "nobody waited")
+        late = [entry for event in rounds for entry in event["late"] if entry["region"] == "ap-northeast"]
+        self.assertTrue(late, "the slow transfer was finished, and its work counts")
+
+
+class Disk(EndToEnd):
+    def test_a_coordinator_whose_disk_is_full_does_not_vote_but_its_worker_goes_on(self):
+        child = self.start("simulate", self.config(steps=600), "--out", self.out, "--no-baseline")
+        wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "three rounds", child)
+        log = self.out / "regions" / "eu-west" / "coordinator.log"
+        (pid,) = processes("coordinator", str(self.out / "regions" / "eu-west"))
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (log.stat().st_size + 8_000, resource.RLIM_INFINITY))
+        wait_until(lambda: "votes and contributes no more" in self.status("eu-west").get("waiting", ""),
+                   "its coordinator to say so", child)
+        self.assertIn("make room in", self.status("eu-west")["waiting"])
+        version = self.status("us-east")["version"]
+        tokens = self.status("eu-west")["progress"]["tokens"]
+        wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)
+        wait_until(lambda: self.status("eu-west").get("progress", {}).get("tokens", 0) > tokens,
+                   "its worker to go on", child)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual(summary["restarts"], 0)
+        self.assertIn("its storage works again", log.read_text())
+
+
+class Diverged(EndToEnd):
+    def test_training_that_diverges_everywhere_ends_with_what_to_do(self):
+        output = self.run_causeway("simulate", self.config(steps=5000), "--out", self.out, "--no-baseline",
+                                   "--set", "inner.lr=100", "--set", "inner.clip_norm=0", code=2)
+        self.assertIn("inner.lr", output)
+        self.assertIn("training diverges", output)
+
+    def test_a_wrong_state_is_healed_and_never_contributes(self):
+        config = self.config(steps=200)
+        child = self.start("simulate", config, "--out", self.out, "--no-baseline")
+        wait_until(lambda: min(self.status(r).get("version", 0) for r in REGIONS) >= 4, "four rounds", child)
+        child.send_signal(signal.SIGINT)
+        self.finish(child, code=130)
+        self.spoil_anchor(self.out / "regions" / "eu-west" / "checkpoints")
+        child = self.start("simulate", config, "--out", self.out, "--no-baseline", "--resume")
+        self.finish(child)
+        self.assert_identical(read_json(self.out / "summary.json"))
+        log = (self.out / "regions" / "eu-west" / "coordinator.log").read_text()
+        self.assertIn("is not the one that the other regions agreed on", log)
+
+    def spoil_anchor(self, checkpoints):
+        """One bit of one number, in a file that is whole otherwise: as a bad memory cell leaves it."""
+        path = checkpoints / "state.safetensors"
+        data = bytearray(path.read_bytes())
+        begin = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:begin])
+
+        def tensor(name):
+            first, last = (begin + offset for offset in header[name]["data_offsets"])
+            return slice(first, last)
+
+        metadata = header["__metadata__"]
+        data[tensor("anchor").start + 2] ^= 1
+        hashed = hashlib.sha256(data[tensor("anchor")]).hexdigest()
+        digest = hashlib.sha256(merkle_root(data[tensor("anchor")]) + merkle_root(data[tensor("momentum")])).hexdigest()
+        for old, new in ((metadata["causeway.sha256.anchor"], hashed), (metadata["digest"], digest)):
+            data[:begin] = data[:begin].replace(old.encode(), new.encode())
+        path.write_bytes(data)
+
+
+def merkle_root(data):
+    """As diloco/digest.h has it."""
+    level = [hashlib.sha256(b"\0" + data[i:i + 4 * 4096]).digest() for i in range(0, len(data), 4 * 4096)]
+    while len(level) > 1:
+        pairs = [hashlib.sha256(b"\1" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[2 * len(pairs):]
+    return level[0]
 
 
 def namespaces_allowed():

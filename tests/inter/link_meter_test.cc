@@ -25,7 +25,14 @@ class Meter : public testing::Test {
     meter_.on_delivered(mib_per_s * kMiB, seconds(1));
     meter_.on_quiet();
   }
+  // Of a thousand segments.
+  void lose(std::uint64_t segments) {
+    figures_.sent_segments += 1000;
+    figures_.retransmitted_segments += segments;
+    meter_.on_tcp(1, figures_);
+  }
   LinkMeter::Time now_{seconds(100)};
+  TcpFigures figures_;
   LinkMeter meter_;
 };
 
@@ -57,60 +64,55 @@ TEST_F(Meter, FewBytesSayNothing) {
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "no limit before there is a measurement";
 }
 
-TEST_F(Meter, LimitIsALittleAboveThePeakOfABurst) {
+TEST_F(Meter, NothingLostIsNoLimit) {
+  delivered(100);
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
+}
+
+TEST_F(Meter, LossLimitsTheNextBurstsToAboutThePeak) {
   for (const int mib : {2, 8, 10, 10}) {
     meter_.on_delivered(mib * kMiB, milliseconds(100));
   }
+  lose(50);
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "not within the burst";
   meter_.on_quiet();
-  EXPECT_GT(meter_.pacing_bytes_per_s(), 105.0 * kMiB);
-  EXPECT_LT(meter_.pacing_bytes_per_s(), 120.0 * kMiB);
-  meter_.on_quiet();
-  EXPECT_GT(meter_.pacing_bytes_per_s(), 105.0 * kMiB) << "a burst too short says nothing";
+  EXPECT_NEAR(meter_.pacing_bytes_per_s(), 110.0 * kMiB, kMiB);
+  EXPECT_GT(meter_.loss(), 0.01);
 }
 
-TEST_F(Meter, SlowStartIsNoLimit) {
+TEST_F(Meter, SlowStartIsNoPeak) {
   for (const int mib : {1, 2, 4, 8, 16}) {
     meter_.on_delivered(mib * kMiB, milliseconds(100));
   }
+  lose(50);
   meter_.on_quiet();
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
 }
 
-TEST_F(Meter, BurstAsFastAsItsLimitGetsAWiderOne) {
+TEST_F(Meter, MoreLossTightensTheLimitAndItsAbsenceRemovesIt) {
+  lose(50);
   delivered(100);
-  const double limit = meter_.pacing_bytes_per_s();
-  delivered(114);
-  EXPECT_GT(meter_.pacing_bytes_per_s(), 1.4 * limit) << "the path may be wider";
-  delivered(114);
-  EXPECT_LT(meter_.pacing_bytes_per_s(), 120.0 * kMiB * 1.2) << "it is not";
+  const double first = meter_.pacing_bytes_per_s();
+  lose(50);
+  delivered(100);
+  EXPECT_LT(meter_.pacing_bytes_per_s(), first);
+  delivered(100);
+  EXPECT_NEAR(meter_.pacing_bytes_per_s(), first, 2.0 * kMiB);
+  for (int i = 0; i < 10; ++i) {
+    lose(0);
+    delivered(100);
+  }
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
 }
 
 TEST_F(Meter, PeakOfThePastIsForgotten) {
+  lose(50);
   delivered(100);
   for (int i = 0; i < 20; ++i) {
+    lose(50);
     delivered(20);
   }
   EXPECT_LT(meter_.pacing_bytes_per_s(), 24.0 * kMiB);
-}
-
-TEST_F(Meter, LossTakesTheHeadroomAwayAndItsAbsenceReturnsIt) {
-  delivered(100);
-  const double generous = meter_.pacing_bytes_per_s();
-  EXPECT_GT(generous, 100.0 * kMiB);
-  TcpFigures figures;
-  for (int i = 0; i < 5; ++i) {
-    figures.sent_segments += 1000;
-    figures.retransmitted_segments += 50;
-    meter_.on_tcp(1, figures);
-  }
-  EXPECT_NEAR(meter_.pacing_bytes_per_s(), 100.0 * kMiB, kMiB);
-  EXPECT_GT(meter_.loss(), 0.02);
-  for (int i = 0; i < 10; ++i) {
-    figures.sent_segments += 1000;
-    meter_.on_tcp(1, figures);
-  }
-  EXPECT_NEAR(meter_.pacing_bytes_per_s(), generous, 1);
 }
 
 TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {

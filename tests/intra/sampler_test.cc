@@ -125,6 +125,27 @@ TEST_F(Samples, ComeInAnotherOrderEachEpoch) {
   EXPECT_THAT(second, testing::UnorderedElementsAreArray(first));
 }
 
+TEST_F(Samples, OfANewPassAreSharedAnewAndInAnotherOrder) {
+  const Dataset dataset = numbered(8 * 101 + 1);
+  std::multiset<std::int32_t> starts;
+  std::vector<std::int32_t> before, after;
+  for (std::uint32_t region = 0; region < 4; ++region) {
+    Sampler sampler(dataset, 8, 1, region % 3, 3);
+    for (std::uint64_t cursor = 0; cursor < 5; ++cursor) {
+      before.push_back(first_token(sampler, 8, cursor));
+    }
+    const std::uint64_t begin = 1000 + region;
+    sampler.set_share({.index = region, .count = 4, .pass = 1, .begin = begin});
+    for (std::uint64_t place = 0; place < sampler.samples_per_epoch(); ++place) {
+      starts.insert(first_token(sampler, 8, begin + place));
+      if (place < 5) after.push_back(first_token(sampler, 8, begin + place));
+    }
+  }
+  EXPECT_EQ(starts.size(), 101U);
+  EXPECT_EQ(std::set<std::int32_t>(starts.begin(), starts.end()).size(), 101U);
+  EXPECT_NE(before, after);
+}
+
 TEST_F(Samples, RefuseMoreRegionsThanWindows) {
   const Dataset dataset = numbered(17);
   EXPECT_NO_THROW(Sampler(dataset, 8, 1, 1, 2));

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include <spdlog/spdlog.h>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/coordinator_core.h"
+#include "diloco/file_io.h"
+#include "inter/error.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::seconds kLookAtDisk{2};
+constexpr std::size_t kProbeBytes = 1U << 20;
+
+// Whether the directory takes a megabyte.
+bool takes_bytes(const std::filesystem::path& directory) {
+  const std::filesystem::path probe = directory / "probe";
+  bool taken = false;
+  try {
+    replace_file(probe, std::string(kProbeBytes, 'x'), Durability::on_disk);
+    taken = true;
+  } catch (const std::system_error&) {
+  }
+  std::error_code ignored;
+  std::filesystem::remove(probe, ignored);
+  return taken;
+}
+
+}  // namespace
+
+bool is_storage_failure(const std::system_error& error) {
+  if (error.code() == make_error_code(inter::Errc::spool_full)) return true;
+  if (error.code().category() != std::generic_category() &&
+      error.code().category() != std::system_category()) {
+    return false;
+  }
+  constexpr std::array kOfDisks{ENOSPC, EDQUOT, EFBIG, EIO, EROFS};
+  return std::ranges::find(kOfDisks, error.code().value()) != kOfDisks.end();
+}
+
+// Out of the run until the disk works: what is not on disk must not be promised. The worker keeps
+// its numbers in memory and does not need us for inner steps.
+asio::awaitable<void> Coordinator::Implementation::abstain() {
+  const std::string message = "its storage fails (" + storage_failure_ +
+                              "): it votes and contributes no more, and its worker trains on; make "
+                              "room in " +
+                              options_.directory.string() + ", and it goes on by itself";
+  spdlog::error("{}: {}", options_.region, message);
+  tick_.cancel();
+  mesh_->set_peers({});
+  co_await workers_->stop();  // it may wait for something that will not come
+  workers_.reset();
+  open_workers();
+  asio::steady_timer timer(executor_);
+  auto looked_at = std::chrono::steady_clock::now();
+  while (!outcome_ && !failure_) {
+    try {
+      CoordinatorStatus shown = status();
+      shown.waiting_for = message;
+      files_->write(shown);
+    } catch (const std::system_error&) {  // there may be no room for this either
+    }
+    timer.expires_after(kLook);
+    co_await timer.async_wait(asio::use_awaitable);
+    if (std::chrono::steady_clock::now() < looked_at + kLookAtDisk) continue;
+    looked_at = std::chrono::steady_clock::now();
+    if (takes_bytes(options_.directory)) break;
+  }
+  spdlog::info("{}: its storage works again", options_.region);
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,135 @@
+"""kill -9 at every named state of the protocol, of coordinators and of workers. The list comes from the program itself."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, processes, read_json, wait_until
+
+
+def protocol_states():
+    """{occurs: [name]}, in the program's order."""
+    output = subprocess.run([CAUSEWAY, "protocol-states"], text=True, stdout=subprocess.PIPE, check=True).stdout
+    states = {}
+    for line in output.splitlines():
+        name, occurs, _ = line.split("\t")
+        states.setdefault(occurs, []).append(name)
+    return states
+
+
+class KilledAtEveryState(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.trap = self.directory / "trap"
+        self.states = protocol_states()
+        self.runs = 0
+
+    def launch(self, steps, *flags, resume=False, workers=(1, 2, 1)):
+        if not resume:
+            self.runs += 1
+            self.out = self.directory / f"run-{self.runs}"
+        return self.start("simulate", self.config(workers=workers, steps=steps, **DENSE), "--out", self.out,
+                          "--no-baseline", *(["--resume"] if resume else []), *flags,
+                          env={"CAUSEWAY_DIE_AT": str(self.trap)})
+
+    def arm(self, state):
+        temporary = self.trap.with_suffix(".new")
+        temporary.write_text(state + "\n")
+        temporary.rename(self.trap)
+
+    def die_at(self, state, child):
+        """Somebody dies there."""
+        self.arm(state)
+        wait_until(lambda: not self.trap.exists(), "a process to reach " + state, child)
+
+    def version(self):
+        return min(self.status(region).get("version", 0) for region in REGIONS)
+
+    def end(self, child):
+        self.finish(child)
+        self.assert_identical(read_json(self.out / "summary.json"))
+
+    def walk(self, states):
+        """One state after the other, in as few runs as it takes."""
+        rounds, spare = 120, 25
+        remaining = list(states)
+        while remaining:
+            child = self.launch(steps=5 * rounds)
+            reached = 2
+            while remaining and reached < rounds - spare:
+                wait_until(lambda: self.version() >= reached, f"version {reached} everywhere", child)
+                self.die_at(remaining.pop(0), child)
+                reached = max(self.status(region).get("version", 0) for region in REGIONS) + 2
+            self.end(child)
+
+    def of(self, process, occurs):
+        return [state for state in self.states[occurs] if state.startswith(process + ".")]
+
+    def test_no_state_is_forgotten(self):
+        self.assertEqual(set(self.states), {"once", "round", "cut-off", "restore", "end"})
+        page = (pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "docs" / "faults.md").read_text()
+        for names in self.states.values():
+            for name in names:
+                self.assertIn(f"`{name}`", page)
+
+    def test_coordinators_in_a_round(self):
+        self.walk(self.of("coordinator", "round"))
+
+    def test_workers_in_a_round(self):
+        self.walk(self.of("worker", "round"))
+
+    def test_while_a_run_begins(self):
+        self.arm(self.states["once"][0])
+        child = self.launch(steps=100)
+        for state in self.states["once"]:
+            self.die_at(state, child)
+        self.end(child)
+
+    def test_while_a_run_ends(self):
+        for state in self.states["end"]:
+            with self.subTest(state):
+                child = self.launch(20, "--set", "sync.grace_max_s=5")
+                self.die_at(state, child)
+                self.end(child)
+
+    def test_while_a_region_is_cut_off(self):
+        child = self.launch(300, "--set", "sync.staleness_max=8", "--set", "sync.election_timeout_s=0.5")
+        for state in self.states["cut-off"]:
+            start = self.version()
+            wait_until(lambda: self.version() >= start + 2, "two rounds", child)
+            stopped = [pid for region in REGIONS[:2]
+                       for pid in processes("coordinator", str(self.out / "regions" / region))]
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            on_the_way_back = state.endswith(("collect-ordered", "collected"))
+            if not on_the_way_back:
+                self.die_at(state, child)
+            wait_until(lambda: "training goes on" in self.status(REGIONS[2]).get("waiting", ""), "training alone",
+                       child)
+            tokens = self.status(REGIONS[2])["progress"]["tokens"]
+            wait_until(lambda: self.status(REGIONS[2])["progress"]["tokens"] > tokens, "more steps", child)
+            if on_the_way_back:
+                self.arm(state)
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+            wait_until(lambda: not self.trap.exists(), "a process to reach " + state, child)
+        self.end(child)
+
+    def test_while_a_region_takes_a_snapshot(self):
+        child = self.launch(steps=300)
+        wait_until(lambda: self.version() >= 8, "eight rounds", child)
+        child.send_signal(signal.SIGINT)
+        self.finish(child, code=130)
+        shutil.rmtree(self.out / "regions" / "eu-west" / "checkpoints")
+        self.arm(self.states["restore"][0])
+        child = self.launch(steps=300, resume=True)
+        for state in self.states["restore"]:
+            self.die_at(state, child)
+        self.end(child)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
