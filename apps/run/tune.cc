@@ -138,13 +138,25 @@ class Tuner {
                   .k_reference = double(out_.calibration.k)};
   }
 
-  // The recommended row and its neighbours first.
+  // Rounds of other variants are not measured: of those the synchronous one with the same K.
+  std::size_t synchronous(std::size_t index) const {
+    const tuner::Row& row = out_.forecast.rows[index];
+    const auto found = std::ranges::find_if(out_.forecast.rows, [&row](const tuner::Row& other) {
+      return other.k == row.k && other.codec == row.codec &&
+             other.overlap.variant == tuner::Variant::synchronous;
+    });
+    return found == out_.forecast.rows.end()
+               ? index
+               : static_cast<std::size_t>(found - out_.forecast.rows.begin());
+  }
+
+  // The recommended row and its neighbours.
   std::vector<std::size_t> rows_to_measure() const {
     std::vector<std::size_t> rows;
     if (out_.recommendation) {
-      rows.push_back(out_.recommendation->row);
+      rows.push_back(synchronous(out_.recommendation->row));
       for (const auto& row : {out_.recommendation->half, out_.recommendation->twice}) {
-        if (row) rows.push_back(*row);
+        if (row) rows.push_back(synchronous(*row));
       }
     }
     if (!options_.measure_all) return rows;

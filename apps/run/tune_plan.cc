@@ -37,6 +37,17 @@ wan_sim::Scenario recorded_links(const std::filesystem::path& run, const Config&
   return config.wan.empty() ? links_of_run(run, regions) : links_of_profile(config.wan, regions);
 }
 
+// What the machines of the run took beyond this one, or less: nothing costs less than nothing.
+void shift(CodecProbe& codec, double more_s) {
+  codec.encode_s += std::max(0.0, more_s);
+  double less_s = std::max(0.0, -more_s);
+  for (double* cost_s : {&codec.encode_s, &codec.apply_s, &codec.store_s}) {
+    const double taken_s = std::min(*cost_s, less_s);
+    *cost_s -= taken_s;
+    less_s -= taken_s;
+  }
+}
+
 template <typename T>
 void put_first(std::vector<T>& list, const T& value) {
   std::erase(list, value);
@@ -121,13 +132,13 @@ class Planner {
                                          .overlap_steps = 0});
     out_.probe = std::move(whole);
     const tuner::Row& row = own.rows.front();
-    const double more_s = row.complete ? std::max(0.0, recording_.round_s - row.round_s) : 0;
-    for (CodecProbe& codec : out_.probe.codecs) codec.encode_s += more_s;
+    const double more_s = row.complete ? recording_.round_s - row.round_s : 0;
+    for (CodecProbe& codec : out_.probe.codecs) shift(codec, more_s);
     explanation_ = "recorded: " + std::to_string(recording_.rounds) +
                    " rounds of K = " + std::to_string(config_.train.k) + ", " +
                    format_fixed(recording_.round_s, 3) + " s each; rehearsed " +
-                   format_fixed(row.round_s, 3) + " s, and " + format_fixed(more_s, 3) +
-                   " s more are added to every choice";
+                   format_fixed(row.round_s, 3) + " s, so " + format_fixed(std::abs(more_s), 3) +
+                   " s are " + (more_s < 0 ? "taken from" : "added to") + " every choice";
   }
 
   void note_recorded() {

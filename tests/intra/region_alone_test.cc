@@ -177,5 +177,22 @@ TEST(RegionWorker, SitsOutARoundThatWentToInfinityAndFollowsTheOthers) {
   }
 }
 
+TEST(RegionWorker, SitsOutARoundWhoseLossIsNotANumber) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round) { return Listing{{"eu"}}; };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  us.set_all([](WorkerOptions& options) {
+    options.inner.lr = 1e30F;
+    options.inner.clip_norm = 0;
+  });
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+  for (const diloco::Contribution& made : run.contributions()) {
+    EXPECT_EQ(made.sits_out, made.region == "us");
+  }
+}
+
 }  // namespace
 }  // namespace causeway::intra

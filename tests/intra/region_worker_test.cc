@@ -305,15 +305,5 @@ TEST(RegionWorker, RefusesABatchThatDoesNotDivide) {
   });
 }
 
-TEST(RegionWorker, StopsAtALossThatIsNotANumberAndSaysWhatToChange) {
-  const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  eu.options().inner.lr = 1e30F;
-  eu.options().inner.clip_norm = 0;
-  eu.start();
-  expect_refusal(Errc::not_finite, {"inner step", "inner.lr"}, [&] { eu.finished(); });
-}
-
 }  // namespace
 }  // namespace causeway::intra
