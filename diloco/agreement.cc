@@ -176,9 +176,10 @@ void RoundProtocol::lead() {
     return;
   }
   if (!decider_) start_leading();
+  tend_membership();
+  // A record stands under the members that precede it in the log.
   decider_->set_membership(raft_.membership());
   decider_->set_applied(options_.self, applied_);
-  tend_membership();
   decide();
   drain_raft();
 }
