@@ -175,7 +175,7 @@ class Tuner {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
       if (!options_.measure_all && spent_s + needed_s > options_.measure_s) continue;
-      if (row.overlap.variant != tuner::Variant::synchronous) continue;
+      if (row.k % row.overlap.fragments != 0) continue;  // not to be configured
       row.measured_round_s = measure(runs, row, i);
     }
   }
@@ -184,16 +184,24 @@ class Tuner {
     const long step_ms = config_.train.timed_step_ms > 0
                              ? long{config_.train.timed_step_ms}
                              : std::max(1L, std::lround(1e3 * out_.probe.step_s));
-    note_("measuring: K = " + std::to_string(row.k) + ", " + row.codec);
+    note_("measuring: K = " + std::to_string(row.k) + ", " + row.codec + ", " +
+          describe(row.overlap));
     const std::string name = "row-" + std::to_string(index);
     std::filesystem::remove_all(runs.path(name));
     std::vector<std::string> overrides = {
-        "train.timed_step_ms=" + std::to_string(step_ms), "train.k=" + std::to_string(row.k),
+        "train.timed_step_ms=" + std::to_string(step_ms),
+        "train.k=" + std::to_string(row.k),
         "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
-        "train.checkpoint_rounds=1000", "codec.matrix=" + row.codec};
+        "train.checkpoint_rounds=1000",
+        "codec.matrix=" + row.codec,
+        "sync.variant=" + std::string(tuner::to_string(row.overlap.variant)),
+        "sync.fragments=" + std::to_string(row.overlap.fragments),
+        "sync.overlap_steps=" +
+            std::to_string(std::min(row.overlap.overlap_steps, row.k / row.overlap.fragments))};
     if (!options_.links.empty()) overrides.push_back("wan.profile=" + options_.links.string());
     runs.run(name, overrides, true);
-    const auto measured = measured_round_s(runs.path(name), out_.regions);
+    auto measured = measured_round_s(runs.path(name), out_.regions);
+    if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment
     std::filesystem::remove_all(runs.path(name));
     return measured;
   }
