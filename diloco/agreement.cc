@@ -214,7 +214,7 @@ void RoundProtocol::decide() {
     note(Note::Severity::error, "the state of " + contribution.region + " at version " +
                                     std::to_string(version()) +
                                     " is not what most regions hold: it is not listed");
-    send(contribution.region, Diverged{version(), contribution.payload});
+    send(contribution.region, Diverged{version(), contribution.payload, decider_->tied()});
   }
   if (verdict.record) {
     proposed_ = version();
@@ -222,7 +222,7 @@ void RoundProtocol::decide() {
   }
   const auto own = std::ranges::find(verdict.diverged, options_.self, &Contribution::region);
   if (own != verdict.diverged.end()) {
-    on_message(options_.self, Diverged{own->round, own->payload});
+    on_message(options_.self, Diverged{own->round, own->payload, decider_->tied()});
   }
 }
 

@@ -158,6 +158,8 @@ void RoundProtocol::on_message(const std::string& peer, const Diverged& diverged
   if (newest_own_ && newest_own_->payload == diverged.payload) newest_own_->payload = {};
   save_own();
   unclaimed_[diverged.payload] = version();  // another leader may know nothing of this and list it
+  // In a tie a state that was made again before may be the right one: others have to heal.
+  if (diverged.tie && heals_[made_from.version] == kHealsMax) return;
   if (applied_ == made_from) distrust_own_state();
 }
 

@@ -53,6 +53,7 @@ void Decider::open_next(const CommitRecord& committed) {
   });
   diverged_.clear();
   rejected_.clear();
+  tied_ = false;
   usable_.clear();
   quorum_at_.reset();
   progress_at_.reset();
@@ -249,7 +250,8 @@ bool Decider::hopeless() const {
   return static_cast<std::size_t>(possible) < contributions_min();
 }
 
-// The state that more than half of the regions start from, of those that stand at this round.
+// The state that more than half of the regions start from, of those that stand at this round; after
+// a tie, of all.
 std::optional<Digest> Decider::agreed_state() const {
   std::map<std::string, Digest> states;
   for (const auto& [region, applied] : applied_) {
@@ -260,8 +262,10 @@ std::optional<Digest> Decider::agreed_state() const {
   }
   std::map<Digest, std::size_t> votes;
   for (const auto& [region, state] : states) ++votes[state];
+  const std::size_t electorate =
+      tied_ ? std::max(states.size(), membership_.regions().size()) : states.size();
   for (const auto& [state, count] : votes) {
-    if (2 * count > states.size()) return state;
+    if (2 * count > electorate) return state;
   }
   return std::nullopt;
 }
@@ -273,6 +277,7 @@ std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& 
       diverged.push_back(candidate.contribution);
     }
   }
+  tied_ = tied_ || (!agreed && !diverged.empty());
   for (const Contribution& contribution : diverged) {
     if (!contribution.sits_out) rejected_.insert(contribution.payload);
     if (agreed) diverged_[contribution.region] = contribution.state;

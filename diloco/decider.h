@@ -48,6 +48,7 @@ class Decider {
     std::uint64_t since_exchange = 0;
   };
   Verdict decide(const Steps& steps, Time now);
+  bool tied() const { return tied_; }
   // It was made from a state that is not the agreed one.
   bool rejects(const Contribution& contribution) const {
     return rejected_.contains(contribution.payload);
@@ -108,6 +109,7 @@ class Decider {
   std::map<ContributionKey, Candidate> candidates_;
   std::map<std::string, Digest> diverged_;  // regions with another state than most
   std::set<inter::BlobId> rejected_;        // payloads made from such a state
+  bool tied_ = false;  // no state had most: whoever replays first is not right for that alone
   std::set<ContributionKey> usable_;
   std::optional<Time> quorum_at_;  // when enough were known: the grace period starts
   Time last_usable_at_{0};

@@ -47,6 +47,7 @@ void put(const RaftMessage& message, wire::PeerMessage* out) {
 void put(const Diverged& diverged, wire::PeerMessage* out) {
   out->mutable_diverged()->set_round(diverged.round);
   encode(diverged.payload, out->mutable_diverged()->mutable_payload());
+  out->mutable_diverged()->set_tie(diverged.tie);
 }
 
 void put(const ChangeMember& change, wire::PeerMessage* out) {
@@ -97,7 +98,8 @@ Message parse_message(const std::string& bytes) {
     case wire::PeerMessage::kRaft:
       return decode(message.raft());
     case wire::PeerMessage::kDiverged:
-      return Diverged{message.diverged().round(), decode(message.diverged().payload())};
+      return Diverged{message.diverged().round(), decode(message.diverged().payload()),
+                      message.diverged().tie()};
     case wire::PeerMessage::kChangeMember:
       return ChangeMember{decode(message.change_member().member()),
                           message.change_member().remove()};

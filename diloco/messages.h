@@ -55,6 +55,7 @@ struct Holding {
 struct Diverged {
   Round round = 0;
   inter::BlobId payload;
+  bool tie = false;  // no state has most regions: nobody knows whose is wrong
 };
 
 // To the leader: an operator wants this member in the run, or out of it.

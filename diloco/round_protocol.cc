@@ -201,7 +201,7 @@ void RoundProtocol::on_message(const std::string& peer, const Holding& holding) 
     decider_->add(contribution, peer, holding.received_bytes, now_);
     // It was out of reach when it was told.
     if (decider_->rejects(contribution) && peer == key.region) {
-      send(peer, Diverged{key.round, contribution.payload});
+      send(peer, Diverged{key.round, contribution.payload, decider_->tied()});
     }
   }
   if (contribution.sits_out || blobs_.contains(contribution.payload)) {
