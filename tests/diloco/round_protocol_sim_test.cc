@@ -134,7 +134,7 @@ TEST(RoundProtocol, ARegionWithAnotherStateIsNotListedAndIsHealedFromASnapshot) 
 TEST(RoundProtocol, WithoutAMajorityReplayDecidesWhichStateIsRight) {
   ClusterOptions options{.regions = {"a", "b"}, .rounds = 30};
   Cluster cluster(options);
-  cluster.run_until(seconds{25});
+  cluster.run_until(seconds{26});
   cluster.corrupt_state("a");
   run_to_the_end(cluster, options);
   EXPECT_EQ(cluster.restores(), 2);
