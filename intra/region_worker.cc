@@ -108,7 +108,7 @@ WorkerResult RegionWorker::run() {
 }
 
 std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) const {
-  if (state.version * options_.train.k != options_.train.steps) return std::nullopt;
+  if (state.version != options_.rounds) return std::nullopt;
   const std::optional<WorkerResult> result = read_result(options_.directory);
   return result && result->rounds == state.version ? result : std::nullopt;
 }

@@ -50,6 +50,7 @@ struct WorkerOptions {
   diloco::OverlapOptions overlap;
   CodecOptions codec;
   TrainOptions train;
+  diloco::Round rounds = 0;         // of the whole run; 0: not known
   std::filesystem::path directory;  // the region's: worker.sock, checkpoints/, gloo/
   // Set: the fully synchronous baseline. No coordinator and no outer optimizer: gradients are
   // averaged over all regions' ranks each step. rank/world above stay the region's own; these are

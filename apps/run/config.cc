@@ -282,6 +282,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.overlap = config.overlap;
   options.codec = config.codec;
   options.train = config.train;
+  options.rounds = pace(config).rounds();
   options.directory = region_directory;
   return options;
 }

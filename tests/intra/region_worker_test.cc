@@ -60,7 +60,8 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   EXPECT_GT(result.wait_s, 0);
   EXPECT_LT(result.val_loss, 5.4) << "a model that knows nothing has ln 256 = 5.55";
   EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
-  EXPECT_THAT(phases, testing::ElementsAre("apply", "compute", "encode", "evaluate", "wait"));
+  EXPECT_THAT(phases,
+              testing::ElementsAre("apply", "compute", "done", "encode", "evaluate", "wait"));
 
   std::ifstream file(eu.options().directory / "result.json");
   const auto json = nlohmann::json::parse(file);
