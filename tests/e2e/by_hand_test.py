@@ -154,6 +154,8 @@ class Members(EndToEnd):
         wait_until(lambda: any(self.newcomer in event["participants"] for event in self.rounds(self.newcomer)),
                    "its first contribution", coordinator)
         self.assertEqual(self.run_causeway("members", "list", "--directory", founder).count("votes"), 4)
+        wait_until(lambda: all(self.status(region)["share"]["count"] == 4 for region in self.addresses),
+                   "every region's status to show its new share", coordinator)
         shares = {region: self.status(region)["share"] for region in self.addresses}
         self.assertEqual({region: share["index"] for region, share in shares.items()},
                          {region: index for index, region in enumerate(sorted(self.addresses))})
