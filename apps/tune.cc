@@ -89,7 +89,7 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
                   "predicted ones")
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--measure-all", options.measure_all,
-                   "Measure every synchronous choice, whatever it takes");
+                   "Measure every choice, whatever it takes");
   command.add_option("--cache", options.cache, "Where calibrations are kept")
       ->capture_default_str();
 }
