@@ -343,6 +343,9 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       },
       {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
   add_overlap_keys(keys);
+}
+
+void add_link_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::integer(
       "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
       "Data connections to each peer. 0: 4, or 32 where TCP begins anew after every pause."));
@@ -358,8 +361,10 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
        {"ring", Shape::ring},
        {"relay", Shape::relay}},
       "How payloads travel between regions. auto: as the measured links suggest; the log says "
-      "which "
-      "way and the time predicted."));
+      "which way and the time predicted."));
+}
+
+void add_place_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(defaults_to(
       "none", C::text(
                   "wan.profile", [](auto& c) -> auto& { return c.wan; }, "a file, or empty",
@@ -441,6 +446,8 @@ const std::vector<Key<Config>>& config_keys() {
     add_outer_keys(all);
     add_train_keys(all);
     add_sync_keys(all);
+    add_link_keys(all);
+    add_place_keys(all);
     add_witness_keys(all);
     return all;
   }();

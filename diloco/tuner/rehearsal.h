@@ -45,7 +45,7 @@ class World {
 };
 
 // How fast a region is. Encoding, applying and storing are of the whole model.
-struct Pace {
+struct RegionSpeed {
   double step_s = 0, step_deviation_s = 0;  // of single steps, which vary independently
   double encode_s = 0;
   double apply_s = 0;  // decoding every region's payload included
@@ -55,7 +55,7 @@ struct Pace {
 };
 
 struct RehearsalOptions {
-  std::map<std::string, Pace> regions;
+  std::map<std::string, RegionSpeed> regions;
   std::string founder;
   std::uint32_t k = 0;
   Overlap overlap;

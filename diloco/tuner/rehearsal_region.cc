@@ -36,7 +36,7 @@ RehearsalRegion::RehearsalRegion(World& world, const RehearsalOptions& options, 
     : world_(world),
       options_(options),
       name_(std::move(name)),
-      pace_(options.regions.at(name_)),
+      speed_(options.regions.at(name_)),
       chance_(seed_of(options.seed, name_)) {
   holds_.state = sha256(std::as_bytes(std::span("initial", 7)));
 }
@@ -109,11 +109,11 @@ void RehearsalRegion::pump() {
 
 // Files that are replaced take two syncs, theirs and their directory's; the ledger one.
 double RehearsalRegion::saving_s(const Action& action) const {
-  if (std::holds_alternative<AppendLedger>(action)) return pace_.save_s / 2;
+  if (std::holds_alternative<AppendLedger>(action)) return speed_.save_s / 2;
   const bool saves = std::holds_alternative<SaveRaft>(action) ||
                      std::holds_alternative<SaveContributions>(action) ||
                      std::holds_alternative<SaveSnapshot>(action);
-  return saves ? pace_.save_s : 0;
+  return saves ? speed_.save_s : 0;
 }
 
 void RehearsalRegion::schedule_tick() {
@@ -147,7 +147,7 @@ void RehearsalRegion::on_message(const std::string& peer, const std::string& mes
   deliver(PeerSaid{peer, parse_message(message)});
 }
 void RehearsalRegion::on_blob(const std::string&, const inter::BlobId& id) {
-  later(part(pace_.store_s), [this, id] { deliver(BlobArrived{id}); });
+  later(part(speed_.store_s), [this, id] { deliver(BlobArrived{id}); });
 }
 void RehearsalRegion::operator()(const SendMessage& action) {
   channel_->send(action.peer, serialize(action.message));
@@ -163,8 +163,8 @@ double RehearsalRegion::fragments() const {
 double RehearsalRegion::steps_s(std::uint64_t count) {
   std::normal_distribution<double> noise(0, 1);
   const auto n = static_cast<double>(count);
-  return std::max(n * pace_.step_s / 2,
-                  n * pace_.step_s + std::sqrt(n) * pace_.step_deviation_s * noise(chance_));
+  return std::max(n * speed_.step_s / 2,
+                  n * speed_.step_s + std::sqrt(n) * speed_.step_deviation_s * noise(chance_));
 }
 
 void RehearsalRegion::compute_to(std::uint64_t step, std::function<void()> then) {
@@ -185,7 +185,7 @@ void RehearsalRegion::operator()(const OrderTrain& order) {
   busy_ = true;
   cursor_ = std::max(cursor_, order.data_cursor);
   compute_to(start_step(options_.overlap, options_.k, order.round), [this, order, begin] {
-    later(part(pace_.encode_s + pace_.store_s), [this, order, begin] {
+    later(part(speed_.encode_s + speed_.store_s), [this, order, begin] {
       contribute(order.round, 0, std::max<std::uint64_t>(1, steps_ - begin));
       compute_to(finish_step(options_.overlap, options_.k, order.round), [this] {
         busy_ = false;
@@ -207,7 +207,7 @@ void RehearsalRegion::contribute(Round round, std::uint32_t part, std::uint64_t 
                              .part = part,
                              .tokens = steps,
                              .steps = static_cast<std::uint32_t>(steps),
-                             .compute_s = static_cast<double>(steps) * pace_.step_s,
+                             .compute_s = static_cast<double>(steps) * speed_.step_s,
                              .data_begin = cursor_,
                              .data_cursor = cursor_ + steps,
                              .state = holds_.state,
@@ -228,7 +228,7 @@ void RehearsalRegion::operator()(const OrderApply& order) {
 void RehearsalRegion::settle() {
   if (!record_ || busy_) return;
   busy_ = true;
-  later(part(pace_.apply_s), [this] { apply(); });
+  later(part(speed_.apply_s), [this] { apply(); });
 }
 
 void RehearsalRegion::apply() {
@@ -266,16 +266,16 @@ void RehearsalRegion::operator()(const OrderContinue& order) {
 void RehearsalRegion::operator()(const OrderCallBack&) {
   if (!std::exchange(continuing_, false)) return;
   extra_steps_ += 1;
-  later(pace_.step_s, [this] { deliver(WorkerReady{}); });
+  later(speed_.step_s, [this] { deliver(WorkerReady{}); });
 }
 
 void RehearsalRegion::operator()(const OrderCollect& order) {
-  later(pace_.encode_s,
+  later(speed_.encode_s,
         [this, order] { contribute(order.round, 1, std::max<std::uint64_t>(1, extra_steps_)); });
 }
 
 void RehearsalRegion::operator()(const OrderRestore& order) {
-  later(pace_.apply_s, [this, order] {
+  later(speed_.apply_s, [this, order] {
     holds_ = {.version = order.snapshot.version, .state = order.snapshot.state};
     deliver(WorkerApplied{holds_});
     ready_soon();

@@ -78,7 +78,7 @@ class RehearsalRegion : public inter::MeshHandler {
   World& world_;
   const RehearsalOptions& options_;
   std::string name_;
-  Pace pace_;
+  RegionSpeed speed_;
   std::mt19937_64 chance_;
   std::unique_ptr<inter::Channel> channel_;
   std::optional<RoundProtocol> protocol_;

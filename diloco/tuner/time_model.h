@@ -13,10 +13,12 @@
 #include <string>
 #include <string_view>
 
+#include "diloco/overlap.h"
+
 namespace causeway::diloco::tuner {
 
-enum class Variant : std::uint8_t { synchronous, streaming, eager, delayed };
-inline constexpr std::string_view kVariants[] = {"synchronous", "streaming", "eager", "delayed"};
+using Variant = OverlapOptions::Variant;
+inline constexpr std::string_view kVariants[] = {"synchronous", "streaming", "delayed", "eager"};
 std::string_view to_string(Variant variant);
 std::optional<Variant> parse_variant(std::string_view text);
 
