@@ -82,11 +82,12 @@ class KilledAtEveryState(EndToEnd):
         self.walk(self.of("worker", "round"))
 
     def test_while_a_run_begins(self):
-        self.arm(self.states["once"][0])
-        child = self.launch(steps=100)
         for state in self.states["once"]:
-            self.die_at(state, child)
-        self.end(child)
+            with self.subTest(state):
+                self.arm(state)
+                child = self.launch(steps=20)
+                wait_until(lambda: not self.trap.exists(), "a process to reach " + state, child)
+                self.end(child)
 
     def test_while_a_run_ends(self):
         for state in self.states["end"]:
@@ -119,15 +120,16 @@ class KilledAtEveryState(EndToEnd):
         self.end(child)
 
     def test_while_a_region_takes_a_snapshot(self):
-        child = self.launch(steps=300)
-        wait_until(lambda: self.version() >= 8, "eight rounds", child)
-        child.send_signal(signal.SIGINT)
-        self.finish(child, code=130)
-        shutil.rmtree(self.out / "regions" / "eu-west" / "checkpoints")
-        self.arm(self.states["restore"][0])
-        child = self.launch(steps=300, resume=True)
+        child = self.launch(steps=400)
         for state in self.states["restore"]:
-            self.die_at(state, child)
+            start = self.version()
+            wait_until(lambda: self.version() >= start + 6, "six rounds", child)
+            child.send_signal(signal.SIGINT)
+            self.finish(child, code=130)
+            shutil.rmtree(self.out / "regions" / "eu-west" / "checkpoints")
+            self.arm(state)  # before the start: once a coordinator has ordered the snapshot, its worker is quick
+            child = self.launch(steps=400, resume=True)
+            wait_until(lambda: not self.trap.exists(), "a process to reach " + state, child)
         self.end(child)
 
 
