@@ -243,13 +243,7 @@ class Strangers(ByHand):
             stranger = self.start("coordinator", config, "--region", "ap-northeast", "--join", "--directory",
                                   self.directory / "stranger", "--certificates", "foreign", "--listen",
                                   "127.0.0.1:0", "--peer", f"us-east={self.addresses['us-east']}")
-            seen = []
-            for line in stranger.stdout:
-                seen.append(line)
-                if "certificate" in line:
-                    break
-            else:
-                self.fail("it was not told why: " + "".join(seen))
+            wait_until(lambda: "certificate" in stranger.log.read_text(), "it to be told why", stranger)
             stranger.kill()
 
         self.run_with(knock)

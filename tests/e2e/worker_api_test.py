@@ -34,12 +34,6 @@ class WorkerApi(EndToEnd):
         self.call("cmake", "--build", build)
         return build / "classifier"
 
-    def start_program(self, *arguments):
-        child = subprocess.Popen([*map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 text=True, cwd=self.directory)
-        self.children.append(child)
-        return child
-
     def coordinators(self, config, *flags_of_the_first):
         return [self.start("coordinator", config, "--region", region, "--directory", self.region(region),
                            *(["--found", *flags_of_the_first] if region == REGIONS[0] else ["--join"]))
