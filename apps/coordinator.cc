@@ -76,16 +76,6 @@ std::vector<diloco::Member> members(const run::Config& config, const Coordinator
   return members;
 }
 
-const run::RegionConfig& find_region(const run::Config& config, const std::string& name) {
-  std::string known;
-  for (const run::RegionConfig& region : config.regions) {
-    if (region.name == name) return region;
-    known += " " + region.name;
-  }
-  throw run::ConfigError("--region " + name + ": no such region in the configuration; it has" +
-                         known);
-}
-
 diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                                                const CoordinatorFlags& flags) {
   diloco::CoordinatorOptions options;
@@ -94,8 +84,9 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   inter::Endpoint advertise = config.witness.advertise;
   options.mesh.bind = config.witness.listen;
   if (flags.region != config.witness.name) {
-    const run::RegionConfig& region = find_region(config, flags.region);
+    const run::RegionConfig& region = run::region_in(config, flags.region);
     options.workers = region.workers;
+    options.rank_wait = config.train.rank_wait;
     options.mesh.bind = region.listen;
     advertise = region.advertise;
   }

@@ -3,13 +3,13 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
 #include "apps/run/config.h"
+#include "apps/run/launcher.h"
 #include "apps/signals.h"
 #include "intra/worker_loop.h"
 
@@ -21,25 +21,26 @@ struct WorkerFlags {
   std::vector<std::string> overrides;
   std::string region;
   std::optional<std::uint32_t> rank;
+  std::string launcher;
   std::filesystem::path directory;
+  std::string coordinator;
+  std::filesystem::path certificates;
   std::optional<std::size_t> synchronous_rank;
   std::size_t synchronous_world = 0;
   std::string generation;
 };
 
-// The rank as torchrun, Slurm and Open MPI tell it; 0 when nobody does.
-std::uint32_t rank_from_environment() {
-  for (const char* name : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}) {
-    const char* text = std::getenv(name);
-    if (!text || !*text) continue;
-    char* end = nullptr;
-    const unsigned long value = std::strtoul(text, &end, 10);
-    if (*end != '\0' || value > 0xFFFF) {
-      throw run::ConfigError(std::string(name) + "=" + text + ": not a rank; give --rank");
-    }
-    return static_cast<std::uint32_t>(value);
-  }
-  return 0;
+std::optional<std::string> variable(const std::string& name) {
+  const char* text = std::getenv(name.c_str());
+  return text == nullptr ? std::nullopt : std::optional<std::string>(text);
+}
+
+// As the flags say, else as who started it says; the first where nobody does.
+run::LaunchedRank place(const WorkerFlags& flags, const run::Config& config) {
+  if (flags.rank) return {.rank = *flags.rank, .local_rank = *flags.rank, .meeting_host = {}};
+  const std::uint32_t workers = run::region_in(config, flags.region).workers;
+  const auto launched = run::launched_rank(variable, flags.launcher, workers);
+  return launched.value_or(run::LaunchedRank{});
 }
 
 int run_worker(const WorkerFlags& flags) {
@@ -47,8 +48,12 @@ int run_worker(const WorkerFlags& flags) {
   const auto directory = flags.directory.empty()
                              ? std::filesystem::path("runs") / config.name / flags.region
                              : flags.directory;
-  const std::uint32_t rank = flags.rank ? *flags.rank : rank_from_environment();
-  intra::WorkerOptions options = run::worker_options(config, flags.region, rank, directory);
+  const run::LaunchedRank launched = place(flags, config);
+  intra::WorkerOptions options =
+      run::worker_options(config, flags.region, launched.rank, directory);
+  options.meeting_host = launched.meeting_host;
+  options.coordinator = flags.coordinator;
+  options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;
   if (flags.synchronous_rank) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
@@ -69,10 +74,18 @@ void add_worker(CLI::App& app, int& exit_code) {
   command->add_option("--region", flags->region, "This region's name")->required();
   command->add_option(
       "--rank", flags->rank,
-      "Rank within the region (default: RANK, SLURM_PROCID or OMPI_COMM_WORLD_RANK)");
+      "Rank within the region (default: as torchrun, Slurm or Open MPI says, else 0)");
+  command->add_option("--launcher", flags->launcher,
+                      "Whose environment counts if there are several: torchrun, slurm, openmpi or "
+                      "none");
   command->add_option(
       "--directory", flags->directory,
       "The region's directory, the same as its coordinator's (default: runs/NAME/REGION)");
+  command->add_option("--coordinator", flags->coordinator,
+                      "HOST:PORT of the region's coordinator on another host (--worker-listen "
+                      "there); the directory must be shared");
+  command->add_option("--certificates", flags->certificates,
+                      "Certificates directory for it (default: as configured)");
   CLI::Option* rank =
       command->add_option("--synchronous-rank", flags->synchronous_rank,
                           "Fully synchronous baseline: rank among all regions' workers");

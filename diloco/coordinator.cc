@@ -179,8 +179,13 @@ void Coordinator::Implementation::open_links() {
 }
 
 void Coordinator::Implementation::open_workers() {
-  workers_.emplace(executor_, options_.directory / "worker.sock", options_.region, options_.workers,
-                   options_.shared_config, *this);
+  workers_.emplace(executor_,
+                   WorkerServerOptions{.socket = options_.directory / "worker.sock",
+                                       .region = options_.region,
+                                       .workers = options_.workers,
+                                       .settings = options_.shared_config,
+                                       .rank_wait = options_.rank_wait},
+                   *this);
   if (options_.worker_listen) {
     const std::uint16_t port = workers_->listen(*options_.worker_listen, options_.mesh.credentials);
     spdlog::info("{}: workers on other hosts attach at port {}", options_.region, port);
@@ -308,6 +313,8 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .run_id = protocol_->run_id(),
           .version = applied ? applied->version : protocol_->version(),
           .round = protocol_->version(),
+          .workers = options_.workers,
+          .missing = missing_,
           .listening_port = listening_port_,
           .waiting_for = protocol_->waiting_for(now()),
           .leader = protocol_->raft().leader().value_or(""),

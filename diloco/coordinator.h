@@ -29,6 +29,8 @@ struct CoordinatorOptions {
   // them. An empty address: that one dials.
   std::vector<Member> members;
   std::uint32_t workers = 1;  // ranks in this region
+  // How long the others wait for ranks that are missing before they go on without them.
+  std::chrono::milliseconds rank_wait{30'000};
   Start start = Start::resume;
   Pace pace;
   std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h

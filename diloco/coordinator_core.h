@@ -16,6 +16,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <asio/steady_timer.hpp>
 
@@ -58,7 +59,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void on_blob(const std::string& from, const inter::BlobId& id) override;
 
   // WorkerServerHandler
-  void on_gathered(const AttachRequest& rank_0) override;
+  void on_gathered(const AttachRequest& rank_0, const std::vector<std::uint32_t>& missing) override;
   void on_worker_lost() override;
   void on_ready() override;
   void on_contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
@@ -87,6 +88,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void arm_tick();
   void finish(Outcome outcome);
   void add_applied_round(Round round, const Digest& state);
+  void note_missing(const std::vector<std::uint32_t>& missing);
   void refused(const std::string& peer, const std::string& reason, bool by_the_run);
   void poll_progress();
   void tell_what_is_waited_for();
@@ -128,6 +130,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::set<std::string> refusals_;                   // peers that this region and they refuse
 
   Progress progress_;
+  std::vector<std::uint32_t> missing_;  // ranks, when the workers attached last
   std::optional<Round> applying_;
   std::chrono::steady_clock::time_point worker_heard_at_;
   std::optional<std::chrono::steady_clock::time_point> worker_lost_at_;  // since it attached last

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "diloco/record.h"
 #include "diloco/worker_session.h"
@@ -19,6 +20,8 @@ struct CoordinatorStatus {
   std::string run_id;
   Round version = 0;  // rounds applied by the worker
   Round round = 0;    // the open round: records in the ledger
+  std::uint32_t workers = 1;           // that the region is to have
+  std::vector<std::uint32_t> missing;  // ranks that it goes on without
   std::uint16_t listening_port = 0;
   std::string waiting_for;
   std::string leader;  // empty: none known

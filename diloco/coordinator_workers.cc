@@ -10,9 +10,11 @@
 
 namespace causeway::diloco {
 
-void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
-  spdlog::info("{}: {} workers attached at version {}", options_.region, options_.workers,
-               rank_0.version);
+void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0,
+                                              const std::vector<std::uint32_t>& missing) {
+  spdlog::info("{}: {} of {} workers attached at version {}", options_.region,
+               options_.workers - missing.size(), options_.workers, rank_0.version);
+  note_missing(missing);
   worker_heard_at_ = std::chrono::steady_clock::now();
   worker_lost_at_.reset();
   worker_version_ = rank_0.version;
@@ -27,6 +29,23 @@ void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0) {
                       files_->next_round() == rank_0.version - 1;
   if (missed) guard([&] { add_applied_round(rank_0.version - 1, rank_0.state); });
   handle(WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
+}
+
+// A region that goes on without some of its ranks says so.
+void Coordinator::Implementation::note_missing(const std::vector<std::uint32_t>& missing) {
+  if (missing == std::exchange(missing_, missing)) return;
+  std::string ranks;
+  for (const std::uint32_t rank : missing)
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  const std::string text = missing.empty()
+                               ? "all " + std::to_string(options_.workers) + " workers are back"
+                               : "goes on without rank " + ranks + " of its " +
+                                     std::to_string(options_.workers) + " workers";
+  spdlog::log(missing.empty() ? spdlog::level::info : spdlog::level::warn, "{}: {}",
+              options_.region, text);
+  guard([&] {
+    files_->add_event(missing.empty() ? "whole" : "degraded", {}, text, protocol_->version());
+  });
 }
 
 void Coordinator::Implementation::on_worker_lost() {

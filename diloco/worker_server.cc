@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
+#include <optional>
 #include <utility>
 
 #include <asio/generic/stream_protocol.hpp>
@@ -18,9 +18,11 @@
 
 #include "diloco/error.h"
 #include "diloco/file_io.h"
+#include "diloco/roster.h"
 #include "diloco/wire.h"
 #include "diloco/worker.pb.h"
 #include "diloco/worker_door.h"
+#include "diloco/worker_messages.h"
 #include "diloco/worker_stream.h"
 #include "inter/async.h"
 
@@ -31,7 +33,8 @@ using Socket = asio::generic::stream_protocol::socket;
 using worker_wire::CoordinatorMessage;
 using worker_wire::WorkerMessage;
 
-constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kProtocolVersion = 2;
+
 struct Session {
   Session(Socket socket_in, std::unique_ptr<WorkerStream> stream_in, std::string forbidden_in)
       : socket(std::move(socket_in)),
@@ -56,29 +59,6 @@ std::string fresh_name(const std::string& region) {
   return region + "-" + to_hex(digest).substr(0, 2 * bytes.size());
 }
 
-AttachRequest decode(const worker_wire::Attach& message) {
-  return {.socket = {},
-          .region = message.region(),
-          .rank = message.rank(),
-          .world = message.world(),
-          .version = message.version(),
-          .state = decode_digest(message.state()),
-          .has_lineage = message.has_lineage(),
-          .run_id = message.run_id(),
-          .contributed = message.contributed()};
-}
-
-Progress decode(const worker_wire::Report& message) {
-  return {.step = message.step(),
-          .round = message.round(),
-          .loss = message.loss(),
-          .tokens_per_s = message.tokens_per_s(),
-          .tokens = message.tokens(),
-          .compute_s = message.compute_s(),
-          .wait_s = message.wait_s(),
-          .phase = message.phase()};
-}
-
 // The payload, mapped only if it cannot shrink or change under us.
 MappedBytes map_sealed(Descriptor file) {
   struct stat status {};
@@ -93,19 +73,17 @@ MappedBytes map_sealed(Descriptor file) {
 
 class WorkerServer::Implementation : public std::enable_shared_from_this<Implementation> {
  public:
-  Implementation(asio::any_io_executor executor, std::filesystem::path path, std::string region,
-                 std::uint32_t workers, WorkerServerHandler& handler)
+  Implementation(asio::any_io_executor executor, WorkerServerOptions options,
+                 WorkerServerHandler& handler)
       : executor_(executor),
-        path_(std::move(path)),
-        region_(std::move(region)),
-        workers_(workers),
+        options_(std::move(options)),
         handler_(&handler),
         acceptor_(executor),
         tasks_(executor) {}
 
   std::uint16_t listen(const inter::Endpoint& bind, const inter::Credentials& credentials) {
     // The door is closed before this ends.
-    door_.emplace(executor_, region_, bind, credentials,
+    door_.emplace(executor_, options_.region, bind, credentials,
                   [this](Socket socket, std::unique_ptr<WorkerStream> stream, std::string why) {
                     begin(std::move(socket), std::move(stream), std::move(why));
                   });
@@ -114,7 +92,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
 
   void start() {
     if (door_) door_->start();
-    acceptor_.assign(asio::local::stream_protocol(), listen_at(path_).release());
+    acceptor_.assign(asio::local::stream_protocol(), listen_at(options_.socket).release());
     tasks_.spawn(accept(shared_from_this()));
   }
 
@@ -126,34 +104,42 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     if (door_) door_->close();
     for (const SessionPointer& session : sessions_) session->socket.close(ignored);
     sessions_.clear();
-    gathering_.clear();
-    complete_ = false;
+    roster_ = {};
+    patience_.reset();
   }
 
   asio::awaitable<void> join() {
     if (door_) co_await door_->join();
     co_await tasks_.join();
   }
-  bool attached() const { return complete_; }
+  bool attached() const { return roster_.stands(); }
 
-  void send(std::uint32_t rank, const CoordinatorMessage& message,
-            std::vector<Descriptor> descriptors = {}) {
-    const auto found = gathering_.find(rank);
-    if (found == gathering_.end()) return;
-    found->second->stream->add({message.SerializeAsString(), std::move(descriptors)});
-    flush(found->second);
+  void send_leader(const CoordinatorMessage& message, std::vector<Descriptor> descriptors = {}) {
+    if (!roster_.stands()) return;
+    send(roster_.members().begin()->second, message, std::move(descriptors));
   }
 
-  void send_all(const CoordinatorMessage& message) {
-    for (std::uint32_t rank = 0; rank < workers_; ++rank) send(rank, message);
+  void welcome(const std::string& run_id, bool contributed) {
+    CoordinatorMessage message;
+    worker_wire::Attached& attached = *message.mutable_attached();
+    attached.set_generation(fresh_name(options_.region));
+    attached.set_run_id(run_id);
+    attached.set_contributed(contributed);
+    attached.set_settings(options_.settings);
+    attached.set_world(static_cast<std::uint32_t>(roster_.members().size()));
+    std::uint32_t rank = 0;
+    for (const auto& [configured, session] : roster_.members()) {
+      attached.set_rank(rank++);
+      send(session, message);
+    }
   }
 
   void refuse(const CoordinatorMessage& message) {
-    for (const auto& [rank, session] : gathering_) session->close_when_sent = true;
-    send_all(message);
+    for (const auto& [rank, session] : roster_.members()) {
+      session->close_when_sent = true;
+      send(session, message);
+    }
   }
-
-  std::string generation() const { return fresh_name(region_); }
 
  private:
   using Self = std::shared_ptr<Implementation>;
@@ -164,7 +150,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
       auto socket =
           co_await self->acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
       if (error == asio::error::operation_aborted || self->handler_ == nullptr) co_return;
-      if (error) throw std::system_error(error, "accept at " + self->path_.string());
+      if (error) throw std::system_error(error, "accept at " + self->options_.socket.string());
       auto stream = make_unix_stream(socket.native_handle());
       self->begin(Socket(std::move(socket)), std::move(stream), {});
     }
@@ -228,12 +214,14 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
       if (message.attach().protocol() != kProtocolVersion) {
         throw_malformed("a worker of another program version");
       }
-      return attach(session, decode(message.attach()));
+      return attach(session, to_request(message.attach()));
     }
-    const auto leader = gathering_.find(0);
-    if (!complete_ || leader->second != session) throw_malformed("only rank 0 may speak");
+    const bool leads = roster_.stands() && roster_.members().begin()->second == session;
+    if (!leads) throw_malformed("only rank 0 may speak");
     switch (message.body_case()) {
       case WorkerMessage::kReady:
+        // Between two instructions everybody's state is the same: the time to take ranks back.
+        if (!roster_.waiting().empty()) return dismiss(roster_.dissolve());
         return handler_->on_ready();
       case WorkerMessage::kContribute: {
         if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
@@ -250,49 +238,82 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                                      decode_digest(message.offer_snapshot().state()),
                                      std::move(descriptors[0]));
       case WorkerMessage::kReport:
-        return handler_->on_report(decode(message.report()));
+        return handler_->on_report(to_progress(message.report()));
       default:
         throw_malformed("a worker's message has no known body");
     }
   }
 
   void attach(const SessionPointer& session, AttachRequest request) {
-    const bool fits = request.region == region_ && request.world == workers_ &&
-                      request.rank < workers_ && !session->request;
+    const bool fits = request.region == options_.region && request.world == options_.workers &&
+                      request.rank < options_.workers && !session->request;
     if (!session->forbidden.empty()) return turn_away(session, session->forbidden);
     if (!fits) {
-      return turn_away(session, "this coordinator expects " + std::to_string(workers_) +
-                                    " workers of " + region_ + ", not rank " +
+      return turn_away(session, "this coordinator expects " + std::to_string(options_.workers) +
+                                    " workers of " + options_.region + ", not rank " +
                                     std::to_string(request.rank) + " of " +
                                     std::to_string(request.world) + " of " + request.region);
     }
-    if (complete_) dissolve();  // a restarted worker: the others must gather with it anew
     const std::uint32_t rank = request.rank;
-    if (const auto old = gathering_.find(rank); old != gathering_.end()) close(old->second);
     session->request = std::move(request);
-    gathering_[rank] = session;
-    if (gathering_.size() < workers_) return tell_who_is_missing();
-    complete_ = true;
-    handler_->on_gathered(*gathering_.at(0)->request);
+    dismiss(roster_.enter(rank, session));
   }
 
   void turn_away(const SessionPointer& session, const std::string& reason) {
-    CoordinatorMessage message;
-    message.mutable_refused()->set_reason(reason);
     session->close_when_sent = true;
-    session->stream->add({message.SerializeAsString(), {}});
-    flush(session);
+    send(session, refusal(reason));
+  }
+
+  // After every change of the roster: those whose sessions end by it, and what follows.
+  void dismiss(const std::vector<SessionPointer>& leaving) {
+    for (const SessionPointer& session : leaving) close(session);
+    if (handler_ == nullptr) return;
+    const bool lost = std::exchange(stood_, roster_.stands()) && !roster_.stands();
+    if (lost) handler_->on_worker_lost();
+    if (handler_ == nullptr) return;
+    if (roster_.stands()) return tell_who_waits();
+    if (roster_.members().size() == options_.workers) return go_on();
+    tell_who_is_missing();
+    if (roster_.members().empty()) {
+      patience_.reset();
+    } else if (!patience_) {
+      patience_.emplace(executor_, options_.rank_wait, [this] { go_on(); });
+    }
+  }
+
+  // With those that are there.
+  void go_on() {
+    patience_.reset();
+    roster_.stand();
+    stood_ = true;
+    handler_->on_gathered(*roster_.members().begin()->second->request, missing());
+  }
+
+  std::vector<std::uint32_t> missing() const {
+    std::vector<std::uint32_t> ranks;
+    for (std::uint32_t rank = 0; rank < options_.workers; ++rank) {
+      if (!roster_.members().contains(rank)) ranks.push_back(rank);
+    }
+    return ranks;
   }
 
   void tell_who_is_missing() {
-    std::string missing;
-    for (std::uint32_t rank = 0; rank < workers_; ++rank) {
-      if (!gathering_.contains(rank))
-        missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-    }
-    CoordinatorMessage message;
-    message.mutable_waiting()->set_what("rank " + missing + " of " + region_ + " to attach");
-    send_all(message);
+    std::string ranks;
+    for (const std::uint32_t rank : missing())
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    for (const auto& [rank, session] : roster_.members())
+      send(session, waiting("rank " + ranks + " of " + options_.region + " to attach"));
+  }
+
+  void tell_who_waits() {
+    for (const auto& [rank, session] : roster_.waiting())
+      send(session, waiting("the other ranks of " + options_.region + " to end their round"));
+  }
+
+  void send(const SessionPointer& session, const CoordinatorMessage& message,
+            std::vector<Descriptor> descriptors = {}) {
+    session->stream->add({message.SerializeAsString(), std::move(descriptors)});
+    flush(session);
   }
 
   void close(const SessionPointer& session) {
@@ -300,21 +321,11 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     session->socket.close(ignored);
   }
 
-  void dissolve() {
-    const auto gathering = std::exchange(gathering_, {});
-    const bool was_complete = std::exchange(complete_, false);
-    for (const auto& [rank, session] : gathering) close(session);
-    if (was_complete && handler_ != nullptr) handler_->on_worker_lost();
-  }
-
   void end(const SessionPointer& session) {
     close(session);
     std::erase(sessions_, session);
     if (!session->request) return;
-    const auto member = gathering_.find(session->request->rank);
-    if (member == gathering_.end() || member->second != session) return;
-    if (complete_) return dissolve();
-    gathering_.erase(member);
+    dismiss(roster_.leave(session->request->rank, session));
   }
 
   // Writes what the socket takes now, and the rest when it takes more.
@@ -343,24 +354,20 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   }
 
   asio::any_io_executor executor_;
-  std::filesystem::path path_;
-  std::string region_;
-  std::uint32_t workers_;
+  WorkerServerOptions options_;
   WorkerServerHandler* handler_;  // null once shut down
   asio::local::stream_protocol::acceptor acceptor_;
   std::optional<WorkerDoor> door_;
   inter::TaskGroup tasks_;
   std::vector<SessionPointer> sessions_;
-  std::map<std::uint32_t, SessionPointer> gathering_;
-  bool complete_ = false;
+  Roster<SessionPointer> roster_;
+  bool stood_ = false;                       // when it was looked at last
+  std::optional<inter::Deadline> patience_;  // with the ranks that are missing
 };
 
-WorkerServer::WorkerServer(asio::any_io_executor executor, std::filesystem::path socket,
-                           std::string region, std::uint32_t workers, std::string settings,
+WorkerServer::WorkerServer(asio::any_io_executor executor, WorkerServerOptions options,
                            WorkerServerHandler& handler)
-    : settings_(std::move(settings)),
-      implementation_(std::make_shared<Implementation>(executor, std::move(socket),
-                                                       std::move(region), workers, handler)) {}
+    : implementation_(std::make_shared<Implementation>(executor, std::move(options), handler)) {}
 
 // Coroutines that are still under way hold the implementation and end by themselves.
 WorkerServer::~WorkerServer() {
@@ -386,12 +393,7 @@ bool WorkerServer::attached() const {
 }
 
 void WorkerServer::welcome(const std::string& run_id, bool contributed) {
-  CoordinatorMessage message;
-  message.mutable_attached()->set_generation(implementation_->generation());
-  message.mutable_attached()->set_run_id(run_id);
-  message.mutable_attached()->set_contributed(contributed);
-  message.mutable_attached()->set_settings(settings_);
-  implementation_->send_all(message);
+  implementation_->welcome(run_id, contributed);
 }
 
 void WorkerServer::refuse(const std::string& reason, bool configuration) {
@@ -402,54 +404,30 @@ void WorkerServer::refuse(const std::string& reason, bool configuration) {
   implementation_->refuse(message);
 }
 
-namespace {
-
-void encode(const DataShare& share, worker_wire::DataShare* out) {
-  out->set_index(share.index);
-  out->set_count(share.count);
-  out->set_pass(share.pass);
-  out->set_begin(share.begin);
-}
-
-}  // namespace
-
 void WorkerServer::stored() {
   CoordinatorMessage message;
   message.mutable_stored();
-  implementation_->send(0, message);
+  implementation_->send_leader(message);
 }
 
 void WorkerServer::train(const Train& train) {
-  CoordinatorMessage message;
-  message.mutable_train()->set_round(train.round);
-  message.mutable_train()->set_k(train.k);
-  message.mutable_train()->set_data_cursor(train.data_cursor);
-  message.mutable_train()->set_schedule_step(train.schedule_step);
-  message.mutable_train()->set_ahead(train.ahead);
-  encode(train.share, message.mutable_train()->mutable_share());
-  implementation_->send(0, message);
+  implementation_->send_leader(to_message(train));
 }
 
 void WorkerServer::continue_training(const Continue& order) {
-  CoordinatorMessage message;
-  message.mutable_continue_training()->set_round(order.round);
-  message.mutable_continue_training()->set_k(order.k);
-  message.mutable_continue_training()->set_data_cursor(order.data_cursor);
-  message.mutable_continue_training()->set_schedule_step(order.schedule_step);
-  encode(order.share, message.mutable_continue_training()->mutable_share());
-  implementation_->send(0, message);
+  implementation_->send_leader(to_message(order));
 }
 
 void WorkerServer::call_back() {
   CoordinatorMessage message;
   message.mutable_come_back();
-  implementation_->send(0, message);
+  implementation_->send_leader(message);
 }
 
 void WorkerServer::collect(Round round) {
   CoordinatorMessage message;
   message.mutable_collect()->set_round(round);
-  implementation_->send(0, message);
+  implementation_->send_leader(message);
 }
 
 namespace {
@@ -470,7 +448,7 @@ void WorkerServer::apply(const CommitRecord& record,
   for (const std::filesystem::path& payload : payloads) {
     descriptors.push_back(open_for_reading(payload));
   }
-  implementation_->send(0, message, std::move(descriptors));
+  implementation_->send_leader(message, std::move(descriptors));
 }
 
 void WorkerServer::restore(Round version, const Digest& state,
@@ -481,19 +459,17 @@ void WorkerServer::restore(Round version, const Digest& state,
   message.mutable_restore()->set_size_bytes(size_bytes);
   std::vector<Descriptor> descriptors;
   descriptors.push_back(open_for_reading(snapshot));
-  implementation_->send(0, message, std::move(descriptors));
+  implementation_->send_leader(message, std::move(descriptors));
 }
 
 void WorkerServer::finish(Round version) {
   CoordinatorMessage message;
   message.mutable_finish()->set_version(version);
-  implementation_->send(0, message);
+  implementation_->send_leader(message);
 }
 
 void WorkerServer::waiting_for(const std::string& what) {
-  CoordinatorMessage message;
-  message.mutable_waiting()->set_what(what);
-  implementation_->send(0, message);
+  implementation_->send_leader(waiting(what));
 }
 
 }  // namespace causeway::diloco

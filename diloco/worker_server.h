@@ -1,10 +1,13 @@
 // The coordinator's end of the worker socket: gathers the region's ranks, then passes messages
 // between rank 0 and the coordinator.
 //
-// One gathering at a time. It is complete when all ranks are there, and ends for all when any
-// rank's session ends or a rank attaches anew. One thread, everything on the executor given.
+// One gathering at a time. It stands when all ranks are there, or after a while with those that
+// are; it ends for all when any rank's session ends. A rank that comes while it stands is taken in
+// when rank 0 next asks what to do: everybody then gathers anew. One thread, everything on the
+// executor given.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,11 +24,22 @@
 
 namespace causeway::diloco {
 
-// What the owner of a worker server must answer. Rank 0 speaks for the region.
+struct WorkerServerOptions {
+  std::filesystem::path socket;
+  std::string region;
+  std::uint32_t workers = 1;
+  std::string settings;  // what attached workers are told of the run
+  // From the first rank's coming until the others go on without those that are missing.
+  std::chrono::milliseconds rank_wait{30'000};
+};
+
+// What the owner of a worker server must answer. Rank 0, the first that is there, speaks for the
+// region.
 class WorkerServerHandler {
  public:
   virtual ~WorkerServerHandler() = default;
-  virtual void on_gathered(const AttachRequest& rank_0) = 0;
+  virtual void on_gathered(const AttachRequest& rank_0,
+                           const std::vector<std::uint32_t>& missing) = 0;
   virtual void on_worker_lost() = 0;  // after on_gathered
   virtual void on_ready() = 0;
   virtual void on_contribute(const Contribution& contribution,
@@ -37,9 +51,9 @@ class WorkerServerHandler {
 
 class WorkerServer {
  public:
-  // `handler` must outlive the server. `settings`: what attached workers are told of the run.
-  WorkerServer(asio::any_io_executor executor, std::filesystem::path socket, std::string region,
-               std::uint32_t workers, std::string settings, WorkerServerHandler& handler);
+  // `handler` must outlive the server.
+  WorkerServer(asio::any_io_executor executor, WorkerServerOptions options,
+               WorkerServerHandler& handler);
   ~WorkerServer();
 
   // Before start(): workers of this region on other hosts may attach over TLS, with the region's
@@ -51,9 +65,9 @@ class WorkerServer {
   // Closes every session and joins every coroutine.
   asio::awaitable<void> stop();
 
-  bool attached() const;  // a complete gathering stands
+  bool attached() const;  // a gathering stands
 
-  // To every rank: the gathering stands.
+  // To every rank of the gathering that stands.
   void welcome(const std::string& run_id, bool contributed);
   // To every rank: it may not take part, ever. Their sessions end.
   void refuse(const std::string& reason, bool configuration = false);
@@ -71,7 +85,6 @@ class WorkerServer {
 
  private:
   class Implementation;
-  std::string settings_;
   std::shared_ptr<Implementation> implementation_;
 };
 

@@ -24,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kProtocolVersion = 2;
 constexpr milliseconds kKeepWaitingInterval{500};
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
@@ -206,11 +206,14 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attachment_ = {.generation = attached.generation(),
                  .run_id = attached.run_id(),
                  .contributed = attached.contributed(),
-                 .settings = attached.settings()};
+                 .settings = attached.settings(),
+                 .rank = attached.rank(),
+                 .world = attached.world()};
+  if (attachment_.rank >= attachment_.world) throw_malformed("the coordinator gives no rank");
 }
 
 Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
-  assert(request_.rank == 0);
+  assert(attachment_.rank == 0);
   if (!asked_) {
     worker_wire::WorkerMessage message;
     message.mutable_ready();
@@ -236,7 +239,7 @@ void SocketSession::receive_bytes() {
 }
 
 bool SocketSession::called_back() {
-  assert(request_.rank == 0);
+  assert(attachment_.rank == 0);
   receive_bytes();
   if (take()) throw_malformed("the coordinator gives an instruction that was not asked for");
   return called_back_;
@@ -291,7 +294,7 @@ Instruction SocketSession::to_instruction(Received received) {
 
 void SocketSession::hand_over(const Contribution& contribution,
                               std::span<const std::byte> payload) {
-  assert(request_.rank == 0);
+  assert(attachment_.rank == 0);
   worker_wire::WorkerMessage message;
   message.mutable_contribute()->set_contribution(serialize(contribution));
   std::vector<Descriptor> descriptors;
@@ -313,7 +316,7 @@ void SocketSession::await_stored() {
 }
 
 void SocketSession::applied(Round version, const Digest& state) {
-  assert(request_.rank == 0);
+  assert(attachment_.rank == 0);
   worker_wire::WorkerMessage message;
   message.mutable_applied()->set_version(version);
   encode(state, message.mutable_applied()->mutable_state());
@@ -322,7 +325,7 @@ void SocketSession::applied(Round version, const Digest& state) {
 
 void SocketSession::offer_snapshot(Round version, const Digest& state,
                                    const std::filesystem::path& file) {
-  assert(request_.rank == 0);
+  assert(attachment_.rank == 0);
   Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) throw_errno("open", file);
   worker_wire::WorkerMessage message;

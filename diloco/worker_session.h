@@ -2,8 +2,8 @@
 // with a deadline or a progress callback.
 //
 // - attach: every rank of the region connects to its coordinator. The call returns
-//   when all ranks of the region are there; `generation` names this gathering, so that a collective
-//   group can be formed under a fresh name.
+//   when all ranks of the region are there, or those that are left when others are missing too long;
+//   `generation` names this gathering, so that a collective group can be formed under a fresh name.
 // - Rank 0 then drives rounds; the other ranks follow it through the region's own collective and
 //   only keep their session open (a lost session of any rank ends the gathering: re-attach).
 // - Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train round
@@ -45,9 +45,9 @@ class MappedBytes {
 struct AttachRequest {
   std::filesystem::path socket;  // the coordinator's, on this host
   std::string region;
-  std::uint32_t rank = 0;
-  std::uint32_t world = 1;
-  Round version = 0;  // version of the anchor held
+  std::uint32_t rank = 0;   // as configured
+  std::uint32_t world = 1;  // ranks that the region is to have
+  Round version = 0;        // version of the anchor held
   Digest state{};     // its state digest
   bool has_lineage =
       false;           // false: fresh weights, may only receive unless the run is at version 0
@@ -69,6 +69,10 @@ struct Attachment {
   bool contributed = false;
   // What all regions of the run share, as TOML lines with dotted keys: codec.matrix = "..."
   std::string settings = {};
+  // In this gathering. Ranks that are missing are left out: the world may be smaller than the
+  // region's, and the others move up.
+  std::uint32_t rank = 0;
+  std::uint32_t world = 1;
 };
 
 // What rank 0 must do next.

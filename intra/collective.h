@@ -36,12 +36,14 @@ struct Rendezvous {
   std::size_t rank = 0;
   std::size_t world = 1;
   std::chrono::milliseconds deadline{60'000};  // of forming the group and of every operation in it
+  // On whose network they meet; empty: all are on this host.
+  std::string host = {};
 };
 
 // The group of one.
 std::unique_ptr<Collective> make_solo_collective();
 
-// The group of one when world is 1, else Gloo over TCP on this host. Throws std::system_error
+// The group of one when world is 1, else Gloo over TCP. Throws std::system_error
 // (Errc::collective) if it cannot form in time; every operation throws the same when a rank died or
 // hung. After that the group is unusable: form a new one.
 std::unique_ptr<Collective> make_collective(const Rendezvous& rendezvous);

@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "intra/error.h"
+#include "intra/local_address.h"
 
 namespace causeway::intra {
 namespace {
@@ -74,6 +75,10 @@ class AddressBook {
   gloo::rendezvous::FileStore files_;
   gloo::rendezvous::PrefixStore store_;
 };
+
+std::string address_of(const Rendezvous& rendezvous) {
+  return rendezvous.host.empty() ? "127.0.0.1" : local_address_towards(rendezvous.host);
+}
 
 class GlooCollective final : public Collective {
  public:
@@ -146,8 +151,8 @@ void GlooCollective::form(const Rendezvous& rendezvous) {
   const Clock::time_point end = Clock::now() + deadline_;
   AddressBook book(rendezvous);
   await_everyone(book.store(), end);
-  std::shared_ptr<gloo::transport::Device> device =
-      gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
+  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(
+      gloo::transport::tcp::attr(address_of(rendezvous).c_str()));
   context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_),
                                                          static_cast<int>(world_));
   // Gloo reads a timeout of zero as none.

@@ -1,4 +1,5 @@
-// The Gloo implementation of Collective, for ranks on one host: TCP on the loopback interface.
+// The Gloo implementation of Collective: TCP, on the loopback interface if all ranks are on one
+// host.
 #pragma once
 
 #include <memory>

@@ -53,8 +53,10 @@ Gathering::Gathering(const WorkerOptions& options, const diloco::AttachRequest& 
   }
   group_ = make_collective({.directory = options.directory / "gloo",
                             .generation = session_->attachment().generation,
-                            .rank = options.rank,
-                            .world = options.world});
+                            .rank = session_->attachment().rank,
+                            .world = session_->attachment().world,
+                            .deadline = options.train.rank_deadline,
+                            .host = options.meeting_host});
 }
 
 diloco::Instruction Gathering::next(const std::function<void()>& waiting) {

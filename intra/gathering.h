@@ -23,7 +23,7 @@ using Attach = std::function<std::unique_ptr<diloco::WorkerSession>(const diloco
 
 class Gathering {
  public:
-  // Attaches and forms the group; returns when all ranks are there. Throws Errc::interrupted,
+  // Attaches and forms the group of the ranks that are there. Throws Errc::interrupted,
   // Errc::collective, and what attach throws.
   Gathering(const WorkerOptions& options, const diloco::AttachRequest& request,
             const Attach& attach, Interrupted interrupted);

@@ -1,5 +1,6 @@
 #include "intra/inner_trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
@@ -18,17 +19,19 @@
 namespace causeway::intra {
 namespace {
 
-// How the batch of one region's step divides: over its ranks, and on each rank over micro-batches.
+// A part of a region's batch: its first sequence, and how many they are.
 struct Share {
-  explicit Share(const WorkerOptions& options)
-      : sequences(options.train.batch / options.world),
-        micro(sequences / options.train.micro_batches),
-        first(sequences * options.rank) {}
-  std::int64_t sequences;  // of this rank
-  std::int64_t micro;      // of one micro-batch
-  std::int64_t first;      // of this rank, within the region's batch
+  std::int64_t first = 0, sequences = 0;
+
+  // Part `index` of `count` of it; the first ones get what does not divide.
+  Share part(std::int64_t index, std::int64_t count) const {
+    const std::int64_t size = sequences / count, extra = sequences % count;
+    return {first + index * size + std::min(index, extra), size + (index < extra ? 1 : 0)};
+  }
 };
 
+// At full strength all ranks have equal work; a region that lost some still trains on whole
+// batches.
 void check_batch(const WorkerOptions& options) {
   const auto& train = options.train;
   const std::int64_t parts = std::int64_t{options.world} * train.micro_batches;
@@ -50,13 +53,10 @@ class ModelTrainer : public InnerTrainer {
  public:
   explicit ModelTrainer(const WorkerOptions& options)
       : options_(options),
-        share_(options),
         model_(make_model(options.model)),
         dataset_(options.data),
         sampler_(dataset_, options.model.context, options.train.seed, options.region_index,
-                 options.region_count),
-        tokens_(static_cast<std::size_t>(share_.micro * options.model.context)),
-        targets_(tokens_.size()) {
+                 options.region_count) {
     check_validation(dataset_, options.model.context);
   }
 
@@ -67,6 +67,11 @@ class ModelTrainer : public InnerTrainer {
   void join(Collective& group, TrainingState& state) override {
     group_ = &group;
     state_ = &state;
+    // The baseline's group is of all regions, the batch is one region's.
+    const bool mixed = options_.synchronous.has_value();
+    const auto rank = static_cast<std::int64_t>(mixed ? options_.rank : group.rank());
+    const auto world = static_cast<std::int64_t>(mixed ? options_.world : group.size());
+    share_ = Share{0, options_.train.batch}.part(rank, world);
     reducer_.emplace(group, model_->layout(), state.scratch, options_.train.bucket_bytes);
     model_->params_changed();
   }
@@ -103,29 +108,38 @@ class ModelTrainer : public InnerTrainer {
   // the loss.
   float backward(const InnerStep& step) {
     std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
-    const std::size_t replicas = options_.synchronous ? options_.region_count : 1;
-    const float scale =
-        static_cast<float>(share_.micro) /
-        static_cast<float>(options_.train.batch * static_cast<std::int64_t>(replicas));
+    const std::int64_t parts =
+        std::min<std::int64_t>(options_.train.micro_batches, share_.sequences);
     float loss = 0;
-    for (std::uint32_t micro = 0; micro < options_.train.micro_batches; ++micro) {
-      const std::int64_t first = share_.first + micro * share_.micro;
-      read_samples(step.cursor + static_cast<std::uint64_t>(first));
-      const DropoutKey dropout{dropout_seed(options_), step.index,
-                               static_cast<std::uint64_t>(first)};
+    for (std::int64_t part = 0; part < parts; ++part) {
       // Only the last micro-batch makes gradients final.
-      const bool last = micro + 1 == options_.train.micro_batches;
-      loss += scale * model_->train({tokens_, targets_, share_.micro, options_.model.context},
-                                    dropout, scale, state_->params, state_->scratch,
-                                    last ? ready_ : Model::GradientReady());
+      const bool last = part + 1 == parts;
+      loss += backward(step, share_.part(part, parts), last ? ready_ : Model::GradientReady());
     }
     return loss;
   }
 
-  void read_samples(std::uint64_t first) {
+  // Every sequence of the batch counts alike, whichever rank has how many.
+  float backward(const InnerStep& step, const Share& micro, const Model::GradientReady& ready) {
+    const std::size_t replicas = options_.synchronous ? options_.region_count : 1;
+    const float scale =
+        static_cast<float>(micro.sequences) /
+        static_cast<float>(options_.train.batch * static_cast<std::int64_t>(replicas));
+    read_samples(step.cursor, micro);
+    const DropoutKey dropout{dropout_seed(options_), step.index,
+                             static_cast<std::uint64_t>(micro.first)};
+    return scale * model_->train({tokens_, targets_, micro.sequences, options_.model.context},
+                                 dropout, scale, state_->params, state_->scratch, ready);
+  }
+
+  void read_samples(std::uint64_t cursor, const Share& micro) {
     const auto length = static_cast<std::size_t>(options_.model.context);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(share_.micro); ++i) {
-      sampler_.read(first + i, std::span(tokens_).subspan(i * length, length),
+    const auto count = static_cast<std::size_t>(micro.sequences);
+    tokens_.resize(count * length);
+    targets_.resize(count * length);
+    for (std::size_t i = 0; i < count; ++i) {
+      sampler_.read(cursor + static_cast<std::uint64_t>(micro.first) + i,
+                    std::span(tokens_).subspan(i * length, length),
                     std::span(targets_).subspan(i * length, length));
     }
   }
@@ -147,11 +161,11 @@ class ModelTrainer : public InnerTrainer {
   }
 
   const WorkerOptions& options_;
-  Share share_;
   std::unique_ptr<Model> model_;
   Dataset dataset_;
   Sampler sampler_;
   std::vector<std::int32_t> tokens_, targets_;  // one micro-batch
+  Share share_;                                 // this rank's, in its group
   Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
   std::optional<GradientReducer> reducer_;

@@ -100,6 +100,7 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
     std::vector<std::byte> own;
     together(collective, "encoding", [&] { own = encode_own(state); });
     encoding.tensors = assemble(collective.all_gather(own), fragment_of(state), in_flight);
+    if (feedback_) ownership_.complete(collective, fragment_of(state), state.residual);
   }
   state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
   const bool sits_out = made.sits_out;
@@ -255,9 +256,13 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   if (!synchronous() && state.mark.empty()) state.mark = state.anchor;
   std::vector<Outcome> outcomes;
   together(collective, "settling own contributions", [&] { outcomes = settle_own(record, state); });
+  if (std::ranges::find(outcomes, Fate::returned, &Outcome::fate) != outcomes.end())
+    ownership_.complete(collective, state.residual);
   step(record, state);
   const std::size_t fragment = fragment_of(state);
   ownership_.complete(collective, fragment, state.anchor);
+  if (outer_.kind != diloco::OuterOptions::Kind::sgd)
+    ownership_.complete(collective, fragment, state.momentum);
   const diloco::Digest anchor_root =
       ownership_.root(collective, fragment, state.anchor, state.leaves.anchor);
   const diloco::Digest momentum_root =

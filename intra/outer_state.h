@@ -1,7 +1,7 @@
 // What a region carries from one outer round to the next, whatever it is that it trains.
 //
-// Every rank holds all of it, but momentum and residual are right only in the rank's own segments
-// (ownership.h).
+// Every rank holds all of it, so that one that is lost takes nothing along: what a rank computes
+// for its own segments (ownership.h) it gives to the others at once.
 #pragma once
 
 #include <cstddef>

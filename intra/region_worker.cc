@@ -16,6 +16,7 @@
 #include "diloco/file_io.h"
 #include "intra/checkpoint.h"
 #include "intra/error.h"
+#include "intra/state_agreement.h"
 #include "intra/together.h"
 #include "intra/worker_result.h"
 
@@ -29,12 +30,6 @@ constexpr int kReloadsMax = 3;
 
 // Weight of the newest step in the rate that displays show.
 constexpr double kRateWeight = 0.2;
-
-// What must be equal on all ranks; compared as bytes.
-struct Fingerprint {
-  diloco::Digest params, state, open;
-  std::uint64_t version;
-};
 
 void check_instruction(const std::string& what, diloco::Round told, diloco::Round held) {
   if (told == held) return;
@@ -56,13 +51,7 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       attach_(std::move(attach)),
       layout_(parameter_tensors(options.model)),
       state_(options.inner, layout_),
-      round_({.region = options.region,
-              .region_index = static_cast<std::uint32_t>(options.region_index),
-              .regions = static_cast<std::uint32_t>(options.region_count),
-              .rank = options.rank,
-              .world = options.world,
-              .seed = options.train.seed},
-             options.codec, options.outer, options.overlap, layout_),
+      round_(make_round(0, 1)),
       trainer_(make_inner_trainer(options)) {
   if (options_.train.timed_step_ms > 0) {
     spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
@@ -80,6 +69,19 @@ void RegionWorker::open_state() {
     return;
   }
   start_afresh();
+}
+
+OuterRound RegionWorker::make_round(std::size_t rank, std::size_t world) const {
+  return {{.region = options_.region,
+           .region_index = static_cast<std::uint32_t>(options_.region_index),
+           .regions = static_cast<std::uint32_t>(options_.region_count),
+           .rank = rank,
+           .world = world,
+           .seed = options_.train.seed},
+          options_.codec,
+          options_.outer,
+          options_.overlap,
+          layout_};
 }
 
 void RegionWorker::start_afresh() {
@@ -116,18 +118,22 @@ std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) 
 void RegionWorker::gather() {
   for (int reloads = 0;; ++reloads) {
     gathering_ = std::make_unique<Gathering>(options_, request(), attach_, interrupted_);
+    const Agreement agreed =
+        agree_on_state(gathering_->group(), options_.directory, layout_, state_);
     state_.leaves = {};  // a rank that comes from disk has none
-    if (ranks_agree()) break;
+    if (agreed == Agreement::same) break;
     if (reloads == kReloadsMax) {
       throw std::system_error(Errc::bad_checkpoint,
                               "the ranks of this region cannot agree on a state");
     }
-    // A rank was restarted while the others went on. The coordinator must hear of the version that
-    // all really have.
-    spdlog::warn("the ranks hold different states; all take the one on disk");
+    // The coordinator must hear of the version that all really have.
     gathering_.reset();
+    if (agreed == Agreement::newest) continue;
+    spdlog::warn("no rank's state is whole: an outer round broke off; all take the one on disk");
     open_state();
   }
+  const Collective& group = gathering_->group();
+  round_ = make_round(group.rank(), group.size());
   trainer_->join(gathering_->group(), state_);
   note_earlier_life();
   diloco::reached(diloco::ProtocolState::attached);
@@ -155,25 +161,15 @@ diloco::AttachRequest RegionWorker::request() {
           .state = state_.digest,
           .has_lineage = !state_.run_id.empty(),
           .run_id = state_.run_id,
-          .contributed = own != nullptr && own->stored};
-}
-
-bool RegionWorker::ranks_agree() {
-  const Fingerprint own{diloco::merkle_root(diloco::merkle_leaves(state_.params)), state_.digest,
-                        open_digest(state_), state_.version};
-  // A rank whose state is half changed agrees with nobody.
-  const auto bytes =
-      state_.intact ? std::as_bytes(std::span(&own, 1)) : std::span<const std::byte>();
-  const auto all = gathering_->group().all_gather(bytes);
-  return state_.intact && std::all_of(all.begin(), all.end(), [&](const auto& other) {
-           return std::equal(other.begin(), other.end(), bytes.begin(), bytes.end());
-         });
+          .contributed = own != nullptr && own->stored,
+          .coordinator = options_.coordinator,
+          .certificates = options_.certificates};
 }
 
 void RegionWorker::recover(const std::system_error& error) {
   spdlog::warn("{}; attaching again", error.what());
   if (gathering_ && error.code() == diloco::Errc::coordinator_lost) {
-    // A signal may come while the coordinator is away, when ranks can no longer gather their parts.
+    // A signal may come while the coordinator is away.
     try {
       save();
     } catch (const std::system_error& failure) {
@@ -322,7 +318,7 @@ void RegionWorker::encode() {
   enter("encode");
   const Encoding encoding = round_.encode(gathering_->group(), batch(), state_);
   if (encoding.not_finite.empty()) {
-    if (options_.rank == 0) record_encodings(options_.directory, state_.version, encoding.tensors);
+    if (gathering_->leads()) record_encodings(options_.directory, state_.version, encoding.tensors);
     return;
   }
   trainer_->params_changed();
@@ -453,10 +449,7 @@ void RegionWorker::report() {
 
 void RegionWorker::save() {
   stopwatch_.charge(state_.wait_s);
-  Collective& group = gathering_->group();
-  round_.ownership().complete(group, state_.momentum);
-  round_.ownership().complete(group, state_.residual);
-  together(group, "saving the state", [&] {
+  together(gathering_->group(), "saving the state", [&] {
     if (gathering_->leads()) save_state(options_.directory, layout_, state_);
   });
 }

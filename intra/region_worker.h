@@ -3,7 +3,8 @@
 //   gather ──► next ──► Train | Continue | Collect | Apply | Restore ──► next ... ──► Finish ──►
 //     ▲                  │                                               evaluate, result
 //     │                  │ coordinator lost: all stays in memory, and is saved as well
-//     └──────────────────┤ a rank lost: ranks that then differ all take the state on disk
+//     └──────────────────┤ a rank lost or back: the ranks that are there take the newest state of
+//     any
 //                        │ interrupted: save, throw
 #pragma once
 
@@ -37,10 +38,10 @@ class RegionWorker {
  private:
   void open_state();
   void start_afresh();  // from the initial weights
+  OuterRound make_round(std::size_t rank, std::size_t world) const;
   std::optional<WorkerResult> result_of(const TrainingState& state) const;
   void gather();
   diloco::AttachRequest request();
-  bool ranks_agree();
   void recover(const std::system_error& error);
 
   WorkerResult follow();
@@ -73,7 +74,7 @@ class RegionWorker {
   Attach attach_;
   diloco::Layout layout_;
   TrainingState state_;
-  OuterRound round_;
+  OuterRound round_;  // of the gathering's ranks
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
   diloco::Progress progress_;

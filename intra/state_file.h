@@ -52,7 +52,7 @@ class StateReader {
   SafetensorsReader reader_;
 };
 
-// Momentum and residual must be complete. Atomic. Throws std::system_error naming the file.
+// Atomic. Throws std::system_error naming the file.
 void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       const OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata);

@@ -1,7 +1,8 @@
 // The worker: K inner steps, one outer round, until the run is over (design.md section 3, rows 1-6
 // and 11-13).
 //
-//   attach -> form the region's collective -> restore the training state, if any
+//   attach -> form the region's collective, of the ranks that are there -> agree on the newest
+//   state that any of them holds
 //   loop: ask the coordinator what to do (rank 0, told to the others by broadcast)
 //     Train    K inner steps; delta, residual, encode own segments; gather; contribute
 //     Apply    decode every listed payload in region order; outer step on own segments; all-gather;
@@ -10,6 +11,7 @@
 //     Finish   evaluate, write the final checkpoint, report
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -37,12 +39,17 @@ struct TrainOptions {
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
   std::uint32_t timed_step_ms = 0;
   std::size_t bucket_bytes = 25U << 20;  // all-reduce granularity
+  // A rank for which the others wait longer than this, in any one operation, is hung: they give
+  // their group up and go on without it.
+  std::chrono::milliseconds rank_deadline{60'000};
+  // The coordinator's: how long the others wait for ranks that are missing, when they gather.
+  std::chrono::milliseconds rank_wait{30'000};
 };
 
 struct WorkerOptions {
   std::string region;
   std::size_t region_index = 0, region_count = 1;  // in sorted-name order
-  std::uint32_t rank = 0, world = 1;
+  std::uint32_t rank = 0, world = 1;               // as configured; fewer may be there
   ModelOptions model;
   DataOptions data;
   InnerOptions inner;
@@ -52,6 +59,10 @@ struct WorkerOptions {
   TrainOptions train;
   diloco::Round rounds = 0;         // of the whole run; 0: not known
   std::filesystem::path directory;  // the region's: worker.sock, checkpoints/, gloo/
+  // Of ranks on several hosts, which share the directory: the host on whose network they meet, and
+  // where their coordinator listens for workers (HOST:PORT), with the region's certificates.
+  std::string meeting_host = {}, coordinator = {};
+  std::filesystem::path certificates = {};
   // Set: the fully synchronous baseline. No coordinator and no outer optimizer: gradients are
   // averaged over all regions' ranks each step. rank/world above stay the region's own; these are
   // of the whole group, which meets beside the regions' directories.

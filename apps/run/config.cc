@@ -253,20 +253,23 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   return config.sync.overlap_steps;
 }
 
+const RegionConfig& region_in(const Config& config, const std::string& name) {
+  for (const RegionConfig& region : config.regions)
+    if (region.name == name) return region;
+  std::string known;
+  for (const std::string& one : region_names_sorted(config))
+    known += (known.empty() ? "" : ", ") + one;
+  throw ConfigError("--region " + name + ": must be one of the regions: " + known);
+}
+
 intra::WorkerOptions worker_options(const Config& config, const std::string& region,
                                     std::uint32_t rank,
                                     const std::filesystem::path& region_directory) {
   const std::vector<std::string> names = region_names_sorted(config);
-  const auto named = std::find_if(config.regions.begin(), config.regions.end(),
-                                  [&](const RegionConfig& r) { return r.name == region; });
-  if (named == config.regions.end()) {
-    std::string known;
-    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-    throw ConfigError("--region " + region + ": must be one of the regions: " + known);
-  }
-  if (rank >= named->workers) {
+  const RegionConfig& named = region_in(config, region);
+  if (rank >= named.workers) {
     throw ConfigError("--rank " + std::to_string(rank) + ": must be below the workers of region " +
-                      region + ", " + std::to_string(named->workers));
+                      region + ", " + std::to_string(named.workers));
   }
   intra::WorkerOptions options;
   options.region = region;
@@ -274,7 +277,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
       static_cast<std::size_t>(std::find(names.begin(), names.end(), region) - names.begin());
   options.region_count = names.size();
   options.rank = rank;
-  options.world = named->workers;
+  options.world = named.workers;
   options.model = config.model;
   options.data = config.data;
   options.inner = config.inner;

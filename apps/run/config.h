@@ -91,6 +91,8 @@ diloco::Pace pace(const Config& config);
 // Inner steps that a region goes on with after it contributed: its own, or the run's.
 std::uint32_t overlap_steps(const Config& config, const std::string& region);
 
+// Throws ConfigError if there is none of that name (--region).
+const RegionConfig& region_in(const Config& config, const std::string& name);
 // What each process is given.
 intra::WorkerOptions worker_options(const Config& config, const std::string& region,
                                     std::uint32_t rank,

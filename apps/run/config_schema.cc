@@ -261,6 +261,18 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "Factor on what was kept from the round before.")));
 }
 
+// Seconds in the file, milliseconds in the field.
+template <typename Access>
+Key<Config> seconds_key(std::string name, Access access, std::string meaning, double least = 0) {
+  return C::number_as(
+      std::move(name), "s",
+      [access](const Config& c) { return double(access(c).count()) / 1000.0; },
+      [access](Config& c, double s) {
+        access(c) = std::chrono::milliseconds(std::llround(s * 1000.0));
+      },
+      {least, 1e7}, std::move(meaning));
+}
+
 void add_train_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::integer(
       "train.batch", "sequences", [](auto& c) -> auto& { return c.train.batch; }, 1, 1 << 24,
@@ -294,18 +306,15 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
         c.train.bucket_bytes = static_cast<std::size_t>(std::llround(mib * kMebi));
       },
       {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region."));
-}
-
-// Seconds in the file, milliseconds in the field.
-template <typename Access>
-Key<Config> seconds_key(std::string name, Access access, std::string meaning) {
-  return C::number_as(
-      std::move(name), "s",
-      [access](const Config& c) { return double(access(c).count()) / 1000.0; },
-      [access](Config& c, double s) {
-        access(c) = std::chrono::milliseconds(std::llround(s * 1000.0));
-      },
-      {0, 1e7}, std::move(meaning));
+  keys.push_back(seconds_key(
+      "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
+      "A worker for which the region's others wait longer than this, in one operation, is hung: "
+      "they go on without it. More than a checkpoint takes.",
+      0.1));
+  keys.push_back(seconds_key(
+      "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },
+      "How long the region's workers wait for those that are missing, when they gather, before "
+      "they go on without them. Who comes later is taken in at the end of the round."));
 }
 
 void add_sync_keys(std::vector<Key<Config>>& keys) {

@@ -31,8 +31,10 @@ bool keep(const std::string&) {
 // Welcomes every gathering, and answers each ready with the next scripted instruction.
 class Script : public WorkerServerHandler {
  public:
-  void on_gathered(const AttachRequest& rank_0) override {
+  void on_gathered(const AttachRequest& rank_0,
+                   const std::vector<std::uint32_t>& without) override {
     attached.push_back(rank_0);
+    missing = without;
     server->welcome("run", false);
   }
   void on_worker_lost() override { ++lost; }
@@ -52,6 +54,7 @@ class Script : public WorkerServerHandler {
   WorkerServer* server = nullptr;
   std::function<void()> answer = [] {};
   std::vector<AttachRequest> attached;
+  std::vector<std::uint32_t> missing;  // when they gathered last
   std::vector<Contribution> contributions;
   std::string payload;
   Round applied = 0, snapshot_version = 0;
@@ -64,12 +67,17 @@ enum class Transport { unix_socket, tls };
 
 class WorkerServerTest : public ::testing::TestWithParam<Transport> {
  protected:
-  void start(std::uint32_t workers) {
+  void start(std::uint32_t workers, std::chrono::milliseconds rank_wait = std::chrono::hours(1)) {
     // Far longer than a socket address can hold.
     const std::filesystem::path directory = directory_.path() / std::string(200, 'd');
     std::filesystem::create_directories(directory);
     socket_ = directory / "worker.sock";
-    server_.emplace(context_.get_executor(), socket_, "eu", workers, "codec.feedback = true\n",
+    server_.emplace(context_.get_executor(),
+                    WorkerServerOptions{.socket = socket_,
+                                        .region = "eu",
+                                        .workers = workers,
+                                        .settings = "codec.feedback = true\n",
+                                        .rank_wait = rank_wait},
                     script_);
     script_.server = &*server_;
     if (over_tls()) {
@@ -179,6 +187,50 @@ TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   EXPECT_NE(first->attachment().generation, generation);
   other = second.get();
   EXPECT_EQ(script_.lost, 1);
+}
+
+TEST_P(WorkerServerTest, GoesOnWithoutARankThatDoesNotComeInTime) {
+  start(3, std::chrono::milliseconds(50));
+  auto last = std::async(std::launch::async, [this] { return attach(2, 3); });
+  const auto first = attach(1, 3);
+  const auto other = last.get();
+  EXPECT_EQ(first->attachment().rank, 0);
+  EXPECT_EQ(other->attachment().rank, 1);
+  EXPECT_EQ(first->attachment().world, 2);
+  EXPECT_EQ(other->attachment().world, 2);
+  on_server([&] {
+    EXPECT_EQ(script_.missing, std::vector<std::uint32_t>{0});
+    EXPECT_EQ(script_.attached.back().rank, 1) << "the first that is there speaks for the region";
+    return 0;
+  });
+}
+
+TEST_P(WorkerServerTest, ARankThatComesLateIsTakenInWhenTheOthersAskWhatToDo) {
+  start(2, std::chrono::milliseconds(50));
+  auto first = attach(1, 2);
+  auto late = std::async(std::launch::async, [this] { return attach(0, 2); });
+  // Whenever the late one comes: as long as nobody asks, the group stands.
+  on_server([&] {
+    script_.answer = [&] { server_->finish(3); };
+    return 0;
+  });
+  for (;;) {
+    try {
+      first->next(keep);
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), Errc::coordinator_lost);
+      break;
+    }
+  }
+  first = attach(1, 2);
+  const auto returned = late.get();
+  EXPECT_EQ(first->attachment().rank, 1);
+  EXPECT_EQ(returned->attachment().rank, 0);
+  EXPECT_EQ(returned->attachment().generation, first->attachment().generation);
+  on_server([&] {
+    EXPECT_TRUE(script_.missing.empty());
+    return 0;
+  });
 }
 
 TEST_P(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {

@@ -56,6 +56,12 @@ class FakeRun {
   // Called as a contribution arrives; true: the session is lost before the worker hears that it
   // did.
   std::function<bool(const diloco::Contribution&)> lose_after_contribution;
+  // The ranks that a region waits for when it gathers; default: all. May change while it runs.
+  void expect_ranks(const std::string& region, std::set<std::uint32_t> ranks) {
+    const std::lock_guard lock(mutex_);
+    regions_.at(region).expected = std::move(ranks);
+    form_if_there(regions_.at(region));
+  }
   // Regions below this version get the newest offered snapshot instead of records.
   diloco::Round replay_from = 0;
 
@@ -75,7 +81,8 @@ class FakeRun {
   struct Region {
     std::uint64_t gathering = 1;  // being formed, or formed
     bool formed = false;
-    std::set<std::uint32_t> ranks;  // of this gathering
+    std::map<std::uint32_t, diloco::AttachRequest> ranks;  // of this gathering
+    std::optional<std::set<std::uint32_t>> expected;
     diloco::Round version = 0;
     std::uint64_t cursor = 0;         // after its listed contributions
     diloco::Round contributions = 0;  // next round that it may contribute to
@@ -162,6 +169,19 @@ class FakeRun {
     changed_.notify_all();
   }
 
+  // When all are there that are waited for, the first of them speaks for the region.
+  void form_if_there(Region& region) {
+    if (region.formed || region.ranks.empty()) return;
+    const diloco::AttachRequest& leader = region.ranks.begin()->second;
+    if (!region.expected && region.ranks.size() < leader.world) return;
+    for (const std::uint32_t rank : region.expected.value_or(std::set<std::uint32_t>{}))
+      if (!region.ranks.contains(rank)) return;
+    region.version = leader.version;
+    region.told = 0;
+    region.formed = true;
+    changed_.notify_all();
+  }
+
   // What the region has to do, if anything.
   std::optional<diloco::Instruction> instruction(const std::string& name) {
     Region& region = regions_[name];
@@ -209,8 +229,13 @@ class FakeRun::Session final : public diloco::WorkerSession {
  public:
   Session(FakeRun& run, const diloco::AttachRequest& request, std::uint64_t gathering)
       : run_(run), region_(request.region), gathering_(gathering) {
-    attachment_ = {region_ + "-" + std::to_string(gathering), kRunId,
-                   run.has_contribution && run.has_contribution(request)};
+    const auto& ranks = run.regions_.at(region_).ranks;
+    attachment_ = {
+        .generation = region_ + "-" + std::to_string(gathering),
+        .run_id = kRunId,
+        .contributed = run.has_contribution && run.has_contribution(request),
+        .rank = static_cast<std::uint32_t>(std::distance(ranks.begin(), ranks.find(request.rank))),
+        .world = static_cast<std::uint32_t>(ranks.size())};
   }
   ~Session() override {
     const std::lock_guard lock(run_.mutex_);
@@ -310,16 +335,9 @@ inline std::unique_ptr<diloco::WorkerSession> FakeRun::join(const diloco::Attach
   Region& region = regions_.at(request.region);
   // A rank that comes again ends the gathering that it was in.
   if (region.formed || region.ranks.contains(request.rank)) disband(region);
-  region.ranks.insert(request.rank);
+  region.ranks.emplace(request.rank, request);
   const std::uint64_t gathering = region.gathering;
-  if (request.rank == 0) {
-    region.version = request.version;
-    region.told = 0;
-  }
-  if (region.ranks.size() == request.world) {
-    region.formed = true;
-    changed_.notify_all();
-  }
+  form_if_there(region);
   wait(lock, keep_waiting, [&] { return region.formed || region.gathering != gathering; });
   if (region.gathering != gathering) {
     throw std::system_error(diloco::Errc::coordinator_lost, "lost by the test while attaching");

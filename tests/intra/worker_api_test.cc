@@ -35,7 +35,9 @@ class Coordinator : public diloco::WorkerServerHandler {
  public:
   explicit Coordinator(const std::filesystem::path& directory)
       : directory_(directory),
-        server_(context_.get_executor(), directory / "worker.sock", "eu", 1, kSettings, *this) {
+        server_(context_.get_executor(),
+                {.socket = directory / "worker.sock", .region = "eu", .settings = kSettings},
+                *this) {
     server_.start();
     thread_ = std::thread([this] { context_.run(); });
   }
@@ -72,7 +74,8 @@ class Coordinator : public diloco::WorkerServerHandler {
     };
   }
 
-  void on_gathered(const diloco::AttachRequest& rank_0) override {
+  void on_gathered(const diloco::AttachRequest& rank_0,
+                   const std::vector<std::uint32_t>&) override {
     version_ = rank_0.version;
     state_ = rank_0.state;
     server_.welcome("run", false);

@@ -1,0 +1,20 @@
+// Between the messages of the worker socket (worker.proto) and what they mean.
+#pragma once
+
+#include <string>
+
+#include "diloco/worker.pb.h"
+#include "diloco/worker_session.h"
+
+namespace causeway::diloco {
+
+// Throws Errc::malformed.
+AttachRequest to_request(const worker_wire::Attach& message);
+Progress to_progress(const worker_wire::Report& message);
+
+worker_wire::CoordinatorMessage to_message(const Train& train);
+worker_wire::CoordinatorMessage to_message(const Continue& order);
+worker_wire::CoordinatorMessage refusal(const std::string& reason);
+worker_wire::CoordinatorMessage waiting(const std::string& what);
+
+}  // namespace causeway::diloco
