@@ -206,27 +206,32 @@ TEST_P(WorkerServerTest, GoesOnWithoutARankThatDoesNotComeInTime) {
 }
 
 TEST_P(WorkerServerTest, ARankThatComesLateIsTakenInWhenTheOthersAskWhatToDo) {
-  start(2, std::chrono::milliseconds(50));
-  auto first = attach(1, 2);
-  auto late = std::async(std::launch::async, [this] { return attach(0, 2); });
-  // Whenever the late one comes: as long as nobody asks, the group stands.
+  start(2, std::chrono::milliseconds(200));
   on_server([&] {
     script_.answer = [&] { server_->finish(3); };
     return 0;
   });
-  for (;;) {
-    try {
-      first->next(keep);
-    } catch (const std::system_error& error) {
-      EXPECT_EQ(error.code(), Errc::coordinator_lost);
-      break;
+  auto early = attach(1, 2);
+  EXPECT_EQ(early->attachment().world, 1);
+  // Whoever stands alone asks until the other one is there.
+  const auto together = [this](std::unique_ptr<WorkerSession> session, std::uint32_t rank) {
+    while (!session || session->attachment().world < 2) {
+      try {
+        if (session) session->next(keep);
+        if (!session) session = attach(rank, 2);
+      } catch (const std::system_error& error) {
+        EXPECT_EQ(error.code(), Errc::coordinator_lost);
+        session.reset();
+      }
     }
-  }
-  first = attach(1, 2);
+    return session;
+  };
+  auto late = std::async(std::launch::async, [&] { return together(nullptr, 0); });
+  early = together(std::move(early), 1);
   const auto returned = late.get();
-  EXPECT_EQ(first->attachment().rank, 1);
+  EXPECT_EQ(early->attachment().rank, 1);
   EXPECT_EQ(returned->attachment().rank, 0);
-  EXPECT_EQ(returned->attachment().generation, first->attachment().generation);
+  EXPECT_EQ(returned->attachment().generation, early->attachment().generation);
   on_server([&] {
     EXPECT_TRUE(script_.missing.empty());
     return 0;

@@ -46,15 +46,26 @@ class ByHand(EndToEnd):
         results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
         self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
 
-    def test_rank_comes_from_the_environment(self):
-        workers = (2, 1, 1)
+    def launched_worker(self, config, region, environment, *flags):
+        return self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
+                          env=environment)
+
+    def test_workers_take_their_rank_from_whatever_launched_them(self):
+        workers = (2, 2, 2)
         config = self.config(workers=workers, addresses=self.addresses, steps=10)
-        children = self.start_coordinators(config)
+        coordinators = self.start_coordinators(config)
+        children = []
         for rank in range(2):
-            children.append(self.start("worker", config, "--region", "us-east", "--directory",
-                                       self.region_directory("us-east"), env={"SLURM_PROCID": str(rank)}))
-        children += [self.worker(config, "eu-west"), self.worker(config, "ap-northeast")]
-        self.finish_all(children)
+            children.append(self.launched_worker(
+                config, "us-east", {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                                    "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}))
+            children.append(self.launched_worker(
+                config, "eu-west", {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(rank)}))
+            children.append(self.launched_worker(
+                config, "ap-northeast", {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2"}))
+        self.finish_all(coordinators + children)
+        contradiction = self.launched_worker(config, "us-east", {"RANK": "0", "WORLD_SIZE": "3"})
+        self.assertIn("WORLD_SIZE=3, but the region has workers = 2", self.finish(contradiction, code=2))
 
     def test_a_region_with_another_configuration_is_refused_with_a_diff(self):
         config = self.config(addresses=self.addresses)

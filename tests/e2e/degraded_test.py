@@ -1,0 +1,90 @@
+"""T19 of the field study: a rank that dies or hangs costs its region that rank, and the other regions nothing."""
+import json
+import os
+import signal
+import sys
+import unittest
+
+from harness import DENSE, REGIONS, EndToEnd, free_port, wait_until
+
+HURT, OTHER, THIRD = REGIONS
+
+
+class DegradedRegion(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.run_causeway("certs", "--directory", "certificates", "init")
+        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
+        addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
+        path = self.config(workers=(3, 1, 1), addresses=addresses, steps=5 * 100_000, **DENSE)
+        path.write_text(path.read_text().replace("[train]", "[train]\nrank_deadline_s = 10\nrank_wait_s = 3"))
+        self.configuration = path
+
+    def directory_of(self, region):
+        return self.out / "regions" / region
+
+    def launch(self, role, region, *flags):
+        return self.start(role, self.configuration, "--region", region, "--directory", self.directory_of(region),
+                          *flags)
+
+    def worker(self, rank):
+        return self.launch("worker", HURT, "--rank", rank)
+
+    def events(self, region):
+        lines = (self.directory_of(region) / "events.jsonl").read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def rounds(self, region):
+        return [event for event in self.events(region) if "participants" in event]
+
+    def wait_for_missing(self, ranks):
+        wait_until(lambda: self.status(HURT).get("missing_ranks") == ranks, f"ranks {ranks} to be missing",
+                   self.coordinators[0])
+        self.assertEqual(self.status(HURT)["degraded"], bool(ranks))
+
+    def wait_for_rounds(self, region, count):
+        """New ones to which the region contributes."""
+        before = len(self.rounds(region))
+        wait_until(lambda: sum(event["listed"] for event in self.rounds(region)[before:]) >= count,
+                   f"{count} more rounds with {region}", self.coordinators[0])
+
+    def test_t19_a_dead_and_a_hung_rank_are_left_out_and_taken_back(self):
+        self.coordinators = [self.launch("coordinator", region, "--found" if region == HURT else "--join")
+                             for region in REGIONS]
+        workers = [self.worker(rank) for rank in range(3)]
+        others = [self.launch("worker", region) for region in (OTHER, THIRD)]
+        wait_until(lambda: self.status(HURT).get("version", 0) >= 3, "three rounds", self.coordinators[0])
+        self.wait_for_missing([])
+
+        workers[0].kill()  # the one that speaks for the region
+        self.wait_for_missing([0])
+        self.wait_for_rounds(HURT, 2)
+        workers[0] = self.worker(0)
+        self.wait_for_missing([])
+        self.wait_for_rounds(HURT, 2)
+
+        hung_at = self.status(OTHER)["version"]
+        os.kill(workers[2].pid, signal.SIGSTOP)
+        self.wait_for_missing([2])
+        self.wait_for_rounds(HURT, 2)
+        os.kill(workers[2].pid, signal.SIGCONT)
+        self.wait_for_missing([])
+        self.wait_for_rounds(HURT, 2)
+
+        alone = [event["round"] for event in self.rounds(OTHER)
+                 if event["round"] >= hung_at and HURT not in event["participants"]]
+        self.assertTrue(alone, "the other regions waited for the one with a hung rank")
+        told = [event["event"] for event in self.events(HURT) if event.get("event") in ("degraded", "whole")]
+        self.assertEqual(told, ["degraded", "whole"] * 2)
+        children = [*workers, *others, *self.coordinators]
+        for child in children:
+            child.send_signal(signal.SIGINT)
+        for child in children:
+            self.finish(child, code=130)
+        for region in (OTHER, THIRD):
+            self.assertIn("verified: one history", self.run_causeway("verify", self.directory_of(HURT),
+                                                                     self.directory_of(region)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
