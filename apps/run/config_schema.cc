@@ -309,7 +309,7 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
       "A worker for which the region's others wait longer than this, in one operation, is hung: "
-      "they go on without it. More than a checkpoint takes.",
+      "they go on without it. It must be more than a checkpoint takes.",
       0.1));
   keys.push_back(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },
