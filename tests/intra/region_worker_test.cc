@@ -68,7 +68,7 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   EXPECT_EQ(json.at("params_digest"), result.params_digest);
   EXPECT_EQ(json.at("steps"), result.steps);
   EXPECT_EQ(json.at("val_loss"), result.val_loss);
-  const LoadedModel model = load_model(eu.options().directory / "checkpoints/final.safetensors");
+  const LoadedModel model = load_model(eu.options().directory / "checkpoints/final");
   EXPECT_EQ(diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(model.params))),
             result.params_digest);
 }
@@ -104,8 +104,8 @@ TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
   eu.start();
   EXPECT_EQ(eu.finished().steps, kRounds * kSteps);
   run_synchronous(plain, [] { return false; });
-  const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final.safetensors");
-  const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final.safetensors");
+  const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final");
+  const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final");
   EXPECT_THAT(by_round.params, testing::Pointwise(testing::FloatNear(1e-6F), by_steps.params));
 }
 
