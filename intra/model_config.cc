@@ -219,7 +219,7 @@ ModelOptions read_model_config(const std::filesystem::path& file) {
   const Entries config(file, parse<json>(file));
   const std::string type = config.text("model_type", "missing");
   if (type != "gpt2" && type != "llama") {
-    refuse(file, "is of a model of type '" + type + "'; gpt2 and llama can be read");
+    refuse(file, "has model_type '" + type + "'; gpt2 and llama can be read");
   }
   ModelOptions options = type == "gpt2" ? read_gpt2(config) : read_llama(config);
   config.must_be(kPrecisionKey, {"fp32", "bf16"});

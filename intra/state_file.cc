@@ -148,8 +148,12 @@ void write_contributions(const fs::path& region_directory, const OuterState& sta
 void remove_old_contributions(const fs::path& region_directory) {
   std::set<fs::path> keep;
   for (const fs::path& file : state_files(region_directory)) {
-    for (const auto& [own, has_payload] : parse_in_flight(StateReader(file)))
-      if (has_payload) keep.insert(contribution_file(region_directory, own));
+    try {
+      for (const auto& [own, has_payload] : parse_in_flight(StateReader(file)))
+        if (has_payload) keep.insert(contribution_file(region_directory, own));
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::bad_checkpoint) throw;  // one that is damaged names nothing
+    }
   }
   for (const auto& entry : fs::directory_iterator(checkpoint_directory(region_directory))) {
     const std::string name = entry.path().filename().string();

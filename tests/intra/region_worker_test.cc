@@ -213,6 +213,26 @@ TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
   EXPECT_EQ(eu.finished().params_digest, expected.us);
 }
 
+TEST(RegionWorker, KilledAfterItsContributionItMakesNoOtherIfItSavesEveryRound) {
+  for (const std::uint64_t step : {kSteps, 2 * kSteps}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+    std::atomic<bool> killed = false;
+    run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+      const bool contributed = progress.phase == "wait" && progress.step == step;
+      if (region == "us" && contributed && !killed.exchange(true)) us.kill();
+    };
+    eu.start();
+    us.start();
+    us.expect_killed();
+    us.start();
+    EXPECT_EQ(us.finished().params_digest, undisturbed_pair().us);
+    EXPECT_EQ(eu.finished().params_digest, undisturbed_pair().us);
+    EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+  }
+}
+
 TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {
   const TemporaryDirectory directory;
   FakeRun run({"eu", "us"}, kRounds, kSteps);
