@@ -20,6 +20,7 @@ void add_plan(CLI::App& app, int& exit_code);
 void add_wan_sim(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);
+void add_prepare(CLI::App& app, int& exit_code);
 void add_config(CLI::App& app, int& exit_code);
 void add_protocol_states(CLI::App& app, int& exit_code);
 

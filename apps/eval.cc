@@ -56,7 +56,9 @@ int evaluate(const EvalFlags& flags) {
 void add_eval(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<EvalFlags>();
   CLI::App* command = app.add_subcommand("eval", "Measure a trained model's validation loss");
-  command->add_option("CHECKPOINT", flags->checkpoint, "A model written by a run, .safetensors")
+  command
+      ->add_option("CHECKPOINT", flags->checkpoint,
+                   "A model's directory: a run's checkpoints/final, or a published one")
       ->required();
   command
       ->add_option("--config", flags->config, "The run's configuration; its data section is used")

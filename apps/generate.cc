@@ -3,12 +3,16 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/run/config.h"
 #include "intra/checkpoint.h"
 #include "intra/generation.h"
+#include "intra/tokenizer.h"
 
 namespace causeway::apps {
 namespace {
@@ -19,26 +23,54 @@ struct GenerateFlags {
   intra::GenerationOptions generation;
 };
 
-// Byte-level tokens: a token is a byte.
-std::vector<std::int32_t> to_tokens(const std::string& text) {
-  std::vector<std::int32_t> tokens;
-  for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
-  return tokens;
-}
+// What the model's tokens mean: its tokenizer says, or they are bytes.
+class Language {
+ public:
+  Language(const std::filesystem::path& checkpoint, std::int64_t vocabulary) {
+    const auto directory = is_directory(checkpoint) ? checkpoint : checkpoint.parent_path();
+    if (exists(directory / "tokenizer.json")) {
+      tokenizer_.emplace(directory);
+    } else if (vocabulary != 256) {
+      throw run::ConfigError(directory.string() + " has no tokenizer.json, and the model's " +
+                             std::to_string(vocabulary) +
+                             " tokens are no bytes: copy the tokenizer there that its data was "
+                             "made with");
+    }
+    if (tokenizer_ && tokenizer_->vocabulary() > vocabulary) {
+      throw run::ConfigError(directory.string() + " has a tokenizer of " +
+                             std::to_string(tokenizer_->vocabulary()) +
+                             " tokens beside a model of " + std::to_string(vocabulary));
+    }
+  }
+
+  std::vector<std::int32_t> to_tokens(const std::string& text) const {
+    std::vector<std::int32_t> tokens;
+    if (!tokenizer_) {
+      for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+      return tokens;
+    }
+    tokens = tokenizer_->before();
+    tokenizer_->encode(text, [&](std::span<const std::int32_t> more) {
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    });
+    return tokens;
+  }
+  std::string to_text(std::span<const std::int32_t> tokens) const {
+    return tokenizer_ ? tokenizer_->decode(tokens) : std::string(tokens.begin(), tokens.end());
+  }
+
+ private:
+  std::optional<intra::Tokenizer> tokenizer_;
+};
 
 int generate(const GenerateFlags& flags) {
   const intra::LoadedModel loaded = intra::load_model(flags.checkpoint);
+  const Language language(flags.checkpoint, loaded.options.vocabulary);
   const auto model = intra::make_model(loaded.options);
-  const std::vector<std::int32_t> prompt = to_tokens(flags.prompt);
   const std::vector<std::int32_t> continuation =
-      intra::generate(*model, loaded.params, prompt, flags.generation);
-  if (loaded.options.vocabulary == 256) {
-    if (flags.prompt != "\n") std::cout << flags.prompt;
-    for (const std::int32_t token : continuation) std::cout << static_cast<char>(token);
-  } else {
-    for (const std::int32_t token : continuation) std::cout << token << ' ';
-  }
-  std::cout << "\n";
+      intra::generate(*model, loaded.params, language.to_tokens(flags.prompt), flags.generation);
+  if (flags.prompt != "\n") std::cout << flags.prompt;
+  std::cout << language.to_text(continuation) << "\n";
   return 0;
 }
 
@@ -47,7 +79,9 @@ int generate(const GenerateFlags& flags) {
 void add_generate(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Print text that a trained model writes");
-  command->add_option("CHECKPOINT", flags->checkpoint, "A model written by a run, .safetensors")
+  command
+      ->add_option("CHECKPOINT", flags->checkpoint,
+                   "A model's directory: a run's checkpoints/final, or a published one")
       ->required();
   command->add_option("--prompt", flags->prompt, "Text to continue (default: a new line)")
       ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_wan_sim(app, exit_code);
   causeway::apps::add_eval(app, exit_code);
   causeway::apps::add_generate(app, exit_code);
+  causeway::apps::add_prepare(app, exit_code);
   causeway::apps::add_config(app, exit_code);
   causeway::apps::add_protocol_states(app, exit_code);
   try {

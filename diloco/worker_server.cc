@@ -23,6 +23,7 @@
 #include "diloco/worker.pb.h"
 #include "diloco/worker_door.h"
 #include "diloco/worker_messages.h"
+#include "diloco/worker_report.h"
 #include "diloco/worker_stream.h"
 #include "inter/async.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "intra/error.h"
 #include "intra/evaluation.h"
 #include "intra/gradient_reducer.h"
+#include "intra/model/initialise.h"
 #include "intra/optimizer.h"
 #include "intra/timed_trainer.h"
 
@@ -60,10 +62,6 @@ class ModelTrainer : public InnerTrainer {
     check_validation(dataset_, options.model.context);
   }
 
-  void initialise(std::span<float> params) override {
-    model_->initialise(options_.train.seed, params);
-  }
-
   void join(Collective& group, TrainingState& state) override {
     group_ = &group;
     state_ = &state;
@@ -86,11 +84,13 @@ class ModelTrainer : public InnerTrainer {
     assert(group_);
     if (step.share.count > 0) sampler_.set_share(step.share);
     const float own_loss = backward(step);
+    const auto began = std::chrono::steady_clock::now();
     reducer_->finish();
     std::array<float, 2> agreed{own_loss, stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(agreed);
+    const std::chrono::duration<double> in_region = std::chrono::steady_clock::now() - began;
     update(step, agreed[0]);
-    return {agreed[0], agreed[1] > 0};
+    return {agreed[0], agreed[1] > 0, in_region.count()};
   }
 
   void params_changed() override { model_->params_changed(); }
@@ -175,6 +175,15 @@ class ModelTrainer : public InnerTrainer {
 };
 
 }  // namespace
+
+void initial_weights(const WorkerOptions& options, const diloco::Layout& layout,
+                     std::span<float> params) {
+  if (options.origin.model.empty()) {
+    initialise_parameters(options.model, layout, options.train.seed, params);
+  } else {
+    read_weights(options.origin.model, options.model, layout, params);
+  }
+}
 
 std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options) {
   check_batch(options);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "intra/collective.h"
 #include "intra/training_state.h"
@@ -21,14 +22,12 @@ struct InnerStep {
 struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
+  double in_region_s = 0;  // that the step waited for sums over the ranks
 };
 
 class InnerTrainer {
  public:
   virtual ~InnerTrainer() = default;
-
-  // The initial weights: the same in every region.
-  virtual void initialise(std::span<float> params) = 0;
 
   // The group that steps are taken with, until leave(). `state` outlives that.
   virtual void join(Collective& group, TrainingState& state) = 0;
@@ -42,9 +41,17 @@ class InnerTrainer {
   // Must be called when the parameters changed otherwise than by step().
   virtual void params_changed() = 0;
 
+  // What its driver calls the device that it computes on.
+  virtual std::string device() const { return "CPU"; }
+
   // Validation loss of `params`, shared among the ranks of the group.
   virtual double evaluate(std::span<const float> params) = 0;
 };
+
+// The weights that a run begins with, the same in every region: a published model's, or drawn from
+// the seed. Throws Errc::bad_checkpoint if the former are not those of the model.
+void initial_weights(const WorkerOptions& options, const diloco::Layout& layout,
+                     std::span<float> params);
 
 // Checks that the batch divides among the ranks, opens the data and builds the model; with timed
 // steps (train.timed_step_ms) neither is needed. `options` outlives the trainer.

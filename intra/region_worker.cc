@@ -87,7 +87,7 @@ OuterRound RegionWorker::make_round(std::size_t rank, std::size_t world) const {
 void RegionWorker::start_afresh() {
   const std::string run_id = state_.run_id;
   state_ = TrainingState(options_.inner, layout_);
-  trainer_->initialise(state_.anchor);
+  initial_weights(options_, layout_, state_.anchor);
   state_.params = state_.anchor;
   state_.digest = whole_digest(state_);
   state_.run_id = run_id;
@@ -230,10 +230,18 @@ void RegionWorker::train(const diloco::Train& train) {
     diloco::reached(diloco::ProtocolState::steps_taken);
     encode();
     diloco::reached(diloco::ProtocolState::contribution_encoded);
+    save_contribution();
     own = state_.own(0);
   }
   contribute(*own, [&] { go_ahead(train); });
   diloco::reached(diloco::ProtocolState::contribution_stored);
+}
+
+// Before anybody has it: if this process is killed from here on, it makes no other contribution.
+void RegionWorker::save_contribution() {
+  if (checkpoint_is_due_) return checkpoint();
+  // A snapshot of the initial weights would be of use to nobody.
+  if (state_.version == 0 && options_.train.checkpoint_rounds == 1) save();
 }
 
 // The round is decided meanwhile.
@@ -289,7 +297,7 @@ void RegionWorker::collect(const diloco::Collect& order) {
 bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataShare& share) {
   const InnerStep step{schedule_step + state_.step_in_round(),
                        state_.work.data_cursor + state_.work.steps * batch().samples, share};
-  stopwatch_.charge(state_.wait_s);
+  charge_wait();
   StepOutcome outcome;
   try {
     outcome = trainer_->step(step, interrupted_());
@@ -303,6 +311,7 @@ bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataSha
   const std::uint64_t tokens = batch().tokens;
   ++state_.work.steps;
   state_.work.compute_s += seconds;
+  state_.in_region_s += outcome.in_region_s;
   ++state_.steps;
   state_.tokens += tokens;
   const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
@@ -370,7 +379,9 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
   const diloco::Round rounds = options_.train.checkpoint_rounds * options_.overlap.fragments;
-  if (state_.version % rounds == 0) checkpoint();
+  if (state_.version % rounds != 0) return;
+  if (checkpoint_is_due_) checkpoint();  // the last one still is: this region made no contribution
+  checkpoint_is_due_ = true;
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {
@@ -407,13 +418,17 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
       .val_loss = trainer_->evaluate(state_.anchor),
       .compute_s = state_.compute_s,
       .wait_s = state_.wait_s,
+      .in_region_s = state_.in_region_s,
+      .outer_s = state_.outer_s,
+      .memory_peak_bytes = memory_peak_bytes(),
+      .mfu = state_.compute_s > 0 ? mfu(static_cast<double>(state_.tokens) / state_.compute_s) : 0,
       .params_digest = diloco::to_hex(round_.ownership().root(gathering_->group(), state_.anchor)),
       .timed_steps = options_.train.timed_step_ms > 0};
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;
-    save_model(checkpoint_directory(options_.directory) / "final.safetensors", options_.model,
-               layout_, state_.anchor,
-               {{"run", state_.run_id}, {"round", std::to_string(state_.version)}});
+    save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,
+               state_.anchor, {{"run", state_.run_id}, {"round", std::to_string(state_.version)}},
+               options_.origin);
     write_result(options_.directory, result);
     diloco::reached(diloco::ProtocolState::result_written);
     enter(diloco::kPhaseDone);
@@ -422,39 +437,16 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
   return result;
 }
 
-// Work that was not delivered is never lost silently.
-void RegionWorker::log(const std::vector<Outcome>& outcomes, diloco::Round round) const {
-  if (!gathering_->leads()) return;
-  for (const Outcome& outcome : outcomes) {
-    const std::string told = sentence(outcome, round);
-    if (told.empty()) continue;
-    spdlog::log(outcome.fate == Fate::delivered ? spdlog::level::info : spdlog::level::warn, told);
-  }
-}
-
-void RegionWorker::enter(const std::string& phase) {
-  progress_.phase = phase;
-  report();
-}
-
-void RegionWorker::report() {
-  stopwatch_.charge(state_.wait_s);  // inner steps charge their own time as soon as they end
-  progress_.step = std::max(progress_.step, schedule_step_ + state_.step_in_round());
-  progress_.round = state_.version;
-  progress_.tokens = state_.tokens;
-  progress_.compute_s = state_.compute_s;
-  progress_.wait_s = state_.wait_s;
-  gathering_->tell([this](auto& session) { session.report(progress_); });
-}
-
 void RegionWorker::save() {
-  stopwatch_.charge(state_.wait_s);
+  charge_wait();
   together(gathering_->group(), "saving the state", [&] {
-    if (gathering_->leads()) save_state(options_.directory, layout_, state_);
+    if (gathering_->leads())
+      save_state(options_.directory, layout_, state_, options_.train.checkpoints_kept);
   });
 }
 
 void RegionWorker::checkpoint() {
+  checkpoint_is_due_ = false;
   save();
   diloco::reached(diloco::ProtocolState::state_saved);
   together(gathering_->group(), "saving the snapshot", [&] {

@@ -47,6 +47,7 @@ class RegionWorker {
   WorkerResult follow();
   void note_earlier_life();
   void train(const diloco::Train& train);
+  void save_contribution();
   void go_ahead(const diloco::Train& train);
   void sit_out();
   void go_on(const diloco::Continue& order);
@@ -63,7 +64,9 @@ class RegionWorker {
 
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   OuterRound::Batch batch() const;
+  double mfu(double tokens_per_s) const;
   void enter(const std::string& phase);
+  void charge_wait();
   void report();
   void save();
   void checkpoint();
@@ -80,6 +83,7 @@ class RegionWorker {
   diloco::Progress progress_;
   std::uint64_t schedule_step_ = 0;  // of the round in progress, as last heard
   Stopwatch stopwatch_;
+  bool checkpoint_is_due_ = false;
   int failures_ = 0;  // gatherings in a row that ended before anything was done
 };
 

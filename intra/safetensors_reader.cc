@@ -3,16 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "compression/float16.h"
 #include "diloco/digest.h"
-#include "intra/checkpoint.h"
 #include "intra/error.h"
+#include "intra/safetensors.h"
 #include "intra/safetensors_format.h"
 
 namespace causeway::intra {
@@ -61,6 +63,18 @@ class SafetensorsReader::File {
 };
 
 namespace {
+
+// Bytes of an element, or 0 if the format has no such type.
+std::size_t element_bytes(std::string_view type) {
+  constexpr std::pair<std::string_view, std::size_t> kTypes[] = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1},
+      {"U16", 2},  {"I16", 2}, {"F16", 2}, {"BF16", 2},    {"U32", 4},
+      {"I32", 4},  {"F32", 4}, {"U64", 8}, {"I64", 8},     {"F64", 8}};
+  for (const auto& [name, bytes] : kTypes) {
+    if (name == type) return bytes;
+  }
+  return 0;
+}
 
 // A header nests three deep: the object of tensors, a tensor's object, its arrays.
 constexpr int kDepthMax = 3;
@@ -161,7 +175,9 @@ SafetensorsReader::Entry SafetensorsReader::HeaderParser::make_entry(
     const std::string& name, const json& description) const {
   const std::string tensor = "has a bad header: tensor '" + name + "' ";
   if (!description.is_object()) file_.refuse(tensor + "is not described by an object");
-  if (description.value("dtype", json()) != "F32") file_.refuse(tensor + "is not of dtype F32");
+  const json type = description.value("dtype", json());
+  const std::size_t width = type.is_string() ? element_bytes(type.get<std::string>()) : 0;
+  if (width == 0) file_.refuse(tensor + "has no dtype that is known: " + type.dump());
   const json offsets = description.value("data_offsets", json());
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
       !offsets[1].is_number_unsigned()) {
@@ -173,18 +189,23 @@ SafetensorsReader::Entry SafetensorsReader::HeaderParser::make_entry(
     file_.refuse(tensor + "lies outside the file; is it complete?");
   }
   const json shape = description.value("shape", json());
-  const auto count = element_count(shape, data_bytes / sizeof(float));
-  if (!count || *count * sizeof(float) != end - begin) {
+  const auto count = element_count(shape, data_bytes / width);
+  if (!count || *count * width != end - begin) {
     file_.refuse(tensor + "has a shape that is not the size of its data");
   }
-  return {shape.get<std::vector<std::int64_t>>(), data_begin_ + begin, *count, ""};
+  return {.shape = shape.get<std::vector<std::int64_t>>(),
+          .type = type.get<std::string>(),
+          .begin = data_begin_ + begin,
+          .bytes = end - begin,
+          .count = *count,
+          .sha256 = ""};
 }
 
 // The format has neither holes nor overlaps, so that every byte of a file means something.
 void SafetensorsReader::HeaderParser::check_data_is_covered() const {
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
   for (const auto& [name, entry] : entries_) {
-    ranges.emplace_back(entry.begin, entry.begin + entry.count * sizeof(float));
+    ranges.emplace_back(entry.begin, entry.begin + entry.bytes);
   }
   std::sort(ranges.begin(), ranges.end());
   std::size_t covered = data_begin_;
@@ -221,6 +242,10 @@ const SafetensorsReader::Entry& SafetensorsReader::find(const std::string& name)
   return found->second;
 }
 
+bool SafetensorsReader::has(const std::string& name) const {
+  return entries_.contains(name);
+}
+
 std::vector<std::string> SafetensorsReader::names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : entries_) names.push_back(name);
@@ -237,8 +262,22 @@ void SafetensorsReader::read(const std::string& name, std::span<float> out) cons
     file_->refuse("has " + std::to_string(entry.count) + " elements in tensor '" + name +
                   "' where " + std::to_string(out.size()) + " are needed: another model?");
   }
-  file_->read_at(entry.begin, std::as_writable_bytes(out));
-  if (!entry.sha256.empty() && diloco::to_hex(diloco::sha256(std::as_bytes(out))) != entry.sha256) {
+  if (entry.type == "F32") return read_bytes(name, std::as_writable_bytes(out));
+  const bool bf16 = entry.type == "BF16";
+  if (!bf16 && entry.type != "F16") {
+    file_->refuse("has tensor '" + name + "' as " + entry.type +
+                  ", which cannot be read; F32, BF16 and F16 can");
+  }
+  std::vector<std::uint16_t> halves(out.size());
+  read_bytes(name, std::as_writable_bytes(std::span(halves)));
+  std::transform(halves.begin(), halves.end(), out.begin(),
+                 bf16 ? compression::bf16_value : compression::fp16_value);
+}
+
+void SafetensorsReader::read_bytes(const std::string& name, std::span<std::byte> out) const {
+  const Entry& entry = find(name);
+  file_->read_at(entry.begin, out);
+  if (!entry.sha256.empty() && diloco::to_hex(diloco::sha256(out)) != entry.sha256) {
     file_->refuse("is damaged: tensor '" + name + "' does not match its hash");
   }
 }

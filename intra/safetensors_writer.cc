@@ -6,7 +6,8 @@
 
 #include "diloco/digest.h"
 #include "diloco/file_io.h"
-#include "intra/checkpoint.h"
+#include "diloco/layout.h"
+#include "intra/safetensors.h"
 #include "intra/safetensors_format.h"
 
 namespace causeway::intra {

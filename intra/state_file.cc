@@ -5,6 +5,9 @@
 #include <set>
 #include <sstream>
 #include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
 
 #include "diloco/file_io.h"
 #include "intra/error.h"
@@ -15,10 +18,41 @@ namespace {
 namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
 
-constexpr const char* kFormat = "causeway-state-2";
+constexpr const char* kFormat = "causeway-state-3";
 
-fs::path state_file(const fs::path& region_directory) {
-  return checkpoint_directory(region_directory) / "state.safetensors";
+fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
+  const std::string name = age == 0 ? "state" : "state." + std::to_string(age);
+  return checkpoint_directory(region_directory) / (name + ".safetensors");
+}
+
+// Newest first.
+std::vector<fs::path> state_files(const fs::path& region_directory) {
+  std::vector<fs::path> files;
+  for (std::uint32_t age = 0;; ++age) {
+    const fs::path file = state_file(region_directory, age);
+    if (fs::exists(file)) {
+      files.push_back(file);
+    } else if (age > 0) {
+      return files;
+    }
+  }
+}
+
+// Each state becomes one older; the newest keeps its name as well, until another takes it, so that
+// there is a state at every instant.
+void age_states(const fs::path& region_directory, std::uint32_t kept) {
+  for (std::uint32_t age = std::max(kept, 1U); fs::exists(state_file(region_directory, age)); ++age)
+    fs::remove(state_file(region_directory, age));
+  for (std::uint32_t age = kept; age-- > 2;) {
+    const fs::path younger = state_file(region_directory, age - 1);
+    if (fs::exists(younger)) fs::rename(younger, state_file(region_directory, age));
+  }
+  const fs::path newest = state_file(region_directory), second = state_file(region_directory, 1);
+  if (kept < 2 || !fs::exists(newest)) return;
+  fs::remove(second);
+  std::error_code error;
+  fs::create_hard_link(newest, second, error);
+  if (error) fs::copy_file(newest, second);  // a file system without hard links
 }
 
 // Named by content, so that a state never finds another contribution than its own.
@@ -77,8 +111,9 @@ std::vector<std::byte> read_payload_of(const fs::path& region_directory, const I
   return {view.begin(), view.end()};
 }
 
-std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
-  std::vector<InFlight> in_flight;
+// Without their payloads, and whether they have one.
+std::vector<std::pair<InFlight, bool>> parse_in_flight(const StateReader& reader) {
+  std::vector<std::pair<InFlight, bool>> in_flight;
   std::istringstream lines(reader.get("in_flight"));
   std::string stored, has_payload, description;
   while (lines >> stored >> has_payload >> description) {
@@ -86,7 +121,15 @@ std::vector<InFlight> read_in_flight(const fs::path& region_directory, const Sta
     if (!bytes) reader.refuse("describes a contribution that cannot be read");
     InFlight own{.contribution = diloco::parse_contribution(*bytes), .payload = {}};
     own.stored = stored == "stored";
-    if (has_payload == "1") own.payload = read_payload_of(region_directory, own);
+    in_flight.emplace_back(std::move(own), has_payload == "1");
+  }
+  return in_flight;
+}
+
+std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
+  std::vector<InFlight> in_flight;
+  for (auto& [own, has_payload] : parse_in_flight(reader)) {
+    if (has_payload) own.payload = read_payload_of(region_directory, own);
     in_flight.push_back(std::move(own));
   }
   return in_flight;
@@ -101,10 +144,17 @@ void write_contributions(const fs::path& region_directory, const OuterState& sta
   }
 }
 
-// The outcome of every other contribution is known.
-void remove_old_contributions(const fs::path& region_directory, const OuterState& state) {
+// What no state names.
+void remove_old_contributions(const fs::path& region_directory) {
   std::set<fs::path> keep;
-  for (const InFlight& own : state.in_flight) keep.insert(contribution_file(region_directory, own));
+  for (const fs::path& file : state_files(region_directory)) {
+    try {
+      for (const auto& [own, has_payload] : parse_in_flight(StateReader(file)))
+        if (has_payload) keep.insert(contribution_file(region_directory, own));
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::bad_checkpoint) throw;  // one that is damaged names nothing
+    }
+  }
   for (const auto& entry : fs::directory_iterator(checkpoint_directory(region_directory))) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("contribution-") && !keep.contains(entry.path())) fs::remove(entry.path());
@@ -143,6 +193,22 @@ void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterSt
   if (marked != 0) reader.read("mark", std::span(state.mark));
 }
 
+void load(const StateReader& reader, const fs::path& region_directory, const diloco::Layout& layout,
+          OuterState& state) {
+  check_origin(reader, layout);
+  read_spans(reader, layout, state);
+  state.run_id = reader.get("run_id");
+  reader.read("version", state.version);
+  reader.read("data_cursor", state.work.data_cursor);
+  reader.read("work_steps", state.work.steps);
+  reader.read("work_compute_s", state.work.compute_s);
+  state.digest = whole_digest(state);
+  if (diloco::to_hex(state.digest) != reader.get("digest"))
+    reader.refuse("is damaged: its digest is wrong");
+  state.in_flight = read_in_flight(region_directory, reader);
+  state.intact = true;
+}
+
 }  // namespace
 
 fs::path checkpoint_directory(const fs::path& region_directory) {
@@ -171,7 +237,7 @@ void StateReader::refuse(const std::string& why) const {
 
 void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
                       const OuterState& state, std::vector<TensorView> more_tensors,
-                      std::map<std::string, std::string> more_metadata) {
+                      std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
   fs::create_directories(checkpoint_directory(region_directory));
   write_contributions(region_directory, state);
   more_tensors.push_back(flat_tensor("params", state.params));
@@ -180,28 +246,28 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
   more_tensors.push_back(flat_tensor("residual", state.residual));
   if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
   more_metadata.merge(describe(state, layout));
+  age_states(region_directory, kept);
   write_safetensors(state_file(region_directory), more_tensors, more_metadata);
-  remove_old_contributions(region_directory, state);
+  remove_old_contributions(region_directory);
 }
 
-std::optional<StateReader> load_outer_state(const fs::path& region_directory,
-                                            const diloco::Layout& layout, OuterState& state) {
-  const fs::path file = state_file(region_directory);
-  if (!fs::exists(file)) return std::nullopt;
-  StateReader reader(file);
-  check_origin(reader, layout);
-  read_spans(reader, layout, state);
-  state.run_id = reader.get("run_id");
-  reader.read("version", state.version);
-  reader.read("data_cursor", state.work.data_cursor);
-  reader.read("work_steps", state.work.steps);
-  reader.read("work_compute_s", state.work.compute_s);
-  state.digest = whole_digest(state);
-  if (diloco::to_hex(state.digest) != reader.get("digest"))
-    reader.refuse("is damaged: its digest is wrong");
-  state.in_flight = read_in_flight(region_directory, reader);
-  state.intact = true;
-  return reader;
+bool load_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
+                      OuterState& state, const std::function<void(const StateReader&)>& read_more) {
+  std::optional<std::system_error> failure;
+  for (const fs::path& file : state_files(region_directory)) {
+    try {
+      const StateReader reader(file);
+      load(reader, region_directory, layout, state);
+      if (read_more) read_more(reader);
+      return true;
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::bad_checkpoint) throw;
+      spdlog::error("{}; trying the state before it", error.what());
+      if (!failure) failure = error;
+    }
+  }
+  if (failure) throw *failure;
+  return false;
 }
 
 void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,

@@ -1,12 +1,15 @@
 // A region's state on disk: one, whatever the number of its ranks.
 //   checkpoints/state.safetensors      params, anchor, outer momentum, residual, mark, and what a
 //                                      trainer adds; counters as metadata
+//   checkpoints/state.1.safetensors    the one before; and so on, as many as are kept
 //   checkpoints/contribution-HASH.bin  own payloads whose outcome is open
 //   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -14,8 +17,8 @@
 #include <vector>
 
 #include "diloco/layout.h"
-#include "intra/checkpoint.h"
 #include "intra/outer_state.h"
+#include "intra/safetensors.h"
 
 namespace causeway::intra {
 
@@ -52,14 +55,19 @@ class StateReader {
   SafetensorsReader reader_;
 };
 
+// How many states are kept, the newest included, unless somebody says otherwise.
+inline constexpr std::uint32_t kStatesKept = 2;
+
 // Atomic. Throws std::system_error naming the file.
 void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       const OuterState& state, std::vector<TensorView> more_tensors,
-                      std::map<std::string, std::string> more_metadata);
-// Nothing if there is no state; else what reads the rest. Throws Errc::bad_checkpoint if it is
-// corrupt or of another model.
-std::optional<StateReader> load_outer_state(const std::filesystem::path& region_directory,
-                                            const diloco::Layout& layout, OuterState& state);
+                      std::map<std::string, std::string> more_metadata,
+                      std::uint32_t kept = kStatesKept);
+// The newest state that is whole; `read_more` reads what the trainer added. False if there is none.
+// Throws Errc::bad_checkpoint if all are damaged or of another model.
+bool load_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                      OuterState& state,
+                      const std::function<void(const StateReader&)>& read_more = {});
 
 void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state);

@@ -7,6 +7,7 @@
 
 #include "diloco/digest.h"
 #include "intra/checkpoint.h"
+#include "intra/device_peak.h"
 #include "intra/error.h"
 #include "intra/inner_trainer.h"
 #include "intra/stopwatch.h"
@@ -35,7 +36,7 @@ class SynchronousWorker {
                                 .rank = options.synchronous->rank,
                                 .world = options.synchronous->world})),
         trainer_(make_inner_trainer(options)) {
-    trainer_->initialise(state_.params);
+    initial_weights(options, layout_, state_.params);
   }
 
   WorkerResult run() {
@@ -64,6 +65,7 @@ class SynchronousWorker {
     const StepOutcome outcome =
         trainer_->step({state_.steps, state_.steps * batch}, interrupted_());
     stopwatch_.charge(state_.compute_s);
+    state_.in_region_s += outcome.in_region_s;
     ++state_.steps;
     state_.tokens += batch * static_cast<std::uint64_t>(options_.model.context);
     if (outcome.stop) {
@@ -83,15 +85,17 @@ class SynchronousWorker {
         .val_loss = trainer_->evaluate(state_.params),
         .compute_s = state_.compute_s,
         .wait_s = state_.wait_s,
+        .in_region_s = state_.in_region_s,
+        .memory_peak_bytes = memory_peak_bytes(),
+        .mfu = mfu(),
         .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
         .timed_steps = options_.train.timed_step_ms > 0};
   }
 
   void leave(const WorkerResult& result) {
-    std::filesystem::create_directories(checkpoint_directory(options_.directory));
-    save_model(checkpoint_directory(options_.directory) / "final.safetensors", options_.model,
-               layout_, state_.params,
-               {{"run", "synchronous"}, {"step", std::to_string(state_.steps)}});
+    save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,
+               state_.params, {{"run", "synchronous"}, {"step", std::to_string(state_.steps)}},
+               options_.origin);
     write_result(options_.directory, result);
   }
 
@@ -102,10 +106,21 @@ class SynchronousWorker {
     progress_.tokens = state_.tokens;
     progress_.compute_s = state_.compute_s;
     progress_.wait_s = state_.wait_s;
-    progress_.tokens_per_s =
-        state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
+    progress_.in_region_s = state_.in_region_s;
+    progress_.memory_peak_bytes = memory_peak_bytes();
+    progress_.tokens_per_s = tokens_per_s();
+    progress_.mfu = mfu();
     progress_.phase = phase;
     write_status(options_.directory, progress_);
+  }
+
+  double tokens_per_s() const {
+    return state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
+  }
+  double mfu() const {
+    return model_flops_utilisation(options_.model, tokens_per_s(), trainer_->device(),
+                                   options_.world)
+        .value_or(0);
   }
 
   using Clock = std::chrono::steady_clock;

@@ -10,9 +10,9 @@
 namespace causeway::intra {
 
 // options.synchronous is set. The regions' directories are siblings: the group meets in "gloo"
-// beside them. Each region's first rank leaves result.json, checkpoints/final.safetensors, and
-// status.json while it runs; the model is the same for all. Throws Errc::interrupted without
-// saving: a baseline starts over.
+// beside them. Each region's first rank leaves result.json, checkpoints/final, and status.json
+// while it runs; the model is the same for all. Throws Errc::interrupted without saving: a baseline
+// starts over.
 WorkerResult run_synchronous(const WorkerOptions& options,
                              const std::function<bool()>& interrupted);
 

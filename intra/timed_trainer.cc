@@ -35,10 +35,6 @@ class TimedTrainer : public InnerTrainer {
   explicit TimedTrainer(const WorkerOptions& options)
       : options_(options), layout_(parameter_tensors(options.model)) {}
 
-  void initialise(std::span<float> params) override {
-    make_model(options_.model)->initialise(options_.train.seed, params);
-  }
-
   void join(Collective& group, TrainingState& state) override {
     group_ = &group;
     state_ = &state;

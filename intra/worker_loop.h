@@ -20,6 +20,7 @@
 
 #include "diloco/outer.h"
 #include "diloco/overlap.h"
+#include "intra/checkpoint.h"
 #include "intra/codec_policy.h"
 #include "intra/data.h"
 #include "intra/model/model.h"
@@ -36,6 +37,7 @@ struct TrainOptions {
   // Sequences of context tokens, evenly spread over the validation part.
   std::uint64_t validation_sequences = 256;
   std::uint32_t checkpoint_rounds = 10;  // rounds between training states and snapshots
+  std::uint32_t checkpoints_kept = 2;    // training states on disk, the newest included
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
   std::uint32_t timed_step_ms = 0;
   std::size_t bucket_bytes = 25U << 20;  // all-reduce granularity
@@ -51,6 +53,7 @@ struct WorkerOptions {
   std::size_t region_index = 0, region_count = 1;  // in sorted-name order
   std::uint32_t rank = 0, world = 1;               // as configured; fewer may be there
   ModelOptions model;
+  ModelOrigin origin;
   DataOptions data;
   InnerOptions inner;
   diloco::OuterOptions outer;
@@ -74,11 +77,14 @@ struct WorkerOptions {
 };
 
 // What a finished worker (rank 0) leaves in directory/result.json, besides
-// checkpoints/final.safetensors.
+// checkpoints/final.
 struct WorkerResult {
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
   double val_loss = 0;
   double compute_s = 0, wait_s = 0;
+  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
+  std::uint64_t memory_peak_bytes = 0;
+  double mfu = 0;             // over the whole run; 0: unknown
   std::string params_digest;  // hex Merkle root of the final anchor
   bool timed_steps = false;
 };

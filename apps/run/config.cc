@@ -11,8 +11,42 @@
 namespace causeway::run {
 namespace {
 
+// The shape of the model that the run begins with takes the place of keys that were left out, or
+// set to 0; those that were set must agree with it, but the context may be shorter.
+void take_shape_of_origin(ParsedConfig& parsed) {
+  Config& config = parsed.config;
+  if (config.origin.model.empty()) return;
+  Config published = config;
+  try {
+    published.model = intra::read_model_options(config.origin.model);
+  } catch (const std::system_error& error) {
+    throw ConfigError(parsed.places.at("model.from") + ": model.from: " + error.what());
+  }
+  published.model.dropout = config.model.dropout;
+  published.model.precision = config.model.precision;
+  for (const Key<Config>& key : config_keys()) {
+    const bool of_shape = key.name.starts_with("model.") && key.name != "model.from";
+    const auto place = parsed.places.find(key.name);
+    if (!of_shape || place == parsed.places.end()) continue;
+    const Value set = key.get(config), there = key.get(published);
+    if (set == Value(std::int64_t{0}) || set == there) continue;
+    if (key.name == "model.context" && set < there) {
+      published.model.context = config.model.context;
+      continue;
+    }
+    const bool named = place->second.starts_with("--set");
+    throw ConfigError(place->second + ": " + (named ? "" : key.name + ": ") + "is " +
+                      format_value(set) + ", but " + config.origin.model.string() + " has " +
+                      format_value(there) + "; leave it out");
+  }
+  config.model = published.model;
+  if (config.origin.tokenizer.empty() && exists(config.origin.model / "tokenizer.json"))
+    config.origin.tokenizer = config.origin.model;
+}
+
 // What a key that was left out, or set to 0, takes from other keys.
 void resolve(ParsedConfig& parsed) {
+  take_shape_of_origin(parsed);
   Config& config = parsed.config;
   intra::ModelOptions& model = config.model;
   if (model.kv_heads == 0) model.kv_heads = model.heads;
@@ -96,6 +130,11 @@ class CombinationChecks {
             "must equal model.heads with model.family gpt2; grouped-query attention needs llama");
     require(gpt2 || model.width / model.heads % 2 == 0, "model.width",
             "must give an even number per head with model.family llama, for its rotary positions");
+    require(
+        config_.data.format != intra::DataOptions::Format::text || config_.origin.tokenizer.empty(),
+        "data.format",
+        "must not be text, whose tokens are bytes, with the tokenizer of " +
+            config_.origin.tokenizer.string() + ": `causeway prepare` makes its tokens");
     require(config_.data.format != intra::DataOptions::Format::uint16 || model.vocabulary <= 65'536,
             "model.vocabulary", "must be at most 65536 with data.format uint16");
   }
@@ -279,6 +318,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.rank = rank;
   options.world = named.workers;
   options.model = config.model;
+  options.origin = config.origin;
   options.data = config.data;
   options.inner = config.inner;
   options.outer = config.outer;

@@ -57,6 +57,7 @@ struct LinksConfig {
 struct Config {
   std::string name;
   intra::ModelOptions model;
+  intra::ModelOrigin origin;
   intra::DataOptions data;
   intra::TrainOptions train;
   intra::InnerOptions inner;

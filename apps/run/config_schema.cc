@@ -46,58 +46,6 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
       "Seed of the initial weights, the order of the data and dropout.")));
 }
 
-void add_model_keys(std::vector<Key<Config>>& keys) {
-  using Family = intra::ModelOptions::Family;
-  using Precision = intra::ModelOptions::Precision;
-  keys.push_back(shared(C::choice<Family>(
-      "model.family", [](auto& c) -> auto& { return c.model.family; },
-      {{"gpt2", Family::gpt2}, {"llama", Family::llama}},
-      "gpt2: learned positions, LayerNorm, GELU, tied head. llama: RoPE, RMSNorm, SwiGLU, "
-      "grouped-query "
-      "attention, untied head.")));
-  keys.push_back(shared(C::integer(
-      "model.layers", "", [](auto& c) -> auto& { return c.model.layers; }, 1, 1024,
-      "Transformer blocks.")));
-  keys.push_back(shared(C::integer(
-      "model.width", "", [](auto& c) -> auto& { return c.model.width; }, 1, 65'536,
-      "Width of the residual stream; a multiple of heads.")));
-  keys.push_back(shared(C::integer(
-      "model.heads", "", [](auto& c) -> auto& { return c.model.heads; }, 1, 1024,
-      "Attention heads.")));
-  keys.push_back(defaults_to(
-      "heads",
-      shared(C::integer(
-          "model.kv_heads", "", [](auto& c) -> auto& { return c.model.kv_heads; }, 0, 1024,
-          "Key and value heads, a divisor of heads; gpt2 allows only heads itself. 0: heads."))));
-  keys.push_back(defaults_to(
-      "from width",
-      shared(C::integer(
-          "model.hidden", "", [](auto& c) -> auto& { return c.model.hidden; }, 0, 1 << 20,
-          "Width of the feed-forward layer. 0: 4 x width for gpt2, 8/3 x width rounded up to 64 "
-          "for "
-          "llama."))));
-  keys.push_back(shared(C::integer(
-      "model.context", "tokens", [](auto& c) -> auto& { return c.model.context; }, 1, 1 << 20,
-      "Length of a training sequence.")));
-  keys.push_back(shared(C::integer(
-      "model.vocabulary", "tokens", [](auto& c) -> auto& { return c.model.vocabulary; }, 2, 1 << 24,
-      "Number of different tokens; 256 for raw text.")));
-  keys.push_back(shared(C::number(
-      "model.dropout", [](auto& c) -> auto& { return c.model.dropout; }, {0, 1, false, true},
-      "Probability of dropping, on embeddings, attention weights and residual branches.")));
-  keys.push_back(C::choice<Precision>(
-      "model.precision", [](auto& c) -> auto& { return c.model.precision; },
-      {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
-      "Precision of the matrix products; weights, gradients and optimizer are always kept in "
-      "fp32."));
-  keys.push_back(shared(C::number(
-      "model.rope_theta", [](auto& c) -> auto& { return c.model.rope_theta; }, {1, 1e9},
-      "Base of the rotary position frequencies (llama).")));
-  keys.push_back(shared(C::number(
-      "model.norm_epsilon", [](auto& c) -> auto& { return c.model.norm_epsilon; }, {0, 1, true},
-      "Added to the variance in LayerNorm and RMSNorm.")));
-}
-
 // A list of texts, or one text alone.
 std::vector<std::string> texts_of(const Value& value, const std::string& allowed) {
   std::vector<std::string> texts;
@@ -143,6 +91,12 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
        {"llmc", Format::llmc}},
       "text: bytes are tokens. uint16, uint32: little-endian tokens. llmc: the .bin shards of "
       "llm.c.")));
+  keys.push_back(
+      defaults_to("model.from's",
+                  C::directory(
+                      "data.tokenizer", [](auto& c) -> auto& { return c.origin.tokenizer; },
+                      "The directory of the tokenizer.json that the tokens were made with; it is "
+                      "copied beside the model (docs/tokenizer.md).")));
   keys.push_back(shared(C::number(
       "data.validation_fraction", [](auto& c) -> auto& { return c.data.validation_fraction; },
       {0, 1, true, true}, "Last part of the tokens, kept for validation and never trained on.")));
@@ -293,7 +247,12 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::integer(
       "train.checkpoint_rounds", "rounds",
       [](auto& c) -> auto& { return c.train.checkpoint_rounds; }, 1, 1'000'000,
-      "Rounds, of every fragment, between two saved training states and snapshots."));
+      "Rounds, of every fragment, between two saved training states and snapshots. 1: what is "
+      "killed "
+      "goes on as if it had not been (docs/checkpoints.md)."));
+  keys.push_back(C::integer(
+      "train.checkpoints_kept", "", [](auto& c) -> auto& { return c.train.checkpoints_kept; }, 1,
+      1000, "Training states on disk, the newest included; a damaged one is passed over."));
   keys.push_back(C::integer(
       "train.timed_step_ms", "ms", [](auto& c) -> auto& { return c.train.timed_step_ms; }, 0,
       3'600'000,

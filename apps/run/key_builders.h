@@ -141,6 +141,14 @@ struct Keys {
         std::move(allowed), std::move(meaning));
   }
 
+  template <typename Access>
+  static K directory(std::string name, Access access, std::string meaning) {
+    return text_as(
+        std::move(name), [access](const Owner& owner) { return access(owner).string(); },
+        [access](Owner& owner, const std::string& text) { access(owner) = text; },
+        "a directory, or empty", std::move(meaning));
+  }
+
   template <typename Enum, typename Access>
   static K choice(std::string name, Access access,
                   std::vector<std::pair<std::string, Enum>> choices, std::string meaning) {

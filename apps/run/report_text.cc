@@ -130,7 +130,7 @@ std::string report_text(const Summary& summary, const std::string& sample,
                      region_table(summary) + "\n" + verdicts(summary);
   if (!sample.empty()) text += "\nText from the trained model:\n" + quoted(sample);
   text += "\nFiles in " + out.string() +
-          ": report.html, summary.json, events.jsonl, tensorboard/, checkpoints/final.safetensors, "
+          ": report.html, summary.json, events.jsonl, tensorboard/, checkpoints/final/, "
           "ledger/\n";
   return text;
 }

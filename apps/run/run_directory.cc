@@ -95,13 +95,16 @@ void RunDirectory::write_spent(const Spent& spent) const {
 }
 
 void RunDirectory::link_outputs(const std::string& founder) const {
-  const fs::path made = region(founder) / "checkpoints" / "final.safetensors";
-  const fs::path final = path_ / "checkpoints" / "final.safetensors";
-  fs::create_directories(final.parent_path());
-  fs::remove(final);
-  std::error_code error;
-  fs::create_hard_link(made, final, error);
-  if (error) fs::copy_file(made, final);  // a file system without hard links
+  const fs::path made = region(founder) / "checkpoints" / "final";
+  const fs::path final = path_ / "checkpoints" / "final";
+  fs::remove_all(final);
+  fs::create_directories(final);
+  for (const auto& file : fs::directory_iterator(made)) {
+    const fs::path linked = final / file.path().filename();
+    std::error_code error;
+    fs::create_hard_link(file, linked, error);
+    if (error) fs::copy_file(file, linked);  // a file system without hard links
+  }
   const fs::path ledger = path_ / "ledger";
   if (!fs::is_symlink(ledger))
     fs::create_directory_symlink(fs::path("regions") / founder / "ledger", ledger);

@@ -41,8 +41,7 @@ class RunDirectory {
   Spent read_spent() const;
   void write_spent(const Spent& spent) const;
 
-  // Puts what the founder's region holds under its names at the top: checkpoints/final.safetensors
-  // and ledger.
+  // Puts what the founder's region holds under its names at the top: checkpoints/final and ledger.
   void link_outputs(const std::string& founder) const;
 
  private:

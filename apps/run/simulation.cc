@@ -238,14 +238,15 @@ class Simulation {
     std::fflush(stdout);
   }
 
-  // What `causeway generate` makes of the final checkpoint; only text data gives text.
+  // What `causeway generate` makes of the final checkpoint; data without a tokenizer gives no text.
   asio::awaitable<std::string> sample_text() {
-    const bool text = config_.data.format == intra::DataOptions::Format::text;
+    const bool text = config_.data.format == intra::DataOptions::Format::text ||
+                      !config_.origin.tokenizer.empty();
     if (options_.sample_tokens == 0 || !text || config_.train.timed_step_ms > 0) co_return "";
     ProcessOptions generate;
     generate.arguments = {launch_.program.string(), "generate",
-                          (directory_.path() / "checkpoints" / "final.safetensors").string(),
-                          "--tokens", std::to_string(options_.sample_tokens)};
+                          (directory_.path() / "checkpoints" / "final").string(), "--tokens",
+                          std::to_string(options_.sample_tokens)};
     generate.environment = {{"OMP_NUM_THREADS", std::to_string(launch_.cores)}};
     generate.output = directory_.path() / "sample.txt";
     generate.log = directory_.path() / "generate.log";

@@ -1,6 +1,6 @@
 // A decoder-only transformer with a hand-derived backward pass. Two families: GPT-2 (learned
 // positions, LayerNorm, GELU with the tanh approximation, tied head) and Llama (RoPE, RMSNorm,
-// SwiGLU, grouped-query attention, no biases, untied head).
+// SwiGLU, grouped-query attention, no biases; the head may be tied).
 //
 // Parameters and gradients are flat fp32 spans laid out by diloco::Layout over parameter_tensors();
 // names are those Hugging Face uses, so that checkpoints carry over. Linear weights are stored as
@@ -30,7 +30,17 @@ struct ModelOptions {
   std::int64_t heads = 4;
   std::int64_t kv_heads = 4;  // llama; divides heads. gpt2: equals heads
   std::int64_t hidden = 512;  // width of the feed-forward layer
+  bool tied_head = false;     // llama: the head is the token embedding, as gpt2's always is
   double rope_theta = 10'000.0;
+  // How a published model's rotations were slowed down for contexts longer than it was first
+  // trained with: all by `factor`, or (original_context > 0) as Llama 3.1 did, only those of few
+  // turns within the original context.
+  struct RopeScaling {
+    double factor = 1;
+    double low_frequency_factor = 1, high_frequency_factor = 4;
+    std::int64_t original_context = 0;
+    bool operator==(const RopeScaling&) const = default;
+  } rope_scaling;
   double norm_epsilon = 1e-5;
   float dropout = 0.0F;  // on embeddings, attention weights and residual branches
   Precision precision = Precision::fp32;
@@ -39,6 +49,9 @@ struct ModelOptions {
 // In canonical order, deepest-last: the embedding first, then each layer, then the head. Throws
 // Errc::bad_model saying which setting is impossible and why.
 std::vector<diloco::TensorSpec> parameter_tensors(const ModelOptions& options);
+
+// Radians per position that pair i of a head rotates by; its elements are i and i + head size / 2.
+double rotation_frequency(const ModelOptions& options, std::int64_t pair);
 
 // Estimated floating-point operations of one training step per token (forward and backward; 6N +
 // attention).

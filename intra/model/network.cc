@@ -78,9 +78,9 @@ Block llama_block(const diloco::Layout& layout, const std::string& prefix) {
 
 Network::Network(const ModelOptions& options, const diloco::Layout& layout) {
   const bool gpt2 = options.family == ModelOptions::Family::gpt2;
-  tied_head = gpt2;
-  token_embedding =
-      range_of(layout.find(gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight"));
+  tied_head = gpt2 || options.tied_head;
+  const std::string embedding = gpt2 ? "transformer.wte" : "model.embed_tokens";
+  token_embedding = range_of(layout.find(embedding + ".weight"));
   if (gpt2) position_embedding = range_of(layout.find("transformer.wpe.weight"));
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
     const auto index = std::to_string(layer) + ".";
@@ -88,7 +88,7 @@ Network::Network(const ModelOptions& options, const diloco::Layout& layout) {
                           : llama_block(layout, "model.layers." + index));
   }
   final_norm = norm(layout, gpt2 ? "transformer.ln_f" : "model.norm", gpt2);
-  head = gpt2 ? linear(layout, "transformer.wte", false) : linear(layout, "lm_head", false);
+  head = linear(layout, tied_head ? embedding : "lm_head", false);
   const auto kv_width = options.width / options.heads * options.kv_heads;
   qkv_stride = row_stride(options.width + 2 * kv_width);
   mlp_in_stride = row_stride(gpt2 ? options.hidden : 2 * options.hidden);

@@ -1,5 +1,7 @@
 // The parameter list, the checks on a model's settings, and the cost of a step.
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <string>
 #include <utility>
 
@@ -59,6 +61,14 @@ void check_reals(const ModelOptions& options) {
   if (!(options.rope_theta > 0 && std::isfinite(options.rope_theta))) {
     refuse("model.rope_theta is " + std::to_string(options.rope_theta) + "; it must be positive");
   }
+  const auto& scaling = options.rope_scaling;
+  if (!(scaling.factor >= 1 && std::isfinite(scaling.factor) && scaling.low_frequency_factor > 0 &&
+        scaling.high_frequency_factor > scaling.low_frequency_factor &&
+        std::isfinite(scaling.high_frequency_factor))) {
+    refuse("the scaling of rotary positions is impossible: factor " +
+           std::to_string(scaling.factor) + " must be at least 1, and 0 < low_freq_factor < " +
+           "high_freq_factor");
+  }
 }
 
 void check(const ModelOptions& options) {
@@ -86,8 +96,6 @@ void append_norm(Tensors& tensors, const std::string& name, std::int64_t width, 
   if (bias) tensors.push_back({name + ".bias", {width}});
 }
 
-// Hugging Face's GPT-2 stores these weights as Conv1D, (in, out); ours are (out, in): transpose
-// when exchanging.
 Tensors gpt2_tensors(const ModelOptions& options) {
   const auto width = options.width;
   Tensors tensors{{"transformer.wte.weight", {options.vocabulary, width}},
@@ -122,7 +130,7 @@ Tensors llama_tensors(const ModelOptions& options) {
     append_linear(tensors, prefix + "mlp.down_proj", width, options.hidden, false);
   }
   append_norm(tensors, "model.norm", width, false);
-  append_linear(tensors, "lm_head", options.vocabulary, width, false);
+  if (!options.tied_head) append_linear(tensors, "lm_head", options.vocabulary, width, false);
   return tensors;
 }
 
@@ -133,11 +141,24 @@ std::vector<diloco::TensorSpec> parameter_tensors(const ModelOptions& options) {
   return options.family == Family::gpt2 ? gpt2_tensors(options) : llama_tensors(options);
 }
 
+double rotation_frequency(const ModelOptions& options, std::int64_t pair) {
+  const double half = static_cast<double>(options.width / options.heads / 2);
+  const double frequency = std::pow(options.rope_theta, -static_cast<double>(pair) / half);
+  const auto& scaling = options.rope_scaling;
+  if (scaling.original_context == 0) return frequency / scaling.factor;
+  // Llama 3.1: by turns within the original context; between the two bounds a mixture.
+  const double turns =
+      static_cast<double>(scaling.original_context) * frequency / (2 * std::numbers::pi);
+  const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
+  const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+  return (1 - kept) * frequency / scaling.factor + kept * frequency;
+}
+
 double flops_per_token(const ModelOptions& options) {
   double multiplied = 0;  // weights that take part in a matrix product
   for (const auto& tensor : parameter_tensors(options)) {
-    const bool looked_up =
-        tensor.name == "transformer.wpe.weight" || tensor.name == "model.embed_tokens.weight";
+    const bool looked_up = tensor.name == "transformer.wpe.weight" ||
+                           (tensor.name == "model.embed_tokens.weight" && !options.tied_head);
     if (tensor.shape.size() == 2 && !looked_up) multiplied += static_cast<double>(tensor.count());
   }
   // Forward, a token multiplies with every weight and, in each layer, its query with on average

@@ -20,15 +20,12 @@ std::size_t end_of_matrices(const diloco::Layout& layout) {
   return end;
 }
 
-// Angle of pair i at position t: t * theta^(-2i / head size).
 void fill_rotation(const ModelOptions& options, std::vector<float>& cosine,
                    std::vector<float>& sine) {
   const auto half = options.width / options.heads / 2;
   for (std::int64_t position = 0; position < options.context; ++position) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double frequency =
-          std::pow(options.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
-      const double angle = static_cast<double>(position) * frequency;
+      const double angle = static_cast<double>(position) * rotation_frequency(options, i);
       cosine.push_back(static_cast<float>(std::cos(angle)));
       sine.push_back(static_cast<float>(std::sin(angle)));
     }

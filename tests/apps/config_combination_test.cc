@@ -96,5 +96,70 @@ TEST(ConfigCombination, GraceMustNotShrink) {
               HasSubstr("sync.grace_min_s"));
 }
 
+constexpr const char* kPublished = R"({"model_type": "llama", "vocab_size": 300,
+  "max_position_embeddings": 64, "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 6,
+  "num_key_value_heads": 2, "intermediate_size": 80, "tie_word_embeddings": true})";
+
+class PublishedModel : public testing::Test {
+ protected:
+  void SetUp() override { directory_.write("model/config.json", kPublished); }
+
+  // The keys of [model], instead of those of the small configuration.
+  Config load(const std::string& keys, const std::vector<std::string>& overrides = {}) const {
+    return load_text("[model]\nfrom = \"" + (directory_ / "model").string() + "\"\n" + keys +
+                         kWithoutModel,
+                     overrides);
+  }
+  void refuses(const std::string& keys, const std::vector<std::string>& parts) const {
+    try {
+      load(keys);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const ConfigError& error) {
+      for (const std::string& part : parts) EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+  }
+
+  TemporaryDirectory directory_;
+  const std::string kWithoutModel = R"(
+[data]
+files = ["tokens.bin"]
+format = "uint16"
+[train]
+batch = 4
+steps = 40
+k = 20
+[[regions]]
+name = "east"
+)";
+};
+
+TEST_F(PublishedModel, GivesTheShapeThatTheFileLeavesOut) {
+  const Config config = load("dropout = 0.1\n");
+  EXPECT_EQ(config.model.family, intra::ModelOptions::Family::llama);
+  EXPECT_EQ(config.model.layers, 3);
+  EXPECT_EQ(config.model.hidden, 80);
+  EXPECT_EQ(config.model.context, 64);
+  EXPECT_TRUE(config.model.tied_head);
+  EXPECT_EQ(config.model.dropout, 0.1F);
+  EXPECT_EQ(config.data.vocabulary, 300);
+  EXPECT_TRUE(config.origin.tokenizer.empty());
+  EXPECT_EQ(load("context = 16\n").model.context, 16);
+  EXPECT_EQ(to_toml(load_text(to_toml(config))), to_toml(config));
+}
+
+TEST_F(PublishedModel, RefusesKeysThatContradictIt) {
+  refuses("layers = 4\n", {"model.layers", "is 4", "has 3"});
+  refuses("context = 128\n", {"model.context", "is 128", "has 64"});
+  refuses("family = \"gpt2\"\n", {"model.family", "llama"});
+  directory_.write("model/config.json", "{}");
+  refuses("", {"model.from", "model_type"});
+}
+
+TEST_F(PublishedModel, BringsItsTokenizerWhichMakesTokensOnly) {
+  directory_.write("model/tokenizer.json", "{}");
+  EXPECT_EQ(load("").origin.tokenizer, directory_ / "model");
+  EXPECT_THROW(load("", {"data.format=text"}), ConfigError);
+}
+
 }  // namespace
 }  // namespace causeway::run

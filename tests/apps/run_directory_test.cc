@@ -66,11 +66,11 @@ TEST(RunDirectory, ResumingWithOtherSharedSettingsShowsTheDifference) {
 TEST(RunDirectory, LinksTheDecidersOutputs) {
   const TemporaryDirectory directory;
   const RunDirectory run(directory / "run", load_text(kSmallConfig), false);
-  directory.write("run/regions/east/checkpoints/final.safetensors", "weights");
+  directory.write("run/regions/east/checkpoints/final/model.safetensors", "weights");
   directory.write("run/regions/east/ledger/run", "id");
   run.link_outputs("east");
   run.link_outputs("east");  // a resumed run does it again
-  EXPECT_EQ(read_text_file(directory / "run/checkpoints/final.safetensors"), "weights");
+  EXPECT_EQ(read_text_file(directory / "run/checkpoints/final/model.safetensors"), "weights");
   EXPECT_EQ(read_text_file(directory / "run/ledger/run"), "id");
 }
 

@@ -26,10 +26,10 @@ class Simulate(EndToEnd):
         events = [json.loads(line) for line in (self.out / "events.jsonl").read_text().splitlines()]
         rounds = [(e["round"], e["region"]) for e in events if "participants" in e]
         self.assertEqual(sorted(rounds), sorted((t, r) for t in range(12) for r in REGIONS))
-        for name in ("config.toml", "report.html", "checkpoints/final.safetensors", "tensorboard", "ledger"):
+        for name in ("config.toml", "report.html", "checkpoints/final/config.json", "tensorboard", "ledger"):
             self.assertTrue((self.out / name).exists(), name)
 
-        final = self.out / "checkpoints" / "final.safetensors"
+        final = self.out / "checkpoints" / "final"
         text = self.run_causeway("generate", final, "--tokens", "40", "--seed", "1")
         self.assertEqual(text, self.run_causeway("generate", final, "--tokens", "40", "--seed", "1"))
         evaluated = json.loads(self.run_causeway("eval", final, "--config", self.out / "config.toml", "--json"))

@@ -5,25 +5,13 @@
 #include <system_error>
 #include <vector>
 
-#include "intra/checkpoint.h"
 #include "intra/error.h"
+#include "intra/model_weights.h"
 #include "tests/intra/memory_file.h"
 
 namespace {
 
 using causeway::intra::SafetensorsReader;
-
-void read_all(const std::string& path) {
-  const SafetensorsReader reader(path);
-  for (const std::string& name : reader.names()) {
-    std::size_t count = 1;
-    for (const std::int64_t dimension : reader.shape(name)) {
-      count *= static_cast<std::size_t>(dimension);
-    }
-    std::vector<float> values(count);
-    reader.read(name, values);
-  }
-}
 
 template <typename Action>
 void allow_refusal(Action&& action) {
@@ -34,11 +22,36 @@ void allow_refusal(Action&& action) {
   }
 }
 
+void read_all(const std::string& path) {
+  const SafetensorsReader reader(path);
+  for (const std::string& name : reader.names()) {
+    std::size_t count = 1;
+    for (const std::int64_t dimension : reader.shape(name)) {
+      count *= static_cast<std::size_t>(dimension);
+    }
+    std::vector<float> values(count);
+    allow_refusal([&] { reader.read(name, values); });  // integers
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const causeway::intra::MemoryFile file({reinterpret_cast<const char*>(data), size});
   allow_refusal([&] { read_all(file.path()); });
-  allow_refusal([&] { causeway::intra::load_model(file.path()); });
+  allow_refusal([&] {
+    const causeway::intra::ModelOptions small{.vocabulary = 2,
+                                              .context = 2,
+                                              .layers = 1,
+                                              .width = 2,
+                                              .heads = 1,
+                                              .kv_heads = 1,
+                                              .hidden = 2};
+    causeway::intra::WeightFiles weights(file.path());
+    weights.check(small);
+    const causeway::diloco::Layout layout(parameter_tensors(small));
+    std::vector<float> params(layout.size());
+    weights.read(small, layout, params);
+  });
   return 0;
 }

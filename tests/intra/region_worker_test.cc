@@ -68,7 +68,7 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   EXPECT_EQ(json.at("params_digest"), result.params_digest);
   EXPECT_EQ(json.at("steps"), result.steps);
   EXPECT_EQ(json.at("val_loss"), result.val_loss);
-  const LoadedModel model = load_model(eu.options().directory / "checkpoints/final.safetensors");
+  const LoadedModel model = load_model(eu.options().directory / "checkpoints/final");
   EXPECT_EQ(diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(model.params))),
             result.params_digest);
 }
@@ -104,8 +104,8 @@ TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
   eu.start();
   EXPECT_EQ(eu.finished().steps, kRounds * kSteps);
   run_synchronous(plain, [] { return false; });
-  const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final.safetensors");
-  const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final.safetensors");
+  const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final");
+  const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final");
   EXPECT_THAT(by_round.params, testing::Pointwise(testing::FloatNear(1e-6F), by_steps.params));
 }
 
@@ -211,6 +211,26 @@ TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
   us.start(1);
   EXPECT_EQ(us.finished().params_digest, expected.us);
   EXPECT_EQ(eu.finished().params_digest, expected.us);
+}
+
+TEST(RegionWorker, KilledAfterItsContributionItMakesNoOtherIfItSavesEveryRound) {
+  for (const std::uint64_t step : {kSteps, 2 * kSteps}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+    std::atomic<bool> killed = false;
+    run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+      const bool contributed = progress.phase == "wait" && progress.step == step;
+      if (region == "us" && contributed && !killed.exchange(true)) us.kill();
+    };
+    eu.start();
+    us.start();
+    us.expect_killed();
+    us.start();
+    EXPECT_EQ(us.finished().params_digest, undisturbed_pair().us);
+    EXPECT_EQ(eu.finished().params_digest, undisturbed_pair().us);
+    EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+  }
 }
 
 TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {

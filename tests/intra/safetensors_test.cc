@@ -6,7 +6,7 @@
 #include <random>
 #include <sstream>
 
-#include "intra/checkpoint.h"
+#include "intra/safetensors.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/memory_file.h"
 #include "tests/intra/temporary_directory.h"
@@ -102,6 +102,22 @@ TEST_F(Safetensors, ReadsFilesOfOtherPrograms) {
   EXPECT_TRUE(reader.metadata().empty());
 }
 
+TEST_F(Safetensors, WidensFloatsOfSixteenBits) {
+  const std::string header = R"({"b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
+                             R"("h":{"dtype":"F16","shape":[2],"data_offsets":[4,8]},)"
+                             R"("i":{"dtype":"I64","shape":[1],"data_offsets":[8,16]}})";
+  const std::string halves("\x80\x3F\x20\xC0\x00\x3C\x00\xC1", 8);
+  const fs::path file = directory_.file("halves", raw(header, 0) + halves + std::string(8, '\0'));
+  const SafetensorsReader reader(file);
+  std::vector<float> values(2);
+  for (const char* name : {"b", "h"}) {
+    reader.read(name, values);
+    EXPECT_THAT(values, testing::ElementsAre(1.0F, -2.5F));
+  }
+  expect_refusal(Errc::bad_checkpoint, {"'i'", "I64"},
+                 [&] { reader.read("i", std::span(values).first(1)); });
+}
+
 TEST_F(Safetensors, ReplacesAFileWholeAndLeavesNoTemporary) {
   write_safetensors(file_, two_tensors(), {{"version", "1"}});
   const SafetensorsReader old(file_);
@@ -184,8 +200,9 @@ TEST_F(Safetensors, RefusesABadTensor) {
       SafetensorsReader(directory_.file("good", raw(tensor(R"("F32")", "[2]", "[0,8]"), 8))));
   refuses(raw(R"({"t":1})", 0), {"tensor 't'", "object"});
   refuses(raw(R"({"t":{}})", 0), {"dtype"});
-  refuses(raw(tensor(R"("F16")", "[2]", "[0,8]"), 8), {"dtype F32"});
-  refuses(raw(tensor("1", "[2]", "[0,8]"), 8), {"dtype F32"});
+  refuses(raw(tensor(R"("F12")", "[2]", "[0,8]"), 8), {"dtype"});
+  refuses(raw(tensor(R"("F16")", "[2]", "[0,8]"), 8), {"shape"});
+  refuses(raw(tensor("1", "[2]", "[0,8]"), 8), {"dtype"});
   for (const char* offsets : {"0", "[]", "[0]", "[0,8,8]", "[-1,8]", "[0.0,8]", R"(["0",8])"}) {
     refuses(raw(tensor(R"("F32")", "[2]", offsets), 8), {"data_offsets"});
   }

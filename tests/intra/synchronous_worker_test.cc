@@ -61,8 +61,7 @@ TEST(SynchronousWorker, RegionsStayEqualAndEachLeavesItsResult) {
     EXPECT_EQ(nlohmann::json::parse(file).at("params_digest"), results[0].params_digest);
     std::ifstream status(directory.path() / region / "status.json");
     EXPECT_EQ(nlohmann::json::parse(status).at("progress").at("step"), kSteps);
-    EXPECT_TRUE(
-        std::filesystem::exists(directory.path() / region / "checkpoints/final.safetensors"));
+    EXPECT_TRUE(std::filesystem::exists(directory.path() / region / "checkpoints/final"));
   }
 }
 

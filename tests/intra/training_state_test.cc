@@ -121,17 +121,47 @@ TEST(TrainingState, IsNotThereBeforeTheFirstSave) {
   EXPECT_FALSE(load_state(directory.path(), layout(), state));
 }
 
-TEST(TrainingState, KeepsTheOpenContributionsAlone) {
+TEST(TrainingState, KeepsTheContributionsOfTheStatesThatAreKept) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
   save_state(directory.path(), layout(), state);
   EXPECT_EQ(contributions(directory).size(), 2);
   state.in_flight = {contribution(8, 0, 44)};
   save_state(directory.path(), layout(), state);
-  EXPECT_EQ(contributions(directory).size(), 1);
+  EXPECT_EQ(contributions(directory).size(), 3);
   state.in_flight.clear();
   save_state(directory.path(), layout(), state);
+  EXPECT_EQ(contributions(directory).size(), 1);
+  save_state(directory.path(), layout(), state, 1);
   EXPECT_TRUE(contributions(directory).empty());
+}
+
+TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    state.steps = step;
+    save_state(directory.path(), layout(), state, 3);
+  }
+  const auto file = [&](const char* name) { return checkpoint_directory(directory.path()) / name; };
+  EXPECT_FALSE(std::filesystem::exists(file("state.3.safetensors")));
+  TrainingState loaded({}, layout());
+  const auto loads = [&](std::uint64_t step) {
+    ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+    EXPECT_EQ(loaded.steps, step);
+  };
+  loads(5);
+  std::filesystem::resize_file(file("state.safetensors"), 5000);
+  loads(4);
+  std::filesystem::remove(file("state.safetensors"));  // damaged, and taken away by somebody
+  loads(4);
+  std::ofstream(file("state.1.safetensors")) << "nonsense";
+  loads(3);
+  save_state(directory.path(), layout(), state, 2);
+  EXPECT_FALSE(std::filesystem::exists(file("state.2.safetensors")));
+  std::ofstream(file("state.safetensors")) << "nonsense";
+  expect_refusal(Errc::bad_checkpoint, {"state.safetensors"},
+                 [&] { load_state(directory.path(), layout(), loaded); });
 }
 
 TEST(TrainingState, OfAnotherModelIsRefused) {

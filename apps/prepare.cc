@@ -1,0 +1,91 @@
+// causeway prepare: texts become files of tokens.
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+#include "apps/run/config.h"
+#include "intra/token_shard.h"
+#include "intra/tokenizer.h"
+
+namespace causeway::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PrepareFlags {
+  fs::path tokenizer;
+  std::vector<fs::path> texts;
+  fs::path out;
+  std::string end;
+};
+
+// Before hours of work: two texts must not become one shard.
+std::vector<fs::path> shards_of(const PrepareFlags& flags) {
+  std::vector<fs::path> shards;
+  std::set<fs::path> seen;
+  for (const fs::path& text : flags.texts) {
+    shards.push_back(flags.out / text.filename().replace_extension(".bin"));
+    if (!seen.insert(shards.back()).second) {
+      throw run::ConfigError(text.string() + ": another text would also become " +
+                             shards.back().string() + "; rename one of them");
+    }
+  }
+  return shards;
+}
+
+std::optional<std::int32_t> end_token(const PrepareFlags& flags,
+                                      const intra::Tokenizer& tokenizer) {
+  if (flags.end.empty()) return std::nullopt;
+  const std::optional<std::int32_t> token = tokenizer.token(flags.end);
+  if (!token) {
+    throw run::ConfigError("--end " + flags.end + ": " + flags.tokenizer.string() +
+                           " has no such added token");
+  }
+  return token;
+}
+
+int prepare(const PrepareFlags& flags) {
+  const std::vector<fs::path> shards = shards_of(flags);
+  const intra::Tokenizer tokenizer(flags.tokenizer);
+  const std::optional<std::int32_t> end = end_token(flags, tokenizer);
+  fs::create_directories(flags.out);
+  std::uint64_t tokens = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::uint64_t written = intra::write_shard(tokenizer, flags.texts[i], end, shards[i]);
+    std::cout << shards[i].string() << ": " << written << " tokens\n" << std::flush;
+    tokens += written;
+  }
+  const bool narrow =
+      intra::shard_format(tokenizer.vocabulary()) == intra::DataOptions::Format::uint16;
+  std::cout << tokens << " tokens in all. In the configuration:\n\n[model]\nvocabulary = "
+            << tokenizer.vocabulary() << "\n\n[data]\nfiles = [\"" << flags.out.string()
+            << "/*.bin\"]\nformat = \"" << (narrow ? "uint16" : "uint32") << "\"\ntokenizer = \""
+            << flags.tokenizer.string() << "\"\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<PrepareFlags>();
+  CLI::App* command =
+      app.add_subcommand("prepare", "Turn texts into files of tokens, with a tokenizer.json");
+  command
+      ->add_option("TOKENIZER", flags->tokenizer,
+                   "A tokenizer.json of Hugging Face, or the directory with it")
+      ->required();
+  command->add_option("TEXTS", flags->texts, "UTF-8 files; each is one document")->required();
+  command->add_option("--out", flags->out, "Directory for the tokens: NAME.bin for each text")
+      ->required();
+  command->add_option("--end", flags->end,
+                      "Added token to put after each text, such as \"<|endoftext|>\"");
+  command->callback([flags, &exit_code] { exit_code = prepare(*flags); });
+}
+
+}  // namespace causeway::apps

@@ -1,0 +1,61 @@
+// Safetensors files: 8-byte little-endian header length, JSON header, raw tensors. Model
+// checkpoints (checkpoint.h) and training states (state_file.h) are both such files, of one writer
+// and reader.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway::intra {
+
+// One tensor to write: row-major fp32.
+struct TensorView {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::span<const float> values;
+};
+
+// Atomic: the file is complete under its name, on disk, or what was there before is still there.
+// One writer per file at a time. Adds each tensor's SHA-256 to the metadata. Throws
+// std::system_error naming the file.
+void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+// Untrusted file: header, sizes and offsets are checked before use, and each tensor against its
+// SHA-256 where the file has one. Tensors of any type of the format may be there; F32, BF16 and F16
+// can be read. Throws Errc::bad_checkpoint naming the file and what is wrong. The file stays open,
+// so that replacing it by rename does not disturb a reader.
+class SafetensorsReader {
+ public:
+  explicit SafetensorsReader(const std::filesystem::path& file);
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  bool has(const std::string& name) const;
+  std::vector<std::string> names() const;  // ascending
+  std::vector<std::int64_t> shape(const std::string& name) const;
+  void read(const std::string& name, std::span<float> out) const;  // size must match
+
+ private:
+  class File;
+  class HeaderParser;
+  struct Entry {
+    std::vector<std::int64_t> shape;
+    std::string type;                             // as the format calls it
+    std::size_t begin = 0, bytes = 0, count = 0;  // from the file's start; elements
+    std::string sha256;                           // hex; empty: the file has none
+  };
+
+  const Entry& find(const std::string& name) const;
+  void read_bytes(const std::string& name, std::span<std::byte> out) const;
+
+  std::shared_ptr<const File> file_;
+  std::map<std::string, std::string> metadata_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace causeway::intra

@@ -1,0 +1,70 @@
+"""A run that is killed as a whole and started again ends with the bits of one that was not. CAUSEWAY_STOPS: at how many random
+points; CAUSEWAY_SEED: which."""
+import os
+import pathlib
+import random
+import sys
+import unittest
+
+from harness import DENSE, REGIONS, SPARSE, EndToEnd, kill, read_json, wait_until
+
+STEPS, K = 60, 5
+
+
+class Resume(EndToEnd):
+    def launch(self, codec, *flags):
+        # A round waits for all regions, so that its record does not depend on who was quick.
+        config = self.config(workers=(1, 2, 1), steps=STEPS, k=K, **codec)
+        return self.start("simulate", config, "--out", self.out, "--no-baseline", "--set", "train.checkpoint_rounds=1",
+                          "--set", f"sync.contributions_min={len(REGIONS)}", *flags)
+
+    def digest(self, child):
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual([region["steps"] for region in summary["regions"]], [STEPS] * len(REGIONS))
+        return summary["regions"][0]["params_digest"]
+
+    def kill_all(self, child):
+        """The run's processes, of which the simulation is one; none can tell another."""
+        ours = str(self.out)
+        for _ in range(3):  # what was being started meanwhile
+            found = [int(entry.name) for entry in pathlib.Path("/proc").iterdir()
+                     if entry.name.isdigit() and ours in self.command_line(entry)]
+            kill(found)
+        child.wait()
+
+    @staticmethod
+    def command_line(entry):
+        try:
+            return (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def step(self):
+        return sum(self.status(region).get("progress", {}).get("step", 0) for region in REGIONS)
+
+    def test_killed_at_random_points_it_ends_with_the_bits_of_a_run_that_was_not(self):
+        seed = int(os.environ.get("CAUSEWAY_SEED", "1"))
+        chance = random.Random(seed)
+        points = sorted(chance.sample(range(2, len(REGIONS) * STEPS - 2), int(os.environ.get("CAUSEWAY_STOPS", "2"))))
+        expected = {}
+        for index, point in enumerate(points):
+            name = ("sparse", "dense")[index % 2]
+            codec = {"sparse": SPARSE, "dense": DENSE}[name]
+            if name not in expected:
+                self.out = self.directory / f"undisturbed-{name}"
+                expected[name] = self.digest(self.launch(codec))
+            with self.subTest(seed=seed, point=point, codec=name):
+                self.out = self.directory / f"killed-{point}"
+                child = self.launch(codec)
+                wait_until(lambda: self.step() >= point, f"{point} steps in all", child)
+                self.kill_all(child)
+                digest = self.digest(self.launch(codec, "--resume"))
+                print(f"killed after {point} of {len(REGIONS) * STEPS} steps, {name}: {digest[:16]}, "
+                      f"undisturbed {expected[name][:16]}", flush=True)
+                self.assertEqual(digest, expected[name])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
