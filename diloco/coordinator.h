@@ -21,7 +21,7 @@
 
 namespace causeway::diloco {
 
-enum class Start { resume, found, join };
+enum class Start { resume, found, join, fork };
 
 struct CoordinatorOptions {
   std::string region;
@@ -30,6 +30,7 @@ struct CoordinatorOptions {
   std::vector<Member> members;
   std::uint32_t workers = 1;  // ranks in this region
   Start start = Start::resume;
+  std::filesystem::path parent;  // fork: what origin.h takes
   Pace pace;
   std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h
   float outer_momentum = 0;

@@ -155,6 +155,8 @@ Schedule make_schedule(std::uint64_t seed) {
     if (!again) schedule.faults.push_back(fault);
     at += milliseconds{200 + random() % 4'000};
   }
+  // The one disk that has what a run was forked from is not to be lost.
+  schedule.options.forked = !wiped && random() % 6 == 0;
   return schedule;
 }
 
