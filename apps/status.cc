@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -80,10 +81,19 @@ std::string only_name(const std::filesystem::path& certificates) {
           : "--as NAME is needed: --certificates " + certificates.string() + " has" + known);
 }
 
+inter::Endpoint address_of(const std::string& target) {
+  try {
+    return inter::parse_endpoint(target);
+  } catch (const std::system_error&) {
+    throw run::ConfigError(target + ": neither a region's directory nor HOST:PORT");
+  }
+}
+
 std::string from_network(const StatusFlags& flags) {
+  const inter::Endpoint address = address_of(flags.target);
   const std::string name = flags.as.empty() ? only_name(flags.certificates) : flags.as;
   return inter::observe(
-      {.address = inter::parse_endpoint(flags.target),
+      {.address = address,
        .credentials = inter::credentials_in(flags.certificates, name),
        .deadline = std::chrono::milliseconds(std::llround(1e3 * flags.timeout_s))});
 }

@@ -223,11 +223,12 @@ void RoundProtocol::instruct_idle() {
     worker_->ready = false;
     return;
   }
-  // Nobody trains before hearing from the leader where the run stands, unless there is none.
+  // Nobody trains before hearing from the leader where the run stands, unless there is none, nor
+  // before the log has said what the run begins with.
   const std::optional<std::string>& leader = raft_.leader();
   const bool led = leader && (leads() || (peers_.contains(*leader) && peers_.at(*leader).status));
   const auto share = data_plan_.share();
-  if ((!led && !cut_off()) || !share) return;
+  if ((!led && !cut_off()) || !share || raft_.membership().members.empty()) return;
   actions_.push_back(OrderTrain{.round = version(),
                                 .k = next_k(),
                                 .data_cursor = data_cursor(),

@@ -13,6 +13,7 @@
 #include "diloco/ledger.h"
 #include "diloco/worker_session.h"
 #include "inter/spool.h"
+#include "inter/spool_files.h"
 
 namespace causeway::diloco {
 namespace {

@@ -108,6 +108,7 @@ void RoundProtocol::on(const RunIdLearned& event) {
 
 void RoundProtocol::on(const PeerUp& event) {
   peers_[event.peer].incarnation = event.incarnation;
+  peers_[event.peer].heard = false;
   up_.insert(event.peer);
   end_progress_at_ = now_;
   for (auto& [key, held] : peers_hold_) held.erase(event.peer);  // it says so anew
@@ -147,6 +148,8 @@ void RoundProtocol::on_message(const std::string& peer, const Status& status) {
                       "finds where. Restore it, or start that region afresh with --join");
   }
   Peer& known = peers_.at(peer);
+  if (known.heard && status.version < known.status->version) return;  // of an older round
+  known.heard = true;
   if (known.status != status) end_progress_at_ = now_;
   known.status = status;
   if (decider_) decider_->set_applied(peer, status.applied);

@@ -203,6 +203,7 @@ class RoundProtocol {
  private:
   struct Peer {
     std::optional<Status> status;  // since this process started
+    bool heard = false;            // since the link is up
     std::string incarnation;       // while it is up
   };
   struct Worker {

@@ -16,6 +16,7 @@
 #include "inter/hex.h"
 #include "inter/limits.h"
 #include "inter/sha256.h"
+#include "inter/spool_files.h"
 
 namespace causeway::inter {
 namespace {

@@ -22,9 +22,6 @@
 
 namespace causeway::inter {
 
-// Where a spool in this directory keeps a complete blob.
-std::filesystem::path blob_path(const std::filesystem::path& spool_directory, const BlobId& id);
-
 class Spool {
  public:
   // Opens or creates the directory; blobs found there are kept (complete ones are re-hashed, bad

@@ -78,7 +78,8 @@ bool Cluster::finish(Time limit) {
   while (!all_ended() && step(limit)) {
   }
   return std::ranges::all_of(nodes_, [this](const auto& node) {
-    const bool ended = node.second.outcome && node.second.outcome->exit_code == 0;
+    const int code = membership().find(node.first) == nullptr ? 3 : 0;  // 3: removed
+    const bool ended = node.second.outcome && node.second.outcome->exit_code == code;
     return node.first == options_.witness || ended;
   });
 }

@@ -36,6 +36,7 @@ struct ClusterOptions {
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
   double push_loss = 0.05;                // pushes of which nothing arrives
+  double replayed = 0;                    // messages that come once more, much later
   double crash_between_actions = 0;       // per handled event
   // This region's coordinator dies before its n-th action, once.
   std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
@@ -57,7 +58,7 @@ class Cluster {
   void kill_coordinator(const std::string& region);  // its worker lives on
   void kill_worker(const std::string& region);       // it restarts from its checkpoint
   void kill_region(const std::string& region);
-  void wipe(const std::string& region);   // kill, and lose the disk
+  void wipe(const std::string& region);        // kill, and lose the disk
   void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
   void start(const std::string& region);       // what is not running
   void cut(const std::string& a, const std::string& b);

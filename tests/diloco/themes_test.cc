@@ -242,6 +242,17 @@ TEST(T12, SamplesAreCountedOnceThroughKillsAndRejoins) {
   }
 }
 
+// Whoever says again what it said rounds ago.
+TEST(Replay, MessagesOfAnOlderRoundChangeNothing) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    ClusterOptions options{.seed = seed, .rounds = 20, .push_loss = 0, .replayed = 0.2};
+    Cluster cluster(options);
+    EXPECT_TRUE(cluster.finish(minutes{10})) << cluster.describe();
+    expect_one_state(cluster, options);
+    EXPECT_LE(cluster.term(), 3) << "an old message made them elect anew";
+  }
+}
+
 // Members come and go while the run goes on.
 TEST(Members, ARegionIsAddedTakesPartAndIsRemoved) {
   ClusterOptions options{.rounds = 1000};

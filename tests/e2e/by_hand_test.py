@@ -56,7 +56,7 @@ class ByHand(EndToEnd):
         children += [self.worker(config, "eu-west"), self.worker(config, "ap-northeast")]
         self.finish_all(children)
 
-    def test_a_region_with_another_configuration_is_refused_with_a_diff(self):
+    def test_t9_a_region_with_another_configuration_is_refused_with_a_diff(self):
         config = self.config(addresses=self.addresses)
         other = self.config(addresses=self.addresses, name="other.toml", k=10)
         self.coordinator(config, "us-east", "--found")
@@ -99,6 +99,18 @@ listen = "{self.addresses[REGIONS[2]]}"
         wait_until(lambda: self.status("us-east").get("round", 0) >= before + 3, "three more rounds", east)
         for child in (east, witness, workers[0]):
             child.terminate()
+
+    def test_a_slower_region_takes_fewer_steps_when_asked_to(self):
+        config = self.config(addresses=self.addresses, steps=80, k=10)
+        config.write_text(config.read_text().replace("[sync]", "[sync]\nspeed_adaptive_k = true"))
+        step_ms = dict(zip(REGIONS, (5, 5, 40)))
+        workers = [self.start("worker", config, "--region", region, "--rank", 0, "--directory",
+                              self.region_directory(region), "--set", f"train.timed_step_ms={step_ms[region]}")
+                   for region in REGIONS]
+        self.finish_all(self.start_coordinators(config) + workers)
+        steps = {region: read_json(self.region_directory(region) / "result.json")["steps"] for region in REGIONS}
+        self.assertEqual(steps[REGIONS[0]], 80)
+        self.assertLess(steps[REGIONS[2]], 50, steps)  # ten in the first rounds, before anybody is known, then one or two
 
     def test_resume_without_state_says_what_to_do(self):
         config = self.config(addresses=self.addresses)
