@@ -52,6 +52,16 @@ void issue(const CertsFlags& flags) {
   }
 }
 
+void issue_observers(const CertsFlags& flags) {
+  for (const std::string& name : flags.regions) {
+    inter::add_observer(flags.directory, name, std::chrono::days{flags.days});
+    const inter::Credentials made = inter::credentials_in(flags.directory, name);
+    std::cout << "Wrote " << made.certificate.string() << " and " << made.key.string()
+              << ": with these two and " << made.ca_certificate.string()
+              << " somebody can ask any region of the run for its status, and nothing else.\n";
+  }
+}
+
 void renew(const CertsFlags& flags) {
   for (const std::string& region : flags.regions) {
     inter::renew_region(flags.directory, region, std::chrono::days{flags.days});
@@ -93,6 +103,14 @@ void add_certs(CLI::App& app, int&) {
       ->check(CLI::Range(1, 3650))
       ->capture_default_str();
   add->callback([flags] { issue(*flags); });
+
+  CLI::App* observer = certs->add_subcommand(
+      "add-observer", "Issue a certificate for looking at a run: `causeway status HOST:PORT`");
+  observer->add_option("NAME", flags->regions, "Names")->required();
+  observer->add_option("--days", flags->days, "Days of validity")
+      ->check(CLI::Range(1, 3650))
+      ->capture_default_str();
+  observer->callback([flags] { issue_observers(*flags); });
 
   CLI::App* renewal = certs->add_subcommand("renew", "Issue a new certificate for a region's key");
   renewal->add_option("REGION", flags->regions, "Region names")->required();

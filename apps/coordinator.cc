@@ -30,6 +30,7 @@ struct CoordinatorFlags {
   std::vector<std::string> peers;
   bool found = false;
   bool join = false;
+  std::filesystem::path fork;
 };
 
 // "NAME=HOST:PORT" flags over the advertised addresses of the configuration.
@@ -91,9 +92,11 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
     advertise = region.advertise;
   }
   if (!flags.listen.empty()) options.mesh.bind = inter::parse_endpoint(flags.listen);
-  options.start = flags.found  ? diloco::Start::found
-                  : flags.join ? diloco::Start::join
-                               : diloco::Start::resume;
+  options.start = flags.found           ? diloco::Start::found
+                  : flags.join          ? diloco::Start::join
+                  : !flags.fork.empty() ? diloco::Start::fork
+                                        : diloco::Start::resume;
+  options.parent = flags.fork;
   options.pace = run::pace(config);
   options.overlap_steps = run::overlap_steps(config, flags.region);
   options.outer_momentum = config.outer.momentum;
@@ -177,8 +180,16 @@ void add_coordinator(CLI::App& app, int& exit_code) {
   command->add_option("--region", flags->region, "This region's name")->required();
   CLI::Option* found =
       command->add_flag("--found", flags->found, "Found a new run (one region, once)");
-  command->add_flag("--join", flags->join, "Join a run that this region has no state of")
-      ->excludes(found);
+  CLI::Option* join =
+      command->add_flag("--join", flags->join, "Join a run that this region has no state of")
+          ->excludes(found);
+  command
+      ->add_option("--fork", flags->fork,
+                   "Found a new run that begins with the newest snapshot of another: the directory "
+                   "of that run, or of one of its regions")
+      ->type_name("RUN")
+      ->excludes(found)
+      ->excludes(join);
   command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
 }
 

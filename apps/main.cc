@@ -11,6 +11,7 @@
 #include "apps/commands.h"
 #include "apps/run/config.h"
 #include "diloco/error.h"
+#include "inter/link_error.h"
 #include "intra/error.h"
 #include "wan-sim/error.h"
 
@@ -20,6 +21,7 @@ int exit_code_of(const std::system_error& error) {
   const std::error_code code = error.code();
   if (code == make_error_code(causeway::intra::Errc::interrupted)) return 130;
   if (code == make_error_code(causeway::diloco::Errc::coordinator_lost)) return 3;
+  if (dynamic_cast<const causeway::inter::LinkError*>(&error) != nullptr) return 3;
   if (code == make_error_code(causeway::diloco::Errc::lineage) ||
       code == make_error_code(causeway::diloco::Errc::divergence) ||
       code == make_error_code(causeway::intra::Errc::bad_checkpoint)) {

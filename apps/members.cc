@@ -38,7 +38,7 @@ diloco::Membership membership_in(const std::filesystem::path& directory) {
   std::string run_id;
   std::getline(file, run_id);
   diloco::Membership membership;
-  for (const auto& entry : diloco::read_ledger(ledger / "records", run_id).entries) {
+  for (const auto& entry : diloco::read_ledger(ledger / "records", run_id)) {
     if (const auto* body = std::get_if<diloco::Membership>(&entry.entry.body)) membership = *body;
   }
   return membership;
@@ -50,6 +50,10 @@ void list(const diloco::Membership& membership) {
               << (member.address.empty() ? "dials out only" : member.address)
               << (member.witness ? "  witness" : "")
               << (member.incarnation.empty() ? "  no vote yet" : "  votes") << "\n";
+  }
+  if (membership.origin) {
+    std::cout << "forked from run " << membership.origin->run_id << " at version "
+              << membership.origin->version << "\n";
   }
 }
 

@@ -1,4 +1,6 @@
 // causeway status: what a region's coordinator says of itself now.
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iomanip>
@@ -6,11 +8,14 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
 #include "apps/run/config.h"
+#include "inter/observer.h"
 
 namespace causeway::apps {
 namespace {
@@ -39,31 +44,93 @@ void print(const nlohmann::json& status) {
   }
 }
 
+struct StatusFlags {
+  std::string target;
+  std::filesystem::path certificates = "certificates";
+  std::string as;
+  double timeout_s = 10;
+  bool json = false;
+};
+
+std::string from_file(const std::filesystem::path& directory) {
+  std::ifstream file(directory / "status.json");
+  if (!file) {
+    throw run::ConfigError(directory.string() +
+                           ": no status.json; name the directory of a region that was started");
+  }
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Whose key is in the directory, if there is one alone.
+std::string only_name(const std::filesystem::path& certificates) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator(certificates, missing)) {
+    if (entry.path().extension() == ".key" && entry.path().stem() != "ca") {
+      names.push_back(entry.path().stem());
+    }
+  }
+  if (names.size() == 1) return names.front();
+  std::string known;
+  for (const std::string& name : names) known += " " + name;
+  throw run::ConfigError(
+      names.empty()
+          ? "--certificates " + certificates.string() +
+                ": no certificate and key there; a region's or an observer's is needed "
+                "(`causeway certs add-observer NAME`), and ca.crt"
+          : "--as NAME is needed: --certificates " + certificates.string() + " has" + known);
+}
+
+inter::Endpoint address_of(const std::string& target) {
+  try {
+    return inter::parse_endpoint(target);
+  } catch (const std::system_error&) {
+    throw run::ConfigError(target + ": neither a region's directory nor HOST:PORT");
+  }
+}
+
+std::string from_network(const StatusFlags& flags) {
+  const inter::Endpoint address = address_of(flags.target);
+  const std::string name = flags.as.empty() ? only_name(flags.certificates) : flags.as;
+  return inter::observe(
+      {.address = address,
+       .credentials = inter::credentials_in(flags.certificates, name),
+       .deadline = std::chrono::milliseconds(std::llround(1e3 * flags.timeout_s))});
+}
+
+void show(const StatusFlags& flags) {
+  const bool local = std::filesystem::is_directory(flags.target);
+  const std::string text = local ? from_file(flags.target) : from_network(flags);
+  const auto status = nlohmann::json::parse(text, nullptr, false);
+  if (!status.is_object()) throw run::ConfigError(flags.target + ": what it says is no status");
+  if (flags.json) {
+    std::cout << text;
+  } else {
+    print(status);
+  }
+}
+
 }  // namespace
 
 void add_status(CLI::App& app, int&) {
-  struct Flags {
-    std::filesystem::path directory;
-    bool json = false;
-  };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<StatusFlags>();
   CLI::App* command = app.add_subcommand("status", "What a region does and waits for");
-  command->add_option("DIRECTORY", flags->directory, "The region's directory")->required();
+  command
+      ->add_option(
+          "ADDRESS", flags->target,
+          "HOST:PORT that a region's coordinator listens on, or its directory on this host")
+      ->required();
   command->add_flag("--json", flags->json, "As the coordinator writes it");
-  command->callback([flags] {
-    std::ifstream file(flags->directory / "status.json");
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    const auto status = nlohmann::json::parse(text, nullptr, false);
-    if (!status.is_object()) {
-      throw run::ConfigError(flags->directory.string() +
-                             ": no status.json; name the directory of a region that was started");
-    }
-    if (flags->json) {
-      std::cout << text;
-    } else {
-      print(status);
-    }
-  });
+  command
+      ->add_option("--certificates", flags->certificates,
+                   "For HOST:PORT: directory with ca.crt and a region's or an observer's "
+                   "certificate and key")
+      ->capture_default_str();
+  command->add_option("--as", flags->as, "Whose certificate, if that directory has several");
+  command->add_option("--timeout", flags->timeout_s, "Seconds to wait for the answer")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  command->callback([flags] { show(*flags); });
 }
 
 }  // namespace causeway::apps

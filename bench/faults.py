@@ -20,6 +20,8 @@ import time
 
 CAUSEWAY = os.environ.get("CAUSEWAY", "build-release/apps/causeway")
 
+ELECTION_S, GRACE_S = 2, 2  # sync.election_timeout_s, sync.grace_min_s
+
 CONFIG = """
 [run]
 name = "faults"
@@ -46,7 +48,8 @@ lr = 0.6
 [codec]
 matrix = "dense:int8,block=128"
 [sync]
-grace_min_s = 2
+grace_min_s = {grace}
+election_timeout_s = {election}
 [wan]
 profile = "{wan}"
 """
@@ -60,7 +63,8 @@ def write_inputs(directory, regions, rounds, events):
     names = json.dumps(regions)
     wan = f'name = "faults"\nseed = 1\nregions = {names}\n[defaults]\nrtt_ms = 8\nrate_mbit_s = 200\n'
     (directory / "wan.toml").write_text(wan + "".join(f"[[event]]\n{event}\n" for event in events))
-    config = CONFIG.format(text=directory / "text", steps=5 * rounds, wan=directory / "wan.toml")
+    config = CONFIG.format(text=directory / "text", steps=5 * rounds, wan=directory / "wan.toml", grace=GRACE_S,
+                           election=ELECTION_S)
     config += "".join(f'[[regions]]\nname = "{region}"\n' for region in regions)
     (directory / "config.toml").write_text(config)
 
@@ -136,6 +140,31 @@ class Memory:
         return rows
 
 
+def commits(out, regions):
+    """{round: when the first of the regions had applied it}."""
+    first = {}
+    for region in regions:
+        for line in (out / "regions" / region / "events.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if "participants" in event:
+                first[event["round"]] = min(first.get(event["round"], float("inf")), event["time_unix_s"])
+    return first
+
+
+def gaps_of(times):
+    order = [times[key] for key in sorted(times)]
+    return order, [b - a for a, b in zip(order, order[1:])]
+
+
+def stalls(out):
+    """Where a run with faults loses its time: rounds that took three times the median and more."""
+    _, gaps = gaps_of(commits(out, ["us-east"]))
+    median = statistics.median(gaps)
+    long = sorted((gap for gap in gaps if gap > 3 * median), reverse=True)
+    return {"median_s": round(median, 3), "count": len(long), "seconds": round(sum(gap - median for gap in long), 1),
+            "longest_s": [round(gap, 1) for gap in long[:5]]}
+
+
 def simulate(directory, resume):
     out = directory / "run"
     memory = Memory(out)
@@ -161,7 +190,7 @@ def run_rounds(directory, name, rounds, events):
     summary, memory = simulate(here, resume)
     found = {"rounds": summary["rounds"], "wall_s": summary["wall_s"], "rounds_per_s": summary["rounds"] / summary["wall_s"],
              "identical": summary["identical"], "restarts": summary["restarts"], "events": len(events),
-             "memory": memory.growth(summary["wall_s"] / 2)}
+             "stalls": stalls(here / "run"), "memory": memory.growth(summary["wall_s"] / 2)}
     result.write_text(json.dumps(found, indent=1))
     return found
 
@@ -174,21 +203,13 @@ def rounds_command(directory, rounds, seed):
     for name, found in (("quiet", quiet), ("faulty", faulty)):
         print(f"{name}: {found['rounds']} rounds in {found['wall_s']:.0f} s, {found['rounds_per_s']:.2f} rounds/s, "
               f"{found['restarts']} restarts, identical {found['identical']}")
+        lost = found["stalls"]
+        print(f"  a round takes {lost['median_s']} s (median); {lost['count']} of more than three times that cost "
+              f"{lost['seconds']} s in all, the longest took {lost['longest_s']} s")
         for row in found["memory"]:
             print(f"  {row['process']}: {row['early_mib']} -> {row['late_mib']} MiB ({100 * row['growth']:+.1f} %) "
                   f"in {row['life_s']} s")
     print(f"throughput with faults: {faulty['rounds_per_s'] / quiet['rounds_per_s']:.2f} of without")
-
-
-def commits(out, regions):
-    """{round: when the first of the regions had applied it}."""
-    first = {}
-    for region in regions:
-        for line in (out / "regions" / region / "events.jsonl").read_text().splitlines():
-            event = json.loads(line)
-            if "participants" in event:
-                first[event["round"]] = min(first.get(event["round"], float("inf")), event["time_unix_s"])
-    return first
 
 
 def nine_command(directory, seconds, trials):
@@ -197,21 +218,23 @@ def nine_command(directory, seconds, trials):
         here = directory / f"nine-{trial}"
         if not (here / "gap.json").exists():
             lost = random.Random(trial).sample(regions, 4)
-            write_inputs(here, regions, 120,
+            write_inputs(here, regions, 40,
                          [f'at_s = {seconds}\nfor_s = 20\nprocess = "kill"\nregion = "{region}"' for region in lost])
             began = time.time()
             summary, _ = simulate(here, False)
             times = commits(here / "run", [region for region in regions if region not in lost])
-            order = [times[key] for key in sorted(times)]
-            gaps = [b - a for a, b in zip(order, order[1:])]
+            order, gaps = gaps_of(times)
             after = next(i for i, at in enumerate(order) if at > began + seconds)
             # The kill falls into one of the gaps around its time.
             found = {"lost": lost, "gap_s": max(gaps[max(0, after - 3):after + 3]), "median_gap_s": statistics.median(gaps),
                      "identical": summary["identical"], "rounds": summary["rounds"]}
             (here / "gap.json").write_text(json.dumps(found))
         found = json.loads((here / "gap.json").read_text())
-        print(f"nine regions lose {', '.join(found['lost'])}: {found['gap_s']:.2f} s between commits around the loss "
-              f"(median {found['median_gap_s']:.2f} s), identical {found['identical']}")
+        # Noticing and electing, waiting once for the lost regions, and the round itself.
+        bound = 2 * ELECTION_S + GRACE_S + found["median_gap_s"]
+        print(f"nine regions lose {', '.join(found['lost'])}: {found['gap_s']:.2f} s between commits around the loss, "
+              f"bound {bound:.2f} s {'met' if found['gap_s'] <= bound else 'MISSED'} (median {found['median_gap_s']:.2f} s), "
+              f"identical {found['identical']}")
 
 
 def main():
@@ -220,7 +243,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--trials", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--at", type=float, default=12, help="nine: seconds until the loss")
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)

@@ -12,26 +12,23 @@ namespace causeway::diloco {
 
 void RoundProtocol::restore_log() {
   if (run_id_.empty()) return;
-  heads_ = {chain_start(run_id_)};
-  const RaftState& state = raft_.state();
-  for (Index index = 0; index < state.committed; ++index) {
-    if (const auto* members = std::get_if<Membership>(&state.log[index].body)) {
-      data_plan_.begin(*members);
-    }
-    const auto* record = std::get_if<CommitRecord>(&state.log[index].body);
-    if (record != nullptr && record->round == version()) {
-      append(*record);
-    }
+  heads_.push(chain_start(run_id_));
+  for (Index index = 1; index <= raft_.committed(); ++index) {
+    const LogEntry& entry = raft_.log().at(index);
+    if (const auto* members = std::get_if<Membership>(&entry.body)) data_plan_.begin(*members);
+    const auto* record = std::get_if<CommitRecord>(&entry.body);
+    if (record != nullptr && record->round == version()) append(index);
   }
 }
 
-void RoundProtocol::append(const CommitRecord& record) {
+void RoundProtocol::append(Index index) {
   const std::uint32_t steps = nominal_k(version());
-  steps_before_.push_back(steps_before_.back() + steps);
+  steps_before_.push(steps_before_.back() + steps);
   if (steps == 0) ++stepless_;
-  records_.push_back(record);
+  records_.add(index);
+  const CommitRecord& record = records_.back();
   data_plan_.add(record);
-  heads_.push_back(chain_next(heads_.back(), serialize(record)));
+  heads_.push(chain_next(heads_.back(), serialize(record)));
 }
 
 bool RoundProtocol::over() const {
@@ -40,16 +37,14 @@ bool RoundProtocol::over() const {
 
 // What Raft wants done, in its order: on disk first, then said, then applied.
 void RoundProtocol::drain_raft() {
-  const Index first_index = raft_.state().committed + 1;
+  const Index first_index = raft_.committed() + 1;
   Raft::Output output = raft_.take();
   if (output.save) {
-    const RaftState& state = raft_.state();
-    actions_.push_back(
-        SaveRaft{.term = state.term,
-                 .vote = state.vote,
-                 .first_index = first_index,
-                 .entries = {state.log.begin() + static_cast<std::ptrdiff_t>(first_index - 1),
-                             state.log.end()}});
+    const RaftLog& log = raft_.log();
+    actions_.push_back(SaveRaft{.term = raft_.term(),
+                                .vote = raft_.vote(),
+                                .first_index = first_index,
+                                .entries = log.slice(first_index, log.last() + 1 - first_index)});
   }
   for (auto& [region, message] : output.messages) send(region, std::move(message));
   if (output.contradicted_by) {
@@ -59,10 +54,12 @@ void RoundProtocol::drain_raft() {
   }
   if (output.committed.empty()) return;
   actions_.push_back(AppendLedger{output.committed});
-  for (const LogEntry& entry : output.committed) apply_entry(entry);
+  for (Index index = first_index; const LogEntry& entry : output.committed) {
+    apply_entry(entry, index++);
+  }
 }
 
-void RoundProtocol::apply_entry(const LogEntry& entry) {
+void RoundProtocol::apply_entry(const LogEntry& entry, Index index) {
   if (const auto* membership = std::get_if<Membership>(&entry.body)) {
     data_plan_.begin(*membership);
     actions_.push_back(UpdateMembers{*membership});
@@ -77,12 +74,12 @@ void RoundProtocol::apply_entry(const LogEntry& entry) {
   if (record == nullptr) return;
   // Every region skips the same ones.
   if (record->run_id != run_id_ || record->round != version()) return;
-  add_record(*record);
+  add_record(*record, index);
 }
 
-void RoundProtocol::add_record(const CommitRecord& record) {
+void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   end_progress_at_ = now_;
-  append(record);
+  append(index);
   if (proposed_ == record.round) proposed_.reset();
   count_barren(record);
   settle_contributions(record);

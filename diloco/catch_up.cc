@@ -13,6 +13,7 @@ constexpr Time kStatusInterval = seconds{1};
 // A state is made again at most so often. More than once, as without a majority the right one is
 // doubted as well, and stale claims about it may still go around.
 constexpr int kHealsMax = 3;
+constexpr Round kRoundsFetched = 256;  // at once
 
 }  // namespace
 
@@ -39,7 +40,7 @@ Round RoundProtocol::first_missing(Round from) const {
 
 Round RoundProtocol::payloads_from() const {
   Round from = version();
-  while (from > 0 && all_held(records_[from - 1])) --from;
+  while (from > released_ && all_held(records_[from - 1])) --from;
   return from;
 }
 
@@ -56,6 +57,7 @@ bool RoundProtocol::can_replay(Round from) const {
 // It is what the run agreed on, as far as that can be known.
 bool RoundProtocol::trusted(const Snapshot& snapshot) const {
   if (snapshot.version > version()) return false;
+  if (snapshot.version == 0 && origin()) return snapshot.state == origin()->state;
   if (snapshot.version == version()) return !distrusted_;
   return records_[snapshot.version].state == snapshot.state;
 }
@@ -117,7 +119,9 @@ std::map<inter::BlobId, Fetcher::Want> RoundProtocol::needed() const {
   if (worker_ && !target_ && snapshot_ && !can_replay(from)) {
     from = std::max(from, snapshot_->version);
   }
-  for (Round round = from; round < version(); ++round) {
+  // The worker applies them in order.
+  const Round to = std::min(version(), from + kRoundsFetched);
+  for (Round round = from; round < to; ++round) {
     for (const Participant& participant : records_[round].participants) {
       want(participant.payload, holder_of(participant, round));
     }
@@ -143,8 +147,15 @@ void RoundProtocol::refresh_wants() {
 
 // The record of a round names the agreed state that it starts from.
 void RoundProtocol::check_state() {
+  check_origin();
   if (!applied_ || !worker_ || applied_->version >= version()) return;
   if (records_[applied_->version].state != applied_->state) distrust_own_state();
+}
+
+// Workers begin with initial weights; a forked run begins with another run's.
+void RoundProtocol::check_origin() {
+  const bool begins = origin() && worker_ && applied_->version == 0;
+  if (begins && applied_->state != origin()->state) distrusted_ = applied_;
 }
 
 void RoundProtocol::on_message(const std::string& peer, const Diverged& diverged) {
@@ -212,11 +223,12 @@ void RoundProtocol::instruct_idle() {
     worker_->ready = false;
     return;
   }
-  // Nobody trains before hearing from the leader where the run stands, unless there is none.
+  // Nobody trains before hearing from the leader where the run stands, unless there is none, nor
+  // before the log has said what the run begins with.
   const std::optional<std::string>& leader = raft_.leader();
   const bool led = leader && (leads() || (peers_.contains(*leader) && peers_.at(*leader).status));
   const auto share = data_plan_.share();
-  if ((!led && !cut_off()) || !share) return;
+  if ((!led && !cut_off()) || !share || raft_.membership().members.empty()) return;
   actions_.push_back(OrderTrain{.round = version(),
                                 .k = next_k(),
                                 .data_cursor = data_cursor(),
@@ -263,7 +275,7 @@ void RoundProtocol::restore_worker() {
   if (target_) return;
   if (snapshot_ && (!distrusted_ || helps(*snapshot_))) {
     actions_.push_back(OrderRestore{*snapshot_});
-  } else if (distrusted_ && can_replay(0)) {
+  } else if (distrusted_ && !origin() && can_replay(0)) {
     // Every worker can make the initial weights.
     actions_.push_back(OrderRestore{Snapshot{}});
   } else {
@@ -283,22 +295,6 @@ std::uint32_t RoundProtocol::nominal_next_k() const {
   return options_.pace.round_steps(schedule_step() + nominal_k(version()));
 }
 
-// Samples of a contribution that expired were used all the same: its work is in the worker's
-// residual.
-std::uint64_t RoundProtocol::data_cursor() const {
-  std::uint64_t cursor = newest_own_ ? newest_own_->data_cursor : 0;
-  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    bool listed = false;
-    for (const Participant& participant : record->participants) {
-      if (participant.region != options_.self) continue;
-      cursor = std::max(cursor, participant.data_cursor);
-      listed = true;
-    }
-    if (listed) break;
-  }
-  return cursor;
-}
-
 // Inner steps since the open round's fragment was exchanged before.
 std::uint64_t RoundProtocol::steps_since_exchange() const {
   const Round before = version() + 1 - std::min<Round>(version() + 1, options_.pace.fragments);
@@ -316,6 +312,9 @@ std::string RoundProtocol::catching_up_sentence() const {
                         : "payloads from round " + std::to_string(applied_->version) + " on") +
            std::string(" (") + std::to_string(fetcher_.received_bytes(blob)) + " of " +
            std::to_string(blob.size_bytes) + " bytes of the next)";
+  }
+  if (distrusted_ && origin() && distrusted_->version == 0) {
+    return "a snapshot of this run, which was forked from run " + origin()->run_id;
   }
   if (distrusted_) {
     return "a snapshot that the run agreed on, to replace a wrong state of version " +
@@ -358,12 +357,26 @@ void RoundProtocol::discard(const inter::BlobId& blob) {
 
 void RoundProtocol::release_old() {
   Round keep_from = version() - std::min(version(), rounds_kept());
-  keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
-  keep_from = std::min(keep_from, applied_ ? applied_->version : 0);
+  if (!options_.witness) {
+    keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
+    keep_from = std::min(keep_from, applied_ ? applied_->version : 0);
+  }
   while (released_ < keep_from) {
     const CommitRecord& record = records_[released_++];
     for (const Participant& participant : record.participants) discard(participant.payload);
   }
+}
+
+// Records leave memory when nothing but their place in history is of use any more: their payloads
+// are gone, and no contribution of their time can come.
+void RoundProtocol::forget_old() {
+  const Round in_use =
+      std::max<Round>(options_.records_in_memory, 2 * rounds_kept() + options_.pace.fragments);
+  const Round before = std::min(released_, version() - std::min(version(), in_use));
+  if (before == 0) return;
+  raft_.forget_before(records_.index_of(before));
+  heads_.forget_before(before);
+  steps_before_.forget_before(before);
 }
 
 // ---- Status ----

@@ -14,6 +14,7 @@
 
 #include "diloco/coordinator_core.h"
 #include "diloco/fault_point.h"
+#include "diloco/origin.h"
 #include "diloco/random_name.h"
 
 namespace causeway::diloco {
@@ -113,19 +114,23 @@ std::optional<Outcome> Coordinator::Implementation::open_ledger() {
   signing_key_.emplace(options_.mesh.credentials.key);
   ledger_.emplace(options_.directory / "ledger",
                   [this](const std::string& content) { return signing_key_->sign(content); });
+  const bool founds = options_.start == Start::found || options_.start == Start::fork;
   if (!ledger_->run_id().empty()) {
-    if (options_.start != Start::found) return std::nullopt;
+    if (!founds) return std::nullopt;
     return Outcome{4, directory + " already holds run " + ledger_->run_id() +
-                          ": start without --found to resume it, or use another directory"};
+                          ": start without --found or --fork to resume it, or use another "
+                          "directory"};
   }
   if (options_.start == Start::join) return std::nullopt;
-  if (options_.start == Start::found) {
+  if (founds) {
     found_run();
     return std::nullopt;
   }
-  return Outcome{4, directory +
-                        " holds no run: start one region with --found to begin a new run, " +
-                        "and the others with --join to take part"};
+  return Outcome{4,
+                 directory +
+                     " holds no run: start one region with --found to begin a new run (--fork to "
+                     "begin with another run's weights), and the others with --join to take "
+                     "part"};
 }
 
 // The first entry of a new log says who may take part; so far only the founder votes.
@@ -134,8 +139,13 @@ void Coordinator::Implementation::found_run() {
   Member self = *membership.find(options_.region);
   self.incarnation = ledger_->incarnation();
   membership = with(membership, std::move(self));
-  ledger_->set_run_id(random_name());
-  ledger_->append(std::vector{LogEntry{.term = 1, .body = membership}});
+  if (options_.start == Start::fork) {
+    membership.origin = take_origin(options_.parent, options_.directory / "spool");
+    ledger_->save(Snapshot{0, membership.origin->state, membership.origin->blob});
+    spdlog::info("{}: forks run {} at version {}", options_.region, membership.origin->run_id,
+                 membership.origin->version);
+  }
+  ledger_->found(random_name(), {.term = 1, .body = membership});
   reached(ProtocolState::run_founded);
 }
 
@@ -161,6 +171,7 @@ void Coordinator::Implementation::open_links() {
                .incarnation = ledger_->incarnation(),
                .shared_config = without_regions(options_.shared_config),
                .version = protocol_->version()};
+  if (const auto& origin = protocol_->membership().origin) greeting_.parent_run_id = origin->run_id;
   inter::MeshOptions mesh = options_.mesh;
   mesh.self = options_.region;
   mesh.greeting = serialize(greeting_);
@@ -336,7 +347,7 @@ asio::awaitable<Outcome> Coordinator::run() {
     if (std::optional<Outcome> outcome = co_await implementation_->run()) co_return *outcome;
     // What it knew may be ahead of what is on disk.
     CoordinatorOptions options = implementation_->options();
-    if (options.start == Start::found) options.start = Start::resume;
+    if (options.start != Start::join) options.start = Start::resume;
     implementation_ = std::make_unique<Implementation>(executor_, std::move(options));
   }
 }

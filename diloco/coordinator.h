@@ -21,7 +21,7 @@
 
 namespace causeway::diloco {
 
-enum class Start { resume, found, join };
+enum class Start { resume, found, join, fork };
 
 struct CoordinatorOptions {
   std::string region;
@@ -32,6 +32,7 @@ struct CoordinatorOptions {
   // How long the others wait for ranks that are missing before they go on without them.
   std::chrono::milliseconds rank_wait{30'000};
   Start start = Start::resume;
+  std::filesystem::path parent;  // fork: what origin.h takes
   Pace pace;
   std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h
   float outer_momentum = 0;

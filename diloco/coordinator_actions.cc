@@ -20,6 +20,8 @@ void Coordinator::Implementation::execute(const PushBlob& action) {
 }
 
 void Coordinator::Implementation::execute(const UpdateMembers& action) {
+  const auto& origin = action.membership.origin;
+  greeting_.parent_run_id = origin ? origin->run_id : "";
   mesh_->set_peers(dialled(action.membership));
   reached(ProtocolState::members_told);
 }
@@ -99,7 +101,7 @@ void Coordinator::Implementation::execute(const OrderRestore& action) {
   const Snapshot& snapshot = action.snapshot;
   files_->add_event("restore", {}, "takes version " + std::to_string(snapshot.version),
                     protocol_->version());
-  const bool initial = snapshot.version == 0;  // the worker makes it
+  const bool initial = snapshot.blob.size_bytes == 0;  // the worker makes it
   workers_->restore(snapshot.version, snapshot.state,
                     initial ? "/dev/null" : spool_->path(snapshot.blob), snapshot.blob.size_bytes);
   reached(ProtocolState::restore_ordered);

@@ -52,6 +52,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
 
   // inter::MeshHandler
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  std::string report() override { return files_->text(status()); }
   void on_refused_by(const std::string& peer, const std::string& reason) override;
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;

@@ -139,6 +139,13 @@ std::map<std::string, inter::LinkStats> StatusFiles::totals(const CoordinatorSta
 }
 
 void StatusFiles::write(const CoordinatorStatus& status) {
+  std::string text = this->text(status);
+  if (text == written_) return;
+  replace_file(directory_ / "status.json", text, Durability::visible);
+  written_ = std::move(text);
+}
+
+std::string StatusFiles::text(const CoordinatorStatus& status) const {
   const auto links = totals(status);
   const Traffic traffic = sum(links);
   const Json json = {{"region", status.region},
@@ -160,10 +167,7 @@ void StatusFiles::write(const CoordinatorStatus& status) {
                      {"links", to_json(links)},
                      {"finished", status.finished}};
   // What a worker calls its phase is not ours to trust with its encoding.
-  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (text == written_) return;
-  replace_file(directory_ / "status.json", text, Durability::visible);
-  written_ = std::move(text);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& status) {

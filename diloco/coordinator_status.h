@@ -45,7 +45,8 @@ class StatusFiles {
   StatusFiles(std::filesystem::path directory, std::string region);
 
   void write_listening_port(std::uint16_t port);
-  void write(const CoordinatorStatus& status);  // only if something changed
+  void write(const CoordinatorStatus& status);              // only if something changed
+  std::string text(const CoordinatorStatus& status) const;  // of status.json
   void add_round(const AppliedRound& round, const CoordinatorStatus& status);
   Round next_round() const { return next_round_; }  // after the newest added, ever
   void add_event(const std::string& event, const std::string& peer, const std::string& text,

@@ -114,6 +114,9 @@ asio::awaitable<void> Coordinator::Implementation::copy_snapshot(Applied holds, 
   try {
     const inter::BlobId blob = co_await copy_to_spool(file.get(), *spool_);
     reached(ProtocolState::snapshot_spooled);
+    // Of the last version, made when the others had finished too.
+    const bool final = outcome_ && outcome_->exit_code == 0 && holds == protocol_->applied();
+    if (final) ledger_->save(Snapshot{holds.version, holds.state, blob});
     handle(WorkerOffered{{holds.version, holds.state, blob}});
   } catch (const std::system_error& error) {
     spdlog::error("{}: the snapshot of version {} was not stored: {}", options_.region,

@@ -21,13 +21,14 @@ class DataPlan {
 
   // Of the round after the last record; none if the region has no part in it yet.
   std::optional<DataShare> share() const;
+  std::uint64_t cursor() const { return cursor_; }  // after what is listed of this region
 
  private:
   std::string region_;
   std::set<std::string> regions_;  // of the next round
   std::uint64_t pass_ = 0;
   std::uint64_t begin_ = 0;
-  std::uint64_t cursor_ = 0;  // after what is listed of this region
+  std::uint64_t cursor_ = 0;
 };
 
 }  // namespace causeway::diloco

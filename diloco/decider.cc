@@ -253,6 +253,7 @@ bool Decider::hopeless() const {
 // The state that more than half of the regions start from, of those that stand at this round; after
 // a tie, of all.
 std::optional<Digest> Decider::agreed_state() const {
+  if (round_ == 0 && membership_.origin) return membership_.origin->state;
   std::map<std::string, Digest> states;
   for (const auto& [region, applied] : applied_) {
     if (applied.version == round_) states[region] = applied.state;

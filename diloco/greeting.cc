@@ -75,9 +75,12 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
                   config_differences(ours.shared_config, theirs.shared_config(), peer));
   }
   if (!ours.run_id.empty() && !theirs.run_id().empty() && ours.run_id != theirs.run_id()) {
+    const std::string fork =
+        theirs.run_id() == ours.parent_run_id ? ", from which ours was forked" : "";
     return refuse(theirs, RefusalKind::lineage,
                   ours.region + " belongs to run " + ours.run_id + ", " + peer + " to run " +
-                      theirs.run_id() + ": start one of them in an empty directory with --join");
+                      theirs.run_id() + fork +
+                      ": start one of them in an empty directory with --join");
   }
   return {.kind = RefusalKind::none,
           .reason = {},

@@ -14,6 +14,7 @@ struct Greeting {
   std::string incarnation;  // of its disk
   std::string shared_config;
   Round version = 0;
+  std::string parent_run_id = {};  // of a forked run; not said, but explained to whoever is there
 };
 
 std::string serialize(const Greeting& greeting);

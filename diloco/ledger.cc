@@ -17,6 +17,9 @@
 namespace causeway::diloco {
 namespace {
 
+// Entries that are read at once, and kept in memory when a coordinator starts.
+constexpr Index kStride = 64;
+
 // A one-line file; empty if it does not exist.
 std::string read_line(const std::filesystem::path& path) {
   std::string line = read_file(path).value_or("");
@@ -40,11 +43,20 @@ Wire parse_file(const std::filesystem::path& path) {
 
 }  // namespace
 
+std::optional<Snapshot> read_snapshot(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return decode(parse_file<wire::Snapshot>(path));
+}
+
+std::string read_run_id(const std::filesystem::path& ledger_directory) {
+  return read_line(ledger_directory / "run");
+}
+
 Ledger::Ledger(std::filesystem::path directory, Sign sign)
     : directory_(std::move(directory)), sign_(std::move(sign)) {
   std::filesystem::create_directories(directory_);
   lock();
-  run_id_ = read_line(directory_ / "run");
+  run_id_ = read_run_id(directory_);
   open_incarnation();
   open_records();
 }
@@ -84,27 +96,50 @@ void Ledger::set_run_id(const std::string& run_id) {
   head_ = chain_start(run_id_);
 }
 
+// Entries without a run are cut off as unfinished.
+void Ledger::found(const std::string& run_id, const LogEntry& first) {
+  assert(run_id_.empty() && committed_ == 0);
+  head_ = chain_start(run_id);
+  append(std::span(&first, 1));
+  replace_file(directory_ / "run", run_id + "\n", Durability::on_disk);
+  run_id_ = run_id;
+}
+
 void Ledger::open_records() {
   const std::filesystem::path path = directory_ / "records";
   records_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (records_fd_ < 0) throw_errno("create", path);
-  LedgerContent content = read_ledger(path, run_id_);
-  head_ = content.entries.empty() ? chain_start(run_id_) : content.entries.back().hash;
-  for (LedgerEntry& entry : content.entries) committed_.push_back(std::move(entry.entry));
-  if (content.torn_bytes == 0) return;
+  head_ = chain_start(run_id_);
+  const LedgerExtent extent =
+      scan_ledger(path, run_id_, [this](const LedgerEntry& entry, std::size_t offset) {
+        head_ = entry.hash;
+        note_offset(offset);
+      });
+  records_bytes_ = extent.whole_bytes;
+  if (extent.torn_bytes == 0) return;
   spdlog::warn("{}: {} bytes of an unfinished entry were cut off", path.string(),
-               content.torn_bytes);
-  if (::ftruncate(records_fd_, static_cast<off_t>(content.whole_bytes)) != 0) {
+               extent.torn_bytes);
+  if (::ftruncate(records_fd_, static_cast<off_t>(extent.whole_bytes)) != 0) {
     throw_errno("truncate", path);
   }
+}
+
+// The next entry begins there.
+void Ledger::note_offset(std::size_t offset) {
+  if (committed_++ % kStride == 0) offsets_.push_back(offset);
 }
 
 // ---- The log ----
 
 RaftState Ledger::raft() const {
   const auto file = parse_file<wire::RaftFile>(directory_ / "raft");
-  RaftState state{
-      .term = file.term(), .vote = file.vote(), .log = committed_, .committed = committed_.size()};
+  const Index newest = std::min<Index>(committed_, kStride);
+  RaftState state{.term = file.term(),
+                  .vote = file.vote(),
+                  .log = read(committed_ + 1 - newest, newest),
+                  .committed = committed_,
+                  .first = committed_ + 1 - newest,
+                  .earlier = this};
   if (file.entries_size() > 0 && file.first_index() > state.committed + 1) {
     throw_damaged(directory_ / "records", "entries are missing at its end");
   }
@@ -116,6 +151,26 @@ RaftState Ledger::raft() const {
   return state;
 }
 
+std::vector<LogEntry> Ledger::read(Index first, std::size_t count) const {
+  if (count == 0) return {};
+  assert(first > 0 && first + count - 1 <= committed_);
+  const std::size_t before = (first - 1) / kStride;  // entries that begin a stretch
+  const std::size_t after = (first + count - 2) / kStride + 1;
+  const std::size_t begin = offsets_[before];
+  const std::size_t end = after < offsets_.size() ? offsets_[after] : records_bytes_;
+  std::string bytes(end - begin, '\0');
+  const inter::File file(directory_ / "records", O_RDONLY);
+  bytes.resize(file.read_at(begin, std::as_writable_bytes(std::span(bytes))));
+  std::vector<LogEntry> entries = parse_entries(bytes);
+  const std::size_t skipped = first - 1 - before * kStride;
+  if (entries.size() < skipped + count) {
+    throw_damaged(directory_ / "records", "entries that were there are gone");
+  }
+  entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(skipped));
+  entries.resize(count);
+  return entries;
+}
+
 void Ledger::append(std::span<const LogEntry> entries) {
   const std::filesystem::path path = directory_ / "records";
   std::string bytes;
@@ -123,10 +178,11 @@ void Ledger::append(std::span<const LogEntry> entries) {
     const std::string content = serialize(entry);
     head_ = chain_next(head_, content);
     const std::string hash(reinterpret_cast<const char*>(head_.data()), head_.size());
+    note_offset(records_bytes_ + bytes.size());
     bytes += ledger_bytes(content, head_, sign_ ? sign_(hash) : "");
-    committed_.push_back(entry);
   }
   write_all(records_fd_, std::as_bytes(std::span(bytes)), path);
+  records_bytes_ += bytes.size();
   if (::fsync(records_fd_) != 0) throw_errno("fsync", path);
 }
 
@@ -155,12 +211,6 @@ void Ledger::save(std::span<const Contribution> contributions) {
   replace_file(directory_ / "contributions", file.SerializeAsString(), Durability::on_disk);
 }
 
-std::optional<Snapshot> Ledger::read_snapshot(const char* name) const {
-  const std::filesystem::path path = directory_ / name;
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  return decode(parse_file<wire::Snapshot>(path));
-}
-
 void Ledger::write_snapshot(const char* name, const Snapshot& snapshot) {
   wire::Snapshot message;
   encode(snapshot, &message);
@@ -168,7 +218,7 @@ void Ledger::write_snapshot(const char* name, const Snapshot& snapshot) {
 }
 
 std::optional<Snapshot> Ledger::snapshot() const {
-  return read_snapshot("snapshot");
+  return read_snapshot(directory_ / "snapshot");
 }
 
 void Ledger::save(const Snapshot& snapshot) {
@@ -176,7 +226,7 @@ void Ledger::save(const Snapshot& snapshot) {
 }
 
 std::optional<Applied> Ledger::finished() const {
-  const std::optional<Snapshot> at = read_snapshot("finished");
+  const std::optional<Snapshot> at = read_snapshot(directory_ / "finished");
   if (!at) return std::nullopt;
   return Applied{at->version, at->state};
 }

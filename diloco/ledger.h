@@ -26,7 +26,12 @@
 
 namespace causeway::diloco {
 
-class Ledger {
+// A file of this kind in any region's directory; none if there is none.
+std::optional<Snapshot> read_snapshot(const std::filesystem::path& path);
+// ledger/run; empty if there is none.
+std::string read_run_id(const std::filesystem::path& ledger_directory);
+
+class Ledger : public CommittedLog {
  public:
   using Sign = std::function<std::string(const std::string& content)>;
 
@@ -34,15 +39,19 @@ class Ledger {
   // being written when the power failed is cut off. Throws std::system_error: Errc::lineage naming
   // the file if it is damaged or locked, or the failed operation.
   explicit Ledger(std::filesystem::path directory, Sign sign = {});
-  ~Ledger();
+  ~Ledger() override;
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
   const std::string& run_id() const { return run_id_; }  // empty: no run yet
-  void set_run_id(const std::string& run_id);            // once
+  void set_run_id(const std::string& run_id);            // once; or found():
+  // A new run's id and first entry. A crash leaves both or neither.
+  void found(const std::string& run_id, const LogEntry& first);
   const std::string& incarnation() const { return incarnation_; }
 
+  // With the newest entries; it refers to this for the earlier ones.
   RaftState raft() const;
+  std::vector<LogEntry> read(Index first, std::size_t count) const override;
   // The next entries that are committed.
   void append(std::span<const LogEntry> entries);
   // `entries`: the log from first_index on.
@@ -63,7 +72,7 @@ class Ledger {
   void lock();
   void open_incarnation();
   void open_records();
-  std::optional<Snapshot> read_snapshot(const char* name) const;
+  void note_offset(std::size_t offset);
   void write_snapshot(const char* name, const Snapshot& snapshot);
 
   std::filesystem::path directory_;
@@ -72,7 +81,9 @@ class Ledger {
   int records_fd_ = -1;
   std::string run_id_;
   std::string incarnation_;
-  std::vector<LogEntry> committed_;
+  Index committed_ = 0;
+  std::size_t records_bytes_ = 0;
+  std::vector<std::size_t> offsets_;  // of every kStride-th entry, from the first on: ledger.cc
   Digest head_{};
 };
 

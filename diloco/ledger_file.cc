@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 
-std::size_t read_length(const std::string& content, std::size_t offset) {
+std::size_t read_length(std::string_view content, std::size_t offset) {
   std::size_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
     length |= std::size_t{static_cast<std::uint8_t>(content[offset + i])} << (8 * i);
@@ -43,27 +43,49 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
           "): restore it from a backup, or move the region's directory away and start with --join");
 }
 
-LedgerContent read_ledger(const std::filesystem::path& path, const std::string& run_id) {
-  LedgerContent content;
+LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
+                         const VisitEntry& visit) {
+  LedgerExtent extent;
   const std::string bytes = read_file(path).value_or("");
   Digest head = chain_start(run_id);
-  while (bytes.size() - content.whole_bytes >= kLengthBytes) {
-    const std::size_t begin = content.whole_bytes + kLengthBytes;
-    const std::size_t length = read_length(bytes, content.whole_bytes);
+  while (bytes.size() - extent.whole_bytes >= kLengthBytes) {
+    const std::size_t begin = extent.whole_bytes + kLengthBytes;
+    const std::size_t length = read_length(bytes, extent.whole_bytes);
     if (bytes.size() - begin < length) break;
     wire::LedgerEntry entry;
     if (!follows(bytes.substr(begin, length), head, entry)) {
       // Its length was on disk before its bytes.
       if (begin + length == bytes.size()) break;
-      throw_damaged(path, "entry " + std::to_string(content.entries.size() + 1) +
+      throw_damaged(path, "the entry at byte " + std::to_string(extent.whole_bytes) +
                               " does not follow the one before it");
     }
-    content.entries.push_back(unpack(entry));
-    head = content.entries.back().hash;
-    content.whole_bytes = begin + length;
+    head = decode_digest(entry.hash());
+    visit(unpack(entry), extent.whole_bytes);
+    extent.whole_bytes = begin + length;
   }
-  content.torn_bytes = bytes.size() - content.whole_bytes;
-  return content;
+  extent.torn_bytes = bytes.size() - extent.whole_bytes;
+  return extent;
+}
+
+std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id) {
+  std::vector<LedgerEntry> entries;
+  scan_ledger(path, run_id,
+              [&entries](LedgerEntry entry, std::size_t) { entries.push_back(std::move(entry)); });
+  return entries;
+}
+
+std::vector<LogEntry> parse_entries(std::string_view bytes) {
+  std::vector<LogEntry> entries;
+  while (bytes.size() >= kLengthBytes) {
+    const std::size_t length = read_length(bytes, 0);
+    wire::LedgerEntry entry;
+    const bool whole = bytes.size() - kLengthBytes >= length &&
+                       entry.ParseFromArray(bytes.data() + kLengthBytes, static_cast<int>(length));
+    if (!whole) throw_malformed("an entry cannot be parsed");
+    entries.push_back(unpack(entry).entry);
+    bytes.remove_prefix(kLengthBytes + length);
+  }
+  return entries;
 }
 
 std::string ledger_bytes(const std::string& entry, const Digest& hash,

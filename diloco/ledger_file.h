@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "diloco/digest.h"
@@ -24,14 +26,20 @@ struct LedgerEntry {
   std::string signature;
 };
 
-struct LedgerContent {
-  std::vector<LedgerEntry> entries;
-  std::size_t whole_bytes = 0;  // where they end
-  std::size_t torn_bytes = 0;   // of an entry that was being written when the power failed
+struct LedgerExtent {
+  std::size_t whole_bytes = 0;  // where the entries end
+  std::size_t torn_bytes = 0;   // of one that was being written when the power failed
 };
 
-// Throws std::system_error (Errc::lineage) naming `path` and what is wrong if it is damaged.
-LedgerContent read_ledger(const std::filesystem::path& path, const std::string& run_id);
+// Visits every entry in order with the offset that it begins at. Throws std::system_error
+// (Errc::lineage) naming `path` and what is wrong if it is damaged.
+using VisitEntry = std::function<void(LedgerEntry entry, std::size_t offset)>;
+LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
+                         const VisitEntry& visit);
+std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id);
+
+// The entries in `bytes`, which were checked before and are whole. Throws Errc::malformed.
+std::vector<LogEntry> parse_entries(std::string_view bytes);
 
 // One entry of the file.
 std::string ledger_bytes(const std::string& entry, const Digest& hash,

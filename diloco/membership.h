@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "diloco/record.h"
 
 namespace causeway::diloco {
 
@@ -19,8 +22,18 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
+// What a forked run begins with instead of initial weights: a snapshot of another run.
+struct Origin {
+  std::string run_id;  // of the other run
+  Round version = 0;   // there; here it is version 0
+  Digest state{};
+  inter::BlobId blob{};
+  bool operator==(const Origin&) const = default;
+};
+
 struct Membership {
-  std::vector<Member> members;  // ascending region
+  std::vector<Member> members;     // ascending region
+  std::optional<Origin> origin{};  // of a forked run: the same in all its memberships
   bool operator==(const Membership&) const = default;
 
   const Member* find(const std::string& region) const;

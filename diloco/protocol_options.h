@@ -42,7 +42,8 @@ struct ProtocolOptions {
   Time grace_max{0};
   Time heartbeat{std::chrono::milliseconds{500}};
   Time election{std::chrono::seconds{2}};
-  std::uint64_t seed = 0;  // of election timeouts
+  Round records_in_memory = 64;  // at least; more while their payloads are kept
+  std::uint64_t seed = 0;        // of election timeouts
   PlantedBug planted = PlantedBug::none;
 };
 

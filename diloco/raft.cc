@@ -12,21 +12,31 @@ constexpr std::size_t kEntriesPerMessage = 64;
 }  // namespace
 
 Raft::Raft(RaftOptions options, RaftState state)
-    : options_(std::move(options)), state_(std::move(state)), random_(options_.seed) {
-  assert(state_.committed <= state_.log.size());
-  commit_ = state_.committed;
-  for (Index index = 1; index <= last_index(); ++index) {
-    if (std::holds_alternative<Membership>(state_.log[index - 1].body)) {
-      memberships_.push_back(index);
-    }
+    : options_(std::move(options)),
+      term_(state.term),
+      vote_(std::move(state.vote)),
+      log_(std::move(state.log), state.first, state.earlier),
+      random_(options_.seed),
+      commit_(state.committed),
+      handed_out_(state.committed) {
+  assert(commit_ <= last_index());
+  for (Index index = 1; index <= last_index(); ++index) note_membership(index);
+}
+
+void Raft::note_membership(Index index) {
+  const auto* membership = std::get_if<Membership>(&log_.at(index).body);
+  if (membership == nullptr) return;
+  // The newest that is committed decides with those after it.
+  if (membership_settled() && memberships_.size() > 1) {
+    memberships_.erase(memberships_.begin(), memberships_.end() - 1);
   }
+  memberships_.push_back({index, *membership});
 }
 
 Raft::Output Raft::take() {
   Output output = std::exchange(output_, {});
-  for (; state_.committed < commit_; ++state_.committed) {
-    output.committed.push_back(state_.log[state_.committed]);
-  }
+  output.committed = log_.slice(handed_out_ + 1, commit_ - handed_out_);
+  handed_out_ = commit_;
   return output;
 }
 
@@ -35,11 +45,11 @@ Raft::Output Raft::take() {
 const Membership& Raft::membership() const {
   static const Membership kNone;
   if (memberships_.empty()) return kNone;
-  return std::get<Membership>(state_.log[memberships_.back() - 1].body);
+  return memberships_.back().membership;
 }
 
 bool Raft::membership_settled() const {
-  return memberships_.empty() || memberships_.back() <= commit_;
+  return memberships_.empty() || memberships_.back().index <= commit_;
 }
 
 bool Raft::votes(const std::string& region) const {
@@ -83,10 +93,10 @@ bool Raft::is_quorum(const std::set<std::string>& regions, const Membership& mem
 bool Raft::may_commit(Index index, const std::set<std::string>& have) const {
   if (!is_quorum(have, membership())) return false;
   for (auto at = memberships_.rbegin(); at != memberships_.rend(); ++at) {
-    const auto& membership = std::get<Membership>(state_.log[*at - 1].body);
+    const Membership& membership = at->membership;
     const bool alive = lost_voters(membership) < membership.voters() / 2 + 1;
-    if (*at <= index && alive && !is_quorum(have, membership)) return false;
-    if (*at <= commit_) break;
+    if (at->index <= index && alive && !is_quorum(have, membership)) return false;
+    if (at->index <= commit_) break;
   }
   return true;
 }
@@ -110,9 +120,9 @@ void Raft::arm_election(Time now) {
 }
 
 void Raft::become_follower(Term term, std::optional<std::string> leader, Time now) {
-  if (term > state_.term) {
-    state_.term = term;
-    state_.vote.clear();
+  if (term > term_) {
+    term_ = term;
+    vote_.clear();
     output_.save = true;
   }
   if (role_ == Role::leader) leader_heard_at_.reset();
@@ -129,14 +139,14 @@ void Raft::ask_for_votes(bool pre, Time now) {
   leader_.reset();
   role_ = pre ? Role::follower : Role::candidate;
   if (!pre) {
-    ++state_.term;
-    state_.vote = options_.self;
+    ++term_;
+    vote_ = options_.self;
     output_.save = true;
   }
   arm_election(now);
   for (const auto& [region, peer] : peers_) {
     if (!votes(region)) continue;
-    send(region, VoteRequest{.term = state_.term + (pre ? 1 : 0),
+    send(region, VoteRequest{.term = term_ + (pre ? 1 : 0),
                              .pre = pre,
                              .last_index = last_index(),
                              .last_term = term_at(last_index())});
@@ -163,7 +173,7 @@ void Raft::become_leader(Time now) {
     peer.heard_at = now;
   }
   own_first_ = last_index() + 1;
-  append({.term = state_.term, .body = {}}, now);
+  append({.term = term_, .body = {}}, now);
 }
 
 // A leader that cannot reach enough others may have been replaced: it stops before it misleads.
@@ -172,7 +182,7 @@ void Raft::check_quorum(Time now) {
   for (const auto& [region, peer] : peers_) {
     if (now < peer.heard_at + 2 * options_.election) heard.insert(region);
   }
-  if (!is_quorum(heard, membership())) become_follower(state_.term, std::nullopt, now);
+  if (!is_quorum(heard, membership())) become_follower(term_, std::nullopt, now);
 }
 
 // ---- Events ----
@@ -238,20 +248,20 @@ void Raft::on_message(const std::string& region, const RaftMessage& message, Tim
 void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
   const bool disturbs = leader_is_alive(now) && leader_ != region;
   const bool log_suffices = is_up_to_date(request.last_index, request.last_term);
-  VoteReply reply{.term = state_.term, .pre = request.pre, .granted = false};
+  VoteReply reply{.term = term_, .pre = request.pre, .granted = false};
   if (request.pre) {
-    reply.granted = request.term > state_.term && log_suffices && !disturbs;
+    reply.granted = request.term > term_ && log_suffices && !disturbs;
     if (reply.granted) reply.term = request.term;
     return send(region, reply);
   }
-  if (request.term < state_.term || disturbs) return send(region, reply);
-  if (request.term > state_.term) become_follower(request.term, std::nullopt, now);
-  reply.term = state_.term;
-  const bool free = state_.vote.empty() || state_.vote == region;
+  if (request.term < term_ || disturbs) return send(region, reply);
+  if (request.term > term_) become_follower(request.term, std::nullopt, now);
+  reply.term = term_;
+  const bool free = vote_.empty() || vote_ == region;
   if (free && log_suffices && role_ == Role::follower) {
     reply.granted = true;
-    if (state_.vote.empty()) output_.save = true;
-    state_.vote = region;
+    if (vote_.empty()) output_.save = true;
+    vote_ = region;
     arm_election(now);
   }
   send(region, reply);
@@ -259,23 +269,23 @@ void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
 
 void Raft::on(const std::string& region, const VoteReply& reply, Time now) {
   if (!reply.granted) {
-    if (reply.term > state_.term) become_follower(reply.term, std::nullopt, now);
+    if (reply.term > term_) become_follower(reply.term, std::nullopt, now);
     return;
   }
   const bool asked =
       pre_ ? role_ == Role::follower && !leader_ && !votes_.empty() : role_ == Role::candidate;
-  const Term asked_term = state_.term + (pre_ ? 1 : 0);
+  const Term asked_term = term_ + (pre_ ? 1 : 0);
   if (asked && reply.pre == pre_ && reply.term == asked_term) count_vote(region, now);
 }
 
 void Raft::on(const std::string& region, const AppendEntries& append, Time now) {
-  const bool stale = append.term < state_.term;
+  const bool stale = append.term < term_;
   if (stale && options_.planted != PlantedBug::accept_stale_frames) {
-    return send(region, AppendReply{.term = state_.term, .accepted = false, .index = 0});
+    return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
   }
-  if (role_ == Role::leader && append.term == state_.term) return;  // impossible with one vote each
+  if (role_ == Role::leader && append.term == term_) return;  // impossible with one vote each
   become_follower(append.term, region, now);
-  AppendReply reply{.term = state_.term, .accepted = false, .index = 0};
+  AppendReply reply{.term = term_, .accepted = false, .index = 0};
   if (append.previous_index > last_index()) {
     reply.index = last_index() + 1;
   } else if (contradicts_ledger(append)) {
@@ -292,7 +302,7 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     set_commit(std::min(append.commit, reply.index));
     // The leader has on disk what it sends: where two are a majority, this one need not hear from
     // it again, which saves every round of two or three regions a round trip.
-    const bool newest_term = !append.entries.empty() && term_at(reply.index) == state_.term;
+    const bool newest_term = !append.entries.empty() && term_at(reply.index) == term_;
     if (newest_term && may_commit(reply.index, {region, options_.self})) set_commit(reply.index);
   }
   send(region, reply);
@@ -317,16 +327,14 @@ Index Raft::merge(const AppendEntries& append) {
       if (term_at(index) == entry.term) continue;
       truncate_from(index);
     }
-    state_.log.push_back(entry);
-    if (std::holds_alternative<Membership>(entry.body)) memberships_.push_back(index);
-    output_.save = true;
+    add(entry);
   }
   return index;
 }
 
 void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
-  if (reply.term > state_.term) return become_follower(reply.term, std::nullopt, now);
-  if (role_ != Role::leader || reply.term < state_.term) return;
+  if (reply.term > term_) return become_follower(reply.term, std::nullopt, now);
+  if (role_ != Role::leader || reply.term < term_) return;
   Peer& peer = peers_.at(region);
   peer.awaiting = false;
   if (!reply.accepted) {
@@ -346,26 +354,30 @@ void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
 
 void Raft::propose(const CommitRecord& record, Time now) {
   assert(leads());
-  append({.term = state_.term, .body = record}, now);
+  append({.term = term_, .body = record}, now);
 }
 
 void Raft::propose(const Membership& membership, Time now) {
   assert(leads() && membership_settled());
-  append({.term = state_.term, .body = membership}, now);
+  append({.term = term_, .body = membership}, now);
 }
 
 void Raft::append(LogEntry entry, Time now) {
-  if (std::holds_alternative<Membership>(entry.body)) memberships_.push_back(last_index() + 1);
-  state_.log.push_back(std::move(entry));
-  output_.save = true;
+  add(std::move(entry));
   advance_commit(now);
   send_entries_to_all(now);
 }
 
+void Raft::add(LogEntry entry) {
+  log_.push(std::move(entry));
+  note_membership(last_index());
+  output_.save = true;
+}
+
 void Raft::truncate_from(Index index) {
   assert(index > commit_);
-  state_.log.resize(index - 1);
-  while (!memberships_.empty() && memberships_.back() >= index) memberships_.pop_back();
+  log_.truncate_from(index);
+  while (!memberships_.empty() && memberships_.back().index >= index) memberships_.pop_back();
 }
 
 bool Raft::caught_up(const std::string& region) const {
@@ -377,7 +389,7 @@ bool Raft::caught_up(const std::string& region) const {
 // come with them.
 void Raft::advance_commit(Time now) {
   Index reached = commit_;
-  for (Index index = last_index(); index > commit_ && term_at(index) == state_.term; --index) {
+  for (Index index = last_index(); index > commit_ && term_at(index) == term_; --index) {
     std::set<std::string> have{options_.self};
     for (const auto& [region, peer] : peers_) {
       if (peer.match >= index) have.insert(region);
@@ -390,7 +402,7 @@ void Raft::advance_commit(Time now) {
   set_commit(reached);
   const bool removed = membership_settled() && membership().find(options_.self) == nullptr;
   send_entries_to_all(now);
-  if (removed) become_follower(state_.term, std::nullopt, now);
+  if (removed) become_follower(term_, std::nullopt, now);
 }
 
 void Raft::set_commit(Index index) {
@@ -411,11 +423,10 @@ void Raft::send_entries(const std::string& region, Peer& peer, Time now) {
       repeat && first <= last_index()
           ? std::min<std::size_t>(kEntriesPerMessage, last_index() - first + 1)
           : 0;
-  const auto begin = state_.log.begin() + static_cast<std::ptrdiff_t>(first - 1);
-  send(region, AppendEntries{.term = state_.term,
+  send(region, AppendEntries{.term = term_,
                              .previous_index = first - 1,
                              .previous_term = term_at(first - 1),
-                             .entries = {begin, begin + static_cast<std::ptrdiff_t>(count)},
+                             .entries = log_.slice(first, count),
                              .commit = commit_});
   peer.told = std::min(commit_, first - 1 + count);
   peer.awaiting = peer.awaiting || count > 0;

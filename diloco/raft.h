@@ -3,7 +3,8 @@
 // machine: calls and the time go in, take() gives what is to be done.
 //
 // The log is never compacted: its committed part is the ledger, which every region keeps in full
-// anyway, so that a joiner is brought up by the same messages as a follower that lags.
+// anyway, so that a joiner is brought up by the same messages as a follower that lags. In memory
+// are only the entries that forget_before() left.
 //
 // A region that lost its disk comes back as a new incarnation, which is its testimony that the old
 // one is gone. If all voters but such lost ones agree, they elect even where they are no majority:
@@ -23,24 +24,20 @@
 
 #include "diloco/membership.h"
 #include "diloco/protocol_options.h"
+#include "diloco/raft_log.h"
 #include "diloco/record.h"
 
 namespace causeway::diloco {
 
-using Term = std::uint64_t;
-using Index = std::uint64_t;  // of a log entry, from 1
-
-struct LogEntry {
-  Term term = 0;
-  std::variant<std::monostate, CommitRecord, Membership> body;  // nothing: a new leader's first
-};
-
-// What is on disk. log[0] is entry 1; the first `committed` of them are the ledger.
+// What is on disk. Entries 1 to `committed` are the ledger.
 struct RaftState {
   Term term = 0;
-  std::string vote;  // region voted for in `term`
-  std::vector<LogEntry> log;
+  std::string vote;           // region voted for in `term`
+  std::vector<LogEntry> log;  // from entry `first` on
   Index committed = 0;
+  Index first = 1;
+  // Where entries before `first` are; it must outlive whoever is given this.
+  const CommittedLog* earlier = nullptr;
 };
 
 struct VoteRequest {
@@ -97,7 +94,7 @@ class Raft {
 
   // In this order: save first, then send, then append to the ledger.
   struct Output {
-    bool save = false;  // state(): term, vote, and the log after its first `committed` entries
+    bool save = false;  // term(), vote(), and the log after what was committed before
     std::vector<std::pair<std::string, RaftMessage>> messages;
     std::vector<LogEntry> committed;  // newly
     // A leader contradicts what is committed here: one of the two ledgers was replaced or edited.
@@ -109,8 +106,12 @@ class Raft {
   // Leader, and everything that earlier leaders may have committed is known to be.
   bool leads() const { return role_ == Role::leader && commit_ >= own_first_; }
   const std::optional<std::string>& leader() const { return leader_; }
-  Term term() const { return state_.term; }
-  const RaftState& state() const { return state_; }
+  Term term() const { return term_; }
+  const std::string& vote() const { return vote_; }
+  const RaftLog& log() const { return log_; }
+  Index committed() const { return handed_out_; }  // of the log: what take() has given
+  // Entries before this one, all committed and on disk, are hardly wanted any more.
+  void forget_before(Index index) { log_.forget_before(index); }
   const Membership& membership() const;  // the newest in the log, committed or not
   bool membership_settled() const;       // it is committed
   bool settled() const { return commit_ == last_index(); }
@@ -130,8 +131,10 @@ class Raft {
     bool awaiting = false;  // an answer to AppendEntries
   };
 
-  Index last_index() const { return state_.log.size(); }
-  Term term_at(Index index) const { return index == 0 ? 0 : state_.log[index - 1].term; }
+  Index last_index() const { return log_.last(); }
+  Term term_at(Index index) const { return log_.term_at(index); }
+  void add(LogEntry entry);
+  void note_membership(Index index);
   bool is_up_to_date(Index last_index, Term last_term) const;
   bool leader_is_alive(Time now) const;
   void arm_election(Time now);
@@ -160,10 +163,18 @@ class Raft {
   Index merge(const AppendEntries& append);
 
   RaftOptions options_;
-  RaftState state_;
+  Term term_ = 0;
+  std::string vote_;
+  RaftLog log_;
   std::mt19937_64 random_;
-  std::vector<Index> memberships_;  // where the log has them
+  // Where the log has them: from the newest that is committed on.
+  struct MembershipAt {
+    Index index = 0;
+    Membership membership;
+  };
+  std::vector<MembershipAt> memberships_;
   Index commit_ = 0;
+  Index handed_out_ = 0;
 
   Role role_ = Role::follower;
   std::optional<std::string> leader_;

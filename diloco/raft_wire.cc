@@ -10,6 +10,24 @@ void encode(const Member& member, wire::Member* out) {
   out->set_incarnation(member.incarnation);
 }
 
+namespace {
+
+void put(const Origin& origin, wire::Origin* out) {
+  out->set_run_id(origin.run_id);
+  out->set_version(origin.version);
+  encode(origin.state, out->mutable_state());
+  encode(origin.blob, out->mutable_blob());
+}
+
+Origin take(const wire::Origin& message) {
+  return {.run_id = message.run_id(),
+          .version = message.version(),
+          .state = decode_digest(message.state()),
+          .blob = decode(message.blob())};
+}
+
+}  // namespace
+
 void encode(const LogEntry& entry, wire::LogEntry* out) {
   out->set_term(entry.term);
   if (const auto* record = std::get_if<CommitRecord>(&entry.body)) {
@@ -18,6 +36,9 @@ void encode(const LogEntry& entry, wire::LogEntry* out) {
     out->mutable_membership();
     for (const Member& member : membership->members) {
       encode(member, out->mutable_membership()->add_members());
+    }
+    if (membership->origin) {
+      put(*membership->origin, out->mutable_membership()->mutable_origin());
     }
   }
 }
@@ -42,6 +63,9 @@ LogEntry decode(const wire::LogEntry& message) {
     membership.members.push_back(decode(member));
   }
   if (membership.members.empty()) throw_malformed("a run has no members");
+  if (message.membership().has_origin()) {
+    membership.origin = take(message.membership().origin());
+  }
   entry.body = std::move(membership);
   return entry;
 }

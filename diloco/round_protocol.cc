@@ -29,9 +29,11 @@ RoundProtocol::RoundProtocol(ProtocolOptions options, PersistentState state)
     : options_(std::move(options)),
       run_id_(std::move(state.run_id)),
       raft_(raft_options(options_), std::move(state.raft)),
+      records_(raft_.log()),
       data_plan_(options_.self),
       snapshot_(std::move(state.snapshot)),
       blobs_(std::move(state.blobs)) {
+  steps_before_.push(0);
   restore_log();
   if (state.finished && state.finished->version == version()) applied_ = state.finished;
   if (snapshot_ && !blobs_.contains(snapshot_->blob)) snapshot_.reset();
@@ -57,6 +59,7 @@ std::vector<Action> RoundProtocol::handle(const Event& event, Time now) {
   started_ = true;
   now_ = now;
   actions_.clear();
+  forget_old();  // what earlier calls gave to be done is on disk
   if (!ended_) std::visit([this](const auto& body) { on(body); }, event);
   if (!ended_) settle();
   return std::exchange(actions_, {});
@@ -76,6 +79,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   if (published_ && *published_ != status()) consider(published_at_ + kProgressReportInterval);
   consider(end_deadline());
   consider(barren_until_);
+  consider(stuck_deadline());
   return next;
 }
 
@@ -99,11 +103,12 @@ void RoundProtocol::settle() {
 void RoundProtocol::on(const RunIdLearned& event) {
   assert(run_id_.empty());
   run_id_ = event.run_id;
-  heads_ = {chain_start(run_id_)};
+  heads_.push(chain_start(run_id_));
 }
 
 void RoundProtocol::on(const PeerUp& event) {
   peers_[event.peer].incarnation = event.incarnation;
+  peers_[event.peer].heard = false;
   up_.insert(event.peer);
   end_progress_at_ = now_;
   for (auto& [key, held] : peers_hold_) held.erase(event.peer);  // it says so anew
@@ -135,13 +140,16 @@ void RoundProtocol::on(const PeerSaid& event) {
 }
 
 void RoundProtocol::on_message(const std::string& peer, const Status& status) {
-  const bool comparable = status.version > 0 && status.version < heads_.size();
+  const bool comparable =
+      status.version > 0 && status.version >= heads_.first() && status.version < heads_.size();
   if (comparable && heads_[status.version] != status.head) {
     return end(4, "the first " + std::to_string(status.version) + " records here and in " + peer +
                       " differ: one of the two ledgers was replaced or edited; `causeway verify` "
                       "finds where. Restore it, or start that region afresh with --join");
   }
   Peer& known = peers_.at(peer);
+  if (known.heard && status.version < known.status->version) return;  // of an older round
+  known.heard = true;
   if (known.status != status) end_progress_at_ = now_;
   known.status = status;
   if (decider_) decider_->set_applied(peer, status.applied);
@@ -361,6 +369,14 @@ void RoundProtocol::confirm_snapshot() {
   const std::optional<Snapshot> before = std::exchange(snapshot_, offered);
   actions_.push_back(SaveSnapshot{offered});
   if (before) discard(before->blob);
+}
+
+// No record follows the last version, but all regions were seen to agree on it.
+void RoundProtocol::confirm_final_snapshot() {
+  if (!offered_ || !applied_ || offered_->version != version()) return;
+  if (offered_->state != applied_->state) return;
+  snapshot_ = std::exchange(offered_, std::nullopt);
+  actions_.push_back(SaveSnapshot{*snapshot_});
 }
 
 // ---- Small things ----

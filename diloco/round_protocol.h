@@ -11,6 +11,7 @@
 // - At the last version the leader waits for the others, then everybody ends (run_end.cc).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "diloco/fetcher.h"
 #include "diloco/messages.h"
 #include "diloco/protocol_options.h"
+#include "diloco/records.h"
 
 namespace causeway::diloco {
 
@@ -152,7 +154,7 @@ struct OrderApply {
   CommitRecord record;
 };
 struct OrderRestore {
-  Snapshot snapshot;  // version 0: the initial weights, which are in no blob
+  Snapshot snapshot;  // without a blob: the initial weights, which every worker can make
 };
 // To be on disk before the worker hears of it: it may never come back.
 struct OrderFinish {
@@ -175,6 +177,8 @@ using Action =
 class RoundProtocol {
  public:
   RoundProtocol(ProtocolOptions options, PersistentState state);
+  RoundProtocol(const RoundProtocol&) = delete;
+  RoundProtocol& operator=(const RoundProtocol&) = delete;
 
   std::vector<Action> handle(const Event& event, Time now);
   // When a Tick is needed at the latest; none: only when something happens.
@@ -184,7 +188,7 @@ class RoundProtocol {
   Round version() const { return records_.size(); }
   // Every round is committed.
   bool over() const;
-  const CommitRecord& record(Round round) const { return records_.at(round); }
+  CommitRecord record(Round round) const { return records_[round]; }
   const std::optional<Contribution>& contribution() const { return newest_own_; }
   const Membership& membership() const { return raft_.membership(); }
   // Of the open round; none if this region has no part of the data yet.
@@ -199,6 +203,7 @@ class RoundProtocol {
  private:
   struct Peer {
     std::optional<Status> status;  // since this process started
+    bool heard = false;            // since the link is up
     std::string incarnation;       // while it is up
   };
   struct Worker {
@@ -240,6 +245,7 @@ class RoundProtocol {
   std::uint64_t held_bytes(const Contribution& contribution) const;
   void save_own();
   void confirm_snapshot();
+  void confirm_final_snapshot();
   void end(int exit_code, std::string message);
   void note(Note::Severity severity, std::string text);
   void send(const std::string& peer, Message message);
@@ -247,10 +253,10 @@ class RoundProtocol {
 
   // agreement.cc
   void restore_log();
-  void append(const CommitRecord& record);
+  void append(Index index);
   void drain_raft();
-  void apply_entry(const LogEntry& entry);
-  void add_record(const CommitRecord& record);
+  void apply_entry(const LogEntry& entry, Index index);
+  void add_record(const CommitRecord& record, Index index);
   void settle_contributions(const CommitRecord& record);
   void follow_leader();
   void lead();
@@ -268,6 +274,7 @@ class RoundProtocol {
   Round first_missing(Round from) const;
   bool all_held(const CommitRecord& record) const;
   bool can_replay(Round from) const;
+  const std::optional<Origin>& origin() const { return raft_.membership().origin; }
   bool trusted(const Snapshot& snapshot) const;
   bool helps(const Snapshot& snapshot) const;
   std::optional<Snapshot> choose_snapshot() const;
@@ -275,6 +282,7 @@ class RoundProtocol {
   std::map<inter::BlobId, Fetcher::Want> needed() const;
   void refresh_wants();
   void check_state();
+  void check_origin();
   void distrust_own_state();
   void instruct();
   void instruct_idle();
@@ -283,7 +291,11 @@ class RoundProtocol {
   void catch_up_worker();
   void restore_worker();
   std::uint32_t nominal_k(Round round) const;
-  std::uint64_t data_cursor() const;
+  // Samples of a contribution that expired were used all the same: its work is in the worker's
+  // residual.
+  std::uint64_t data_cursor() const {
+    return std::max(newest_own_ ? newest_own_->data_cursor : 0, data_plan_.cursor());
+  }
   std::uint64_t schedule_step() const { return steps_before_.back(); }
   std::uint32_t next_k() const;
   std::uint32_t nominal_next_k() const;
@@ -292,6 +304,7 @@ class RoundProtocol {
   void discard(const inter::BlobId& blob);
   Round rounds_kept() const;
   void release_old();
+  void forget_old();
   Round payloads_from() const;
   Status status() const;
   void publish();
@@ -300,6 +313,11 @@ class RoundProtocol {
   // run_end.cc
   void count_barren(const CommitRecord& record);
   void check_barren();
+  bool stuck() const;
+  bool may_help(const Status& status) const;
+  bool run_is_stuck() const;
+  std::optional<Time> stuck_deadline() const;
+  void check_stuck();
   void check_removed();
   void end_removed();
   void check_end();
@@ -307,6 +325,7 @@ class RoundProtocol {
   void check_end_as_follower();
   std::set<std::string> unfinished() const;
   bool final_states_agree();
+  void end_well();
   std::optional<Time> end_deadline() const;
   Time linger() const;
   bool worker_done() const;
@@ -314,12 +333,12 @@ class RoundProtocol {
   ProtocolOptions options_;
   std::string run_id_;
   Raft raft_;
-  std::vector<CommitRecord> records_;
+  Records records_;
   DataPlan data_plan_;
-  std::vector<Digest> heads_;  // of the chain over the records; heads_[v] after v of them
+  Tail<Digest> heads_;  // of the chain over the records; heads_[v] after v of them
   // Nominal inner steps of all rounds before version v: where the inner learning rate's schedule
   // stands in all regions, whatever steps each took.
-  std::vector<std::uint64_t> steps_before_{0};
+  Tail<std::uint64_t> steps_before_;
   Round stepless_ = 0;  // rounds after the last step
   std::optional<Contribution> newest_own_;
   std::optional<Snapshot> snapshot_;  // of an agreed state
@@ -350,6 +369,7 @@ class RoundProtocol {
   std::map<Round, int> heals_;         // by version: how often
   std::uint32_t barren_ = 0;           // rounds in a row that listed nothing
   std::optional<Time> barren_until_;   // if there were too many: when the run ends
+  std::optional<Time> stuck_since_;    // what most regions lack is on no disk any more
 
   std::optional<Status> published_;
   Time published_at_{0};

@@ -10,8 +10,9 @@ namespace {
 using std::chrono::seconds;
 
 constexpr Time kLingerMax = seconds{60};
-constexpr Time kGoodbye = seconds{10};   // for the other regions to hear that the run is over
-constexpr std::uint32_t kBarrenMax = 3;  // rounds
+constexpr Time kGoodbye = seconds{10};     // for the other regions to hear that the run is over
+constexpr std::uint32_t kBarrenMax = 3;    // rounds
+constexpr Time kAskedAgain = seconds{10};  // fetcher.h: per peer, at most
 
 }  // namespace
 
@@ -49,6 +50,11 @@ bool RoundProtocol::final_states_agree() {
   return false;
 }
 
+void RoundProtocol::end_well() {
+  confirm_final_snapshot();
+  end(0, "the run is complete");
+}
+
 // When waiting for the end stops if nothing moves.
 std::optional<Time> RoundProtocol::end_deadline() const {
   if (!over()) return std::nullopt;
@@ -84,6 +90,66 @@ void RoundProtocol::check_barren() {
              "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
 }
 
+// What the worker needs next is here and at every peer that can be asked no more.
+bool RoundProtocol::stuck() const {
+  if (!worker_ || !worker_->ready || target_) return false;
+  if (distrusted_) {
+    const bool own_helps = snapshot_ && helps(*snapshot_);
+    return !own_helps && (origin() || !can_replay(0));
+  }
+  return applied_->version < version() && !can_replay(applied_->version);
+}
+
+// Once it is back.
+bool RoundProtocol::may_help(const Status& status) const {
+  const Round missing = first_missing(applied_->version);
+  const bool has_payloads = status.payloads_from <= missing && status.version > missing;
+  const bool has_snapshot =
+      status.snapshot && (distrusted_ || status.snapshot->version > applied_->version);
+  return has_payloads || has_snapshot;
+}
+
+// Every region was heard, and too few of them stand at the open round to make it: nothing that is
+// needed can come from anywhere.
+bool RoundProtocol::run_is_stuck() const {
+  if (over() || !raft_.leader() || !stuck()) return false;
+  const std::set<std::string> regions = raft_.membership().regions();
+  std::size_t able = 0;
+  for (const std::string& name : regions) {
+    if (name == options_.self) continue;
+    const auto peer = peers_.find(name);
+    if (peer == peers_.end() || !peer->second.status) return false;
+    const Status& status = *peer->second.status;
+    if (!up_.contains(name) && may_help(status)) return false;
+    able += status.applied && status.applied->version >= version() ? 1 : 0;
+  }
+  const std::size_t wanted = options_.contributions_min == 0
+                                 ? regions.size() / 2 + 1
+                                 : std::min(options_.contributions_min, regions.size());
+  return able < wanted;
+}
+
+// Time for every region to be asked again for what is missing.
+std::optional<Time> RoundProtocol::stuck_deadline() const {
+  if (!stuck_since_) return std::nullopt;
+  const auto regions = static_cast<Time::rep>(raft_.membership().regions().size());
+  return std::max(*stuck_since_, end_progress_at_) + linger() + regions * kAskedAgain;
+}
+
+void RoundProtocol::check_stuck() {
+  if (!run_is_stuck()) return stuck_since_.reset();
+  if (!stuck_since_) stuck_since_ = now_;
+  if (now_ < *stuck_deadline()) return;
+  const Round from = applied_->version;
+  end(4, (distrusted_ ? "no region has a snapshot that the run agreed on"
+                      : "the payloads of round " + std::to_string(first_missing(from)) +
+                            " are on no region's disk any more") +
+             ", so version " + std::to_string(version()) + " cannot be reached from version " +
+             std::to_string(from) +
+             ": begin a new run from the newest snapshot that is left, with `causeway coordinator "
+             "--fork DIRECTORY`, a region's directory of this run");
+}
+
 // The others drop their links to a region as soon as its removal is committed: it has the entry,
 // but may never hear that.
 void RoundProtocol::check_removed() {
@@ -97,6 +163,7 @@ void RoundProtocol::end_removed() {
 void RoundProtocol::check_end() {
   if (!ended_) check_barren();
   if (!ended_) check_removed();
+  if (!ended_) check_stuck();
   if (ended_ || (!over() && !finished_at_)) return;
   if (leads()) {
     check_end_as_leader();
@@ -118,7 +185,7 @@ void RoundProtocol::check_end_as_leader() {
   // A follower that hears of the end closes its links.
   if (!up_.empty() && now_ < *finished_at_ + kGoodbye) return;
   if (!worker_done()) return end(3, "this region's worker did not reach the last version");
-  if (final_states_agree()) end(0, "the run is complete");
+  if (final_states_agree()) end_well();
 }
 
 void RoundProtocol::on_message(const std::string& peer, const Finished&) {
@@ -130,7 +197,7 @@ void RoundProtocol::on_message(const std::string& peer, const Finished&) {
 void RoundProtocol::check_end_as_follower() {
   if (worker_done()) {
     const bool alone = !raft_.leader() && now_ >= leader_seen_at_ + linger();
-    if ((finished_at_ || alone) && final_states_agree()) end(0, "the run is complete");
+    if ((finished_at_ || alone) && final_states_agree()) end_well();
     return;
   }
   if (finished_at_ && now_ >= std::max(*finished_at_, end_progress_at_) + linger()) {

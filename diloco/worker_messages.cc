@@ -29,17 +29,6 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .contributed = message.contributed()};
 }
 
-Progress to_progress(const worker_wire::Report& message) {
-  return {.step = message.step(),
-          .round = message.round(),
-          .loss = message.loss(),
-          .tokens_per_s = message.tokens_per_s(),
-          .tokens = message.tokens(),
-          .compute_s = message.compute_s(),
-          .wait_s = message.wait_s(),
-          .phase = message.phase()};
-}
-
 CoordinatorMessage to_message(const Train& train) {
   CoordinatorMessage message;
   message.mutable_train()->set_round(train.round);

@@ -10,7 +10,6 @@ namespace causeway::diloco {
 
 // Throws Errc::malformed.
 AttachRequest to_request(const worker_wire::Attach& message);
-Progress to_progress(const worker_wire::Report& message);
 
 worker_wire::CoordinatorMessage to_message(const Train& train);
 worker_wire::CoordinatorMessage to_message(const Continue& order);

@@ -239,7 +239,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                                      decode_digest(message.offer_snapshot().state()),
                                      std::move(descriptors[0]));
       case WorkerMessage::kReport:
-        return handler_->on_report(to_progress(message.report()));
+        return handler_->on_report(decode(message.report()));
       default:
         throw_malformed("a worker's message has no known body");
     }

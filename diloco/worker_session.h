@@ -108,8 +108,8 @@ struct Apply {
 struct Restore {
   Round version;
   Digest state;
-  MappedBytes snapshot;
-};  // adopt this state; residual <- 0
+  MappedBytes snapshot;  // empty: the initial weights
+};                       // adopt this state; residual <- 0
 struct Finish {
   Round version;
 };  // the run is over

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/mesh_core.h"
+#include "inter/resolve.h"
 
 namespace causeway::inter {
 namespace {
@@ -105,7 +106,8 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, Peer
 
 // Tries every address of the peer in turn; the last failure is the one reported.
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
-  const auto endpoints = co_await self->resolve(peer->endpoint);
+  tcp::resolver resolver(self->executor_);
+  const auto endpoints = co_await resolve(resolver, peer->endpoint);
   LinkError failure(Errc::bad_address, "the name has no address");
   for (const tcp::endpoint& endpoint : endpoints) {
     const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
@@ -135,27 +137,6 @@ asio::awaitable<std::string> MeshCore::open_at(Self self, std::shared_ptr<Connec
   });
   co_await connection->connect(endpoint);
   co_return co_await connection->handshake();
-}
-
-asio::awaitable<std::vector<tcp::endpoint>> MeshCore::resolve(Endpoint endpoint) {
-  std::error_code error;
-  const auto address = asio::ip::make_address(endpoint.host, error);
-  std::vector<tcp::endpoint> endpoints;
-  if (!error) {
-    endpoints.emplace_back(address, endpoint.port);
-    co_return endpoints;
-  }
-  tcp::resolver resolver(executor_);
-  const auto found =
-      co_await resolver.async_resolve(endpoint.host, std::to_string(endpoint.port),
-                                      asio::redirect_error(asio::use_awaitable, error));
-  if (error) {
-    throw LinkError(error, "cannot look up " + endpoint.host + ": " + error.message());
-  }
-  for (const auto& entry : found) {
-    endpoints.push_back(entry.endpoint());
-  }
-  co_return endpoints;
 }
 
 }  // namespace causeway::inter

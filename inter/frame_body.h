@@ -13,7 +13,7 @@
 
 namespace causeway::inter {
 
-enum class ConnectionKind : std::uint8_t { control = 1, data = 2 };
+enum class ConnectionKind : std::uint8_t { control = 1, data = 2, observer = 3 };
 
 // Ties a data connection to the control connection of the same dialling.
 using SessionNonce = std::array<std::uint8_t, 16>;
@@ -21,8 +21,8 @@ using SessionNonce = std::array<std::uint8_t, 16>;
 struct Hello {
   ConnectionKind kind = ConnectionKind::control;
   SessionNonce nonce{};
-  std::string sender;    // region name
-  std::string greeting;  // empty on data connections
+  std::string sender;    // as certified: a region's name, or an observer's
+  std::string greeting;  // of control connections
 };
 
 struct BlobChunk {

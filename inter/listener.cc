@@ -3,6 +3,7 @@
 
 #include "inter/limits.h"
 #include "inter/mesh_core.h"
+#include "inter/pki.h"
 
 namespace causeway::inter {
 
@@ -74,6 +75,9 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   });
   const std::string region = co_await connection->handshake();
   const Hello theirs = co_await read_hello(*connection);
+  if (theirs.kind == ConnectionKind::observer) {
+    co_return co_await admit_observer(self, connection, region, theirs);
+  }
   self->unauthenticated_.remove(connection);
   const std::string objection = self->objection_to(region, theirs);
   if (!objection.empty()) {
@@ -102,6 +106,29 @@ std::string MeshCore::objection_to(const std::string& region, const Hello& hello
     return "\"" + options_.self + "\" dials \"" + region + "\", not the other way round";
   }
   return "";
+}
+
+// Within the deadline and the number of those who are not peers.
+asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connection> connection,
+                                               std::string name, Hello theirs) {
+  const std::string objection = self->objection_to_observer(name, theirs);
+  if (!objection.empty()) {
+    co_await refuse(*connection, objection);
+  }
+  const Bytes report = encode_text(FrameType::message, self->handler_.report());
+  co_await connection->write(report);
+  co_await connection->linger();
+}
+
+std::string MeshCore::objection_to_observer(const std::string& name, const Hello& hello) const {
+  if (hello.sender != name) {
+    return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
+           printable(name) + "\"";
+  }
+  if (name == options_.self || peers_.contains(name) || is_observer(name)) {
+    return "";
+  }
+  return "\"" + printable(name) + "\" is neither a region of this run nor an observer";
 }
 
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,

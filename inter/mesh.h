@@ -95,6 +95,8 @@ class MeshHandler {
   virtual ~MeshHandler() = default;
   // Empty: accepted. Otherwise the reason, which is logged here and sent to the peer.
   virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
+  // For an observer (observer.h): what is to be seen of this region now.
+  virtual std::string report() { return {}; }
   virtual void on_refused_by(const std::string& peer, const std::string& reason) = 0;
   virtual void on_peer_up(const std::string& peer) = 0;
   virtual void on_peer_down(const std::string& peer, const std::string& reason) = 0;

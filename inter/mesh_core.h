@@ -90,7 +90,10 @@ class MeshCore {
                                              PeerPtr peer, Hello theirs);
   static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
                                           Hello theirs);
+  static asio::awaitable<void> admit_observer(Self self, std::shared_ptr<Connection> connection,
+                                              std::string name, Hello theirs);
   std::string objection_to(const std::string& region, const Hello& hello) const;
+  std::string objection_to_observer(const std::string& name, const Hello& hello) const;
   void log_refusal(const Connection& connection, const std::string& reason);
   void wait_for_greeting(const std::shared_ptr<Connection>& connection);
 
@@ -104,7 +107,6 @@ class MeshCore {
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
   static asio::awaitable<std::string> open_at(Self self, std::shared_ptr<Connection> connection,
                                               asio::ip::tcp::endpoint endpoint);
-  asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(Endpoint endpoint);
 
   // both
   Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;

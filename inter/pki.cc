@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 
@@ -22,6 +23,8 @@ using std::filesystem::path;
 
 constexpr std::chrono::seconds kClockSkew{
     300};  // of the hosts that will check the CA's certificate
+
+constexpr std::string_view kObserverSuffix = ".observer";
 
 struct Issuer {
   CertificatePtr certificate;
@@ -188,6 +191,17 @@ CertificatePtr issue(const Issuer& issuer, const std::string& region, EVP_PKEY* 
   return owned;
 }
 
+void issue_new(const path& directory, const Credentials& files, const std::string& name,
+               std::chrono::seconds starts_in, std::chrono::days validity) {
+  const Issuer issuer = load_issuer(directory);
+  refuse_overwrite(files.key);
+  refuse_overwrite(files.certificate);
+  const KeyPtr key = make_key();
+  const CertificatePtr certificate = issue(issuer, name, key.get(), starts_in, validity);
+  write_key(files.key, key.get());
+  write_certificate(files.certificate, certificate.get());
+}
+
 // Valid as long as the CA is: there is nobody who would fetch a new one every week.
 CrlPtr make_revocations(const Issuer& issuer) {
   const X509* ca = issuer.certificate.get();
@@ -237,14 +251,22 @@ void create_ca(const path& directory, const std::string& run_name, std::chrono::
 void add_region(const path& directory, const std::string& region, std::chrono::days validity,
                 std::chrono::seconds starts_in) {
   check_region_name(region);
-  const Issuer issuer = load_issuer(directory);
-  const Credentials files = credentials_in(directory, region);
-  refuse_overwrite(files.key);
-  refuse_overwrite(files.certificate);
-  const KeyPtr key = make_key();
-  const CertificatePtr certificate = issue(issuer, region, key.get(), starts_in, validity);
-  write_key(files.key, key.get());
-  write_certificate(files.certificate, certificate.get());
+  issue_new(directory, credentials_in(directory, region), region, starts_in, validity);
+}
+
+void add_observer(const path& directory, const std::string& name, std::chrono::days validity) {
+  constexpr std::size_t kNameMax = 63 - kObserverSuffix.size();
+  check_region_name(name);
+  if (name.size() > kNameMax) {
+    throw std::system_error(Errc::bad_name, "\"" + name + "\": an observer's name has at most " +
+                                                std::to_string(kNameMax) + " characters");
+  }
+  issue_new(directory, credentials_in(directory, name), name + std::string(kObserverSuffix),
+            -kClockSkew, validity);
+}
+
+bool is_observer(const std::string& certified_name) {
+  return certified_name.ends_with(kObserverSuffix);
 }
 
 void renew_region(const path& directory, const std::string& region, std::chrono::days validity) {

@@ -31,6 +31,13 @@ void add_region(const std::filesystem::path& directory, const std::string& regio
                 std::chrono::days validity = std::chrono::days{365},
                 std::chrono::seconds starts_in = std::chrono::seconds{-300});
 
+// Issues a certificate for somebody who may only look (observer.h), in NAME.crt and NAME.key. Its
+// name is one that no region can have. Names as for regions, at most 54 characters. Throws as
+// add_region.
+void add_observer(const std::filesystem::path& directory, const std::string& name,
+                  std::chrono::days validity = std::chrono::days{365});
+bool is_observer(const std::string& certified_name);
+
 // A new certificate for a region's key, in place of the old one. Running coordinators take it up.
 void renew_region(const std::filesystem::path& directory, const std::string& region,
                   std::chrono::days validity = std::chrono::days{365});

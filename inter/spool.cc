@@ -16,6 +16,7 @@
 #include "inter/hex.h"
 #include "inter/limits.h"
 #include "inter/sha256.h"
+#include "inter/spool_files.h"
 
 namespace causeway::inter {
 namespace {
@@ -76,6 +77,10 @@ Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {
 }
 
 }  // namespace
+
+std::filesystem::path blob_path(const std::filesystem::path& spool_directory, const BlobId& id) {
+  return spool_directory / file_name(id);
+}
 
 Spool::Spool(std::filesystem::path directory, std::uint64_t capacity_bytes)
     : directory_(std::move(directory)), capacity_bytes_(capacity_bytes) {
@@ -229,7 +234,7 @@ std::uint64_t Spool::stored_bytes() const {
 }
 
 std::filesystem::path Spool::complete_path(const BlobId& id) const {
-  return directory_ / file_name(id);
+  return blob_path(directory_, id);
 }
 
 std::filesystem::path Spool::partial_path(const BlobId& id) const {

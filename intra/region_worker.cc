@@ -394,7 +394,7 @@ void RegionWorker::restore(const diloco::Restore& restore) {
   const auto file = checkpoint_directory(options_.directory) /
                     ("restore-" + std::to_string(options_.rank) + ".safetensors");
   together(gathering_->group(), "restoring", [&] {
-    if (restore.version == 0) return start_afresh();
+    if (restore.snapshot.bytes().empty()) return start_afresh();
     std::filesystem::create_directories(file.parent_path());
     diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
     adopt_snapshot(file, layout_, restore.version, restore.state, state_);

@@ -227,7 +227,7 @@ class Worker::Implementation {
   }
 
   std::optional<Steps> follow(const diloco::Restore& restore) {
-    if (restore.version == 0) {
+    if (restore.snapshot.bytes().empty()) {
       throw std::system_error(
           diloco::Errc::divergence,
           "this worker's state is not the one that the run agreed on, before any "

@@ -49,7 +49,7 @@ Region open_region(const fs::path& directory) {
                 .run_id = read_line(ledger / "run"),
                 .entries = {},
                 .states = {}};
-  region.entries = diloco::read_ledger(ledger / "records", region.run_id).entries;
+  region.entries = diloco::read_ledger(ledger / "records", region.run_id);
   for (const Event& event : read_events(directory / "events.jsonl")) {
     region.name = event.region;
     if (event.event == "round") region.states[event.round + 1] = event.state;

@@ -12,10 +12,10 @@ Cluster::Cluster(ClusterOptions options) : options_(std::move(options)), random_
   for (const std::string& region : options_.regions) {
     Node& node = nodes_[region];
     node.incarnation = std::to_string(++incarnations_);
-    if (region == options_.regions.front()) found(node);
     node.worker.holds = node.worker.checkpoint = {.version = 0, .state = initial_state()};
   }
   if (options_.real_links) begin_real_links();
+  found(nodes_.at(options_.regions.front()));
   for (const std::string& region : options_.regions) start(region);
 }
 
@@ -33,6 +33,12 @@ void Cluster::found(Node& node) {
   Member founder = *membership.find(options_.regions.front());
   founder.incarnation = node.incarnation;
   membership = with(membership, founder);
+  if (options_.forked) {
+    if (real_) real_->start(founder.region);
+    const inter::BlobId blob = keep(founder.region, "of another run", 3000);
+    membership.origin = {.run_id = "run-0", .version = 7, .state = forked_state(), .blob = blob};
+    node.disk.snapshot = {.version = 0, .state = forked_state(), .blob = blob};
+  }
   node.disk.raft.log = {{.term = 1, .body = membership}};
   node.disk.raft.term = node.disk.raft.committed = 1;
   history_.committed(founder.region, 1, node.disk.raft.log.front(), {});
@@ -72,7 +78,8 @@ bool Cluster::finish(Time limit) {
   while (!all_ended() && step(limit)) {
   }
   return std::ranges::all_of(nodes_, [this](const auto& node) {
-    const bool ended = node.second.outcome && node.second.outcome->exit_code == 0;
+    const int code = membership().find(node.first) == nullptr ? 3 : 0;  // 3: removed
+    const bool ended = node.second.outcome && node.second.outcome->exit_code == code;
     return node.first == options_.witness || ended;
   });
 }
@@ -126,6 +133,14 @@ void Cluster::wipe(const std::string& region) {
   if (real_) real_->wipe(region);
 }
 
+void Cluster::lose_spool(const std::string& region) {
+  kill_region(region);
+  Node& node = nodes_.at(region);
+  for (const inter::BlobId& blob : node.disk.blobs) stored_[blob].erase(region);
+  node.disk.blobs.clear();
+  node.partial.clear();
+}
+
 void Cluster::add(const std::string& region) {
   options_.regions.push_back(region);
   Node& node = nodes_[region];
@@ -152,7 +167,8 @@ void Cluster::start(const std::string& region) {
     options.seed = random_();
     options.planted = options_.planted;
     if (real_) read_disk(region);
-    node.protocol = std::make_unique<RoundProtocol>(options, node.disk);
+    options.records_in_memory = 1;
+    node.protocol = std::make_unique<RoundProtocol>(options, on_start(node));
     deliver(region, Tick{});
     for (const std::string& other : options_.regions) {
       if (other != region) connect(region, other);
@@ -160,6 +176,30 @@ void Cluster::start(const std::string& region) {
   }
   node.worker.running = true;
   if (alive(region) && region != options_.witness) attach_worker(region);
+}
+
+// Most of the log stays on the disk.
+PersistentState Cluster::on_start(Node& node) {
+  constexpr Index kInMemory = 2;
+  node.ledger.raft = &node.disk.raft;
+  PersistentState state = node.disk;
+  state.raft.earlier = &node.ledger;
+  const Index first = state.raft.committed - std::min(state.raft.committed, kInMemory);
+  state.raft.log.erase(state.raft.log.begin(),
+                       state.raft.log.begin() + static_cast<std::ptrdiff_t>(first));
+  state.raft.first = first + 1;
+  return state;
+}
+
+std::vector<LogEntry> Cluster::DiskLog::read(Index first, std::size_t count) const {
+  if (first + count - 1 > raft->committed) throw Violation("an entry is read that is not on disk");
+  const auto begin = raft->log.begin() + static_cast<std::ptrdiff_t>(first - 1);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+Index Cluster::entries_in_memory(const std::string& region) const {
+  const RaftLog& log = nodes_.at(region).protocol->raft().log();
+  return log.last() + 1 - log.first_in_memory();
 }
 
 void Cluster::heal() {
@@ -454,8 +494,8 @@ std::string Cluster::describe() const {
       const Raft& raft = node.protocol->raft();
       text += ", term " + std::to_string(raft.term()) + ", leader " + raft.leader().value_or("?") +
               (raft.leads() ? " (leads)" : "") + (raft.votes(region) ? "" : " (no vote)") +
-              ", log " + std::to_string(raft.state().committed) + "/" +
-              std::to_string(raft.state().log.size()) + ", waiting for " +
+              ", log " + std::to_string(raft.committed()) + "/" +
+              std::to_string(raft.log().last()) + ", waiting for " +
               node.protocol->waiting_for(now_);
     } else {
       text += ", down";

@@ -26,6 +26,7 @@ struct ClusterOptions {
   std::vector<std::string> regions{"a", "b", "c"};
   Round rounds = 12;
   std::string witness{};  // one of the regions
+  bool forked = false;    // begins with another run's snapshot, which the first region has
   Round staleness_max = 2;
   std::uint32_t fragments = 1;
   std::uint32_t overlap_steps = 0;  // of the 4 of a round
@@ -35,6 +36,7 @@ struct ClusterOptions {
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
   double push_loss = 0.05;                // pushes of which nothing arrives
+  double replayed = 0;                    // messages that come once more, much later
   double crash_between_actions = 0;       // per handled event
   // This region's coordinator dies before its n-th action, once.
   std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
@@ -56,8 +58,9 @@ class Cluster {
   void kill_coordinator(const std::string& region);  // its worker lives on
   void kill_worker(const std::string& region);       // it restarts from its checkpoint
   void kill_region(const std::string& region);
-  void wipe(const std::string& region);   // kill, and lose the disk
-  void start(const std::string& region);  // what is not running
+  void wipe(const std::string& region);        // kill, and lose the disk
+  void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
+  void start(const std::string& region);       // what is not running
   void cut(const std::string& a, const std::string& b);
   void cut_one_way(const std::string& from, const std::string& to);  // until the link notices
   void pause(const std::string& region, Time duration);              // SIGSTOP of its coordinator
@@ -78,7 +81,8 @@ class Cluster {
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
   std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
-  std::size_t holders(const inter::BlobId& blob) const;  // live regions with the whole blob
+  Index entries_in_memory(const std::string& region) const;  // of the log, of one that is alive
+  std::size_t holders(const inter::BlobId& blob) const;      // live regions with the whole blob
   std::string describe() const;
   std::mt19937_64& random() { return random_; }
   Time random_time(Time min, Time max);
@@ -99,8 +103,13 @@ class Cluster {
     std::uint64_t session = 0;  // changes with every attachment
     std::uint64_t heard = 0;    // session that the coordinator speaks to
   };
+  struct DiskLog : CommittedLog {
+    std::vector<LogEntry> read(Index first, std::size_t count) const override;
+    const RaftState* raft = nullptr;
+  };
   struct Node {
     PersistentState disk;
+    DiskLog ledger;
     std::string incarnation;
     Time clock_offset{0};
     Time paused_until{0};
@@ -144,6 +153,7 @@ class Cluster {
   void begin_real_links();
   void read_disk(const std::string& region);
   void found(Node& node);
+  static PersistentState on_start(Node& node);
   void save_raft(Node& node, const SaveRaft& save);
   void append(const std::string& region, const std::vector<LogEntry>& entries);
   History::Evidence evidence(Index index, const LogEntry& entry) const;

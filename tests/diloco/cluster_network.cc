@@ -93,9 +93,13 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
   Time& last = state.last_arrival[to];
   last = std::max(last, now_ + random_time(milliseconds{5}, milliseconds{300}));
   // Through the wire format, as the real thing.
-  at(last, [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
+  const auto arrive = [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
     if (link(from, to).epoch == epoch) deliver(to, PeerSaid{from, parse_message(bytes)});
-  });
+  };
+  at(last, arrive);
+  if (options_.replayed > 0 && std::bernoulli_distribution(options_.replayed)(random_)) {
+    at(last + random_time(seconds{1}, seconds{30}), arrive);
+  }
 }
 
 void Cluster::transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,

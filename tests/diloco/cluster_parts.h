@@ -18,6 +18,11 @@ inline Digest initial_state() {
   return sha256(std::as_bytes(std::span("initial", 7)));
 }
 
+// Of the run that a forked one began with.
+inline Digest forked_state() {
+  return sha256(std::as_bytes(std::span("forked", 6)));
+}
+
 inline Digest next_state(const Digest& state, const CommitRecord& record) {
   const std::string content = to_hex(state) + serialize(record);
   return sha256(std::as_bytes(std::span(content)));

@@ -37,6 +37,9 @@ Time Cluster::compute_time(const std::string& region) {
 void Cluster::train(const std::string& region, const OrderTrain& order) {
   Node& node = nodes_.at(region);
   if (order.round != node.worker.holds.version) throw Violation(region + " trains another round");
+  if (options_.forked && node.worker.holds.state == initial_state()) {
+    throw Violation(region + " trains fresh weights in a forked run");
+  }
   for (const Contribution& saved : node.disk.contributions) {
     if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
   }
@@ -124,7 +127,8 @@ void Cluster::apply(const std::string& region, const OrderApply& order) {
 }
 
 void Cluster::restore(const std::string& region, const OrderRestore& order) {
-  const bool initial = order.snapshot.version == 0;
+  const bool initial = order.snapshot.blob.size_bytes == 0;
+  if (initial && options_.forked) throw Violation(region + " begins a forked run afresh");
   if (!initial && !nodes_.at(region).disk.blobs.contains(order.snapshot.blob)) {
     throw Violation(region + " restores a snapshot that is not on its disk");
   }

@@ -26,7 +26,7 @@ std::vector<std::string> records_of(const TestRun& run, const std::string& regio
   std::string run_id = read(ledger / "run");
   run_id.pop_back();
   std::vector<std::string> records;
-  for (const LedgerEntry& entry : read_ledger(ledger / "records", run_id).entries) {
+  for (const LedgerEntry& entry : read_ledger(ledger / "records", run_id)) {
     const auto* record = std::get_if<CommitRecord>(&entry.entry.body);
     if (record != nullptr) records.push_back(serialize(*record));
   }

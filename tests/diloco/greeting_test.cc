@@ -28,6 +28,15 @@ TEST(Greeting, OfAnotherRunIsRefusedAsLineage) {
   EXPECT_EQ(kind_of_refusal(judgement.reason), RefusalKind::lineage);
 }
 
+TEST(Greeting, OfTheRunThatOursWasForkedFromIsRefusedAndSaysSo) {
+  Greeting ours = greeting("a", "fork");
+  ours.parent_run_id = "parent";
+  const Judgement judgement = judge(ours, "b", serialize(greeting("b", "parent")));
+  EXPECT_EQ(judgement.kind, RefusalKind::lineage);
+  EXPECT_NE(judgement.reason.find("b to run parent, from which ours was forked"), std::string::npos)
+      << judgement.reason;
+}
+
 TEST(Greeting, OfAnotherConfigurationIsRefusedWithTheDifference) {
   const Judgement judgement = judge(greeting("a", "run", "k = 4\nlr = 1\n"), "b",
                                     serialize(greeting("b", "run", "k = 6\nlr = 1\n")));

@@ -84,6 +84,48 @@ TEST_F(LedgerTest, KeepsEverythingAcrossAReopening) {
   EXPECT_EQ(ledger.snapshot(), snapshot);
 }
 
+TEST_F(LedgerTest, ReadsAnyEntriesAgainAndStartsWithTheNewest) {
+  {
+    Ledger ledger(path());
+    ledger.set_run_id("run-1");
+    ledger.append(entries(0, 150));
+    for (Round round = 150; round < 200; ++round) ledger.append(entries(round, 1));
+  }
+  const Ledger ledger(path());
+  for (const auto& [first, count] : {std::pair<Index, std::size_t>{1, 1},
+                                     {1, 200},
+                                     {63, 3},
+                                     {64, 1},
+                                     {65, 64},
+                                     {128, 2},
+                                     {200, 1}}) {
+    const std::vector<LogEntry> read = ledger.read(first, count);
+    ASSERT_EQ(read.size(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(std::get<CommitRecord>(read[i].body).round, first - 1 + i);
+    }
+  }
+  const RaftState raft = ledger.raft();
+  EXPECT_LT(raft.log.size(), 100);
+  EXPECT_EQ(raft.first + raft.log.size() - 1, 200);
+  EXPECT_EQ(std::get<CommitRecord>(raft.log.front().body).round, raft.first - 1);
+}
+
+TEST_F(LedgerTest, AFoundingThatWasInterruptedIsNone) {
+  const LogEntry first{.term = 1, .body = Membership{.members = {{.region = "a"}}}};
+  {
+    Ledger ledger(path());
+    ledger.found("run-1", first);
+  }
+  EXPECT_EQ(Ledger(path()).raft().committed, 1);
+  std::filesystem::remove(path() / "run");
+  Ledger again(path());
+  EXPECT_EQ(again.run_id(), "");
+  EXPECT_EQ(again.raft().committed, 0);
+  again.found("run-2", first);
+  EXPECT_EQ(again.raft().committed, 1);
+}
+
 TEST_F(LedgerTest, EqualHistoriesAreEqualFilesHoweverTheyWereAppended) {
   write_rounds(3);
   Ledger other(directory_.path() / "other");

@@ -178,7 +178,7 @@ TEST_F(RaftTest, OfTwoTheOneThatKeptItsDiskGoesOn) {
   connect("a", "b");
   run(seconds{5});
   EXPECT_EQ(leader(), "a");
-  EXPECT_EQ(nodes_.at("b")->state().log.size(), nodes_.at("a")->state().log.size());
+  EXPECT_EQ(nodes_.at("b")->log().last(), nodes_.at("a")->log().last());
 }
 
 TEST_F(RaftTest, AMembershipChangesWhenItIsInTheLog) {
@@ -202,7 +202,7 @@ TEST_F(RaftTest, AFollowersUncommittedEntriesGiveWay) {
   const std::string old = leader();
   cut_off(old);
   nodes_.at(old)->propose(record(7), now_);  // reaches nobody
-  const Index lost = nodes_.at(old)->state().log.size();
+  const Index lost = nodes_.at(old)->log().last();
   run(seconds{5});
   nodes_.at(leader())->propose(record(0), now_);
   for (const auto& [region, node] : nodes_) {
@@ -210,18 +210,51 @@ TEST_F(RaftTest, AFollowersUncommittedEntriesGiveWay) {
   }
   run(seconds{5});
   ASSERT_EQ(records(old), 1);
-  const auto& log = nodes_.at(old)->state().log;
-  const auto* there = std::get_if<CommitRecord>(&log[lost - 1].body);
+  const auto* there = std::get_if<CommitRecord>(&nodes_.at(old)->log().at(lost).body);
   EXPECT_TRUE(there == nullptr || there->round == 0);
+}
+
+// What was forgotten is read from disk for who lags.
+TEST_F(RaftTest, AFollowerThatLagsGetsEntriesThatLeftTheLeadersMemory) {
+  struct Disk : CommittedLog {
+    std::vector<LogEntry> read(Index first, std::size_t count) const override {
+      const auto begin = entries->begin() + static_cast<std::ptrdiff_t>(first - 1);
+      return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+    }
+    const std::vector<LogEntry>* entries = nullptr;
+  };
+  build({"a", "b", "c"});
+  const LogEntry founding = nodes_.at("a")->log().at(1);
+  std::map<std::string, Disk> disks;
+  for (const char* region : {"a", "b", "c"}) {
+    committed_[region] = {founding};
+    disks[region].entries = &committed_[region];
+    start(region, std::string(region) + "1",
+          {.term = 1, .vote = {}, .log = {founding}, .committed = 1, .earlier = &disks[region]});
+  }
+  connect_all();
+  run(seconds{3});
+  const std::string lagging = leader() == "c" ? "b" : "c";
+  cut_off(lagging);
+  Raft& raft = *nodes_.at(leader());
+  for (Round round = 0; round < 300; ++round) {
+    raft.propose(record(round), now_);
+    run(milliseconds{10});
+    raft.forget_before(raft.committed());
+  }
+  EXPECT_LE(raft.log().last() - raft.log().first_in_memory(), 1);
+  for (const auto& [region, node] : nodes_) {
+    if (region != lagging) connect(region, lagging);
+  }
+  run(seconds{3});
+  EXPECT_EQ(records(lagging), 300);
 }
 
 TEST_F(RaftTest, ALedgerThatContradictsTheLeadersIsNoticed) {
   build({"a", "b", "c"});
-  RaftState edited = nodes_.at("c")->state();
-  edited.log.push_back({.term = 9, .body = record(3)});
-  edited.term = 9;
-  edited.committed = 2;
-  start("c", "c1", edited);
+  const LogEntry founding = nodes_.at("c")->log().at(1);
+  start("c", "c1",
+        {.term = 9, .vote = {}, .log = {founding, {.term = 9, .body = record(3)}}, .committed = 2});
   connect("a", "b");
   run(seconds{5});
   nodes_.at(leader())->propose(record(0), now_);

@@ -42,6 +42,31 @@ void isolate(Cluster& cluster, const Schedule& schedule, const std::string& regi
   }
 }
 
+// Through whoever hears of it and has a leader.
+void ask_for_members(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
+  const ChangeMember change{
+      .member = {.region = fault.region, .address = {}, .witness = false, .incarnation = {}},
+      .remove = fault.kind == Fault::Kind::leave};
+  for (const std::string& region : schedule.options.regions) {
+    const bool known = cluster.membership().find(fault.region) != nullptr;
+    if (known == change.remove) cluster.ask(region, change);
+  }
+}
+
+// Operators ask again until it is so.
+void insist_on_members(Cluster& cluster, const Schedule& schedule) {
+  for (const Fault& fault : schedule.faults) {
+    const bool leaves = fault.kind == Fault::Kind::leave;
+    if (!leaves && fault.kind != Fault::Kind::join) continue;
+    const Time limit = cluster.now() + kHealedBound;
+    while ((cluster.membership().find(fault.region) != nullptr) == leaves) {
+      if (cluster.now() > limit) throw Violation("the members do not change");
+      ask_for_members(cluster, schedule, fault);
+      cluster.run_until(cluster.now() + seconds{2});
+    }
+  }
+}
+
 void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
   switch (fault.kind) {
     case Fault::Kind::kill_coordinator:
@@ -67,6 +92,11 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
       return cluster.slow_down(fault.region, fault.duration / 4);
     case Fault::Kind::corrupt_state:
       return cluster.corrupt_state(fault.region);
+    case Fault::Kind::join:
+      ask_for_members(cluster, schedule, fault);
+      return cluster.add(fault.region);
+    case Fault::Kind::leave:
+      return ask_for_members(cluster, schedule, fault);
     case Fault::Kind::heal:
       return cluster.heal();
   }
@@ -75,10 +105,10 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
 void check_end(const Cluster& cluster, const Schedule& schedule) {
   const ClusterOptions& options = schedule.options;
   if (cluster.history().size() != options.rounds) throw Violation("rounds are missing");
-  for (const std::string& region : options.regions) {
-    if (region == options.witness) continue;
+  for (const std::string& region : cluster.membership().regions()) {
     if (cluster.version(region) != options.rounds) throw Violation(region + " lacks records");
-    if (cluster.worker_state(region) != cluster.worker_state(options.regions.front())) {
+    if (cluster.worker_state(region) !=
+        cluster.worker_state(*cluster.membership().regions().begin())) {
       throw Violation(region + " ends with another state");
     }
   }
@@ -104,6 +134,8 @@ std::string describe(const Fault& fault) {
       {Fault::Kind::jump_clock, "jump the clock of"},
       {Fault::Kind::slow_link, "slow down what is sent by"},
       {Fault::Kind::corrupt_state, "corrupt the state of"},
+      {Fault::Kind::join, "add to the run"},
+      {Fault::Kind::leave, "remove from the run"},
       {Fault::Kind::heal, "heal everything"}};
   std::string text =
       std::to_string(fault.at.count() / 1000) + " ms: " + kNames.at(fault.kind) + " ";
@@ -114,6 +146,25 @@ std::string describe(const Fault& fault) {
   }
   return text;
 }
+
+namespace {
+
+// In some schedules a region is added, or one is removed, or both, while the other faults go on.
+void change_members(Schedule& schedule, std::mt19937_64& random) {
+  const std::vector<std::string>& regions = schedule.options.regions;
+  const bool few = regions.size() < 3 || !schedule.options.witness.empty();
+  const auto insert = [&](Fault::Kind kind, const std::string& region) {
+    const Fault fault{
+        .at = milliseconds{2'000 + random() % 15'000}, .kind = kind, .region = region};
+    const auto place = std::ranges::upper_bound(schedule.faults, fault.at, {}, &Fault::at);
+    schedule.faults.insert(place, fault);
+    schedule.options.rounds = 22;
+  };
+  if (random() % 6 == 0) insert(Fault::Kind::join, "j");
+  if (!few && random() % 6 == 0) insert(Fault::Kind::leave, regions[random() % regions.size()]);
+}
+
+}  // namespace
 
 Schedule make_schedule(std::uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -155,6 +206,9 @@ Schedule make_schedule(std::uint64_t seed) {
     if (!again) schedule.faults.push_back(fault);
     at += milliseconds{200 + random() % 4'000};
   }
+  change_members(schedule, random);
+  // The one disk that has what a run was forked from is not to be lost.
+  schedule.options.forked = !wiped && random() % 6 == 0;
   return schedule;
 }
 
@@ -178,6 +232,7 @@ Result run(const Schedule& schedule) {
       cluster.slow_down(region, Time{0});
     }
     cluster.heal();
+    insist_on_members(cluster, schedule);
     if (!cluster.finish(cluster.now() + kHealedBound)) {
       throw Violation("the run does not end\n" + cluster.describe());
     }

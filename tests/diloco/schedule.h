@@ -24,6 +24,8 @@ struct Fault {
     jump_clock,
     slow_link,
     corrupt_state,
+    join,   // a region that nobody knew of: `region`
+    leave,  // is removed: `region`
     heal,
   };
   Time at{0};

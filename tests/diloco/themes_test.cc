@@ -59,6 +59,25 @@ TEST(T2, EveryWaitHasAReason) {
   EXPECT_NE(cluster.describe().find("unreachable: b, c"), std::string::npos) << cluster.describe();
 }
 
+// T2: what is on no disk any more is not waited for: the run ends and says what to do.
+TEST(T2, APayloadThatEveryRegionLostEndsTheRunWithAdvice) {
+  ClusterOptions options{.rounds = 1000, .push_loss = 0};
+  Cluster cluster(options);
+  Time time = seconds{20};
+  for (; cluster.history().size() % options.checkpoint_rounds != 2; time += milliseconds{100}) {
+    cluster.run_until(time);
+  }
+  for (const std::string& region : options.regions) cluster.lose_spool(region);
+  for (const std::string& region : options.regions) cluster.start(region);
+  cluster.run_until(time + minutes{5});
+  for (const std::string& region : options.regions) {
+    ASSERT_TRUE(cluster.outcome(region)) << cluster.describe();
+    EXPECT_EQ(cluster.outcome(region)->exit_code, 4);
+    EXPECT_NE(cluster.outcome(region)->message.find("--fork"), std::string::npos)
+        << cluster.outcome(region)->message;
+  }
+}
+
 // T3, T4: a coordinator dies between any two of its actions, the leader as well as a follower; the
 // run goes on and ends with one state.
 class KilledAt : public ::testing::TestWithParam<const char*> {};
@@ -114,6 +133,22 @@ TEST(T5, AStormOfWipedRegionsTakesTheRunsState) {
   expect_one_state(cluster, options);
 }
 
+// T5: a forked run begins with its parent's state in every region, whatever is lost meanwhile, and
+// in those that come late.
+TEST(T5, AForkedRunBeginsWithItsParentsStateEverywhere) {
+  ClusterOptions options{.rounds = 30, .forked = true};
+  Cluster cluster(options);
+  cluster.run_until(seconds{40});
+  EXPECT_EQ(cluster.membership().origin->run_id, "run-0");
+  EXPECT_EQ(cluster.history().front().state, cluster.membership().origin->state);
+  EXPECT_GE(cluster.restores(), 3);
+  cluster.wipe("c");
+  cluster.run_until(seconds{50});
+  cluster.start("c");
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
+}
+
 // T6: no round is decided by less than a majority, whatever the speeds.
 TEST(T6, NobodyCommitsAlone) {
   ClusterOptions options{.rounds = 1000, .slowness = {{"c", 4}}};
@@ -145,6 +180,47 @@ TEST(T10, NobodyWaitsForAJoiner) {
   EXPECT_GE(rounds_until(true) + 1, rounds_until(false));
 }
 
+// T10: the donor dies while the joiner takes its snapshot, and then the joiner.
+TEST(T10, AJoinerSurvivesItsDonorsDeathAndItsOwn) {
+  ClusterOptions options{.rounds = 60};
+  Cluster cluster(options);
+  cluster.run_until(seconds{40});
+  cluster.wipe("c");
+  cluster.run_until(seconds{55});
+  cluster.start("c");
+  cluster.slow_down("a", seconds{2});
+  cluster.slow_down("b", seconds{2});
+  cluster.run_until(seconds{60});
+  cluster.kill_region("a");
+  cluster.run_until(seconds{64});
+  cluster.kill_region("c");
+  cluster.run_until(seconds{66});
+  for (const char* region : {"a", "b"}) cluster.slow_down(region, Time{0});
+  cluster.start("a");
+  cluster.start("c");
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
+}
+
+// T11: what a coordinator keeps in memory of a run's history does not grow with it.
+TEST(T11, MemoryOfTheHistoryIsBoundedOverAThousandRounds) {
+  ClusterOptions options{.rounds = 1000, .push_loss = 0};
+  options.compute_min = options.compute_max = milliseconds{200};
+  Cluster cluster(options);
+  Index most = 0;
+  for (Time time = seconds{10}; cluster.history().size() < 900; time += seconds{10}) {
+    cluster.run_until(time);
+    if (time == seconds{100}) cluster.wipe("c");
+    if (time == seconds{150}) cluster.start("c");
+    for (const std::string& region : options.regions) {
+      if (cluster.alive(region)) most = std::max(most, cluster.entries_in_memory(region));
+    }
+  }
+  EXPECT_LE(most, 40);
+  EXPECT_TRUE(cluster.finish(minutes{120})) << cluster.describe();
+  expect_one_state(cluster, options);
+}
+
 // T12: each sample of a region is counted at most once, and all that were listed in order are there
 // (History checks the first part).
 TEST(T12, SamplesAreCountedOnceThroughKillsAndRejoins) {
@@ -163,6 +239,17 @@ TEST(T12, SamplesAreCountedOnceThroughKillsAndRejoins) {
     for (const Participant& one : record.participants) {
       EXPECT_TRUE(begins.insert({one.region, one.data_begin}).second);
     }
+  }
+}
+
+// Whoever says again what it said rounds ago.
+TEST(Replay, MessagesOfAnOlderRoundChangeNothing) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    ClusterOptions options{.seed = seed, .rounds = 20, .push_loss = 0, .replayed = 0.2};
+    Cluster cluster(options);
+    EXPECT_TRUE(cluster.finish(minutes{10})) << cluster.describe();
+    expect_one_state(cluster, options);
+    EXPECT_LE(cluster.term(), 3) << "an old message made them elect anew";
   }
 }
 

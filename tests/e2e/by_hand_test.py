@@ -67,7 +67,7 @@ class ByHand(EndToEnd):
         contradiction = self.launched_worker(config, "us-east", {"RANK": "0", "WORLD_SIZE": "3"})
         self.assertIn("WORLD_SIZE=3, but the region has workers = 2", self.finish(contradiction, code=2))
 
-    def test_a_region_with_another_configuration_is_refused_with_a_diff(self):
+    def test_t9_a_region_with_another_configuration_is_refused_with_a_diff(self):
         config = self.config(addresses=self.addresses)
         other = self.config(addresses=self.addresses, name="other.toml", k=10)
         self.coordinator(config, "us-east", "--found")
@@ -111,10 +111,50 @@ listen = "{self.addresses[REGIONS[2]]}"
         for child in (east, witness, workers[0]):
             child.terminate()
 
+    def test_a_slower_region_takes_fewer_steps_when_asked_to(self):
+        config = self.config(addresses=self.addresses, steps=80, k=10)
+        config.write_text(config.read_text().replace("[sync]", "[sync]\nspeed_adaptive_k = true"))
+        step_ms = dict(zip(REGIONS, (5, 5, 40)))
+        workers = [self.start("worker", config, "--region", region, "--rank", 0, "--directory",
+                              self.region_directory(region), "--set", f"train.timed_step_ms={step_ms[region]}")
+                   for region in REGIONS]
+        self.finish_all(self.start_coordinators(config) + workers)
+        steps = {region: read_json(self.region_directory(region) / "result.json")["steps"] for region in REGIONS}
+        self.assertEqual(steps[REGIONS[0]], 80)
+        self.assertLess(steps[REGIONS[2]], 50, steps)  # ten in the first rounds, before anybody is known, then one or two
+
     def test_resume_without_state_says_what_to_do(self):
         config = self.config(addresses=self.addresses)
         output = self.finish(self.coordinator(config, "eu-west"), code=4)
         self.assertIn("--join", output)
+
+    def test_t5_a_fork_begins_with_its_parents_weights_and_refuses_its_parents_regions(self):
+        config = self.config(addresses=self.addresses, steps=30, **DENSE)
+        self.finish_all(self.start_coordinators(config) + self.start_workers(config, (1, 1, 1)))
+        parent, parent_run = self.out, (self.region_directory("us-east") / "ledger" / "run").read_text().strip()
+        parent_loss = read_json(self.region_directory("us-east") / "result.json")["val_loss"]
+        old_west = self.region_directory("eu-west")
+
+        self.out = self.directory / "fork"
+        founder = self.coordinator(config, "us-east", "--fork", parent)
+        others = [self.coordinator(config, "ap-northeast", "--join")]
+        wait_until(lambda: self.status("us-east").get("links", {}).get("ap-northeast", {}).get("up"), "a link", founder)
+        refused = self.finish(self.start("coordinator", config, "--region", "eu-west", "--directory", old_west), code=4)
+        self.assertIn(f"eu-west to run {parent_run}, from which ours was forked", refused)
+        others.append(self.coordinator(config, "eu-west", "--join"))
+        self.finish_all([founder, *others] + self.start_workers(config, (1, 1, 1)))
+
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assertLess(results[0]["val_loss"], parent_loss)
+        west = self.region_directory("eu-west")
+        self.assertNotEqual((west / "ledger" / "run").read_text().strip(), parent_run)
+        self.assertIn(f"forked from run {parent_run} at version 6",
+                      self.run_causeway("members", "list", "--directory", west))
+        self.assertIn("holds no run", self.finish(self.start(
+            "coordinator", config, "--region", "us-east", "--directory", self.directory / "another", "--fork",
+            self.directory), code=4))
+        self.assertIn("already holds run", self.finish(self.coordinator(config, "us-east", "--fork", parent), code=4))
 
     def test_founding_twice_is_refused(self):
         config = self.config(addresses=self.addresses)
@@ -148,6 +188,19 @@ class Members(EndToEnd):
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if "participants" in event]
 
+    def ask_for_the_status(self):
+        self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
+        address = self.addresses[REGIONS[0]]
+        told = json.loads(self.run_causeway("status", address, "--as", "watch", "--json"))
+        self.assertEqual((told["region"], told["run_id"]), (REGIONS[0], self.status(REGIONS[0])["run_id"]))
+        self.assertIn(f"{REGIONS[0]} of run {told['run_id']}", self.run_causeway("status", address, "--as", REGIONS[1]))
+        self.run_causeway("certs", "--directory", "foreign", "init")
+        self.run_causeway("certs", "--directory", "foreign", "add-observer", "watch")
+        self.assertIn("own authority", self.run_causeway("status", address, "--certificates", "foreign", code=3))
+        self.assertIn("no coordinator listens there",
+                      self.run_causeway("status", f"127.0.0.1:{free_port()}", "--as", "watch", code=3))
+        self.assertIn("--as NAME is needed", self.run_causeway("status", address, code=2))
+
     def test_a_region_joins_a_running_run_trains_on_its_share_and_leaves(self):
         config = self.config(addresses=self.addresses, steps=5 * 400)
         founder = self.region_directory(REGIONS[0])
@@ -155,6 +208,7 @@ class Members(EndToEnd):
                     for child in self.launch(config, region, "--found" if region == REGIONS[0] else "--join")]
         wait_until(lambda: self.status(REGIONS[0]).get("version", 0) >= 3, "three rounds", children[0])
 
+        self.ask_for_the_status()
         self.run_causeway("certs", "--directory", "certificates", "add-region", self.newcomer)
         address = self.addresses[self.newcomer]
         self.run_causeway("members", "add", "--directory", founder, self.newcomer, address)

@@ -120,7 +120,7 @@ class Simulate(EndToEnd):
         self.finish(child)
         self.assert_identical(read_json(self.out / "summary.json"))
 
-    def test_interrupt_saves_exits_130_and_resume_finishes(self):
+    def test_t18_interrupt_saves_exits_130_and_resume_finishes(self):
         config = self.config(steps=2000)
         child = self.start("simulate", config, "--out", self.out, "--no-baseline")
         wait_until(lambda: self.status("ap-northeast").get("version", 0) >= 3, "three rounds", child)

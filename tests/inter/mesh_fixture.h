@@ -54,6 +54,7 @@ class Region : public MeshHandler {
   Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
 
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  std::string report() override { return shown; }
   void on_refused_by(const std::string& peer, const std::string& reason) override;
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
@@ -66,6 +67,7 @@ class Region : public MeshHandler {
   Spool spool;
   std::unique_ptr<Mesh> mesh;
   std::string verdict;  // of judge_greeting
+  std::string shown;    // to observers
   std::vector<std::string> greetings, refusals, downs, messages;
   std::vector<std::pair<std::string, BlobId>> blobs;
   int ups = 0;

@@ -425,7 +425,9 @@ TEST_F(GreetingTest, RefusalIsJudgedAnewAtEveryAttempt) {
   EXPECT_TRUE(run_until([&] { return a().mesh->is_up("b") && b().mesh->is_up("a"); }));
 }
 
-TEST_F(MeshTest, ListensAndDialsByIpv6AddressAndByName) {
+class T8Address : public MeshTest {};
+
+TEST_F(T8Address, ListensAndDialsByIpv6AddressAndByName) {
   for (const std::string host : {"::1", "localhost"}) {
     MeshOptions listener = options("b");
     listener.bind = {host, 0};
@@ -445,7 +447,7 @@ TEST_F(MeshTest, ListensAndDialsByIpv6AddressAndByName) {
   EXPECT_TRUE(log_.has("b is up at [::1]:")) << log_.text();
 }
 
-TEST_F(MeshTest, BindFailureNamesTheAddress) {
+TEST_F(T8Address, BindFailureNamesTheAddress) {
   MeshOptions first = options("a");
   Region& a = add(first);
   a.mesh->start();

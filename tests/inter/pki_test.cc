@@ -84,6 +84,16 @@ TEST_F(Pki, RefusesInvalidRegionNames) {
   EXPECT_NO_THROW(add_region(path(), std::string(63, 'a')));
 }
 
+TEST_F(Pki, NoRegionCanHaveAnObserversName) {
+  add_observer(path(), "watch");
+  const auto names = describe_certificate(credentials_in(path(), "watch").certificate).dns_names;
+  ASSERT_EQ(names.size(), 1U);
+  EXPECT_TRUE(is_observer(names[0]));
+  EXPECT_THROW(add_region(path(), names[0]), std::system_error);
+  EXPECT_THROW(add_observer(path(), "watch"), std::system_error);
+  EXPECT_THROW(add_observer(path(), std::string(55, 'x')), std::system_error);
+}
+
 TEST_F(Pki, SaysWhatToRunWhenThereIsNoAuthority) {
   const auto error = failure_of([&] { add_region(path(), "eu"); });
   EXPECT_EQ(error.code(), Errc::no_ca);

@@ -18,7 +18,7 @@ std::string hello_of(const std::string& sender, ConnectionKind kind = Connection
 }
 
 // "b" listens and expects "a". Every test ends with an honest "a" that comes up.
-class ListenerSecurity : public MeshTest {
+class T15Listener : public MeshTest {
  protected:
   void start_listener(const std::function<void(MeshOptions&)>& change = [](MeshOptions&) {}) {
     MeshOptions listener = options("b");
@@ -56,7 +56,7 @@ class ListenerSecurity : public MeshTest {
   }
 };
 
-TEST_F(ListenerSecurity, WrongAuthority) {
+TEST_F(T15Listener, WrongAuthority) {
   start_listener();
   const test::TestPki other({"a"});
   const auto rogue = rogue_tls(context_, port(), {other.credentials("a")}, hello_of("a"));
@@ -67,7 +67,7 @@ TEST_F(ListenerSecurity, WrongAuthority) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, ExpiredCertificate) {
+TEST_F(T15Listener, ExpiredCertificate) {
   start_listener();
   const auto rogue =
       rogue_tls(context_, port(), {reissue("a", std::chrono::days(-10))}, hello_of("a"));
@@ -78,7 +78,7 @@ TEST_F(ListenerSecurity, ExpiredCertificate) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, CertificateNotYetValid) {
+TEST_F(T15Listener, CertificateNotYetValid) {
   start_listener();
   rogue_tls(context_, port(), {reissue("a", std::chrono::days(10))}, hello_of("a"));
   expect_refused("the peer's certificate (CN = a) was refused: certificate is not yet valid");
@@ -86,7 +86,7 @@ TEST_F(ListenerSecurity, CertificateNotYetValid) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, SelfSignedCertificate) {
+TEST_F(T15Listener, SelfSignedCertificate) {
   start_listener();
   const test::TemporaryDirectory other;
   create_ca(other.path(), "a");
@@ -96,7 +96,7 @@ TEST_F(ListenerSecurity, SelfSignedCertificate) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, NoClientCertificate) {
+TEST_F(T15Listener, NoClientCertificate) {
   start_listener();
   const auto rogue = rogue_tls(context_, port(), {}, hello_of("a"));
   expect_refused("the peer showed no client certificate");
@@ -105,7 +105,7 @@ TEST_F(ListenerSecurity, NoClientCertificate) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, CertificateOfAnotherRegion) {
+TEST_F(T15Listener, CertificateOfAnotherRegion) {
   start_listener();
   const auto rogue = rogue_tls(context_, port(), {pki_.credentials("c")}, hello_of("a"));
   expect_refused("it greets as \"a\" with the certificate of \"c\"");
@@ -114,21 +114,21 @@ TEST_F(ListenerSecurity, CertificateOfAnotherRegion) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, RegionThatIsNoPeer) {
+TEST_F(T15Listener, RegionThatIsNoPeer) {
   start_listener();
   rogue_tls(context_, port(), {pki_.credentials("c")}, hello_of("c"));
   expect_refused("region \"c\" is not a peer of \"b\"");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, RegionThatShouldBeDialled) {
+TEST_F(T15Listener, RegionThatShouldBeDialled) {
   start_listener([](MeshOptions& options) { options.peers["c"] = {"127.0.0.1", 1}; });
   rogue_tls(context_, port(), {pki_.credentials("c")}, hello_of("c"));
   expect_refused("\"b\" dials \"c\", not the other way round");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, Tls12) {
+TEST_F(T15Listener, Tls12) {
   start_listener();
   const auto rogue = rogue_tls(context_, port(), {pki_.credentials("a"), true}, hello_of("a"));
   expect_refused("the peer speaks only TLS versions older than 1.3");
@@ -137,28 +137,28 @@ TEST_F(ListenerSecurity, Tls12) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, PlaintextHttp) {
+TEST_F(T15Listener, PlaintextHttp) {
   start_listener();
   rogue_tcp(context_, port(), "GET / HTTP/1.1\r\nHost: b\r\n\r\n");
   expect_refused("the peer does not speak TLS");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, PlaintextFrames) {
+TEST_F(T15Listener, PlaintextFrames) {
   start_listener();
   rogue_tcp(context_, port(), hello_of("a"));
   expect_refused("the peer does not speak TLS");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, Garbage) {
+TEST_F(T15Listener, Garbage) {
   start_listener();
   rogue_tcp(context_, port(), std::string(1000, '\xa5'));
   expect_refused("the peer does not speak TLS");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, TruncatedHandshake) {
+TEST_F(T15Listener, TruncatedHandshake) {
   start_listener();
   // The start of a record that announces a ClientHello of 256 bytes.
   rogue_tcp_that_leaves(context_, port(), std::string("\x16\x03\x01\x01\x00\x01\x00\x00\xfc", 9));
@@ -166,7 +166,7 @@ TEST_F(ListenerSecurity, TruncatedHandshake) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, SlowLorisMeetsTheHandshakeDeadline) {
+TEST_F(T15Listener, SlowLorisMeetsTheHandshakeDeadline) {
   start_listener(
       [](MeshOptions& options) { options.handshake_deadline = std::chrono::milliseconds(500); });
   const auto rogue = rogue_tcp(context_, port(), std::string("\x16\x03\x01\x01", 4));
@@ -175,7 +175,7 @@ TEST_F(ListenerSecurity, SlowLorisMeetsTheHandshakeDeadline) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, SilenceAfterTheHandshakeMeetsTheSameDeadline) {
+TEST_F(T15Listener, SilenceAfterTheHandshakeMeetsTheSameDeadline) {
   start_listener(
       [](MeshOptions& options) { options.handshake_deadline = std::chrono::milliseconds(500); });
   const auto rogue = rogue_tls(context_, port(), {pki_.credentials("a")}, "");
@@ -184,14 +184,14 @@ TEST_F(ListenerSecurity, SilenceAfterTheHandshakeMeetsTheSameDeadline) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, DataConnectionWithoutControl) {
+TEST_F(T15Listener, DataConnectionWithoutControl) {
   start_listener();
   rogue_tls(context_, port(), {pki_.credentials("a")}, hello_of("a", ConnectionKind::data));
   expect_refused("no control connection waits for this data connection");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, DataConnectionOfAnOlderSession) {
+TEST_F(T15Listener, DataConnectionOfAnOlderSession) {
   start_listener();
   // One session with the nonce of hello_of() begins and is replaced by the honest one.
   rogue_tls(context_, port(), {pki_.credentials("a")},
@@ -212,7 +212,7 @@ TEST_F(ListenerSecurity, DataConnectionOfAnOlderSession) {
 
 // Every byte of a session, played back at the same listener: its half of the keys is another one
 // now.
-TEST_F(ListenerSecurity, ReplayOfAnOlderSession) {
+TEST_F(T15Listener, ReplayOfAnOlderSession) {
   start_listener();
   const auto proxy = std::make_shared<CutProxy>(context_, port());
   proxy->accept();
@@ -236,7 +236,7 @@ TEST_F(ListenerSecurity, ReplayOfAnOlderSession) {
   EXPECT_EQ(b().ups, 1);
 }
 
-TEST_F(ListenerSecurity, OversizeFrame) {
+TEST_F(T15Listener, OversizeFrame) {
   start_listener();
   ByteWriter writer(kFrameHeaderBytes);
   write_frame_header(writer, FrameType::hello, 0xffffffff);
@@ -245,14 +245,14 @@ TEST_F(ListenerSecurity, OversizeFrame) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, GarbageUnderTls) {
+TEST_F(T15Listener, GarbageUnderTls) {
   start_listener();
   rogue_tls(context_, port(), {pki_.credentials("a")}, std::string(1000, '\xa5'));
   expect_refused("invalid frame: wrong magic");
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, WorkBeforeTheGreeting) {
+TEST_F(T15Listener, WorkBeforeTheGreeting) {
   start_listener();
   rogue_tls(context_, port(), {pki_.credentials("a")},
             text_of(encode_text(FrameType::message, "commit this")));
@@ -261,7 +261,7 @@ TEST_F(ListenerSecurity, WorkBeforeTheGreeting) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, CrowdOfSilentStrangersKeepsNobodyOut) {
+TEST_F(T15Listener, CrowdOfSilentStrangersKeepsNobodyOut) {
   start_listener();
   std::vector<Outcome> crowd;
   for (int i = 0; i < 260; ++i) {
@@ -271,7 +271,7 @@ TEST_F(ListenerSecurity, CrowdOfSilentStrangersKeepsNobodyOut) {
   expect_honest_peer_works();
 }
 
-TEST_F(ListenerSecurity, OversizeMessageOfAPeerDropsTheLink) {
+TEST_F(T15Listener, OversizeMessageOfAPeerDropsTheLink) {
   start_listener([](MeshOptions& options) { options.message_bytes_max = 1000; });
   MeshOptions dialler = options("a");
   point(dialler, "b", port());
@@ -287,7 +287,7 @@ TEST_F(ListenerSecurity, OversizeMessageOfAPeerDropsTheLink) {
 }
 
 // "a" dials something that it must not trust.
-class DiallerSecurity : public MeshTest {
+class T15Dialler : public MeshTest {
  protected:
   void start_dialler(
       std::uint16_t port, const std::function<void(MeshOptions&)>& change = [](MeshOptions&) {}) {
@@ -312,7 +312,7 @@ class DiallerSecurity : public MeshTest {
   }
 };
 
-TEST_F(DiallerSecurity, ExpiredListenerIsRefusedAndBothSidesSayWhy) {
+TEST_F(T15Dialler, ExpiredListenerIsRefusedAndBothSidesSayWhy) {
   const test::TemporaryDirectory old;
   std::filesystem::copy(pki_.path() / "ca.crt", old.path() / "ca.crt");
   std::filesystem::copy(pki_.path() / "ca.key", old.path() / "ca.key");
@@ -324,7 +324,7 @@ TEST_F(DiallerSecurity, ExpiredListenerIsRefusedAndBothSidesSayWhy) {
   EXPECT_TRUE(log_.has("b.crt has expired; peers will refuse it"));
 }
 
-TEST_F(DiallerSecurity, ExpiredDiallerLearnsWhyItIsRefused) {
+TEST_F(T15Dialler, ExpiredDiallerLearnsWhyItIsRefused) {
   const test::TemporaryDirectory old;
   std::filesystem::copy(pki_.path() / "ca.crt", old.path() / "ca.crt");
   std::filesystem::copy(pki_.path() / "ca.key", old.path() / "ca.key");
@@ -337,13 +337,13 @@ TEST_F(DiallerSecurity, ExpiredDiallerLearnsWhyItIsRefused) {
   expect_log("the peer refused our certificate or TLS: certificate expired");
 }
 
-TEST_F(DiallerSecurity, ListenerOfAnotherAuthority) {
+TEST_F(T15Dialler, ListenerOfAnotherAuthority) {
   const test::TestPki other({"b"});
   start_dialler(start_listener("b", other.credentials("b")));
   expect_log("the peer's certificate (CN = b) was refused: unable to get local issuer certificate");
 }
 
-TEST_F(DiallerSecurity, ListenerOfAnotherRegion) {
+TEST_F(T15Dialler, ListenerOfAnotherRegion) {
   const std::uint16_t port = start_listener("c", pki_.credentials("c"));
   start_dialler(port);
   const std::string words = "is for \"c\", not for \"b\"";
@@ -353,12 +353,12 @@ TEST_F(DiallerSecurity, ListenerOfAnotherRegion) {
   expect_log("the peer refused us: the certificate at ");
 }
 
-TEST_F(DiallerSecurity, ListenerThatSpeaksPlaintext) {
+TEST_F(T15Dialler, ListenerThatSpeaksPlaintext) {
   start_dialler(rogue_listener(context_, "HTTP/1.1 400 Bad Request\r\n\r\n"));
   expect_log("the peer does not speak TLS");
 }
 
-TEST_F(DiallerSecurity, ListenerThatNeverAnswers) {
+TEST_F(T15Dialler, ListenerThatNeverAnswers) {
   // The kernel completes the connection; nobody ever reads.
   asio::ip::tcp::acceptor silent(context_, {asio::ip::address_v4::loopback(), 0});
   start_dialler(silent.local_endpoint().port(), [](MeshOptions& dialler) {
@@ -367,7 +367,7 @@ TEST_F(DiallerSecurity, ListenerThatNeverAnswers) {
   expect_log("no TLS handshake within 0.2 s");
 }
 
-TEST_F(DiallerSecurity, UnreachableListener) {
+TEST_F(T15Dialler, UnreachableListener) {
   std::uint16_t port;
   {
     asio::ip::tcp::acceptor gone(context_, {asio::ip::address_v4::loopback(), 0});
