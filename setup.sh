@@ -1,7 +1,8 @@
 # Sourced by ./quickstart and ./check: the Debian packages each needs, and how missing ones are installed.
 
 packages_build=(g++ cmake ninja-build pkg-config libasio-dev libssl-dev libprotobuf-dev protobuf-compiler
-  libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev)
+  libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev
+  libxxhash-dev)
 packages_quickstart=("${packages_build[@]}" bible-kjv)
 packages_check=("${packages_build[@]}" libgtest-dev libgmock-dev python3 openssl)
 

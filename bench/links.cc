@@ -6,14 +6,15 @@
 //   push PKI SPOOL HOST PORT BYTES TIMES IDLE_S CONNECTIONS CONGESTION   region a
 //   tcp-serve PORT                                    the peer: one plain TCP socket
 //   tcp-push HOST PORT BYTES TIMES IDLE_S CONGESTION
-//   allgather DIRECTORY REGIONS BYTES TIMES
+//   allgather DIRECTORY REGIONS BYTES TIMES           all on loopback, taking turns with TLS
+//   without us
 //
 // A time is from the order to send until the receiver's message that it has, and has checked,
 // everything; for plain TCP until its one-byte answer.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,8 +26,6 @@
 #include <thread>
 #include <vector>
 
-#include <openssl/ssl.h>
-
 #include <spdlog/spdlog.h>
 #include <asio/connect.hpp>
 #include <asio/executor_work_guard.hpp>
@@ -37,12 +36,16 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
+#include "bench/tls_peers.h"
 #include "inter/mesh.h"
-#include "inter/tls.h"
 
 namespace {
 
 using asio::ip::tcp;
+using bench::AsioTls;
+using bench::Cost;
+using bench::cpu_seconds;
+using bench::RawTls;
 using Clock = std::chrono::steady_clock;
 using causeway::inter::BlobId;
 using causeway::inter::Mesh;
@@ -52,15 +55,6 @@ using Path = std::filesystem::path;
 
 double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto of = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return of(usage.ru_utime) + of(usage.ru_stime);
 }
 
 // Never the same twice, so that nothing is already there.
@@ -217,10 +211,6 @@ int tcp_push(char** arguments) {
 
 // ---- All-gather over loopback ----
 
-struct Cost {
-  double seconds = 0, cpu_s = 0, hash_cpu_s = 0;
-};
-
 // Every region sends its bytes to every other one. A thread for each region.
 class Meshes {
  public:
@@ -249,6 +239,8 @@ class Meshes {
     each([&](std::size_t i) { run_for(*contexts_[i], 0.5); });
     const double cpu = cpu_seconds(), hashing = hash_cpu();
     const auto began = Clock::now();
+    std::atomic<std::size_t> finished = 0;
+    double seconds = 0;
     each([&](std::size_t i) {
       Region& region = *regions_[i];
       const int wanted = region.answers + static_cast<int>(regions_.size()) - 1;
@@ -256,9 +248,14 @@ class Meshes {
         region.mesh.push_blob(peer, ids[i]);
       }
       run_until(*contexts_[i], [&] { return region.answers == wanted; });
-      run_for(*contexts_[i], 0.2);  // for the others' sake
+      if (++finished == regions_.size()) {
+        seconds = seconds_since(began);
+      }
+      while (finished < regions_.size()) {  // for the others' sake
+        run_for(*contexts_[i], 0.002);
+      }
     });
-    const Cost cost{seconds_since(began) - 0.2, cpu_seconds() - cpu, hash_cpu() - hashing};
+    const Cost cost{seconds, cpu_seconds() - cpu, hash_cpu() - hashing};
     for (std::size_t i = 0; i < ids.size(); ++i) {
       regions_[i]->spool.remove(ids[i]);
       regions_[i]->forget_arrived();
@@ -290,85 +287,25 @@ class Meshes {
   std::vector<std::unique_ptr<Region>> regions_;
 };
 
-// The same bytes over as many plain TLS connections, one direction each, two threads each.
-class RawTls {
- public:
-  RawTls(const Path& pki, int regions)
-      : client_(causeway::inter::make_tls_context(causeway::inter::credentials_in(pki, "a"),
-                                                  causeway::inter::TlsRole::client)),
-        server_(causeway::inter::make_tls_context(causeway::inter::credentials_in(pki, "b"),
-                                                  causeway::inter::TlsRole::server)) {
-    for (int i = 0; i < regions * (regions - 1); ++i) {
-      connect();
-    }
-  }
-  ~RawTls() {
-    for (auto& [sender, receiver] : pairs_) {
-      SSL_free(sender);
-      SSL_free(receiver);
-    }
-  }
-
-  Cost run(std::size_t size) {
-    const double cpu = cpu_seconds();
-    const auto began = Clock::now();
-    std::vector<std::thread> threads;
-    for (auto& [sender, receiver] : pairs_) {
-      threads.emplace_back([ssl = sender, size] { move(size, ssl, SSL_write); });
-      threads.emplace_back([ssl = receiver, size] { move(size, ssl, SSL_read); });
-    }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
-    return {seconds_since(began), cpu_seconds() - cpu, 0};
-  }
-
- private:
-  template <typename Operation>
-  static void move(std::size_t size, SSL* ssl, const Operation& operation) {
-    std::vector<char> buffer(256 << 10, 'x');
-    while (size > 0) {
-      const int done =
-          operation(ssl, buffer.data(), static_cast<int>(std::min(size, buffer.size())));
-      if (done <= 0) {
-        std::abort();
-      }
-      size -= static_cast<std::size_t>(done);
-    }
-  }
-  void connect() {
-    tcp::acceptor acceptor(context_, {asio::ip::address_v4::loopback(), 0});
-    tcp::socket out(context_);
-    out.connect(acceptor.local_endpoint());
-    tcp::socket in = acceptor.accept();
-    SSL* const sender = SSL_new(client_.get());
-    SSL* const receiver = SSL_new(server_.get());
-    SSL_set_fd(sender, out.release());
-    SSL_set_fd(receiver, in.release());
-    std::thread accepting([receiver] { SSL_accept(receiver); });
-    SSL_connect(sender);
-    accepting.join();
-    pairs_.emplace_back(sender, receiver);
-  }
-
-  asio::io_context context_;
-  causeway::inter::TlsContext client_, server_;
-  std::vector<std::pair<SSL*, SSL*>> pairs_;
-};
+void print(const char* who, const Cost& cost, double gigabytes) {
+  std::printf("\"%s\": {\"s\": %.4f, \"cpu_s_per_gb\": %.3f}, ", who, cost.seconds,
+              (cost.cpu_s - cost.hash_cpu_s) / gigabytes);
+}
 
 int allgather(const Path& directory, int regions, std::size_t size, int times) {
+  const int links = regions * (regions - 1);
   Meshes ours(directory, regions);
-  RawTls raw(directory / "pki", regions);
-  const double gigabytes = 1e-9 * static_cast<double>(size) * regions * (regions - 1);
+  RawTls raw(directory / "pki", links);
+  AsioTls asio(directory / "pki", links);
+  const double gigabytes = 1e-9 * static_cast<double>(size) * links;
   for (int i = 0; i < times; ++i) {
-    const Cost peer = raw.run(size);
+    std::printf("{\"regions\": %d, ", regions);
+    print("raw", raw.run(size), gigabytes);
+    print("raw_files", raw.run_files(size, directory), gigabytes);
+    print("asio", asio.run(size), gigabytes);
     const Cost own = ours.run(size);
-    std::printf(
-        "{\"regions\": %d, \"raw_s\": %.4f, \"ours_s\": %.4f, \"ratio\": %.3f, "
-        "\"raw_cpu_s_per_gb\": %.3f, \"ours_cpu_s_per_gb\": %.3f, "
-        "\"hash_cpu_s_per_gb\": %.3f}\n",
-        regions, peer.seconds, own.seconds, peer.seconds / own.seconds, peer.cpu_s / gigabytes,
-        (own.cpu_s - own.hash_cpu_s) / gigabytes, own.hash_cpu_s / gigabytes);
+    print("ours", own, gigabytes);
+    std::printf("\"hash_cpu_s_per_gb\": %.3f}\n", own.hash_cpu_s / gigabytes);
     std::fflush(stdout);
   }
   return 0;

@@ -1,6 +1,6 @@
 """Rows 1, 2 and 3 of the link benchmarks: our links beside a plain TCP socket (and iperf3), in network namespaces.
 
-    sudo python3 bench/links.py PATH/TO/causeway PATH/TO/bench_links RESULTS.jsonl [--rows 1,2,3] [--times N]
+    sudo python3 bench/links.py PATH/TO/causeway PATH/TO/bench_links RESULTS.jsonl [--rows 1,2,3] [--only TEXT] [--times N]
 
 Row 1 shapes a veth pair with the kernel's token bucket; rows 2 and 3 use the packet engine of `causeway wan-sim`. Peer and ours take turns.
 A case in which the packet engine declares itself late (INVALID) is marked so.
@@ -125,8 +125,10 @@ def report(out, row, case, ideal_s, figures, valid):
 
 
 def row_1(options, out, directory):
-    for rate in (100, 1000):
-        size = rate * MB  # about 8 s
+    for rate in (100, 1000, 5000):
+        if options.only not in f"{rate} Mbit/s":
+            continue
+        size = min(rate, 1000) * MB
         wan = Veth(rate)
         try:
             with serving(wan.command("b", "iperf3", "-s", "-1")):
@@ -144,6 +146,9 @@ def row_2(options, out, directory):
     rate, rtt_ms = 500, 80
     for size, (congestion, restart) in ((size, kind) for size in (32 * MB, 3 * MB)
                                         for kind in (("bbr", 1), ("cubic", 0), ("cubic", 1))):
+        case = (f"{size // MB} MB after 3 s, {rate} Mbit/s, {rtt_ms} ms, {congestion}" + ("" if restart else " without restart"))
+        if options.only not in case:
+            continue
         wan = Wan(options.causeway, scenario(rate, rtt_ms))
         slow_start_after_idle(wan, restart)
         figures = {"plain cubic": [], "ours": []}
@@ -151,8 +156,7 @@ def row_2(options, out, directory):
         figures["ours"] = ours(wan, options.bench, directory, size, options.times + 3, 3, options.connections, congestion, PORT + 1)[2:]
         valid = wan.close()
         ideal_s = size * 8 / (rate * 1e6) + rtt_ms / 1000
-        report(out, 2, f"{size // MB} MB after 3 s, {rate} Mbit/s, {rtt_ms} ms, {congestion}"
-               + ("" if restart else " without restart"), ideal_s, figures, valid)
+        report(out, 2, case, ideal_s, figures, valid)
 
 
 def row_3(options, out, directory):
@@ -175,6 +179,7 @@ def main():
     parser.add_argument("bench")
     parser.add_argument("results")
     parser.add_argument("--rows", default="1,2,3")
+    parser.add_argument("--only", default="", help="of rows 1 and 2 the cases with this in their name")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--connections", type=int, default=0, help="0: what the mesh chooses")
     options = parser.parse_args()

@@ -7,8 +7,7 @@
 
 namespace causeway::inter {
 
-// 64 bits of GMAC under a fixed key: what OpenSSL computes fastest. Accidents only, not attackers.
-// Never 0.
+// XXH3. For accidents, not attackers. Never 0.
 std::uint64_t checksum(std::span<const std::byte> bytes);
 
 }  // namespace causeway::inter

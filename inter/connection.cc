@@ -10,6 +10,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "inter/limits.h"
 #include "inter/socket_bio.h"
 
 namespace causeway::inter {
@@ -92,14 +93,35 @@ struct Connection::Implementation {
       if (verdict != SSL_ERROR_WANT_READ && verdict != SSL_ERROR_WANT_WRITE) {
         throw failure(verdict, system_error);
       }
-      std::error_code error;
-      co_await socket.async_wait(
-          verdict == SSL_ERROR_WANT_READ ? tcp::socket::wait_read : tcp::socket::wait_write,
-          asio::redirect_error(asio::use_awaitable, error));
-      turn_bytes = 0;
-      if (error && !closed) {
-        throw LinkError(error, error.message());
+      co_await ready(verdict == SSL_ERROR_WANT_READ ? tcp::socket::wait_read
+                                                    : tcp::socket::wait_write);
+    }
+  }
+
+  asio::awaitable<void> flush_gathered() {
+    for (;;) {
+      if (closed) {
+        throw LinkError(close_code, close_reason);
       }
+      errno = 0;
+      if (flush(SSL_get_wbio(ssl.get()))) {
+        co_return;
+      }
+      const int system_error = errno;
+      if (system_error != EAGAIN && system_error != EWOULDBLOCK && system_error != EINTR) {
+        throw failure(SSL_ERROR_SYSCALL, system_error);
+      }
+      co_await ready(tcp::socket::wait_write);
+    }
+  }
+
+  // Until the socket is, or close().
+  asio::awaitable<void> ready(tcp::socket::wait_type what) {
+    std::error_code error;
+    co_await socket.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
+    turn_bytes = 0;
+    if (error && !closed) {
+      throw LinkError(error, error.message());
     }
   }
 
@@ -191,12 +213,14 @@ asio::awaitable<FrameView> Connection::read() {
 
 asio::awaitable<void> Connection::write(std::span<const std::byte> frame) {
   Implementation& self = *implementation_;
+  const bool one_record = frame.size() <= SSL3_RT_MAX_PLAIN_LENGTH;
+  gather(SSL_get_wbio(self.ssl.get()), one_record ? 0 : kGatheredBytes);
   while (!frame.empty()) {
-    set_more_follows(SSL_get_wbio(self.ssl.get()), frame.size() > SSL3_RT_MAX_PLAIN_LENGTH);
     const std::size_t size = co_await self.perform(
         [frame](SSL* ssl) { return SSL_write(ssl, frame.data(), static_cast<int>(frame.size())); });
     frame = frame.subspan(size);
   }
+  co_await self.flush_gathered();
 }
 
 asio::awaitable<void> Connection::linger() {

@@ -18,6 +18,7 @@ constexpr unsigned kUnsentBytesMin = 128U << 10, kUnsentBytesMax = 4U << 20;
 
 constexpr std::size_t kReadAheadBytes = 64U << 10;  // of a connection, in OpenSSL
 constexpr std::size_t kTlsBytes = 128U << 10;       // of a connection, all that OpenSSL holds
+constexpr std::size_t kGatheredBytes = 256U << 10;  // of a data connection, records to be sent
 constexpr std::size_t kHashReadBytes = 256U << 10;  // of the hashing thread: stays in a cache
 
 }  // namespace causeway::inter

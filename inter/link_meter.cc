@@ -72,6 +72,8 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
 }
 
 void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
+  burst_bytes_ += static_cast<double>(bytes);
+  burst_s_ += duration<double>(time).count();
   const double rate = static_cast<double>(bytes) / duration<double>(time).count();
   const double before = std::exchange(last_sample_, rate);
   if (std::max(rate, before) < kPlateau * std::min(rate, before)) {
@@ -79,11 +81,14 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   }
 }
 
+// Two small samples while many connections begin look like a plateau, but the burst's mean is
+// higher: pacing by them would make the next bursts as slow.
 void LinkMeter::on_quiet() {
   last_sample_ = 0;
-  if (burst_peak_ > 0) {
-    peak_ = std::max(std::exchange(burst_peak_, 0), kForget * peak_);
+  if (burst_peak_ > 0 && burst_peak_ * burst_s_ >= burst_bytes_) {
+    peak_ = std::max(burst_peak_, kForget * peak_);
   }
+  burst_peak_ = burst_bytes_ = burst_s_ = 0;
   if (std::exchange(lost_, false)) {
     headroom_ = limited() ? std::max(kHeadroomMin, kTighten * headroom_) : kHeadroomAtFirst;
   } else if (limited()) {

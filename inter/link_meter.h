@@ -52,8 +52,9 @@ class LinkMeter {
   std::chrono::microseconds round_trip_{0};
   double rate_ = 0, stream_rate_ = 0, loss_ = 0;
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
-  double headroom_ = 0;  // over the peak; 0: nothing was lost yet
-  bool lost_ = false;    // since the last burst ended
+  double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
+  double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
+  bool lost_ = false;                     // since the last burst ended
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};
   std::uint64_t window_bytes_ = 0;

@@ -15,9 +15,10 @@ class Mesh::Implementation {
 std::uint64_t peak_bytes(const MeshOptions& options, std::uint64_t spool_capacity_bytes) {
   const std::uint64_t message = kFrameHeaderBytes + options.message_bytes_max;
   const std::uint64_t chunk_frame = 2 * kChunkBytesMax;  // with what the parser reads beyond it
-  const std::uint64_t control = kTlsBytes + kQueuedMessagesMax * message + kQueuedFramesBytes +
+  const std::uint64_t control = kTlsBytes + kGatheredBytes + kQueuedMessagesMax * message +
+                                kQueuedFramesBytes +
                                 2 * message;  // one being parsed, one being handled
-  const std::uint64_t data = kTlsBytes + 2 * chunk_frame;
+  const std::uint64_t data = kTlsBytes + kGatheredBytes + 2 * chunk_frame;
   const std::uint64_t connections =
       std::max<std::uint64_t>(options.data_connections, kDataConnectionsMax);
   const std::uint64_t maps =

@@ -1,6 +1,8 @@
 // OpenSSL over a socket that Asio owns. OpenSSL's own socket BIO would raise SIGPIPE when a peer is
-// gone. Internal to inter.
+// gone, and makes a system call of every record. Internal to inter.
 #pragma once
+
+#include <cstddef>
 
 #include "inter/openssl.h"
 
@@ -10,8 +12,11 @@ namespace causeway::inter {
 // (BIO_number_read, BIO_number_written).
 BioPtr make_socket_bio(int socket);
 
-// What is written next is followed by more at once: TCP need not send it yet. Spares half of the
-// cost of a stream of TLS records.
-void set_more_follows(BIO* bio, bool more);
+// From now on what is written waits until so many bytes are together, or until flush(): a stream of
+// records costs a third less by the quarter of a megabyte than one by one. 0: nothing waits.
+void gather(BIO* bio, std::size_t bytes);
+
+// Sends what waits. False: the socket takes no more for now, or fails (errno).
+bool flush(BIO* bio);
 
 }  // namespace causeway::inter

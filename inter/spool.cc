@@ -15,6 +15,7 @@
 #include "inter/file.h"
 #include "inter/hex.h"
 #include "inter/limits.h"
+#include "inter/page_buffer.h"
 #include "inter/sha256.h"
 #include "inter/spool_files.h"
 
@@ -66,10 +67,9 @@ void read_exactly(const std::filesystem::path& path, const File& file, std::uint
 Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {
   Sha256 hash;
   const File file(path, O_RDONLY);
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(size, kHashReadBytes));
-  for (std::uint64_t offset = 0; offset < size; offset += buffer.size()) {
-    const auto part =
-        std::span(buffer).first(std::min<std::uint64_t>(size - offset, buffer.size()));
+  const PageBuffer buffer(kHashReadBytes);
+  for (std::uint64_t offset = 0; offset < size; offset += kHashReadBytes) {
+    const auto part = buffer.bytes().first(std::min<std::uint64_t>(size - offset, kHashReadBytes));
     read_exactly(path, file, offset, part);
     hash.update(part);
   }

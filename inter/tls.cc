@@ -52,6 +52,12 @@ bool is_plaintext(int reason) {
          reason == SSL_R_RECORD_LENGTH_MISMATCH || reason == SSL_R_BAD_RECORD_TYPE;
 }
 
+// What a record that changed on the way looks like.
+bool is_damage(int reason) {
+  return is_plaintext(reason) || reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC ||
+         reason == SSL_R_SSLV3_ALERT_BAD_RECORD_MAC || reason == SSL_R_TLSV1_ALERT_RECORD_OVERFLOW;
+}
+
 LinkError describe_verification(const SSL* ssl, long verdict) {
   const auto* subject = static_cast<const std::string*>(SSL_get_ex_data(ssl, subject_index()));
   const std::string whose = subject == nullptr || subject->empty() ? "" : " (" + *subject + ")";
@@ -151,14 +157,19 @@ LinkError describe_tls_failure(const SSL* ssl, unsigned long error) {
   if (reason == SSL_R_UNSUPPORTED_PROTOCOL) {
     return {Errc::not_tls, "the peer speaks only TLS versions older than 1.3"};
   }
-  if (SSL_is_init_finished(ssl) == 0 && is_plaintext(reason)) {
+  const char* text = ERR_reason_error_string(error);
+  const bool agreed = SSL_get_current_cipher(ssl) != nullptr;
+  if (!agreed && is_plaintext(reason)) {
     return {Errc::not_tls, "the peer does not speak TLS"};
+  }
+  if (agreed && is_damage(reason)) {
+    return {std::make_error_code(std::errc::bad_message),
+            std::string("a TLS record was damaged on the way: ") + text};
   }
   if (reason >= SSL_AD_REASON_OFFSET) {
     return {Errc::refused, std::string("the peer refused our certificate or TLS: ") +
                                SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET)};
   }
-  const char* text = ERR_reason_error_string(error);
   return {Errc::refused, std::string("TLS failed: ") + (text == nullptr ? "unknown" : text)};
 }
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <ctime>
-#include <vector>
 
 #include <asio/post.hpp>
 
 #include "inter/error.h"
 #include "inter/file.h"
 #include "inter/limits.h"
+#include "inter/page_buffer.h"
 #include "inter/sha256.h"
 
 namespace causeway::inter {
@@ -43,10 +43,10 @@ struct Verifier::Job {
     const auto began = thread_cpu_time();
     try {
       File file(path, O_RDWR);
-      std::vector<std::byte> buffer(std::min<std::uint64_t>(end - hashed_bytes, kHashReadBytes));
+      const PageBuffer buffer(kHashReadBytes);
       while (hashed_bytes < end) {
         const auto part =
-            std::span(buffer).first(std::min<std::uint64_t>(end - hashed_bytes, buffer.size()));
+            buffer.bytes().first(std::min<std::uint64_t>(end - hashed_bytes, kHashReadBytes));
         if (file.read_at(hashed_bytes, part) != part.size()) {
           throw std::system_error(std::make_error_code(std::errc::io_error),
                                   path.string() + " is shorter than it was");

@@ -89,6 +89,15 @@ TEST_F(Meter, SlowStartIsNoPeak) {
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
 }
 
+TEST_F(Meter, WhatIsBelowTheMeanOfABurstIsNoPeak) {
+  for (const int mib : {1, 1, 16, 8}) {
+    meter_.on_delivered(mib * kMiB, milliseconds(100));
+  }
+  lose(50);
+  meter_.on_quiet();
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
+}
+
 TEST_F(Meter, MoreLossTightensTheLimitAndItsAbsenceRemovesIt) {
   lose(50);
   delivered(100);
