@@ -132,6 +132,37 @@ TEST(TcpLink, AfterIdlingCubicStartsSlowlyAgainAndBbrDoesNot) {
   EXPECT_LT(warm_and_idle(Congestion::bbr), 1.5 * ideal);
 }
 
+TEST(TcpLink, ALongFatLinkIsLimitedByTheSendersBuffer) {
+  LinkProfile profile = profile_of(Congestion::cubic, 100ms, 125e6);
+  profile.queue_bytes = 64 << 20;
+  const auto mb_per_s = [](const LinkProfile& p) {
+    Wire wire(p);
+    const auto flow = wire.link().add_flow(1);
+    wire.transfer(flow, 200'000'000);
+    return 200 / in_seconds(wire.transfer(flow, 200'000'000));
+  };
+  // A buffer of 4.19 MB per round trip, or two thirds: it takes more once a third of it is free.
+  EXPECT_GT(mb_per_s(profile), 2.0 / 3 * 4.19 / 0.2 - 1);
+  EXPECT_LT(mb_per_s(profile), 4.19 / 0.2 + 1);
+  profile.send_buffer_bytes = 64 << 20;
+  EXPECT_GT(mb_per_s(profile), 100);
+}
+
+TEST(TcpLink, IdlenessCountsFromTheLastByteSent) {
+  const auto after = [](Time idle) {
+    Wire wire(profile_of(Congestion::reno, 100ms));
+    const auto flow = wire.link().add_flow(1);
+    wire.transfer(flow, 500 * kPacketBytes);  // the window is 320 packets at least
+    wire.run_until(wire.now() + idle);
+    return wire.transfer(flow, 160 * kPacketBytes);
+  };
+  // The last byte left a delay before it arrived. The timeout is 0.4 s: soon after it half the
+  // window is left, and after two the last packets of 160 wait a round trip for the first.
+  EXPECT_LT(after(250ms), 130ms);
+  EXPECT_LT(after(350ms), 130ms);
+  EXPECT_GT(after(2s), 300ms);
+}
+
 TEST(TcpLink, ALostLastPacketIsProbedForAfterTwoRoundTrips) {
   LinkProfile profile = profile_of(Congestion::cubic, 20ms);
   profile.loss = {
