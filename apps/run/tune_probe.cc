@@ -49,7 +49,7 @@ class Bench {
 
   void steps(const ProbeOptions& options, Probe& out) {
     const auto trainer = intra::make_inner_trainer(options_);
-    trainer->initialise(state_.anchor);
+    intra::initial_weights(options_, layout_, state_.anchor);
     state_.params = state_.anchor;
     state_.digest = intra::whole_digest(state_);
     trainer->join(*group_, state_);

@@ -25,7 +25,7 @@ Trained train(const WorkerOptions& options, std::size_t world) {
     const diloco::Layout layout(parameter_tensors(options.model));
     TrainingState state(options.inner, layout);
     const auto trainer = make_inner_trainer(options);
-    trainer->initialise(state.params);
+    initial_weights(options, layout, state.params);
     trainer->join(group, state);
     StepOutcome outcome;
     for (const std::uint64_t step : {0, 1})
