@@ -164,7 +164,7 @@ LinkError describe_tls_failure(const SSL* ssl, unsigned long error) {
   }
   if (agreed && is_damage(reason)) {
     return {std::make_error_code(std::errc::bad_message),
-            std::string("a TLS record was damaged on the way: ") + text};
+            std::string("TLS failed: a record arrived damaged or forged: ") + text};
   }
   if (reason >= SSL_AD_REASON_OFFSET) {
     return {Errc::refused, std::string("the peer refused our certificate or TLS: ") +

@@ -60,9 +60,8 @@ class TlsInMemory : public testing::Test {
   SslPtr client_, server_;
 };
 
-TEST_F(TlsInMemory, ARecordThatChangedOnTheWayIsSaidToBeDamaged) {
+TEST_F(TlsInMemory, ARecordThatChangedOnTheWayIsSaidToBeDamagedOrForged) {
   shake_hands();
-  SSL_write(client_.get(), "hello", 5);
   for (const std::size_t changed : {0U, 10U}) {  // of the header, of the content
     SslPtr& receiver = changed == 0 ? server_ : client_;
     SslPtr& sender = changed == 0 ? client_ : server_;
@@ -74,7 +73,7 @@ TEST_F(TlsInMemory, ARecordThatChangedOnTheWayIsSaidToBeDamaged) {
     ERR_clear_error();
     const LinkError failure = failure_of(receiver, SSL_read(receiver.get(), got, sizeof got));
     EXPECT_EQ(failure.code(), std::make_error_code(std::errc::bad_message));
-    EXPECT_NE(failure.reason().find("a TLS record was damaged on the way"), std::string::npos)
+    EXPECT_NE(failure.reason().find("a record arrived damaged or forged"), std::string::npos)
         << failure.reason();
   }
 }
