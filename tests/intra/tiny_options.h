@@ -21,7 +21,8 @@ inline WorkerOptions tiny_options(const TemporaryDirectory& directory) {
                    .width = 16,
                    .heads = 2,
                    .kv_heads = 2,
-                   .hidden = 32};
+                   .hidden = 32,
+                   .rope_scaling = {}};
   options.data = {.files = {directory.file("text", text)}};
   options.inner.lr = 1e-2F;
   options.inner.warmup_steps = 1;

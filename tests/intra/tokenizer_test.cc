@@ -28,7 +28,9 @@ void agrees(const std::string& name, const std::vector<golden::Tokenized>& all,
   for (const auto& [text, tokens] : all) {
     EXPECT_EQ(tokenizer.encode(text), tokens) << name << ": " << text;
     const std::string back = tokenizer.decode(tokens);
-    if (prefix.empty()) EXPECT_EQ(back, text) << name;
+    if (prefix.empty()) {
+      EXPECT_EQ(back, text) << name;
+    }
   }
 }
 

@@ -21,7 +21,8 @@ inline ModelOptions gpt2() {
           .width = 12,
           .heads = 3,
           .kv_heads = 3,
-          .hidden = 20};
+          .hidden = 20,
+          .rope_scaling = {}};
 }
 
 // Two query heads to each key head, and q, k, v of sizes that lie apart in the flat layout.
@@ -33,7 +34,8 @@ inline ModelOptions llama() {
           .width = 24,
           .heads = 4,
           .kv_heads = 2,
-          .hidden = 28};
+          .hidden = 28,
+          .rope_scaling = {}};
 }
 
 // q, k, v and gate, up are whole numbers of chunks, so that each group is one matrix product.
