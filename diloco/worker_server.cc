@@ -21,7 +21,6 @@
 #include "diloco/wire.h"
 #include "diloco/worker.pb.h"
 #include "diloco/worker_door.h"
-#include "diloco/worker_report.h"
 #include "diloco/worker_stream.h"
 #include "inter/async.h"
 
@@ -67,6 +66,17 @@ AttachRequest decode(const worker_wire::Attach& message) {
           .has_lineage = message.has_lineage(),
           .run_id = message.run_id(),
           .contributed = message.contributed()};
+}
+
+Progress decode(const worker_wire::Report& message) {
+  return {.step = message.step(),
+          .round = message.round(),
+          .loss = message.loss(),
+          .tokens_per_s = message.tokens_per_s(),
+          .tokens = message.tokens(),
+          .compute_s = message.compute_s(),
+          .wait_s = message.wait_s(),
+          .phase = message.phase()};
 }
 
 // The payload, mapped only if it cannot shrink or change under us.

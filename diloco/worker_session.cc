@@ -17,7 +17,6 @@
 #include "diloco/worker.pb.h"
 #include "diloco/worker_channel.h"
 #include "diloco/worker_dial.h"
-#include "diloco/worker_report.h"
 
 namespace causeway::diloco {
 namespace {
@@ -347,7 +346,15 @@ void SocketSession::report(const Progress& progress) {
   reported_ = progress;
   if (!stream_->empty()) return;  // an older report is still on its way
   worker_wire::WorkerMessage message;
-  *message.mutable_report() = encode(progress);
+  auto* report = message.mutable_report();
+  report->set_step(progress.step);
+  report->set_round(progress.round);
+  report->set_loss(progress.loss);
+  report->set_tokens_per_s(progress.tokens_per_s);
+  report->set_tokens(progress.tokens);
+  report->set_compute_s(progress.compute_s);
+  report->set_wait_s(progress.wait_s);
+  report->set_phase(progress.phase);
   stream_->add({message.SerializeAsString(), {}});
   try {
     stream_->flush();

@@ -120,12 +120,8 @@ struct Progress {
   double loss = 0;  // training loss of the last inner step, nats per token
   double tokens_per_s = 0;
   std::uint64_t tokens = 0;
-  double compute_s = 0;    // inner steps alone
-  double wait_s = 0;       // everything else since training began
-  double in_region_s = 0;  // of compute_s: waiting for the sums over the region's ranks
-  double outer_s = 0;      // of wait_s: encoding and applying
-  std::uint64_t memory_peak_bytes = 0;  // of rank 0's process
-  double mfu = 0;  // share of what the region's devices could do at most; 0: unknown
+  double compute_s = 0;  // inner steps alone
+  double wait_s = 0;     // everything else since training began
   // "compute", "encode", "wait", "apply", "evaluate", and kPhaseDone: the result is written.
   std::string phase;
 };

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cassert>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -79,13 +78,11 @@ class ModelTrainer : public InnerTrainer {
     assert(group_);
     if (step.share.count > 0) sampler_.set_share(step.share);
     const float own_loss = backward(step);
-    const auto began = std::chrono::steady_clock::now();
     reducer_->finish();
     std::array<float, 2> agreed{own_loss, stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(agreed);
-    const std::chrono::duration<double> in_region = std::chrono::steady_clock::now() - began;
     update(step, agreed[0]);
-    return {agreed[0], agreed[1] > 0, in_region.count()};
+    return {agreed[0], agreed[1] > 0};
   }
 
   void params_changed() override { model_->params_changed(); }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 
 #include "intra/collective.h"
 #include "intra/training_state.h"
@@ -22,7 +21,6 @@ struct InnerStep {
 struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
-  double in_region_s = 0;  // that the step waited for sums over the ranks
 };
 
 class InnerTrainer {
@@ -40,9 +38,6 @@ class InnerTrainer {
 
   // Must be called when the parameters changed otherwise than by step().
   virtual void params_changed() = 0;
-
-  // What its driver calls the device that it computes on.
-  virtual std::string device() const { return "CPU"; }
 
   // Validation loss of `params`, shared among the ranks of the group.
   virtual double evaluate(std::span<const float> params) = 0;

@@ -3,9 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "intra/device_peak.h"
 #include "intra/region_worker.h"
-#include "intra/worker_result.h"
 
 namespace causeway::intra {
 
@@ -19,34 +17,18 @@ void RegionWorker::log(const std::vector<Outcome>& outcomes, diloco::Round round
   }
 }
 
-double RegionWorker::mfu(double tokens_per_s) const {
-  return model_flops_utilisation(options_.model, tokens_per_s, trainer_->device(), options_.world)
-      .value_or(0);
-}
-
 void RegionWorker::enter(const std::string& phase) {
-  charge_wait();
   progress_.phase = phase;
   report();
 }
 
-// Inner steps charge their own time as soon as they end.
-void RegionWorker::charge_wait() {
-  const double seconds = stopwatch_.charge(state_.wait_s);
-  if (progress_.phase == "encode" || progress_.phase == "apply") state_.outer_s += seconds;
-}
-
 void RegionWorker::report() {
-  charge_wait();
+  stopwatch_.charge(state_.wait_s);  // inner steps charge their own time as soon as they end
   progress_.step = std::max(progress_.step, schedule_step_ + state_.step_in_round());
   progress_.round = state_.version;
   progress_.tokens = state_.tokens;
   progress_.compute_s = state_.compute_s;
   progress_.wait_s = state_.wait_s;
-  progress_.in_region_s = state_.in_region_s;
-  progress_.outer_s = state_.outer_s;
-  progress_.memory_peak_bytes = memory_peak_bytes();
-  progress_.mfu = mfu(progress_.tokens_per_s);
   gathering_->tell([this](auto& session) { session.report(progress_); });
 }
 

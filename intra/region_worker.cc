@@ -301,7 +301,7 @@ void RegionWorker::collect(const diloco::Collect& order) {
 bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataShare& share) {
   const InnerStep step{schedule_step + state_.step_in_round(),
                        state_.work.data_cursor + state_.work.steps * batch().samples, share};
-  charge_wait();
+  stopwatch_.charge(state_.wait_s);
   StepOutcome outcome;
   try {
     outcome = trainer_->step(step, interrupted_());
@@ -315,7 +315,6 @@ bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataSha
   const std::uint64_t tokens = batch().tokens;
   ++state_.work.steps;
   state_.work.compute_s += seconds;
-  state_.in_region_s += outcome.in_region_s;
   ++state_.steps;
   state_.tokens += tokens;
   const double rate = seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
@@ -422,10 +421,6 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
       .val_loss = trainer_->evaluate(state_.anchor),
       .compute_s = state_.compute_s,
       .wait_s = state_.wait_s,
-      .in_region_s = state_.in_region_s,
-      .outer_s = state_.outer_s,
-      .memory_peak_bytes = memory_peak_bytes(),
-      .mfu = state_.compute_s > 0 ? mfu(static_cast<double>(state_.tokens) / state_.compute_s) : 0,
       .params_digest = diloco::to_hex(round_.ownership().root(gathering_->group(), state_.anchor)),
       .timed_steps = options_.train.timed_step_ms > 0};
   together(gathering_->group(), "writing the result", [&] {
@@ -442,7 +437,7 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
 }
 
 void RegionWorker::save() {
-  charge_wait();
+  stopwatch_.charge(state_.wait_s);
   Collective& group = gathering_->group();
   round_.ownership().complete(group, state_.momentum);
   round_.ownership().complete(group, state_.residual);

@@ -63,9 +63,7 @@ class RegionWorker {
 
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   OuterRound::Batch batch() const;
-  double mfu(double tokens_per_s) const;
   void enter(const std::string& phase);
-  void charge_wait();
   void report();
   void save();
   void checkpoint();

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
 
-constexpr const char* kFormat = "causeway-state-3";
+constexpr const char* kFormat = "causeway-state-2";
 
 fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
   const std::string name = age == 0 ? "state" : "state." + std::to_string(age);

@@ -7,7 +7,6 @@
 
 #include "diloco/digest.h"
 #include "intra/checkpoint.h"
-#include "intra/device_peak.h"
 #include "intra/error.h"
 #include "intra/inner_trainer.h"
 #include "intra/stopwatch.h"
@@ -65,7 +64,6 @@ class SynchronousWorker {
     const StepOutcome outcome =
         trainer_->step({state_.steps, state_.steps * batch}, interrupted_());
     stopwatch_.charge(state_.compute_s);
-    state_.in_region_s += outcome.in_region_s;
     ++state_.steps;
     state_.tokens += batch * static_cast<std::uint64_t>(options_.model.context);
     if (outcome.stop) {
@@ -85,9 +83,6 @@ class SynchronousWorker {
         .val_loss = trainer_->evaluate(state_.params),
         .compute_s = state_.compute_s,
         .wait_s = state_.wait_s,
-        .in_region_s = state_.in_region_s,
-        .memory_peak_bytes = memory_peak_bytes(),
-        .mfu = mfu(),
         .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
         .timed_steps = options_.train.timed_step_ms > 0};
   }
@@ -106,21 +101,10 @@ class SynchronousWorker {
     progress_.tokens = state_.tokens;
     progress_.compute_s = state_.compute_s;
     progress_.wait_s = state_.wait_s;
-    progress_.in_region_s = state_.in_region_s;
-    progress_.memory_peak_bytes = memory_peak_bytes();
-    progress_.tokens_per_s = tokens_per_s();
-    progress_.mfu = mfu();
+    progress_.tokens_per_s =
+        state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
     progress_.phase = phase;
     write_status(options_.directory, progress_);
-  }
-
-  double tokens_per_s() const {
-    return state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
-  }
-  double mfu() const {
-    return model_flops_utilisation(options_.model, tokens_per_s(), trainer_->device(),
-                                   options_.world)
-        .value_or(0);
   }
 
   using Clock = std::chrono::steady_clock;

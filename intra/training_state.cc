@@ -14,9 +14,7 @@ void save_state(const std::filesystem::path& region_directory, const diloco::Lay
                     {"steps", to_metadata(state.steps)},
                     {"tokens", to_metadata(state.tokens)},
                     {"compute_s", to_metadata(state.compute_s)},
-                    {"wait_s", to_metadata(state.wait_s)},
-                    {"in_region_s", to_metadata(state.in_region_s)},
-                    {"outer_s", to_metadata(state.outer_s)}},
+                    {"wait_s", to_metadata(state.wait_s)}},
                    kept);
 }
 
@@ -30,8 +28,6 @@ bool load_state(const std::filesystem::path& region_directory, const diloco::Lay
     reader.read("tokens", state.tokens);
     reader.read("compute_s", state.compute_s);
     reader.read("wait_s", state.wait_s);
-    reader.read("in_region_s", state.in_region_s);
-    reader.read("outer_s", state.outer_s);
   });
 }
 

@@ -19,7 +19,6 @@ struct TrainingState : OuterState {
 
   std::uint64_t steps = 0, tokens = 0;  // of the region, over the whole run
   double compute_s = 0, wait_s = 0;
-  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
 };
 
 // As save_outer_state and load_outer_state, with all of it.

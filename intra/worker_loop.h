@@ -71,9 +71,6 @@ struct WorkerResult {
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
   double val_loss = 0;
   double compute_s = 0, wait_s = 0;
-  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
-  std::uint64_t memory_peak_bytes = 0;
-  double mfu = 0;             // over the whole run; 0: unknown
   std::string params_digest;  // hex Merkle root of the final anchor
   bool timed_steps = false;
 };

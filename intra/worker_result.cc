@@ -1,7 +1,5 @@
 #include "intra/worker_result.h"
 
-#include <sys/resource.h>
-
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,17 +16,7 @@ void write(const std::filesystem::path& file, const nlohmann::json& json,
   diloco::replace_file(file, json.dump(2) + "\n", durability);
 }
 
-nlohmann::json known(double mfu) {
-  return mfu > 0 ? nlohmann::json(mfu) : nlohmann::json(nullptr);
-}
-
 }  // namespace
-
-std::uint64_t memory_peak_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
 
 void write_result(const std::filesystem::path& directory, const WorkerResult& result) {
   write(directory / "result.json",
@@ -38,10 +26,6 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"val_loss", result.val_loss},
          {"compute_s", result.compute_s},
          {"wait_s", result.wait_s},
-         {"in_region_s", result.in_region_s},
-         {"outer_s", result.outer_s},
-         {"memory_peak_bytes", result.memory_peak_bytes},
-         {"mfu", known(result.mfu)},
          {"params_digest", result.params_digest},
          {"timed_steps", result.timed_steps}},
         diloco::Durability::on_disk);
@@ -59,10 +43,6 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
                         .val_loss = loss.is_null() ? std::nan("") : loss.get<double>(),
                         .compute_s = json.at("compute_s"),
                         .wait_s = json.at("wait_s"),
-                        .in_region_s = json.at("in_region_s"),
-                        .outer_s = json.at("outer_s"),
-                        .memory_peak_bytes = json.at("memory_peak_bytes"),
-                        .mfu = json.at("mfu").is_null() ? 0 : json.at("mfu").get<double>(),
                         .params_digest = json.at("params_digest"),
                         .timed_steps = json.at("timed_steps")};
   } catch (const nlohmann::json::exception&) {
@@ -106,10 +86,6 @@ void write_status(const std::filesystem::path& directory, const diloco::Progress
            {"tokens", progress.tokens},
            {"compute_s", progress.compute_s},
            {"wait_s", progress.wait_s},
-           {"in_region_s", progress.in_region_s},
-           {"outer_s", progress.outer_s},
-           {"memory_peak_bytes", progress.memory_peak_bytes},
-           {"mfu", known(progress.mfu)},
            {"phase", progress.phase}}}},
         diloco::Durability::visible);
 }

@@ -12,11 +12,7 @@
 
 namespace causeway::intra {
 
-// Of this process, so far.
-std::uint64_t memory_peak_bytes();
-
-// result.json: keys are WorkerResult's members. A loss that is not a number is null, and so
-// is an unknown mfu.
+// result.json: keys are WorkerResult's members. A loss that is not a number is null.
 void write_result(const std::filesystem::path& directory, const WorkerResult& result);
 // None if there is none.
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory);

@@ -142,7 +142,6 @@ std::vector<std::string> PlainProgress::lines(const View& view) {
     out.push_back(region.name + ": step " + std::to_string(region.step) + "/" +
                   std::to_string(view.steps) + ", loss " + loss_text(region.loss) + ", " +
                   format_count(static_cast<std::uint64_t>(region.tokens_per_s)) + " tokens/s, " +
-                  (region.mfu > 0 ? "MFU " + format_fixed(100 * region.mfu, 1) + " %, " : "") +
                   region.state);
   }
   for (std::string& line : out) line = clean(std::move(line), 400);

@@ -20,7 +20,6 @@ struct RegionView {
   std::uint64_t step = 0;
   double loss = 0;  // nats per token; 0: none yet
   double tokens_per_s = 0;
-  double mfu = 0;     // of its devices; 0: unknown
   std::string state;  // what it does or waits for
   std::vector<LinkView> links;
 };

@@ -80,7 +80,6 @@ void Monitor::take(std::size_t index, const std::string& series, const RegionSta
   region.step = status.step;
   region.loss = status.loss;
   region.tokens_per_s = status.tokens_per_s;
-  region.mfu = status.mfu;
   if (!status.state.empty()) region.state = status.state;
   if (series.empty() || status.step == 0) return;
   Sample& last = last_samples_[series];

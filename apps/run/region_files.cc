@@ -67,7 +67,6 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   status.step = get<std::uint64_t>(progress, "step");
   status.loss = get<double>(progress, "loss");
   status.tokens_per_s = get<double>(progress, "tokens_per_s");
-  status.mfu = get<double>(progress, "mfu");
   status.state = get<std::string>(progress, "phase");
   const std::string waiting = get<std::string>(*json, "waiting");
   if (!waiting.empty()) status.state = "waits for " + waiting;
@@ -104,10 +103,6 @@ std::optional<RegionResult> read_result(const std::filesystem::path& region_dire
   result.val_loss = get<double>(*json, "val_loss");
   result.compute_s = get<double>(*json, "compute_s");
   result.wait_s = get<double>(*json, "wait_s");
-  result.in_region_s = get<double>(*json, "in_region_s");
-  result.outer_s = get<double>(*json, "outer_s");
-  result.memory_peak_bytes = get<std::uint64_t>(*json, "memory_peak_bytes");
-  result.mfu = get<double>(*json, "mfu");
   result.params_digest = get<std::string>(*json, "params_digest");
   result.timed_steps = get<bool>(*json, "timed_steps");
   return result;

@@ -23,7 +23,6 @@ struct RegionStatus {
   std::uint64_t step = 0;
   double loss = 0;
   double tokens_per_s = 0;
-  double mfu = 0;                                    // 0: unknown
   std::string state;                                 // what it does or waits for
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over the whole run
   std::map<std::string, LinkStatus> links;
@@ -55,8 +54,7 @@ std::vector<Restart> read_restarts(const std::filesystem::path& file);
 
 struct RegionResult {
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
-  double val_loss = 0, compute_s = 0, wait_s = 0, in_region_s = 0, outer_s = 0, mfu = 0;
-  std::uint64_t memory_peak_bytes = 0;
+  double val_loss = 0, compute_s = 0, wait_s = 0;
   std::string params_digest;
   bool timed_steps = false;
 };

@@ -38,22 +38,6 @@ std::string regions(const Summary& s) {
                     rows);
 }
 
-// Where the time of a region went, and what its first worker needed.
-std::string figures(const Summary& s) {
-  std::vector<HtmlRow> rows;
-  for (const RegionSummary& region : s.regions) {
-    rows.push_back({region.name, format_count(static_cast<std::uint64_t>(region.tokens_per_s)),
-                    region.mfu > 0 ? format_fixed(100 * region.mfu, 1) + " %" : "unknown",
-                    format_duration(region.compute_s - region.in_region_s),
-                    format_duration(region.in_region_s), format_duration(region.outer_s),
-                    format_duration(region.wait_s - region.outer_s),
-                    format_bytes(double(region.memory_peak_bytes))});
-  }
-  return html_table({"region", "tokens/s", "MFU", "compute", "sums in the region",
-                     "encode and apply", "wait", "peak memory"},
-                    rows);
-}
-
 using SamplesByRegion = std::map<std::string, std::vector<Sample>>;
 
 template <typename X, typename Y>
@@ -117,7 +101,7 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
                        "the end.</p>\n"
                      : "<p class=\"bad\">The regions differ.</p>\n";
   if (s.timed_steps) out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
-  out += comparison(s) + regions(s) + figures(s);
+  out += comparison(s) + regions(s);
   if (!s.timed_steps) {
     out +=
         "<p>All regions shared " + std::to_string(s.facts.cores) +

@@ -28,11 +28,6 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   out.wan_rx_bytes = status.wan_rx_bytes;
   out.compute_s = result->compute_s;
   out.wait_s = result->wait_s;
-  out.in_region_s = result->in_region_s;
-  out.outer_s = result->outer_s;
-  out.tokens_per_s = result->compute_s > 0 ? double(result->tokens) / result->compute_s : 0;
-  out.mfu = result->mfu;
-  out.memory_peak_bytes = result->memory_peak_bytes;
   const double total_s = result->compute_s + result->wait_s;
   out.utilisation = total_s > 0 ? result->compute_s / total_s : 0;
   out.workers = region.workers;
@@ -180,12 +175,7 @@ std::string to_json(const Summary& summary) {
                        {"wan_rx_bytes", region.wan_rx_bytes},
                        {"compute_s", region.compute_s},
                        {"wait_s", region.wait_s},
-                       {"in_region_s", region.in_region_s},
-                       {"outer_s", region.outer_s},
                        {"utilisation", region.utilisation},
-                       {"tokens_per_s", region.tokens_per_s},
-                       {"mfu", region.mfu > 0 ? Json(region.mfu) : Json(nullptr)},
-                       {"memory_peak_bytes", region.memory_peak_bytes},
                        {"workers", region.workers},
                        {"params_digest", region.params_digest}});
   }

@@ -20,11 +20,7 @@ struct RegionSummary {
   double val_loss = 0;               // nats per token
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
   double compute_s = 0, wait_s = 0;
-  double in_region_s = 0, outer_s = 0;  // of the two: sums over the ranks; encoding and applying
-  double utilisation = 0;               // compute_s / (compute_s + wait_s)
-  double tokens_per_s = 0;              // while it computed
-  double mfu = 0;                       // 0: unknown
-  std::uint64_t memory_peak_bytes = 0;  // of its first worker
+  double utilisation = 0;  // compute_s / (compute_s + wait_s)
   std::uint32_t workers = 1;
   std::string params_digest;
 };
