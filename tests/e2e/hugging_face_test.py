@@ -1,18 +1,17 @@
 """Models and tokenizers go both ways between Causeway and Hugging Face's transformers. Runs where that and torch are installed
 for the Python of the build (-DPython3_EXECUTABLE=...), and is skipped elsewhere."""
 import os
-import pathlib
 import random
 import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, EndToEnd
+from harness import EndToEnd
 
 try:
-    import torch
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    import torch
 except ImportError as error:
     torch = None
     MISSING = str(error)
@@ -54,9 +53,8 @@ class HuggingFace(EndToEnd):
         output = subprocess.run([LOGITS, checkpoint, *map(str, TOKENS)], check=True, text=True, stdout=subprocess.PIPE)
         return torch.tensor([[float(x) for x in line.split()] for line in output.stdout.splitlines()])
 
-    def their_logits(self, checkpoint, dtype="float32"):
-        model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=getattr(torch, dtype)).eval()
-        self.assertEqual(model.dtype, torch.float32)
+    def their_logits(self, checkpoint):
+        model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval()
         with torch.no_grad():
             return model(torch.tensor([TOKENS])).logits[0]
 
@@ -101,7 +99,7 @@ class HuggingFace(EndToEnd):
         self.trained_here('family = "llama"\ntied_head = true')
 
     def test_a_gpt2_from_there_is_continued_here(self):
-        there, here = self.published(self.gpt2())
+        _, here = self.published(self.gpt2())
         self.assertEqual(transformers.AutoConfig.from_pretrained(here).eos_token_id, 2)
 
     def test_a_llama_of_many_files_in_bf16_from_there_is_continued_here(self):
