@@ -45,7 +45,8 @@ Shape shape_named(const std::string& name) {
              .width = 768,
              .heads = 12,
              .kv_heads = 12,
-             .hidden = 3072},
+             .hidden = 3072,
+             .rope_scaling = {}},
             4,
             64};
   }
@@ -57,7 +58,8 @@ Shape shape_named(const std::string& name) {
              .width = 144,
              .heads = 4,
              .kv_heads = 4,
-             .hidden = 576},
+             .hidden = 576,
+             .rope_scaling = {}},
             8,
             64};
   }
