@@ -289,7 +289,8 @@ TEST(SharedSettings, DoNotHoldWhatMayDiffer) {
 // Whatever two regions disagree on, they part with its name before anything is trained.
 TEST(T9, EverySharedSettingThatDiffersIsRefusedByName) {
   const std::string text = shared_settings(load_text(kSmallConfig));
-  const diloco::Greeting ours{.run_id = "run", .region = "east", .incarnation = {}, .shared_config = text};
+  const diloco::Greeting ours{
+      .run_id = "run", .region = "east", .incarnation = {}, .shared_config = text};
   std::istringstream stream(text);
   int settings = 0;
   for (std::string line; std::getline(stream, line); ++settings) {
