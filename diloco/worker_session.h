@@ -2,7 +2,7 @@
 // with a deadline or a progress callback.
 //
 // - attach: every rank of the region connects to its coordinator. The call returns
-//   when all ranks of the region are there, or those that are left when others are missing too long;
+//   when all ranks of the region are there, or without those that are missing for too long;
 //   `generation` names this gathering, so that a collective group can be formed under a fresh name.
 // - Rank 0 then drives rounds; the other ranks follow it through the region's own collective and
 //   only keep their session open (a lost session of any rank ends the gathering: re-attach).

@@ -1,5 +1,5 @@
-// What torchrun, Slurm and Open MPI tell the processes that they start about their place. One launch
-// is one region: its processes are the region's workers.
+// What torchrun, Slurm and Open MPI tell the processes that they start about their place. One
+// launch is one region: its processes are the region's workers.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct LaunchedRank {
 // The value of a variable; nothing if it is not set. std::getenv, or a test's stand-in.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-// `launcher`: torchrun, slurm or openmpi; none: there is none; empty: whichever is there. Nothing if
-// none is. Throws ConfigError naming the variables if they are incomplete, are no numbers,
+// `launcher`: torchrun, slurm or openmpi; none: there is none; empty: whichever is there. Nothing
+// if none is. Throws ConfigError naming the variables if they are incomplete, are no numbers,
 // contradict each other, or are not of `workers` processes.
 std::optional<LaunchedRank> launched_rank(const Environment& environment,
                                           const std::string& launcher, std::uint32_t workers);
