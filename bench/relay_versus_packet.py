@@ -1,18 +1,23 @@
 """The relay's model of TCP against the kernel's TCP in the packet engine, cell by cell; and the virtual engine.
 
-    sudo python3 bench/relay_versus_packet.py PATH/TO/causeway RESULTS.jsonl [--cells small|all] [--minutes N]
+    sudo python3 bench/relay_versus_packet.py PATH/TO/causeway RESULTS.jsonl [--engines packet,relay,virtual] [--jobs N]
+    python3 bench/relay_versus_packet.py - RESULTS.jsonl... --report
 
-Resumable: a cell whose line is in RESULTS.jsonl is not run again. A time is from connect() (cold) or the first write (warm, after
-3 s idle) until the receiver's one-byte answer to the last byte. Lossy cells are medians over seeds: 20 at 1 MB, 5 at others.
---report prints the table of what RESULTS.jsonl holds. Root, because of the namespaces' names.
+Resumable: a line of RESULTS.jsonl is one sample, a cell through one engine with one seed, and is not run again. Small cells without
+loss come first. Cells without loss are medians of 3 samples (256 MB: 1), cells with loss of 20 (1 MB) or 5. Cells predicted to last more than a
+minute are left out. A run that its engine calls invalid, for it was late itself, is repeated. --jobs runs so many samples side by side, each
+in a WAN of its own. "missed, in range": off by more than allowed, but within the range in which the median of so few samples of the kernel's
+lies anyway. Root, because of the namespaces' names and so that ends and engines keep time on a busy machine.
 """
 import argparse
+import concurrent.futures
 import itertools
 import json
 import os
 import pathlib
+import queue
+import random
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,19 +25,22 @@ import tempfile
 import threading
 import time
 
+import transfer_ends
+
 RATE_MBIT_S = 100
 QUEUE_MS = 100
-IDLE_S = 3
 CELL_SECONDS_MAX = 60
 MB = 1_000_000
+TRIES = 5
+LATE_MS_MAX = 1
+CELL_KEYS = ["congestion", "mb", "loss", "rtt_ms", "connections", "state"]
+ENDS = [sys.executable, "-S", str(pathlib.Path(transfer_ends.__file__).resolve())]
 
 
-def cells(kind):
-    sizes = [1, 32, 256] if kind == "all" else [1, 32]
-    rtts = [20, 80, 200] if kind == "all" else [20, 80]
-    for congestion, size, loss, rtt, connections, state in itertools.product(
-            ["cubic", "bbr"], sizes, [0, 1e-4, 1e-3], rtts, [1, 8], ["cold", "warm", "idle"]):
-        yield dict(congestion=congestion, mb=size, loss=loss, rtt_ms=rtt, connections=connections, state=state)
+def all_cells():
+    values = [["cubic", "bbr"], [1, 32, 256], [0, 1e-4, 1e-3], [20, 80, 200], [1, 8], ["cold", "warm", "idle"]]
+    for cell in itertools.product(*values):
+        yield dict(zip(CELL_KEYS, cell))
 
 
 def predicted_s(cell):
@@ -44,97 +52,28 @@ def predicted_s(cell):
     return cell["mb"] * MB / rate + 10 * rtt
 
 
-def scenario(cell, seed):
-    return (f"regions = ['a', 'b']\nseed = {seed}\nlateness_max_ms = 5\n[defaults]\nrtt_ms = {cell['rtt_ms']}\n"
-            f"rate_mbit_s = {RATE_MBIT_S}\nqueue_ms = {QUEUE_MS}\ncongestion = '{cell['congestion']}'\nloss = {cell['loss']:.6f}\n"
-            )
+def cells_to_run():
+    cells = [cell for cell in all_cells() if predicted_s(cell) <= CELL_SECONDS_MAX]
+    return sorted(cells, key=lambda cell: (cell["loss"] > 0, predicted_s(cell)))
 
 
-# ---- The two ends, run as processes of their own: `serve PORT`, `send HOST PORT BYTES CONNECTIONS STATE` ----
-
-def serve(port):
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("", port))
-    listener.listen(64)
-    print(listener.getsockname()[1], flush=True)
-
-    def answer(connection):
-        try:
-            answer_each(connection)
-        except ConnectionError:  # the sender is through
-            pass
-
-    def answer_each(connection):
-        buffer = bytearray(1 << 18)
-        while True:
-            head = connection.recv(8, socket.MSG_WAITALL)
-            if len(head) < 8:
-                return
-            left = int.from_bytes(head, "big")
-            while left:
-                got = connection.recv_into(buffer, min(left, len(buffer)))
-                if not got:
-                    return
-                left -= got
-            connection.sendall(b"k")
-
-    while True:
-        connection, _ = listener.accept()
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=answer, args=(connection,), daemon=True).start()
+def samples_of(cell):
+    if not cell["loss"]:
+        return 1 if cell["mb"] == 256 else 3
+    return 20 if cell["mb"] == 1 else 5
 
 
-def transfer(connections, total):
-    share = total // len(connections)
-    block = bytes(1 << 18)
+# ---- One sample through each engine ----
 
-    def one(connection):
-        connection.sendall(share.to_bytes(8, "big"))
-        left = share
-        while left:
-            left -= connection.send(block[:min(left, len(block))])
-        connection.recv(1)
-
-    threads = [threading.Thread(target=one, args=(c,)) for c in connections]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def scenario(cell, seed, regions):
+    return (f"regions = {regions}\nseed = {seed}\nlateness_max_ms = {LATE_MS_MAX}\n[defaults]\nrtt_ms = {cell['rtt_ms']}\n"
+            f"rate_mbit_s = {RATE_MBIT_S}\nqueue_ms = {QUEUE_MS}\ncongestion = '{cell['congestion']}'\nloss = {cell['loss']:.6f}\n")
 
 
-def connect(host, port, count):
-    """All at once: one after the other would cost a round trip each."""
-    connections = []
-    threads = [threading.Thread(target=lambda: connections.append(socket.create_connection((host, port)))) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return connections
-
-
-def send(host, port, total, count, state):
-    begin = time.monotonic()
-    connections = connect(host, port, count)
-    for connection in connections:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if state != "cold":
-        transfer(connections, 8 * MB)
-        if state == "idle":
-            time.sleep(IDLE_S)
-        begin = time.monotonic()
-    transfer(connections, total)
-    print(time.monotonic() - begin, flush=True)
-
-
-# ---- One cell through each engine ----
-
-ME = [sys.executable, str(pathlib.Path(__file__).resolve())]
-
-
-def sender_arguments(host, port, cell):
-    return ["send", host, str(port), str(cell["mb"] * MB), str(cell["connections"]), cell["state"]]
+def send(inside, host, port, cell):
+    out = subprocess.run(inside + ENDS + ["send", host, str(port), str(cell["mb"] * MB), str(cell["connections"]), cell["state"]],
+                         stdout=subprocess.PIPE, text=True, timeout=30 + 4 * predicted_s(cell), check=True).stdout
+    return float(out)
 
 
 def read_until(stream, pattern):
@@ -147,122 +86,201 @@ def read_until(stream, pattern):
 
 
 def finish(wan):
+    """Whether the engine kept up, and how late it was."""
     wan.terminate()
     out = wan.communicate(timeout=10)[0]
-    return "INVALID" not in out
+    late = re.search(r"([\d.]+) ms", out.splitlines()[-1])
+    return "INVALID" not in out, float(late.group(1)) if late else None
 
 
-def by_relay(causeway, file, cell):
-    server = subprocess.Popen(ME + ["serve", "0"], stdout=subprocess.PIPE, text=True)
+def end(*processes):
+    for process in processes:
+        if process and process.poll() is None:
+            process.terminate()  # and not killed: a WAN takes its namespaces with it
+            process.wait(10)
+
+
+def by_relay(causeway, file, cell, regions):
     wan = None
+    server = subprocess.Popen(ENDS + ["serve", "0"], stdout=subprocess.PIPE, text=True)
     try:
         port = int(server.stdout.readline())
-        wan = subprocess.Popen([causeway, "wan-sim", file, "--map", f"a:b=127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True)
+        route = f"{regions[0]}:{regions[1]}=127.0.0.1:{port}"
+        wan = subprocess.Popen([causeway, "wan-sim", file, "--map", route], stdout=subprocess.PIPE, text=True)
         text = read_until(wan.stdout, "Ctrl-C")
-        dial = int(re.search(r"dial 127\.0\.0\.1:(\d+)", text).group(1))
-        seconds = float(subprocess.run(ME + sender_arguments("127.0.0.1", dial, cell), capture_output=True, text=True,
-                                       timeout=5 * CELL_SECONDS_MAX, check=True).stdout)
-        valid = finish(wan)
-        return seconds, valid
+        dial = re.search(r"dial 127\.0\.0\.1:(\d+)", text).group(1)
+        return send([], "127.0.0.1", dial, cell), *finish(wan)
     finally:
-        server.kill()
-        if wan:
-            wan.kill()
+        end(server, wan)
 
 
-def by_packet(causeway, file, cell):
-    wan = subprocess.Popen([causeway, "wan-sim", file, "--engine", "packet"], stdout=subprocess.PIPE, text=True)
+def by_packet(causeway, file, cell, regions):
     server = None
+    wan = subprocess.Popen([causeway, "wan-sim", file, "--engine", "packet"], stdout=subprocess.PIPE, text=True)
     try:
-        read_until(wan.stdout, r"^b ")
-        inside = ["ip", "netns", "exec"]
-        server = subprocess.Popen(inside + ["causeway-b"] + ME + ["serve", "7000"], stdout=subprocess.PIPE, text=True)
+        read_until(wan.stdout, f"^{regions[1]} ")
+        a, b = (["ip", "netns", "exec", f"causeway-{region}"] for region in regions)
+        server = subprocess.Popen(b + ENDS + ["serve", "7000"], stdout=subprocess.PIPE, text=True)
         server.stdout.readline()
-        seconds = float(subprocess.run(inside + ["causeway-a"] + ME + sender_arguments("198.18.0.2", 7000, cell),
-                                       capture_output=True, text=True, timeout=5 * CELL_SECONDS_MAX, check=True).stdout)
-        return seconds, finish(wan)
+        return send(a, "198.18.0.2", 7000, cell), *finish(wan)
     finally:
-        if server:
-            server.kill()
-        wan.kill() if wan.poll() is not None else (wan.terminate(), wan.wait(10))
+        end(server, wan)
 
 
-def by_virtual(causeway, file, cell):
-    total = f"a:b={cell['mb'] * MB}x{cell['connections']}"
-    before = [] if cell["state"] == "cold" else ["--transfer", f"a:b={8 * MB}x{cell['connections']}"]
-    idle = IDLE_S if cell["state"] == "idle" else cell["rtt_ms"] / 2000
-    out = subprocess.run([causeway, "wan-sim", file, "--engine", "virtual", *before, "--transfer", total, "--idle", str(idle)],
-                         capture_output=True, text=True, check=True).stdout
-    return float(re.findall(r": ([\d.]+) s,", out)[-1]) + cell["rtt_ms"] / 2000
+def by_virtual(causeway, file, cell, regions):
+    route = f"{regions[0]}:{regions[1]}"
+    before = [] if cell["state"] == "cold" else ["--transfer", f"{route}={transfer_ends.WARM_BYTES}x{cell['connections']}"]
+    idle = transfer_ends.IDLE_S if cell["state"] == "idle" else cell["rtt_ms"] / 2000
+    out = subprocess.run([causeway, "wan-sim", file, "--engine", "virtual", *before, "--transfer",
+                          f"{route}={cell['mb'] * MB}x{cell['connections']}", "--idle", str(idle)],
+                         stdout=subprocess.PIPE, text=True, check=True).stdout
+    return float(re.findall(r": ([\d.]+) s,", out)[-1]) + cell["rtt_ms"] / 2000, True, None
 
 
-def run_cell(causeway, cell):
-    seeds = 1 if not cell["loss"] else 20 if cell["mb"] == 1 else 5
-    times = {"relay": [], "packet": [], "virtual": []}
-    invalid = 0
+ENGINES = {"packet": by_packet, "relay": by_relay, "virtual": by_virtual}
+
+
+def run_sample(causeway, engine, cell, seed, job):
+    """None if the engine never kept up."""
+    regions = [f"a{job}", f"b{job}"]  # names that no other job's namespaces have
     with tempfile.TemporaryDirectory() as directory:
-        for seed in range(1, seeds + 1):
-            file = os.path.join(directory, "cell.toml")
-            pathlib.Path(file).write_text(scenario(cell, seed))
-            for name, engine in [("relay", by_relay), ("packet", by_packet)]:
-                seconds, valid = engine(causeway, file, cell)
-                times[name].append(seconds)
-                invalid += not valid
-            times["virtual"].append(by_virtual(causeway, file, cell))
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    return dict(cell, **medians, seeds=seeds, invalid=invalid,
-                relay_to_packet=medians["relay"] / medians["packet"] - 1,
-                virtual_to_relay=medians["virtual"] / medians["relay"] - 1)
+        file = os.path.join(directory, "cell.toml")
+        pathlib.Path(file).write_text(scenario(cell, seed, regions))
+        for tries in range(1, TRIES + 1):
+            try:
+                seconds, valid, late_ms = ENGINES[engine](causeway, file, cell, regions)
+            except (subprocess.SubprocessError, RuntimeError, OSError) as error:
+                print(f"{name_of(cell)} {engine} {seed}: {error}", file=sys.stderr, flush=True)
+                continue
+            if valid:
+                break
+        else:
+            return None
+    return dict(cell, engine=engine, seed=seed, seconds=round(seconds, 6), late_ms=late_ms, tries=tries)
 
+
+# ---- All samples ----
 
 def key_of(cell):
-    return tuple(cell[name] for name in ["congestion", "mb", "loss", "rtt_ms", "connections", "state"])
+    return tuple(cell[name] for name in CELL_KEYS)
 
 
-def report(results):
-    missed = 0
-    for row in results:
-        allowed = 0.20 if row["loss"] else 0.10
-        miss = abs(row["relay_to_packet"]) > allowed
-        missed += miss
-        print(f"{row['congestion']:5} {row['mb']:3} MB loss {row['loss']:<6g} {row['rtt_ms']:3} ms x{row['connections']} {row['state']:4}  "
-              f"packet {row['packet']:8.3f} s  relay {row['relay']:8.3f} s {row['relay_to_packet']:+7.1%}{' MISSED' if miss else ''}  "
-              f"virtual {row['virtual']:8.3f} s {row['virtual_to_relay']:+7.1%}{'  invalid ' + str(row['invalid']) if row['invalid'] else ''}")
-    print(f"{len(results)} cells, {missed} missed; virtual beyond 5 % of relay: "
-          f"{sum(abs(r['virtual_to_relay']) > 0.05 for r in results)}")
+def load(files):
+    return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
+
+
+def samples_to_run(flags):
+    known = {(*key_of(row), row["engine"], row["seed"]) for row in load(flags.results)}
+    for cell in cells_to_run():
+        if flags.only and not re.search(flags.only, name_of(cell)):
+            continue
+        for engine, seed in itertools.product(flags.engines, range(1, samples_of(cell) + 1)):
+            if (*key_of(cell), engine, seed) not in known:
+                yield engine, cell, seed
+
+
+def run_all(flags):
+    end_at = time.monotonic() + 60 * flags.minutes
+    jobs = queue.SimpleQueue()
+    for job in range(flags.jobs):
+        jobs.put(f"{os.getpid()}-{job}")
+    writing = threading.Lock()
+
+    def run(engine, cell, seed):
+        while flags.hold and flags.hold.exists():
+            time.sleep(1)
+        if time.monotonic() > end_at:
+            return
+        job = jobs.get()
+        row = run_sample(flags.causeway, engine, cell, seed, job)
+        jobs.put(job)
+        if row:
+            with writing, flags.results[0].open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+    with concurrent.futures.ThreadPoolExecutor(flags.jobs) as pool:
+        list(pool.map(lambda sample: run(*sample), samples_to_run(flags)))
+
+
+# ---- What it says ----
+
+def name_of(cell):
+    return (f"{cell['congestion']} {cell['mb']} MB loss {cell['loss']:g} {cell['rtt_ms']} ms x{cell['connections']} {cell['state']}")
+
+
+def samples(rows):
+    """(cell, engine) -> its seconds, of cells whose samples are all there."""
+    by_seed = {}
+    for row in rows:
+        by_seed.setdefault((key_of(row), row["engine"]), {})[row["seed"]] = row["seconds"]
+    wanted = {key_of(cell): samples_of(cell) for cell in all_cells()}
+    return {at: list(seconds.values()) for at, seconds in by_seed.items() if len(seconds) >= wanted[at[0]]}
+
+
+def median_range(seconds):
+    """Where 95 % of the medians of as many samples from the same lie (bootstrap): what the kernel itself might have said."""
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(seconds, k=len(seconds))) for _ in range(1000))
+    return medians[25], medians[974]
+
+
+def judge(cell, times):
+    """met, missed, not run or left out; and what to print."""
+    relay, packet, virtual = (times.get((key_of(cell), engine)) for engine in ["relay", "packet", "virtual"])
+    if predicted_s(cell) > CELL_SECONDS_MAX:
+        return "left out", None
+    if not relay or not packet:
+        return "not run", None
+    ours, theirs = statistics.median(relay), statistics.median(packet)
+    low, high = median_range(packet)
+    text = f"{name_of(cell)}: packet {theirs:.3f} s ({low:.3f} to {high:.3f}), relay {ours:.3f} s, {ours / theirs - 1:+.1%}"
+    if virtual:
+        text += f"; virtual {statistics.median(virtual):.3f} s"
+    if abs(ours / theirs - 1) <= (0.20 if cell["loss"] else 0.10):
+        return "met", text
+    return ("missed, in range" if low <= ours <= high else "missed"), text
+
+
+def report(rows, everything):
+    times = samples(rows)
+    verdicts = ["met", "missed, in range", "missed", "not run", "left out"]
+    classes = {}
+    for cell in all_cells():
+        verdict, text = judge(cell, times)
+        classes.setdefault(f"{cell['congestion']} {cell['mb']} MB, loss {cell['loss']:g}", []).append(verdict)
+        if text and (everything or verdict != "met"):
+            print(f"{verdict}: {text}")
+    classes["all"] = [verdict for of_class in classes.values() for verdict in of_class]
+    print("\n| class | " + " | ".join(verdicts) + " |\n" + "|---" * (len(verdicts) + 1) + "|")
+    for name, of_class in classes.items():
+        print(f"| {name} | " + " | ".join(str(of_class.count(verdict)) for verdict in verdicts) + " |")
+    report_virtual(times)
+
+
+def report_virtual(times):
+    both = {name_of(cell): statistics.median(times[key_of(cell), "virtual"]) / statistics.median(times[key_of(cell), "relay"]) - 1
+            for cell in all_cells() if {(key_of(cell), "virtual"), (key_of(cell), "relay")} <= times.keys()}
+    missed = {name: off for name, off in both.items() if abs(off) > 0.05}
+    print(f"\nvirtual within 5 % of relay: {len(both) - len(missed)} of {len(both)} cells")
+    for name, off in missed.items():
+        print(f"virtual missed {name}: {off:+.1%}")
 
 
 def main():
-    if len(sys.argv) > 1 and sys.argv[1] == "serve":
-        return serve(int(sys.argv[2]))
-    if len(sys.argv) > 1 and sys.argv[1] == "send":
-        return send(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), sys.argv[6])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("causeway")
-    parser.add_argument("results", type=pathlib.Path)
-    parser.add_argument("--cells", choices=["small", "all"], default="all")
-    parser.add_argument("--minutes", type=float, default=1e9)
-    parser.add_argument("--lossless", action="store_true", help="only cells without loss")
+    parser.add_argument("results", type=pathlib.Path, nargs="+", help="the first is written; all are read")
+    parser.add_argument("--engines", type=lambda text: text.split(","), default=list(ENGINES))
+    parser.add_argument("--jobs", type=int, default=1, help="samples side by side")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after so long")
+    parser.add_argument("--only", help="cells whose name has this regular expression, such as 'cubic 32 MB loss 0 80 ms'")
+    parser.add_argument("--hold", type=pathlib.Path, help="begin nothing while this file exists")
     parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--everything", action="store_true", help="report every cell, not only the missed ones")
     flags = parser.parse_args()
-    done = []
-    if flags.results.exists():
-        done = [json.loads(line) for line in flags.results.read_text().splitlines()]
-    if flags.report:
-        return report(done)
-    known = {key_of(row) for row in done}
-    end = time.monotonic() + 60 * flags.minutes
-    for cell in cells(flags.cells):
-        if key_of(cell) in known or predicted_s(cell) > CELL_SECONDS_MAX or (flags.lossless and cell["loss"]):
-            continue
-        if time.monotonic() > end:
-            break
-        row = run_cell(flags.causeway, cell)
-        done.append(row)
-        with flags.results.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        report([row])
-    report(done)
+    if not flags.report:
+        run_all(flags)
+    report(load(flags.results), flags.everything)
 
 
 if __name__ == "__main__":

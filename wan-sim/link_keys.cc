@@ -51,6 +51,11 @@ const LinkKey kKeys[] = {
      [](LinkProfile& p, double v) { p.queue = from_ms(v); }, copy_queue},
     {"loss", 0, 0.5, "", kPerPacket, [](LinkProfile& p, double v) { p.loss = independent_loss(v); },
      [](const LinkProfile& from, LinkProfile& to) { to.loss = from.loss; }},
+    {"send_buffer_kib", 64, 4 * 1024 * 1024, "KiB", kRelay | kChunks,
+     [](LinkProfile& p, double v) { p.send_buffer_bytes = static_cast<std::uint64_t>(v * 1024); },
+     [](const LinkProfile& from, LinkProfile& to) {
+       to.send_buffer_bytes = from.send_buffer_bytes;
+     }},
     {"reorder", 0, 1, "", kPacket, [](LinkProfile& p, double v) { p.reorder = v; },
      [](const LinkProfile& from, LinkProfile& to) { to.reorder = from.reorder; }},
     {"duplicate", 0, 1, "", kPacket, [](LinkProfile& p, double v) { p.duplicate = v; },

@@ -1,6 +1,7 @@
 #include "wan-sim/link_spec.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "wan-sim/link_keys.h"
 
@@ -134,7 +135,13 @@ LinkSpec read_link_spec(const TomlReader& reader, const toml::table& table,
         spec.congestion == Congestion::none ? kAllEngines & ~kPacket : kAllEngines & ~kFluid;
     note(uses, table, "congestion", engines);
   }
-  if (const toml::node* node = table.get("trace")) spec.trace = reader.text(*node, "trace");
+  if (const toml::node* node = table.get("trace")) {
+    spec.trace = reader.text(*node, "trace");
+    const auto file = reader.file().parent_path() / *spec.trace;
+    if (!std::filesystem::exists(file)) {
+      reader.fail(line_of(*node), "there is no trace " + file.string());
+    }
+  }
   return spec;
 }
 

@@ -266,8 +266,8 @@ void refuse_process_actions(const Scenario& scenario) {
   for (const TimedAction& timed : scenario.timeline) {
     if (!std::holds_alternative<ProcessAction>(timed.action.what)) continue;
     throw std::system_error(Errc::bad_scenario, scenario.file.string() +
-                                                    ": nobody here runs processes, and an event "
-                                                    "asks for it: " +
+                                                    ": only causeway simulate runs processes, and "
+                                                    "an event asks for it: " +
                                                     timed.action.text);
   }
 }

@@ -35,6 +35,7 @@ struct LinkProfile {
   std::chrono::microseconds queue{0};    // instead of queue_bytes: at the rate; 0: use queue_bytes
   LossProfile loss;
   Congestion congestion = Congestion::none;
+  std::uint64_t send_buffer_bytes = 4U << 20;  // of each sender with congestion control
   // Per packet, and only where packets exist.
   double reorder = 0, duplicate = 0, corrupt = 0;
 

@@ -39,10 +39,11 @@ class TcpLink : public LinkRules {
   struct Flow {
     std::uint64_t key = 0;
     std::optional<TcpSender> sender{};
-    std::uint64_t queued_bytes = 0;   // offered, and never sent
-    std::uint64_t sent_offset = 0;    // of new bytes
-    std::uint64_t arrived_until = 0;  // handed over in order
-    Ending ending = Ending::none;     // not yet sent
+    std::uint64_t queued_bytes = 0;    // offered, and never sent
+    std::uint64_t sent_offset = 0;     // of new bytes
+    std::uint64_t buffered_until = 0;  // what the sender's socket took
+    std::uint64_t arrived_until = 0;   // handed over in order
+    Ending ending = Ending::none;      // not yet sent
     Ending arrived_ending = Ending::none;
     JitterChain jitter{};
     LossChain loss{0};
@@ -72,6 +73,7 @@ class TcpLink : public LinkRules {
   void serve(Time now);
   void pump(std::uint64_t id, Time now);
   bool send_one(std::uint64_t id, Flow& flow, Time now);
+  std::uint64_t sendable_bytes(Flow& flow) const;
   void send_new(std::uint64_t id, Flow& flow, std::uint64_t bytes, Time now);
   void send_lost(std::uint64_t id, Flow& flow, std::uint64_t offset, Time now);
   void inject(std::uint64_t id, Flow& flow, std::uint64_t offset, Time now);

@@ -32,7 +32,7 @@ std::uint64_t TcpSender::allowance() const {
 
 void TcpSender::restart_if_idle(Time now) {
   if (!runs_.empty() || delivered_ == 0) return;
-  const Time idle = now - last_heard_;
+  const Time idle = now - last_sent_;
   if (idle > timeout()) control_->on_restart(idle, timeout());
   delivered_at_ = now;
 }
@@ -55,7 +55,7 @@ Run* TcpSender::find(std::uint64_t offset) {
 
 void TcpSender::count_out(Run& run, Time now) {
   run.order = next_order_++;
-  run.sent_at = now;
+  run.sent_at = last_sent_ = now;
   run.delivered = delivered_;
   run.delivered_at = delivered_at_;
   in_flight_bytes_ += run.bytes;
@@ -139,7 +139,7 @@ void TcpSender::on_ack(std::uint64_t offset, Time now) {
   sample.window_limited = window_limited_;
   sample.new_round = run->order >= round_ends_at_order_;
   if (sample.new_round) round_ends_at_order_ = next_order_;
-  if (run->attempt == 0) sample_round_trip(sample.rtt);
+  sample_round_trip(sample.rtt);  // of what was sent again too: timestamps tell which one arrived
   const std::uint64_t order = run->order;
   detect_losses(order, now);
   if (recovery_ends_at_order_ && order >= *recovery_ends_at_order_) {

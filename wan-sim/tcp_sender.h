@@ -77,6 +77,7 @@ class TcpSender {
   std::optional<std::uint64_t> recovery_ends_at_order_;
   bool after_timeout_ = false;
   Time srtt_{0}, variation_{0};
+  Time last_sent_{0};
   Time last_heard_{0};  // or last sent, if later
   int timeouts_ = 0;    // without an acknowledgement between
   bool probed_ = false;

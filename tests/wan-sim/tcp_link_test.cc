@@ -132,6 +132,35 @@ TEST(TcpLink, AfterIdlingCubicStartsSlowlyAgainAndBbrDoesNot) {
   EXPECT_LT(warm_and_idle(Congestion::bbr), 1.5 * ideal);
 }
 
+TEST(TcpLink, ALongFatLinkIsLimitedByTheSendersBuffer) {
+  LinkProfile profile = profile_of(Congestion::cubic, 100ms, 125e6);
+  profile.queue_bytes = 64 << 20;
+  const auto mb_per_s = [](const LinkProfile& p) {
+    Wire wire(p);
+    const auto flow = wire.link().add_flow(1);
+    wire.transfer(flow, 200'000'000);
+    return 200 / in_seconds(wire.transfer(flow, 200'000'000));
+  };
+  // A buffer per round trip; less, because it takes more only once a third of it is free.
+  EXPECT_NEAR(mb_per_s(profile), 4.19 / 0.2, 6);
+  profile.send_buffer_bytes = 64 << 20;
+  EXPECT_GT(mb_per_s(profile), 100);
+}
+
+TEST(TcpLink, TheWindowThatIdlingLeavesCountsFromTheLastByteSent) {
+  Wire wire(profile_of(Congestion::reno, 100ms));
+  const auto flow = wire.link().add_flow(1);
+  wire.transfer(flow, 500 * kPacketBytes);  // a window of 320 at least
+  const auto after = [&](Time idle) {
+    Wire copy = wire;
+    copy.run_until(wire.now() + idle);
+    return copy.transfer(flow, 160 * kPacketBytes);
+  };
+  // The last byte left 0.1 s ago: a timeout of 0.4 s later the window is half of what it was.
+  EXPECT_LT(after(250ms), 130ms);
+  EXPECT_GT(after(3s), 300ms);
+}
+
 TEST(TcpLink, ALostLastPacketIsProbedForAfterTwoRoundTrips) {
   LinkProfile profile = profile_of(Congestion::cubic, 20ms);
   profile.loss = {

@@ -163,6 +163,8 @@ TEST(Engines, RefuseWhatTheyCannotHonourWithFileLineAndEngine) {
       "reorder = 0.1\n", Engine::relay,
       "test.toml:5: the relay engine cannot honour reorder; engines that can: packet");
   expect_dishonoured("congestion = 'none'\n", Engine::packet, "cannot honour congestion");
+  expect_dishonoured("congestion = 'bbr'\nsend_buffer_kib = 512\n", Engine::packet,
+                     "cannot honour send_buffer_kib");
   expect_dishonoured("congestion = 'cubic'\n", Engine::virtual_fluid, "cannot honour congestion");
   expect_dishonoured("loss = 0.1\n", Engine::virtual_fluid, "relay, packet, virtual (chunks)");
   expect_dishonoured("[[event]]\nat_s = 1\nfault = 'corrupt'\nafter_bytes = 3\n",
