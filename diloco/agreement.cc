@@ -15,7 +15,10 @@ void RoundProtocol::restore_log() {
   heads_.push(chain_start(run_id_));
   for (Index index = 1; index <= raft_.committed(); ++index) {
     const LogEntry& entry = raft_.log().at(index);
-    if (const auto* members = std::get_if<Membership>(&entry.body)) data_plan_.begin(*members);
+    if (const auto* members = std::get_if<Membership>(&entry.body)) {
+      data_plan_.begin(*members);
+      was_member_ = was_member_ || members->find(options_.self) != nullptr;
+    }
     const auto* record = std::get_if<CommitRecord>(&entry.body);
     if (record != nullptr && record->round == version()) append(index);
   }

@@ -16,8 +16,8 @@ struct ObserverOptions {
   std::chrono::milliseconds deadline{10'000};  // of everything together
 };
 
-// What its MeshHandler::report() says. Blocks. Throws LinkError with the address, what went wrong and
-// what to do: nobody there, other certificates, not entitled, no answer in time. Throws
+// What its MeshHandler::report() says. Blocks. Throws LinkError with the address, what went wrong
+// and what to do: nobody there, other certificates, not entitled, no answer in time. Throws
 // std::system_error naming a credential that cannot be used.
 std::string observe(const ObserverOptions& options);
 
