@@ -76,7 +76,8 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   const std::string region = co_await connection->handshake();
   const Hello theirs = co_await read_hello(*connection);
   if (theirs.kind == ConnectionKind::observer) {
-    co_return co_await admit_observer(self, connection, region, theirs);
+    co_await admit_observer(self, connection, region, theirs);
+    co_return;
   }
   self->unauthenticated_.remove(connection);
   const std::string objection = self->objection_to(region, theirs);

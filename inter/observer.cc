@@ -66,7 +66,8 @@ class Observer {
     const Deadline deadline(io_.get_executor(), options_.deadline, [this] { give_up(); });
     LinkError failure(Errc::bad_address, "the name has no address");
     try {
-      for (const tcp::endpoint& endpoint : co_await resolve(resolver_, options_.address)) {
+      const std::vector<tcp::endpoint> endpoints = co_await resolve(resolver_, options_.address);
+      for (const tcp::endpoint& endpoint : endpoints) {
         try {
           co_return co_await ask_at(endpoint);
         } catch (const LinkError& error) {

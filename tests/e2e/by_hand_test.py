@@ -120,7 +120,7 @@ listen = "{self.addresses[REGIONS[2]]}"
                    for region in REGIONS]
         self.finish_all(self.start_coordinators(config) + workers)
         steps = {region: read_json(self.region_directory(region) / "result.json")["steps"] for region in REGIONS}
-        self.assertEqual(steps[REGIONS[0]], 80)
+        self.assertGreater(steps[REGIONS[0]], 55, steps)
         self.assertLess(steps[REGIONS[2]], 50, steps)  # ten in the first rounds, before anybody is known, then one or two
 
     def test_resume_without_state_says_what_to_do(self):
