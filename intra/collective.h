@@ -1,6 +1,6 @@
 // In-region collectives: one process per rank, sums over the region's ranks every step.
-// Implementations: Gloo on CPUs (collective_gloo.cc), the group of one (collective_solo.cc); NCCL
-// joins with the GPU region. One thread at a time per object.
+// Implementations: Gloo on CPUs (collective_gloo.cc), the group of one (collective_solo.cc), NCCL
+// for what lies in a GPU's memory (cuda/collective_nccl.cc). One thread at a time per object.
 #pragma once
 
 #include <chrono>
@@ -26,6 +26,13 @@ class Collective {
   // Concatenation in rank order of every rank's bytes, whose sizes may differ.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
   virtual void barrier() = 0;
+
+  // Part r of `values` is rank r's, counts[r] long.
+  // The own part <- its sum over ranks; what the others hold then is not said. As it is here every
+  // part is summed everywhere, with the bits of all_reduce_sum.
+  virtual void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts);
+  // On entry the own part is right on every rank; on return all are.
+  virtual void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts);
 };
 
 // How the ranks of a group find each other: a directory they all see, and a name that no earlier
