@@ -30,7 +30,7 @@ std::string own_name(const Credentials& credentials) {
 
 // What an operator can do about it; empty if the reason says it all.
 std::string advice(const LinkError& error) {
-  if (error.code() == std::errc::connection_refused) {
+  if (error.code() == asio::error::connection_refused) {
     return ": no coordinator listens there; `listening_port` in a region's directory has its port";
   }
   if (error.reason().find("certificate") != std::string::npos) {

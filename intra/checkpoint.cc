@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "diloco/file_io.h"
+#include "intra/error.h"
 #include "intra/model_config.h"
 #include "intra/model_weights.h"
 
@@ -66,6 +67,10 @@ void save_model(const fs::path& directory, const ModelOptions& options,
 }
 
 LoadedModel load_model(const fs::path& checkpoint) {
+  if (!fs::exists(checkpoint)) {
+    throw std::system_error(Errc::bad_checkpoint,
+                            checkpoint.string() + " does not exist; give a model's directory");
+  }
   LoadedModel model;
   model.options = read_model_options(directory_of(checkpoint));
   WeightFiles weights(checkpoint);

@@ -239,9 +239,8 @@ void RegionWorker::train(const diloco::Train& train) {
 
 // Before anybody has it: if this process is killed from here on, it makes no other contribution.
 void RegionWorker::save_contribution() {
-  if (checkpoint_is_due_) return checkpoint();
-  // A snapshot of the initial weights would be of use to nobody.
-  if (state_.version == 0 && options_.train.checkpoint_rounds == 1) save();
+  if (saved_at_ == state_.version || (state_.version == 0 && options_.train.checkpoint_rounds == 1))
+    save();
 }
 
 // The round is decided meanwhile.
@@ -379,9 +378,7 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
   const diloco::Round rounds = options_.train.checkpoint_rounds * options_.overlap.fragments;
-  if (state_.version % rounds != 0) return;
-  if (checkpoint_is_due_) checkpoint();  // the last one still is: this region made no contribution
-  checkpoint_is_due_ = true;
+  if (state_.version % rounds == 0) checkpoint();
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {
@@ -446,8 +443,8 @@ void RegionWorker::save() {
 }
 
 void RegionWorker::checkpoint() {
-  checkpoint_is_due_ = false;
   save();
+  saved_at_ = state_.version;
   diloco::reached(diloco::ProtocolState::state_saved);
   together(gathering_->group(), "saving the snapshot", [&] {
     if (gathering_->leads()) save_snapshot(options_.directory, layout_, state_);

@@ -83,7 +83,7 @@ class RegionWorker {
   diloco::Progress progress_;
   std::uint64_t schedule_step_ = 0;  // of the round in progress, as last heard
   Stopwatch stopwatch_;
-  bool checkpoint_is_due_ = false;
+  std::optional<diloco::Round> saved_at_;  // the newest checkpoint's version
   int failures_ = 0;  // gatherings in a row that ended before anything was done
 };
 

@@ -85,6 +85,7 @@ TEST_F(Pki, RefusesInvalidRegionNames) {
 }
 
 TEST_F(Pki, NoRegionCanHaveAnObserversName) {
+  create_ca(path(), "run");
   add_observer(path(), "watch");
   const auto names = describe_certificate(credentials_in(path(), "watch").certificate).dns_names;
   ASSERT_EQ(names.size(), 1U);
