@@ -127,12 +127,13 @@ ModelOptions read_gpt2(const Entries& config) {
 }
 
 RopeScaling read_scaling(const Entries& rope) {
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
-  if (type == "default") return {};
+  const std::string key = rope.has("rope_type") ? "rope_type" : "type";
+  rope.must_be(key, {"default", "linear", "llama3"});
+  const std::string type = rope.text(key, "default");
   RopeScaling scaling;
+  if (type == "default") return scaling;
   scaling.factor = rope.number("factor");
   if (type == "linear") return scaling;
-  if (type != "llama3") rope.must_be(rope.has("rope_type") ? "rope_type" : "type", {"llama3"});
   scaling.low_frequency_factor = rope.number("low_freq_factor");
   scaling.high_frequency_factor = rope.number("high_freq_factor");
   scaling.original_context = rope.integer("original_max_position_embeddings");

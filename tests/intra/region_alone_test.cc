@@ -15,6 +15,7 @@ TEST(RegionWorker, WorkAfterALostLifeIsAnotherPartOfTheRound) {
   const TemporaryDirectory directory;
   FakeRun run({"eu", "us"}, kRounds, kSteps);
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  us.set_all([](WorkerOptions& options) { options.train.checkpoint_rounds = 100; });  // not saved
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
     if (progress.phase == "wait" && progress.step == kSteps) us.kill();
   };
