@@ -237,10 +237,14 @@ void RegionWorker::train(const diloco::Train& train) {
   diloco::reached(diloco::ProtocolState::contribution_stored);
 }
 
+bool RegionWorker::at_checkpoint() const {
+  return state_.version % (options_.train.checkpoint_rounds * options_.overlap.fragments) == 0;
+}
+
 // Before anybody has it: if this process is killed from here on, it makes no other contribution.
+// All ranks must come to the same answer, those included that were restarted a moment ago.
 void RegionWorker::save_contribution() {
-  if (saved_at_ == state_.version || (state_.version == 0 && options_.train.checkpoint_rounds == 1))
-    save();
+  if (at_checkpoint() && (state_.version > 0 || options_.train.checkpoint_rounds == 1)) save();
 }
 
 // The round is decided meanwhile.
@@ -377,8 +381,7 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   diloco::reached(diloco::ProtocolState::record_applied);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
-  const diloco::Round rounds = options_.train.checkpoint_rounds * options_.overlap.fragments;
-  if (state_.version % rounds == 0) checkpoint();
+  if (at_checkpoint()) checkpoint();
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {
@@ -444,7 +447,6 @@ void RegionWorker::save() {
 
 void RegionWorker::checkpoint() {
   save();
-  saved_at_ = state_.version;
   diloco::reached(diloco::ProtocolState::state_saved);
   together(gathering_->group(), "saving the snapshot", [&] {
     if (gathering_->leads()) save_snapshot(options_.directory, layout_, state_);

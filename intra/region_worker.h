@@ -47,6 +47,7 @@ class RegionWorker {
   WorkerResult follow();
   void note_earlier_life();
   void train(const diloco::Train& train);
+  bool at_checkpoint() const;
   void save_contribution();
   void go_ahead(const diloco::Train& train);
   void sit_out();
@@ -83,7 +84,6 @@ class RegionWorker {
   diloco::Progress progress_;
   std::uint64_t schedule_step_ = 0;  // of the round in progress, as last heard
   Stopwatch stopwatch_;
-  std::optional<diloco::Round> saved_at_;  // the newest checkpoint's version
   int failures_ = 0;  // gatherings in a row that ended before anything was done
 };
 
