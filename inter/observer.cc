@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <asio/co_spawn.hpp>
+#include <asio/error.hpp>
 #include <asio/io_context.hpp>
 
 #include "inter/async.h"

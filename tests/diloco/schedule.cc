@@ -150,9 +150,10 @@ std::string describe(const Fault& fault) {
 namespace {
 
 // In some schedules a region is added, or one is removed, or both, while the other faults go on.
-void change_members(Schedule& schedule, std::mt19937_64& random) {
+void change_members(Schedule& schedule, bool wiped, std::mt19937_64& random) {
   const std::vector<std::string>& regions = schedule.options.regions;
-  const bool few = regions.size() < 3 || !schedule.options.witness.empty();
+  // Until a lost disk's vote is given anew, every other member of its time is needed.
+  const bool few = regions.size() < 3 || !schedule.options.witness.empty() || wiped;
   const auto insert = [&](Fault::Kind kind, const std::string& region) {
     const Fault fault{
         .at = milliseconds{2'000 + random() % 15'000}, .kind = kind, .region = region};
@@ -206,7 +207,7 @@ Schedule make_schedule(std::uint64_t seed) {
     if (!again) schedule.faults.push_back(fault);
     at += milliseconds{200 + random() % 4'000};
   }
-  change_members(schedule, random);
+  change_members(schedule, wiped, random);
   // The one disk that has what a run was forked from is not to be lost.
   schedule.options.forked = !wiped && random() % 6 == 0;
   return schedule;
