@@ -15,7 +15,8 @@ class Resume(EndToEnd):
     def launch(self, codec, *flags):
         # A round waits for all regions, so that its record does not depend on who was quick.
         config = self.config(workers=(1, 2, 1), steps=STEPS, k=K, **codec)
-        return self.start("simulate", config, "--out", self.out, "--no-baseline", "--set", "train.checkpoint_rounds=1",
+        return self.start("simulate", config, "--out", self.out, "--no-baseline", "--sample-tokens", 0,
+                          "--set", "train.checkpoint_rounds=1",
                           "--set", f"sync.contributions_min={len(REGIONS)}", *flags)
 
     def digest(self, child):
