@@ -41,6 +41,8 @@ struct Schedule {
   std::vector<Fault> faults;  // ascending time; then everything is healed
 };
 Schedule make_schedule(std::uint64_t seed);
+// The same in runs that were forked, or whose members change meanwhile.
+Schedule make_changing_schedule(std::uint64_t seed);
 Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
 
 struct Result {

@@ -16,7 +16,8 @@ class Resume(EndToEnd):
         # A round waits for all regions, and none believes itself cut off and trains on alone while others are still
         # being started, so that records do not depend on who was quick.
         config = self.config(workers=(1, 2, 1), steps=STEPS, k=K, **codec)
-        return self.start("simulate", config, "--out", self.out, "--no-baseline", "--set", "train.checkpoint_rounds=1",
+        return self.start("simulate", config, "--out", self.out, "--no-baseline", "--sample-tokens", 0,
+                          "--set", "train.checkpoint_rounds=1",
                           "--set", f"sync.contributions_min={len(REGIONS)}", "--set", "sync.election_timeout_s=6", *flags)
 
     def digest(self, child):
