@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -129,8 +130,9 @@ class Diverged(EndToEnd):
         data[tensor("anchor").start + 2] ^= 1
         hashed = hashlib.sha256(data[tensor("anchor")]).hexdigest()
         digest = hashlib.sha256(merkle_root(data[tensor("anchor")]) + merkle_root(data[tensor("momentum")])).hexdigest()
-        for old, new in ((metadata["causeway.sha256.anchor"], hashed), (metadata["digest"], digest)):
-            data[:begin] = data[:begin].replace(old.encode(), new.encode())
+        # At the beginning of a round the parameters are the anchor, and have its hash: only the anchor's is changed.
+        text = re.sub(r'("causeway\.sha256\.anchor" *: *")[0-9a-f]+', r"\g<1>" + hashed, data[8:begin].decode())
+        data[8:begin] = text.replace(metadata["digest"], digest).encode()
         path.write_bytes(data)
 
 
