@@ -104,7 +104,6 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
 }
 
 void check_end(const Cluster& cluster, const Schedule& schedule) {
-  const ClusterOptions& options = schedule.options;
   const std::optional<Round> rounds = cluster.rounds_of_run();
   if (cluster.history().size() != rounds) throw Violation("rounds are missing");
   for (const std::string& region : cluster.membership().regions()) {
