@@ -98,6 +98,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                                         : diloco::Start::resume;
   options.parent = flags.fork;
   options.pace = run::pace(config);
+  options.k_policy = run::k_policy(config);
   options.overlap_steps = run::overlap_steps(config, flags.region);
   options.outer_momentum = config.outer.momentum;
   options.contributions_min = config.sync.contributions_min;

@@ -26,11 +26,13 @@ void RoundProtocol::restore_log() {
 
 void RoundProtocol::append(Index index) {
   const std::uint32_t steps = nominal_k(version());
-  steps_before_.push(steps_before_.back() + steps);
+  const std::uint64_t step = schedule_step();
+  steps_before_.push(step + steps);
   if (steps == 0) ++stepless_;
   records_.add(index);
   const CommitRecord& record = records_.back();
   data_plan_.add(record);
+  k_policy_.add(record, step, steps);
   heads_.push(chain_next(heads_.back(), serialize(record)));
 }
 
@@ -208,8 +210,10 @@ void RoundProtocol::decide() {
   if (proposed_ || over() || !raft_.leads()) return;
   const bool few = membership.voters() < membership.majority();
   if (few && options_.planted != PlantedBug::commit_without_majority) return;
-  const Decider::Verdict verdict = decider_->decide(
-      {.next_k = nominal_next_k(), .since_exchange = steps_since_exchange()}, now_);
+  Decider::Verdict verdict = decider_->decide({.k = nominal_k(version()),
+                                               .next_k = nominal_next_k(),
+                                               .since_exchange = steps_since_exchange()},
+                                              now_);
   for (const Contribution& contribution : verdict.diverged) {
     note(Note::Severity::error, "the state of " + contribution.region + " at version " +
                                     std::to_string(version()) +
@@ -218,6 +222,7 @@ void RoundProtocol::decide() {
   }
   if (verdict.record) {
     proposed_ = version();
+    verdict.record->k_decision = k_policy_.next();
     raft_.propose(*verdict.record, now_);
   }
   const auto own = std::ranges::find(verdict.diverged, options_.self, &Contribution::region);

@@ -292,7 +292,9 @@ std::uint32_t RoundProtocol::nominal_k(Round round) const {
 
 // Of the round after the open one.
 std::uint32_t RoundProtocol::nominal_next_k() const {
-  return options_.pace.round_steps(schedule_step() + nominal_k(version()));
+  const auto& decision = k_policy_.next();
+  return options_.pace.round_steps(schedule_step() + nominal_k(version()),
+                                   decision ? decision->k : k_policy_.k());
 }
 
 // Inner steps since the open round's fragment was exchanged before.

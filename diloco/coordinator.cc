@@ -48,6 +48,7 @@ ProtocolOptions protocol_options(const CoordinatorOptions& options, const Ledger
           .incarnation = ledger.incarnation(),
           .witness = is_witness(options),
           .pace = options.pace,
+          .k_policy = options.k_policy,
           .overlap_steps = options.overlap_steps,
           .outer_momentum = options.outer_momentum,
           .contributions_min = options.contributions_min,
@@ -331,6 +332,8 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .leader = protocol_->raft().leader().value_or(""),
           .term = protocol_->raft().term(),
           .share = protocol_->share().value_or(DataShare{}),
+          .k = protocol_->k(),
+          .k_change = protocol_->k_change(),
           .progress = progress_,
           .links = mesh_->stats(),
           .finished = outcome_ && outcome_->exit_code == 0};

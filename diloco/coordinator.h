@@ -15,6 +15,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/k_policy.h"
 #include "diloco/membership.h"
 #include "diloco/pace.h"
 #include "inter/mesh.h"
@@ -34,6 +35,7 @@ struct CoordinatorOptions {
   Start start = Start::resume;
   std::filesystem::path parent;  // fork: what origin.h takes
   Pace pace;
+  KPolicyOptions k_policy;
   std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h
   float outer_momentum = 0;
   std::uint32_t contributions_min = 0;  // 0: a majority of the regions

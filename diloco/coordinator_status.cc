@@ -161,6 +161,8 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"leader", status.leader},
                      {"term", status.term},
                      {"share", to_json(status.share)},
+                     {"k", status.k},
+                     {"k_change", status.k_change},
                      {"progress", to_json(status.progress)},
                      {"wan_tx_bytes", traffic.tx_bytes},
                      {"wan_rx_bytes", traffic.rx_bytes},
@@ -193,6 +195,8 @@ void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& 
                {"compute_s", status.progress.compute_s},
                {"wait_s", status.progress.wait_s},
                {"late", late(round.record)},
+               {"steps", round.steps},
+               {"held_out_loss", nullptr},
                {"state", to_hex(round.state)},
                {"time_unix_s", unix_seconds()}};
   if (round.own) {
@@ -200,8 +204,31 @@ void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& 
     json["error_norm"] = round.own->error_norm;
     json["payload_bytes"] = round.own->payload.size_bytes;
   }
+  if (round.record.measured && round.record.measured->held_out_loss)
+    json["held_out_loss"] = *round.record.measured->held_out_loss;
   append_line(json.dump());
+  if (round.record.k_decision) add_k_decision(round.record);
   next_round_ = round.record.round + 1;
+}
+
+void StatusFiles::add_k_decision(const CommitRecord& record) {
+  static constexpr const char* kNames[] = {"k_kept", "k_changed", "k_confirmed", "k_reverted"};
+  const KDecision& decision = *record.k_decision;
+  append_line(Json{{"event", kNames[static_cast<std::size_t>(decision.verdict)]},
+                   {"region", region_},
+                   {"round", record.round},
+                   {"from", decision.from},
+                   {"k", decision.k},
+                   {"step_s", decision.step_s},
+                   {"prepare_s", decision.prepare_s},
+                   {"exchange_s", decision.exchange_s},
+                   {"time_ratio", decision.time_ratio},
+                   {"held_out_before", decision.held_out_before},
+                   {"held_out_after", decision.held_out_after},
+                   {"standard_error", decision.standard_error},
+                   {"text", to_string(decision)},
+                   {"time_unix_s", unix_seconds()}}
+                  .dump());
 }
 
 void StatusFiles::add_event(const std::string& event, const std::string& peer,

@@ -26,7 +26,9 @@ struct CoordinatorStatus {
   std::string waiting_for;
   std::string leader;  // empty: none known
   std::uint64_t term = 0;
-  DataShare share;  // of the data, in the open round
+  DataShare share;       // of the data, in the open round
+  std::uint32_t k = 0;   // of the open round, unless it is shortened
+  std::string k_change;  // the newest, with its reasons; empty: none
   Progress progress;
   std::map<std::string, inter::LinkStats> links;  // since this process started
   bool finished = false;
@@ -36,6 +38,7 @@ struct CoordinatorStatus {
 struct AppliedRound {
   CommitRecord record;
   std::optional<Contribution> own;  // to this round, listed or not
+  std::uint32_t steps = 0;          // nominal inner steps
   Digest state{};                   // after applying
 };
 
@@ -53,6 +56,7 @@ class StatusFiles {
                  Round round);
 
  private:
+  void add_k_decision(const CommitRecord& record);
   std::map<std::string, inter::LinkStats> totals(const CoordinatorStatus& status) const;
   void append_line(const std::string& line);
 

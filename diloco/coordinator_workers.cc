@@ -94,7 +94,10 @@ void Coordinator::Implementation::on_applied(Round version, const Digest& state)
 }
 
 void Coordinator::Implementation::add_applied_round(Round number, const Digest& state) {
-  AppliedRound round{.record = protocol_->record(number), .own = {}, .state = state};
+  AppliedRound round{.record = protocol_->record(number),
+                     .own = {},
+                     .steps = protocol_->nominal_k(number),
+                     .state = state};
   const auto& own = protocol_->contribution();
   if (own && own->round == number) round.own = *own;
   files_->add_round(round, status());

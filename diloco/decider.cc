@@ -323,7 +323,8 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
                       .next_k = steps.next_k,
                       .next_grace_ms = static_cast<std::uint32_t>(
                           duration_cast<milliseconds>(grace_.length()).count()),
-                      .standings = standings(steps.next_k)};
+                      .standings = standings(steps.next_k),
+                      .measured = measured(offers, steps.k)};
   for (std::size_t i = 0; i < offers.size(); ++i) {
     const Contribution& contribution = offers[i].contribution;
     record.participants.push_back({.region = contribution.region,
@@ -336,6 +337,16 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
                                    .payload = contribution.payload});
   }
   return record;
+}
+
+std::optional<RoundMeasure> Decider::measured(const std::vector<Offer>& offers,
+                                              std::uint32_t k) const {
+  if (!options_.k_policy.adapts()) return std::nullopt;
+  std::vector<const Contribution*> fresh;
+  for (const Offer& offer : offers) {
+    if (is_fresh(key_of(offer.contribution))) fresh.push_back(&offer.contribution);
+  }
+  return measure(fresh, k);
 }
 
 // One machine computes it, so that all use the same bits.

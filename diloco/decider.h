@@ -43,7 +43,8 @@ class Decider {
     std::vector<Contribution> diverged;
   };
   struct Steps {
-    std::uint32_t next_k = 0;  // nominal, of the round after the open one
+    std::uint32_t k = 0;       // nominal, of the open round
+    std::uint32_t next_k = 0;  // of the round after it
     // Of all rounds since the open round's fragment was exchanged before.
     std::uint64_t since_exchange = 0;
   };
@@ -87,6 +88,7 @@ class Decider {
   std::vector<Offer> offers() const;
   CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
                            const Steps& steps) const;
+  std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
   std::optional<float> momentum(std::uint64_t since_exchange) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
   std::uint32_t adapted_k(const std::string& region, std::uint32_t nominal) const;

@@ -17,7 +17,15 @@ void mix(float alpha, std::span<const float> anchor, std::span<float> base,
 }
 
 float immediate_gain(const OuterOptions& outer) {
-  return outer.kind == OuterOptions::Kind::sgd ? outer.lr : outer.lr * (1.0F + outer.momentum);
+  switch (outer.kind) {
+    case OuterOptions::Kind::sgd:
+      return outer.lr;
+    case OuterOptions::Kind::nesterov:
+      return outer.lr * (1.0F + outer.momentum);
+    case OuterOptions::Kind::delayed_nesterov:
+      return outer.lr / static_cast<float>(outer.delay);
+  }
+  return outer.lr;
 }
 
 }  // namespace causeway::diloco

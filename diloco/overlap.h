@@ -10,8 +10,10 @@
 //                where params themselves are mixed, which discards 1 - alpha of the tau steps)
 //   delayed      train on for a whole round from the newest anchor, which lacks what was just
 //                contributed                                                 (arXiv 2502.12996)
-//   eager        as delayed, but from the anchor moved by this region's own share of what it has
-//                in flight, as the record will move it                       (arXiv 2502.12996)
+//   eager        as delayed, but from the anchor moved by what this region has in flight, as the
+//                record would move it if all regions had contributed the same
+//                                                                            (arXiv 2502.12996,
+//                where it counts for one of them)
 #pragma once
 
 #include <cstdint>
@@ -35,8 +37,8 @@ struct OverlapOptions {
 void mix(float alpha, std::span<const float> anchor, std::span<float> base,
          std::span<float> params);
 
-// By how much the outer step moves the anchor at once per unit of delta: eta, and for Nesterov
-// eta (1 + mu).
+// By how much the outer step moves the anchor at once per unit of delta: eta, for Nesterov
+// eta (1 + mu), for delayed Nesterov eta / N, as its momentum comes later.
 float immediate_gain(const OuterOptions& outer);
 
 }  // namespace causeway::diloco

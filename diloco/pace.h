@@ -15,14 +15,16 @@ namespace causeway::diloco {
 
 struct Pace {
   std::uint64_t steps = 0;      // inner steps of the run
-  std::uint32_t k = 0;          // a multiple of fragments
+  std::uint32_t k = 0;          // a multiple of fragments; at the start, if K is adapted
   std::uint32_t fragments = 1;  // P
   // While the inner learning rate warms up; 0: k throughout. A multiple of fragments, too.
   std::uint32_t warmup_k = 0;
   std::uint64_t warmup_steps = 0;
 
   // Of the round that begins after `step` inner steps; 0 after the last.
-  std::uint32_t round_steps(std::uint64_t step) const;
+  std::uint32_t round_steps(std::uint64_t step) const { return round_steps(step, k); }
+  // With another K in the place of k.
+  std::uint32_t round_steps(std::uint64_t step, std::uint32_t k_now) const;
   // Of the whole run, if K is not changed on the way.
   Round rounds() const;
 };

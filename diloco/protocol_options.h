@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "diloco/k_policy.h"
 #include "diloco/pace.h"
 #include "diloco/record.h"
 
@@ -30,6 +31,7 @@ struct ProtocolOptions {
   std::string incarnation;  // of this region's disk
   bool witness = false;     // no worker, no payloads: a vote alone
   Pace pace;
+  KPolicyOptions k_policy;  // without limits: K stays
   // Inner steps that this region's worker goes on with after it contributed, before it needs the
   // outcome; at most those of the next round.
   std::uint32_t overlap_steps = 0;

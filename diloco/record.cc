@@ -36,7 +36,34 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
   out->set_delta_norm(contribution.delta_norm);
   out->set_error_norm(contribution.error_norm);
   encode(contribution.payload, out->mutable_payload());
+  out->set_exchange_s(contribution.exchange_s);
+  out->set_overhead_s(contribution.overhead_s);
+  if (contribution.held_out_loss) out->set_held_out_loss(*contribution.held_out_loss);
 }
+
+namespace {
+
+void encode(const RoundMeasure& measured, wire::RoundMeasure* out) {
+  out->set_step_s(measured.step_s);
+  out->set_overhead_s(measured.overhead_s);
+  out->set_exchange_s(measured.exchange_s);
+  if (measured.held_out_loss) out->set_held_out_loss(*measured.held_out_loss);
+}
+
+void encode(const KDecision& decision, wire::KDecision* out) {
+  out->set_verdict(static_cast<wire::KDecision::Verdict>(decision.verdict));
+  out->set_from(decision.from);
+  out->set_k(decision.k);
+  out->set_step_s(decision.step_s);
+  out->set_prepare_s(decision.prepare_s);
+  out->set_exchange_s(decision.exchange_s);
+  out->set_time_ratio(decision.time_ratio);
+  out->set_held_out_before(decision.held_out_before);
+  out->set_held_out_after(decision.held_out_after);
+  out->set_standard_error(decision.standard_error);
+}
+
+}  // namespace
 
 void encode(const CommitRecord& record, wire::CommitRecord* out) {
   out->set_run_id(record.run_id);
@@ -64,6 +91,8 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
     entry->set_liveness_bits(std::bit_cast<std::uint32_t>(standing.liveness));
     entry->set_next_k(standing.next_k);
   }
+  if (record.measured) encode(*record.measured, out->mutable_measured());
+  if (record.k_decision) encode(*record.k_decision, out->mutable_k_decision());
 }
 
 Digest decode_digest(const std::string& bytes) {
@@ -79,6 +108,30 @@ inter::BlobId decode(const wire::BlobId& message) {
   return {.hash = decode_digest(message.hash()), .size_bytes = message.size_bytes()};
 }
 
+namespace {
+
+void check_finite(std::initializer_list<double> values, const std::string& what) {
+  for (const double value : values) {
+    if (!std::isfinite(value)) throw_malformed(what + " is not a finite number");
+  }
+}
+
+void check_measured(std::initializer_list<double> values, const std::string& what) {
+  check_finite(values, what);
+  for (const double value : values) {
+    if (value < 0) throw_malformed(what + " is below 0");
+  }
+}
+
+template <typename Wire>
+std::optional<double> decode_held_out_loss(const Wire& message) {
+  if (!message.has_held_out_loss()) return std::nullopt;
+  check_finite({message.held_out_loss()}, "a held-out loss");
+  return message.held_out_loss();
+}
+
+}  // namespace
+
 Contribution decode(const wire::Contribution& message) {
   Contribution contribution{.run_id = message.run_id(),
                             .region = message.region(),
@@ -93,12 +146,13 @@ Contribution decode(const wire::Contribution& message) {
                             .state = decode_digest(message.state()),
                             .delta_norm = message.delta_norm(),
                             .error_norm = message.error_norm(),
+                            .exchange_s = message.exchange_s(),
+                            .overhead_s = message.overhead_s(),
+                            .held_out_loss = decode_held_out_loss(message),
                             .payload = decode(message.payload())};
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
-  const auto is_norm = [](double norm) { return std::isfinite(norm) && norm >= 0; };
-  if (!is_norm(contribution.delta_norm) || !is_norm(contribution.error_norm)) {
-    throw_malformed("a contribution's norm is not a finite number at or above 0");
-  }
+  check_measured({contribution.delta_norm, contribution.error_norm}, "a contribution's norm");
+  check_measured({contribution.exchange_s, contribution.overhead_s}, "a contribution's time");
   return contribution;
 }
 
@@ -136,6 +190,38 @@ Standing decode_standing(const wire::Standing& message) {
   return {.region = message.region(), .liveness = liveness, .next_k = message.next_k()};
 }
 
+std::optional<RoundMeasure> decode_measure(const wire::CommitRecord& message) {
+  if (!message.has_measured()) return std::nullopt;
+  const wire::RoundMeasure& from = message.measured();
+  check_measured({from.step_s(), from.overhead_s(), from.exchange_s()}, "a measured time");
+  return RoundMeasure{.step_s = from.step_s(),
+                      .overhead_s = from.overhead_s(),
+                      .exchange_s = from.exchange_s(),
+                      .held_out_loss = decode_held_out_loss(from)};
+}
+
+std::optional<KDecision> decode_k_decision(const wire::CommitRecord& message) {
+  if (!message.has_k_decision()) return std::nullopt;
+  const wire::KDecision& from = message.k_decision();
+  const bool known =
+      from.verdict() >= wire::KDecision::KEPT && from.verdict() <= wire::KDecision::REVERTED;
+  if (!known || from.k() == 0) throw_malformed("a decision on K that cannot be");
+  check_measured({from.step_s(), from.prepare_s(), from.exchange_s(), from.time_ratio(),
+                  from.standard_error()},
+                 "a decision's figure");
+  check_finite({from.held_out_before(), from.held_out_after()}, "a decision's loss");
+  return KDecision{.verdict = static_cast<KDecision::Verdict>(from.verdict()),
+                   .from = from.from(),
+                   .k = from.k(),
+                   .step_s = from.step_s(),
+                   .prepare_s = from.prepare_s(),
+                   .exchange_s = from.exchange_s(),
+                   .time_ratio = from.time_ratio(),
+                   .held_out_before = from.held_out_before(),
+                   .held_out_after = from.held_out_after(),
+                   .standard_error = from.standard_error()};
+}
+
 template <typename Wire>
 Wire parse_wire(const std::string& bytes, const char* what) {
   Wire message;
@@ -161,7 +247,10 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .skip_momentum = message.skip_momentum(),
                       .momentum = decode_momentum(message),
                       .next_k = message.next_k(),
-                      .next_grace_ms = message.next_grace_ms()};
+                      .next_grace_ms = message.next_grace_ms(),
+                      .standings = {},
+                      .measured = decode_measure(message),
+                      .k_decision = decode_k_decision(message)};
   for (const wire::Participant& entry : message.participants()) {
     Participant participant = decode_participant(entry);
     if (participant.region.empty() || (!record.participants.empty() &&

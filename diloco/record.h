@@ -33,6 +33,10 @@ struct Contribution {
   Digest state{};                 // state_digest of the base version (anchor and outer momentum)
   double delta_norm = 0;          // ||delta|| before compression
   double error_norm = 0;          // ||p - Q(p)||
+  // What K is chosen by while the run goes on (k_policy.h); 0: not measured.
+  double exchange_s = 0;  // from contributing to the round before until its outcome was here
+  double overhead_s = 0;  // since then, what was not inner steps
+  std::optional<double> held_out_loss{};  // of version `round`
   inter::BlobId payload{};
 };
 
@@ -76,6 +80,28 @@ struct Standing {
   std::uint32_t next_k = 0;  // inner steps in the next round
 };
 
+// What a round took, as the listed contributions tell, in seconds.
+struct RoundMeasure {
+  double step_s = 0;      // an inner step of the slowest region
+  double overhead_s = 0;  // all but inner steps, in the region that waited least
+  double exchange_s = 0;  // likewise, from contributing to the outcome, of the round before
+  std::optional<double> held_out_loss{};  // of version `round`
+};
+
+// A decision on K, and why (k_policy.h).
+struct KDecision {
+  enum class Verdict { kept, changed, confirmed, reverted };
+  Verdict verdict = Verdict::kept;
+  std::uint32_t from = 0, k = 0;  // K before, and from the next round on
+  // kept, changed: what was fitted, and the predicted time to a loss with k by that with `from`.
+  double step_s = 0, prepare_s = 0, exchange_s = 0, time_ratio = 1;
+  // confirmed, reverted: held-out loss before the change and after it, and the standard error of
+  // their difference; 0 if there was nothing to judge by.
+  double held_out_before = 0, held_out_after = 0, standard_error = 0;
+};
+// In words.
+std::string to_string(const KDecision& decision);
+
 // The decision on one round: every region applies exactly this. (design.md section 3, row 9)
 struct CommitRecord {
   std::string run_id;
@@ -92,6 +118,9 @@ struct CommitRecord {
   std::uint32_t next_k = 0;  // inner steps of the next round, nominal: the schedule counts these
   std::uint32_t next_grace_ms = 0;    // how long the next round waits for the last regions
   std::vector<Standing> standings{};  // of every region of the roster, ascending
+  // Only where K is chosen while the run goes on.
+  std::optional<RoundMeasure> measured{};
+  std::optional<KDecision> k_decision{};
 };
 
 std::string serialize(const Contribution& contribution);

@@ -31,6 +31,7 @@ RoundProtocol::RoundProtocol(ProtocolOptions options, PersistentState state)
       raft_(raft_options(options_), std::move(state.raft)),
       records_(raft_.log()),
       data_plan_(options_.self),
+      k_policy_(options_.k_policy, options_.pace.k),
       snapshot_(std::move(state.snapshot)),
       blobs_(std::move(state.blobs)) {
   steps_before_.push(0);
@@ -90,6 +91,7 @@ void RoundProtocol::settle() {
   lead();
   follow_leader();
   if (ended_) return;
+  time_outcome();
   check_state();
   release_old();
   refresh_wants();
@@ -271,7 +273,7 @@ void RoundProtocol::on(const BlobProgress& event) {
 }
 
 void RoundProtocol::on(const WorkerContributed& event) {
-  const Contribution& contribution = event.contribution;
+  Contribution contribution = event.contribution;
   const ContributionKey key = key_of(contribution);
   assert(key.region == options_.self && contribution.run_id == run_id_);
   if (!contribution.sits_out) blobs_.insert(contribution.payload);
@@ -284,6 +286,7 @@ void RoundProtocol::on(const WorkerContributed& event) {
     if (contributions_.at(key).payload != contribution.payload) discard(contribution.payload);
     return;
   }
+  stamp(contribution);
   if (newest) newest_own_ = contribution;  // also if it cannot be listed: its samples were used
   if (is_open(contribution)) contributions_[key] = contribution;
   save_own();
@@ -296,6 +299,24 @@ void RoundProtocol::on(const WorkerContributed& event) {
     if (stores && !contribution.sits_out) actions_.push_back(PushBlob{peer, contribution.payload});
   }
   if (decider_) report_holding(contribution, contribution.payload.size_bytes);
+}
+
+// The outcome of what this region contributed last is known, and all of it is here.
+void RoundProtocol::time_outcome() {
+  const bool under_way = pending_ && !pending_->took && pending_->round < version();
+  if (under_way && all_held(records_[pending_->round])) pending_->took = now_ - pending_->since;
+}
+
+// With what passed since the contribution before, if that was to the round before.
+void RoundProtocol::stamp(Contribution& contribution) {
+  using Seconds = std::chrono::duration<double>;
+  if (contribution.part > 0) return pending_.reset();
+  if (pending_ && pending_->took && pending_->round + 1 == contribution.round) {
+    const double passed_s = Seconds(now_ - pending_->since).count();
+    contribution.exchange_s = Seconds(*pending_->took).count();
+    contribution.overhead_s = std::max(0.0, passed_s - contribution.compute_s);
+  }
+  pending_ = {.round = contribution.round, .since = now_};
 }
 
 void RoundProtocol::save_own() {

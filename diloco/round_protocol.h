@@ -189,6 +189,10 @@ class RoundProtocol {
   // Every round is committed.
   bool over() const;
   CommitRecord record(Round round) const { return records_[round]; }
+  // Of the open round, unless it is shortened, and how it came to that.
+  std::uint32_t k() const { return k_policy_.k(); }
+  const std::string& k_change() const { return k_policy_.change(); }
+  std::uint32_t nominal_k(Round round) const;  // inner steps of a round up to the open one
   const std::optional<Contribution>& contribution() const { return newest_own_; }
   const Membership& membership() const { return raft_.membership(); }
   // Of the open round; none if this region has no part of the data yet.
@@ -243,6 +247,8 @@ class RoundProtocol {
   bool judge(const std::string& peer, const Contribution& contribution);
   void report_holding(const Contribution& contribution, std::uint64_t received_bytes);
   std::uint64_t held_bytes(const Contribution& contribution) const;
+  void time_outcome();
+  void stamp(Contribution& contribution);
   void save_own();
   void confirm_snapshot();
   void confirm_final_snapshot();
@@ -290,7 +296,6 @@ class RoundProtocol {
   void welcome();
   void catch_up_worker();
   void restore_worker();
-  std::uint32_t nominal_k(Round round) const;
   // Samples of a contribution that expired were used all the same: its work is in the worker's
   // residual.
   std::uint64_t data_cursor() const {
@@ -335,12 +340,21 @@ class RoundProtocol {
   Raft raft_;
   Records records_;
   DataPlan data_plan_;
+  KPolicy k_policy_;
   Tail<Digest> heads_;  // of the chain over the records; heads_[v] after v of them
   // Nominal inner steps of all rounds before version v: where the inner learning rate's schedule
   // stands in all regions, whatever steps each took.
   Tail<std::uint64_t> steps_before_;
   Round stepless_ = 0;  // rounds after the last step
   std::optional<Contribution> newest_own_;
+  // How long rounds take here: when the worker contributed last, and for how long the outcome was
+  // under way.
+  struct Pending {
+    Round round = 0;
+    Time since{0};
+    std::optional<Time> took{};
+  };
+  std::optional<Pending> pending_;
   std::optional<Snapshot> snapshot_;  // of an agreed state
   std::optional<Snapshot> offered_;   // the worker's newest, not confirmed by a record yet
   std::set<inter::BlobId> blobs_;

@@ -17,7 +17,7 @@ constexpr Time kAskedAgain = seconds{10};  // fetcher.h: per peer, at most
 }  // namespace
 
 Time RoundProtocol::linger() const {
-  return std::min(options_.grace_max, kLingerMax);
+  return std::clamp(options_.grace_max, kGoodbye, kLingerMax);
 }
 
 bool RoundProtocol::worker_done() const {
@@ -65,7 +65,7 @@ std::optional<Time> RoundProtocol::end_deadline() const {
     const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
       return region == options_.self || up_.contains(region);
     });
-    return end_progress_at_ + (reachable ? options_.grace_max : linger());
+    return end_progress_at_ + (reachable ? std::max(options_.grace_max, linger()) : linger());
   }
   if (finished_at_) return std::max(*finished_at_, end_progress_at_) + linger();
   if (worker_done() && !raft_.leader()) return leader_seen_at_ + linger();

@@ -95,10 +95,9 @@ class ModelTrainer : public InnerTrainer {
 
   void params_changed() override { model_->params_changed(); }
 
-  double evaluate(std::span<const float> params) override {
+  double evaluate(std::span<const float> params, std::uint64_t sequences) override {
     model_->params_changed();
-    const double loss =
-        validation_loss(*model_, params, dataset_, options_.train.validation_sequences, *group_);
+    const double loss = validation_loss(*model_, params, dataset_, sequences, *group_);
     model_->params_changed();
     return loss;
   }

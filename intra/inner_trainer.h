@@ -44,8 +44,9 @@ class InnerTrainer {
   // What its driver calls the device that it computes on.
   virtual std::string device() const { return "CPU"; }
 
-  // Validation loss of `params`, shared among the ranks of the group.
-  virtual double evaluate(std::span<const float> params) = 0;
+  // Loss of `params` on so many sequences of the validation part, shared among the ranks of the
+  // group.
+  virtual double evaluate(std::span<const float> params, std::uint64_t sequences) = 0;
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

@@ -92,7 +92,8 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
           .compute_s = state.work.compute_s,
           .data_begin = state.work.data_cursor,
           .data_cursor = state.work.data_cursor + state.work.steps * batch.samples,
-          .state = state.digest};
+          .state = state.digest,
+          .held_out_loss = state.held_out_loss};
   if (made.sits_out) {
     const auto from = base(state);
     std::copy(from.begin(), from.end(), state.params.begin());
@@ -129,10 +130,11 @@ void OuterRound::go_on_from(Collective& collective, OuterState& state) const {
   }
 }
 
-// From the anchor as this region's own contributions under way will move it, each counted as one
-// of equals.
+// From where the record under way will move the anchor, if the other regions learned as much as
+// this one: its contributions stand for theirs. Counting them for 1 / regions, as published, leaves
+// most of what was learned to come a round late.
 void OuterRound::start_ahead(Collective& collective, OuterState& state) const {
-  const float share = -diloco::immediate_gain(outer_) / static_cast<float>(place_.regions);
+  const float share = -diloco::immediate_gain(outer_);
   state.params = state.anchor;
   for (const InFlight& own : state.in_flight) {
     if (own.payload.empty()) continue;
@@ -272,6 +274,7 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
       std::ranges::find(outcomes, Fate::forgotten, &Outcome::fate) != outcomes.end();
   follow_anchor(state, synchronous() || forgotten);
   ++state.version;
+  state.held_out_loss.reset();
   state.intact = true;
   return outcomes;
 }
@@ -345,11 +348,14 @@ std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record,
 void OuterRound::step(const diloco::CommitRecord& record, OuterState& state) const {
   diloco::OuterOptions options = outer_;
   options.momentum = record.momentum.value_or(outer_.momentum);
-  if (record.skip_momentum) options.kind = diloco::OuterOptions::Kind::sgd;
+  // Delayed Nesterov is for rounds of little weight.
+  using Kind = diloco::OuterOptions::Kind;
+  if (record.skip_momentum && options.kind == Kind::nesterov) options.kind = Kind::sgd;
+  const std::uint64_t turn = record.round / ownership_.fragments().count();
   for (const std::size_t index : ownership_.mine(fragment_of(state))) {
     diloco::outer_step(options, ownership_.segment(index, std::span<const float>(state.scratch)),
                        ownership_.segment(index, std::span<float>(state.anchor)),
-                       ownership_.segment(index, std::span<float>(state.momentum)));
+                       ownership_.segment(index, std::span<float>(state.momentum)), turn);
   }
 }
 

@@ -75,6 +75,7 @@ void OuterState::adopt(diloco::Round new_version) {
   work = {};
   for (InFlight& entry : in_flight) entry.payload.clear();
   version = new_version;
+  held_out_loss.reset();
 }
 
 diloco::Digest whole_digest(const OuterState& state) {

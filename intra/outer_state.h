@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,9 @@ struct OuterState {
   std::vector<float> scratch;
 
   diloco::Round version = 0;
-  diloco::Digest digest{};  // of anchor and momentum
-  std::string run_id;       // empty: fresh weights, of no run yet
+  diloco::Digest digest{};              // of anchor and momentum
+  std::string run_id;                   // empty: fresh weights, of no run yet
+  std::optional<double> held_out_loss;  // of the anchor, if it was evaluated
   Work work;
   std::vector<InFlight> in_flight;  // ascending (round, part)
 

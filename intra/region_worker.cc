@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -110,9 +111,10 @@ WorkerResult RegionWorker::run() {
 }
 
 std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) const {
-  if (state.version != options_.rounds) return std::nullopt;
   const std::optional<WorkerResult> result = read_result(options_.directory);
-  return result && result->rounds == state.version ? result : std::nullopt;
+  const bool of_this_run = result && result->rounds == state.version &&
+                           result->run_steps == options_.train.steps && state.version > 0;
+  return of_this_run ? result : std::nullopt;
 }
 
 void RegionWorker::gather() {
@@ -377,11 +379,20 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   const std::vector<Outcome> outcomes =
       round_.apply(gathering_->group(), apply.record, payloads, state_);
   trainer_->params_changed();
+  evaluate_held_out();
   log(outcomes, apply.record.round);
   diloco::reached(diloco::ProtocolState::record_applied);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
   if (at_checkpoint()) checkpoint();
+}
+
+// For whoever chooses K by it (diloco/k_policy.h).
+void RegionWorker::evaluate_held_out() {
+  const std::uint64_t sequences = options_.train.held_out_sequences;
+  if (sequences == 0 || state_.version % options_.overlap.fragments != 0) return;
+  const double loss = trainer_->evaluate(state_.anchor, sequences);
+  if (std::isfinite(loss)) state_.held_out_loss = loss;
 }
 
 void RegionWorker::restore(const diloco::Restore& restore) {
@@ -415,7 +426,8 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
       .steps = state_.steps,
       .tokens = state_.tokens,
       .rounds = state_.version,
-      .val_loss = trainer_->evaluate(state_.anchor),
+      .run_steps = options_.train.steps,
+      .val_loss = trainer_->evaluate(state_.anchor, options_.train.validation_sequences),
       .compute_s = state_.compute_s,
       .wait_s = state_.wait_s,
       .in_region_s = state_.in_region_s,

@@ -60,6 +60,7 @@ class RegionWorker {
   void reset_moments();
   void drop_work();
   void apply(const diloco::Apply& apply);
+  void evaluate_held_out();
   void restore(const diloco::Restore& restore);
   WorkerResult finish(const diloco::Finish& finish);
 

@@ -64,6 +64,7 @@ std::vector<TensorCodec> tensor_codecs(const std::vector<std::string>& texts) {
 
 diloco::OuterOptions::Kind outer_kind(const std::string& name) {
   if (name == "nesterov") return diloco::OuterOptions::Kind::nesterov;
+  if (name == "delayed_nesterov") return diloco::OuterOptions::Kind::delayed_nesterov;
   if (name == "sgd") return diloco::OuterOptions::Kind::sgd;
   refuse("outer.optimizer is " + name);
 }
@@ -103,6 +104,7 @@ RunSettings parse_run_settings(const std::string& text) {
   settings.read("outer.optimizer", optimizer);
   settings.read("outer.lr", run.outer.lr);
   settings.read("outer.momentum", run.outer.momentum);
+  settings.read("outer.delay", run.outer.delay);
   std::string variant = "synchronous", order = "strided";
   settings.read("sync.variant", variant);
   settings.read("sync.fragments", run.overlap.fragments);

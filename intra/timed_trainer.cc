@@ -52,7 +52,7 @@ class TimedTrainer : public InnerTrainer {
   }
 
   void params_changed() override {}
-  double evaluate(std::span<const float>) override {
+  double evaluate(std::span<const float>, std::uint64_t) override {
     return std::numeric_limits<double>::quiet_NaN();
   }
 

@@ -36,6 +36,8 @@ struct TrainOptions {
   std::uint32_t k = 0;              // inner steps per round
   // Sequences of context tokens, evenly spread over the validation part.
   std::uint64_t validation_sequences = 256;
+  // Likewise, evaluated while the run goes on, whenever every fragment took its turn; 0: never.
+  std::uint64_t held_out_sequences = 0;
   std::uint32_t checkpoint_rounds = 10;  // rounds between training states and snapshots
   std::uint32_t checkpoints_kept = 2;    // training states on disk, the newest included
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
@@ -60,7 +62,6 @@ struct WorkerOptions {
   diloco::OverlapOptions overlap;
   CodecOptions codec;
   TrainOptions train;
-  diloco::Round rounds = 0;         // of the whole run; 0: not known
   std::filesystem::path directory;  // the region's: worker.sock, checkpoints/, gloo/
   // Of ranks on several hosts, which share the directory: the host on whose network they meet, and
   // where their coordinator listens for workers (HOST:PORT), with the region's certificates.
@@ -80,6 +81,7 @@ struct WorkerOptions {
 // checkpoints/final.
 struct WorkerResult {
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
+  std::uint64_t run_steps = 0;  // of the run that it is the result of
   double val_loss = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress

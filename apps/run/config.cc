@@ -56,6 +56,10 @@ void resolve(ParsedConfig& parsed) {
                                                                      : (two_thirds + 63) / 64 * 64;
   }
   config.data.vocabulary = model.vocabulary;
+  if (!parsed.places.contains("outer.delay")) {
+    config.outer.delay =
+        static_cast<std::uint32_t>(std::max<std::size_t>(1, config.regions.size()));
+  }
   if (config.sync.founder.empty() && !config.regions.empty())
     config.sync.founder = config.regions.front().name;
   if (!parsed.places.contains("witness.advertise")) {
@@ -182,6 +186,12 @@ class CombinationChecks {
     require(fragments == 1 || overlap.variant == Variant::streaming, "sync.fragments",
             "must be 1 unless sync.variant is streaming");
     require(k % fragments == 0, "sync.fragments", "must divide train.k, " + std::to_string(k));
+    const diloco::KPolicyOptions limits = k_policy(config_);
+    const std::string multiple = "must be a multiple of sync.fragments and ";
+    require(limits.k_min % fragments == 0 && limits.k_min <= k, "sync.k_min",
+            multiple + "at most train.k, " + std::to_string(k));
+    require(limits.k_max % fragments == 0 && limits.k_max >= k, "sync.k_max",
+            multiple + "at least train.k, " + std::to_string(k));
     require(config_.sync.warmup_k % fragments == 0 && config_.sync.warmup_k <= k, "sync.warmup_k",
             "must be a multiple of sync.fragments and at most train.k, " + std::to_string(k));
     const std::string most = "must be at most train.k / sync.fragments, " +
@@ -281,10 +291,26 @@ diloco::Pace pace(const Config& config) {
           .warmup_steps = config.inner.warmup_steps};
 }
 
+// Limits that were left open are multiples of the fragments, as every K is.
+diloco::KPolicyOptions k_policy(const Config& config) {
+  const SyncConfig& sync = config.sync;
+  const std::uint32_t k = config.train.k, fragments = config.overlap.fragments;
+  const std::uint32_t eighth = std::max(1U, k / 8 / fragments) * fragments;
+  diloco::KPolicyOptions options;
+  options.k_min = !sync.k_auto ? k : sync.k_min > 0 ? sync.k_min : eighth;
+  options.k_max = !sync.k_auto ? k : sync.k_max > 0 ? sync.k_max : 8 * k;
+  options.refit_rounds = sync.k_refit_rounds;
+  options.price.lambda = sync.k_price;
+  options.overlap = {.variant = config.overlap.variant,
+                     .fragments = fragments,
+                     .overlap_steps = sync.overlap_steps};
+  return options;
+}
+
 std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   using Variant = diloco::OverlapOptions::Variant;
   if (config.overlap.variant == Variant::synchronous) return 0;
-  if (config.overlap.variant != Variant::streaming) return config.train.k;
+  if (config.overlap.variant != Variant::streaming) return k_policy(config).k_max;
   for (const RegionConfig& one : config.regions) {
     if (one.name == region && one.overlap_steps >= 0)
       return static_cast<std::uint32_t>(one.overlap_steps);
@@ -325,7 +351,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.overlap = config.overlap;
   options.codec = config.codec;
   options.train = config.train;
-  options.rounds = pace(config).rounds();
+  if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
   options.directory = region_directory;
   return options;
 }

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "diloco/k_policy.h"
 #include "diloco/outer.h"
 #include "diloco/overlap.h"
 #include "diloco/pace.h"
@@ -42,6 +43,11 @@ struct SyncConfig {
   bool speed_adaptive_k = false;
   std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
   std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
+  bool k_auto = false;              // K is chosen while the run goes on
+  std::uint32_t k_min = 0, k_max = 0;  // then; 0: an eighth of train.k, and eight times that
+  std::uint32_t k_refit_rounds = 10;
+  double k_price = 0.15;                  // lambda of diloco/tuner/objective.h
+  std::uint64_t held_out_sequences = 16;  // evaluated in every round, when k_auto; 0: none
   std::chrono::milliseconds election_timeout{2'000};
   std::chrono::milliseconds grace_min{5'000};
   std::chrono::milliseconds grace_max{600'000};
@@ -89,6 +95,8 @@ std::string reference_markdown();  // docs/configuration.md
 
 // How many steps the rounds have.
 diloco::Pace pace(const Config& config);
+// How K is chosen while the run goes on.
+diloco::KPolicyOptions k_policy(const Config& config);
 // Inner steps that a region goes on with after it contributed: its own, or the run's.
 std::uint32_t overlap_steps(const Config& config, const std::string& region);
 

@@ -176,16 +176,24 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
   using Kind = diloco::OuterOptions::Kind;
   keys.push_back(shared(C::choice<Kind>(
       "outer.optimizer", [](auto& c) -> auto& { return c.outer.kind; },
-      {{"nesterov", Kind::nesterov}, {"sgd", Kind::sgd}},
+      {{"nesterov", Kind::nesterov},
+       {"sgd", Kind::sgd},
+       {"delayed_nesterov", Kind::delayed_nesterov}},
       "How the averaged pseudo-gradient moves the shared weights: nesterov with a dense codec, sgd "
       "with "
-      "a sparse one.")));
+      "a sparse one, delayed_nesterov where rounds list few of the regions (docs/rounds.md).")));
   keys.push_back(shared(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
       "Outer learning rate.")));
   keys.push_back(shared(C::number(
       "outer.momentum", [](auto& c) -> auto& { return c.outer.momentum; }, {0, 1, false, true},
       "Outer momentum; unused by sgd.")));
+  keys.push_back(defaults_to(
+      "as many as regions",
+      shared(C::integer(
+          "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
+          "Rounds whose sum delayed_nesterov takes for one of its momentum; each moves the shared "
+          "weights by its part."))));
   const std::string specs =
       "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
       "topk:k=64,value=2bit,index=rice";

@@ -7,6 +7,36 @@ namespace causeway::run {
 using C = Keys<Config>;
 using R = Keys<RegionConfig>;
 
+namespace {
+
+void add_online_k_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(shared(C::choice<bool>(
+      "sync.k", [](auto& c) -> auto& { return c.sync.k_auto; }, {{"fixed", false}, {"auto", true}},
+      "fixed: K is train.k. auto: K begins there and follows the times that rounds take; "
+      "docs/choosing-k.md.")));
+  keys.push_back(shared(C::integer(
+      "sync.k_min", "steps", [](auto& c) -> auto& { return c.sync.k_min; }, 0, 1'000'000,
+      "Smallest K that auto takes, a multiple of fragments. 0: an eighth of train.k.")));
+  keys.push_back(shared(C::integer(
+      "sync.k_max", "steps", [](auto& c) -> auto& { return c.sync.k_max; }, 0, 8'000'000,
+      "Largest K that auto takes, a multiple of fragments. 0: eight times train.k.")));
+  keys.push_back(shared(C::integer(
+      "sync.k_refit_rounds", "rounds", [](auto& c) -> auto& { return c.sync.k_refit_rounds; }, 5,
+      1'000'000,
+      "Rounds after which auto looks at K again; one change is at most twice or half.")));
+  keys.push_back(shared(C::number(
+      "sync.k_price", [](auto& c) -> auto& { return c.sync.k_price; }, {0, 10},
+      "Share of steps that an e-fold of K costs, for auto: lambda, as `causeway tune --calibrate` "
+      "measures it.")));
+  keys.push_back(shared(C::integer(
+      "sync.held_out_sequences", "sequences",
+      [](auto& c) -> auto& { return c.sync.held_out_sequences; }, 0, 1 << 24,
+      "Of the validation part, evaluated by every region in every round when K is auto, so that a "
+      "K that makes the loss worse is given up. 0: none.")));
+}
+
+}  // namespace
+
 void add_overlap_keys(std::vector<Key<Config>>& keys) {
   using Variant = diloco::OverlapOptions::Variant;
   using diloco::FragmentOrder;
@@ -39,6 +69,7 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::integer(
       "sync.warmup_k", "steps", [](auto& c) -> auto& { return c.sync.warmup_k; }, 0, 1'000'000,
       "K during inner.warmup_steps, at most k and a multiple of fragments. 0: k.")));
+  add_online_k_keys(keys);
 }
 
 Key<RegionConfig> overlap_key() {

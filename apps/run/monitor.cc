@@ -52,6 +52,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     take(i, name, *status, elapsed_s);
     versions_[name] = status->version;
     view_.round = std::max(view_.round, status->version);
+    if (name == config_.sync.founder) follow_k(*status);
     view_.wan_bytes += status->wan_tx_bytes;
     std::vector<LinkView>& links = view_.regions[i].links;
     links.clear();
@@ -61,6 +62,18 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
   view_.wan_bytes_per_s = wan_rate(elapsed_s);
   finish_observation(elapsed_s);
   return view_;
+}
+
+// How many rounds there will be follows from the K of now.
+void Monitor::follow_k(const RegionStatus& status) {
+  if (!config_.sync.k_auto || status.k == 0) return;
+  const std::uint64_t round_steps =
+      std::max<std::uint64_t>(1, status.k / config_.overlap.fragments);
+  const std::uint64_t left = view_.steps - std::min(view_.steps, status.step);
+  view_.rounds = status.version + (left + round_steps - 1) / round_steps;
+  if (status.k_change == k_change_) return;
+  k_change_ = status.k_change;
+  note(k_change_);
 }
 
 const View& Monitor::observe_baseline(double elapsed_s) {

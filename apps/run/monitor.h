@@ -35,11 +35,13 @@ class Monitor {
   void take(std::size_t index, const std::string& series, const RegionStatus& status,
             double elapsed_s);
   void finish_observation(double elapsed_s);
+  void follow_k(const RegionStatus& status);
   double wan_rate(double elapsed_s);
 
   const Config& config_;
   const RunDirectory& directory_;
   View view_;
+  std::string k_change_;  // the newest that was noted
   std::map<std::string, std::uint64_t> versions_;
   std::map<std::string, Sample> last_samples_;
   std::vector<Sample> new_samples_;

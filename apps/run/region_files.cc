@@ -71,6 +71,8 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   status.state = get<std::string>(progress, "phase");
   const std::string waiting = get<std::string>(*json, "waiting");
   if (!waiting.empty()) status.state = "waits for " + waiting;
+  status.k = get<std::uint64_t>(*json, "k");
+  status.k_change = get<std::string>(*json, "k_change");
   status.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
   status.wan_rx_bytes = get<std::uint64_t>(*json, "wan_rx_bytes");
   const Json links = object_in(*json, "links");

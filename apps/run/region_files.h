@@ -25,6 +25,8 @@ struct RegionStatus {
   double tokens_per_s = 0;
   double mfu = 0;                                    // 0: unknown
   std::string state;                                 // what it does or waits for
+  std::uint64_t k = 0;                               // of the open round
+  std::string k_change;                              // the newest; empty: none
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over the whole run
   std::map<std::string, LinkStatus> links;
 };

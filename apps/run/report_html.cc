@@ -109,7 +109,7 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   std::string out = kHtmlHead;
   out += "<title>" + title + "</title></head><body>\n<h1>" + title + "</h1>\n<p>" +
          format_count(s.parameters) + " parameters, " + std::to_string(s.regions.size()) +
-         " regions, " + std::to_string(s.rounds) + " rounds of K = " + std::to_string(s.k) +
+         " regions, " + std::to_string(s.rounds) + " rounds of K = " + s.k_text() +
          " steps; codec " + escape_html(s.codec) + ", outer " + s.outer + ", " + s.variant +
          "; WAN " + escape_html(s.facts.wan) + "; seed " + std::to_string(s.seed) + "; restarts " +
          std::to_string(s.facts.restarts) + ".</p>\n";

@@ -33,7 +33,7 @@ std::string table(const std::vector<Row>& rows) {
 std::string heading(const Summary& s) {
   return s.name + ": " + format_count(s.parameters) + " parameters, " +
          std::to_string(s.regions.size()) + " regions, " + std::to_string(s.worker_processes()) +
-         " workers, " + std::to_string(s.rounds) + " rounds of K = " + std::to_string(s.k) +
+         " workers, " + std::to_string(s.rounds) + " rounds of K = " + s.k_text() +
          " steps\ncodec " + s.codec + ", outer " + s.outer +
          (s.variant == "synchronous" ? "" : ", " + s.variant) + ", WAN " + s.facts.wan + ", seed " +
          std::to_string(s.seed) + "\n";

@@ -23,6 +23,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   out.name = region.name;
   out.steps = result->steps;
   out.tokens = result->tokens;
+  out.rounds = result->rounds;
   out.val_loss = result->val_loss;
   out.wan_tx_bytes = status.wan_tx_bytes;
   out.wan_rx_bytes = status.wan_rx_bytes;
@@ -97,6 +98,11 @@ std::string variant_of(const Config& config) {
 
 }  // namespace
 
+std::string Summary::k_text() const {
+  const std::string start = std::to_string(k);
+  return k_at_end == 0 || k_at_end == k ? start : start + " to " + std::to_string(k_at_end);
+}
+
 std::optional<double> Summary::val_loss_ratio() const {
   if (!baseline_val_loss || *baseline_val_loss <= 0) return std::nullopt;
   return val_loss / *baseline_val_loss;
@@ -134,6 +140,22 @@ bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
   return true;
 }
 
+namespace {
+
+std::string outer_of(const Config& config) {
+  switch (config.outer.kind) {
+    case diloco::OuterOptions::Kind::nesterov:
+      return "nesterov";
+    case diloco::OuterOptions::Kind::sgd:
+      return "sgd";
+    case diloco::OuterOptions::Kind::delayed_nesterov:
+      return "delayed nesterov over " + std::to_string(config.outer.delay) + " rounds";
+  }
+  return {};
+}
+
+}  // namespace
+
 Summary summarize(const Config& config, const std::filesystem::path& out,
                   const SimulationFacts& facts) {
   Summary summary;
@@ -142,10 +164,9 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   summary.parameters = diloco::Layout(intra::parameter_tensors(config.model)).parameter_count();
   summary.k = config.train.k;
   summary.codec = config.codec.matrix;
-  summary.outer = config.outer.kind == diloco::OuterOptions::Kind::nesterov ? "nesterov" : "sgd";
+  summary.outer = outer_of(config);
   summary.variant = variant_of(config);
   summary.steps = config.train.steps;
-  summary.rounds = pace(config).rounds();
   summary.facts = facts;
   std::vector<std::vector<Event>> events;
   for (const RegionConfig& region : config.regions) {
@@ -154,7 +175,10 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
     summary.wan_bytes += summary.regions.back().wan_tx_bytes;
     events.push_back(read_events(directory / "events.jsonl"));
     summary.regions.back().rounds_applied = rounds_applied(events.back());
-    if (region.name == config.sync.founder) summary.val_loss = summary.regions.back().val_loss;
+    if (region.name != config.sync.founder) continue;
+    summary.val_loss = summary.regions.back().val_loss;
+    summary.rounds = summary.regions.back().rounds;
+    summary.k_at_end = read_status(directory).value_or(RegionStatus{}).k;
   }
   summary.baseline_val_loss = baseline_loss(config, out);
   summary.wan_bytes_if_synced_every_step =
@@ -193,6 +217,7 @@ std::string to_json(const Summary& summary) {
                      {"seed", summary.seed},
                      {"parameters", summary.parameters},
                      {"k", summary.k},
+                     {"k_at_end", summary.k_at_end},
                      {"codec", summary.codec},
                      {"outer", summary.outer},
                      {"variant", summary.variant},

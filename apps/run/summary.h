@@ -16,7 +16,8 @@ namespace causeway::run {
 struct RegionSummary {
   std::string name;
   std::uint64_t steps = 0, tokens = 0;
-  std::uint64_t rounds_applied = 0;  // below the run's rounds if it adopted a snapshot
+  std::uint64_t rounds = 0;          // of the run
+  std::uint64_t rounds_applied = 0;  // fewer if it adopted a snapshot
   double val_loss = 0;               // nats per token
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
   double compute_s = 0, wait_s = 0;
@@ -43,7 +44,7 @@ struct Summary {
   std::string name;
   std::uint64_t seed = 0;
   std::uint64_t parameters = 0;
-  std::uint32_t k = 0;
+  std::uint64_t k = 0, k_at_end = 0;  // these differ if K was chosen while the run went on
   std::string codec, outer;
   std::string variant;  // how the exchange overlaps with training, with its numbers
   std::uint64_t steps = 0, rounds = 0;
@@ -55,6 +56,7 @@ struct Summary {
   SimulationFacts facts;
   std::vector<RegionSummary> regions;
 
+  std::string k_text() const;
   std::optional<double> val_loss_ratio() const;  // to the baseline's
   double wan_ratio() const;  // how many times fewer bytes; 0 if nothing was sent
   std::uint32_t worker_processes() const;

@@ -8,7 +8,8 @@ namespace causeway::diloco::testing {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Cluster::Cluster(ClusterOptions options) : options_(std::move(options)), random_(options_.seed) {
+Cluster::Cluster(ClusterOptions options)
+    : options_(std::move(options)), random_(options_.seed), history_(options_.contributions_min) {
   for (const std::string& region : options_.regions) {
     Node& node = nodes_[region];
     node.incarnation = std::to_string(++incarnations_);
@@ -141,6 +142,24 @@ void Cluster::add(const std::string& region) {
   start(region);
 }
 
+Pace Cluster::pace() const {
+  return {.steps = 4 * (options_.rounds + 1 - options_.fragments),
+          .k = 4 * options_.fragments,
+          .fragments = options_.fragments};
+}
+
+std::optional<Round> Cluster::rounds_of_run() const {
+  std::uint64_t steps = pace().round_steps(0);
+  Round rounds = options_.fragments;
+  for (const CommitRecord& record : history()) {
+    steps += record.next_k;
+    if (record.next_k > 0) ++rounds;
+  }
+  if (steps > pace().steps) throw Violation("the rounds have more steps than the run");
+  if (steps < pace().steps) return std::nullopt;
+  return rounds;
+}
+
 void Cluster::start(const std::string& region) {
   Node& node = nodes_.at(region);
   if (node.outcome) return;
@@ -149,13 +168,13 @@ void Cluster::start(const std::string& region) {
     options.self = region;
     options.incarnation = node.incarnation;
     options.witness = region == options_.witness;
-    options.pace = {.steps = 4 * (options_.rounds + 1 - options_.fragments),
-                    .k = 4 * options_.fragments,
-                    .fragments = options_.fragments};
+    options.pace = pace();
+    options.k_policy = options_.k_policy;
     options.overlap_steps = options_.overlap_steps;
     options.staleness_max = options_.staleness_max;
-    options.grace_min = seconds{2};
-    options.grace_max = seconds{20};
+    options.contributions_min = options_.contributions_min;
+    options.grace_min = options_.grace_min;
+    options.grace_max = options_.grace_max;
     options.seed = random_();
     options.planted = options_.planted;
     if (real_) read_disk(region);
@@ -374,7 +393,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const OrderApply& a) const { cluster.apply(region, a); }
     void operator()(const OrderRestore& a) const { cluster.restore(region, a); }
     void operator()(const OrderFinish& a) const {
-      if (a.version != cluster.options_.rounds) throw Violation(region + " finishes too early");
+      if (a.version != cluster.rounds_of_run()) throw Violation(region + " finishes too early");
       node.worker.finished = true;
       cluster.later_in_session(region, milliseconds{10},
                                [c = &cluster, r = region] { c->deliver(r, WorkerLost{}); });

@@ -24,10 +24,13 @@ namespace causeway::diloco::testing {
 struct ClusterOptions {
   std::uint64_t seed = 1;
   std::vector<std::string> regions{"a", "b", "c"};
-  Round rounds = 12;
+  Round rounds = 12;  // with the K of the start
+  KPolicyOptions k_policy{};
   std::string witness{};  // one of the regions
   bool forked = false;    // begins with another run's snapshot, which the first region has
   Round staleness_max = 2;
+  std::size_t contributions_min = 0;  // 0: most regions
+  Time grace_min = std::chrono::seconds{2}, grace_max = std::chrono::seconds{20};
   std::uint32_t fragments = 1;
   std::uint32_t overlap_steps = 0;  // of the 4 of a round
   PlantedBug planted = PlantedBug::none;
@@ -76,7 +79,10 @@ class Cluster {
   std::optional<std::string> leader() const;  // that leads; the one of the highest term
   Term term() const;                          // highest
   const Membership& membership() const { return history_.membership(); }  // committed
-  Round version(const std::string& region) const;                         // records on disk
+  // Of the whole run: with other K than at the start, as many as its steps take; none if they are
+  // not all committed.
+  std::optional<Round> rounds_of_run() const;
+  Round version(const std::string& region) const;  // records on disk
   Applied worker_state(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
@@ -133,6 +139,7 @@ class Cluster {
     std::map<std::string, Time> last_arrival;  // by receiver: messages do not overtake each other
   };
 
+  Pace pace() const;
   void at(Time time, std::function<void()> action);
   bool step(Time limit);
   void deliver(const std::string& region, const Event& event);

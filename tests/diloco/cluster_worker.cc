@@ -68,7 +68,9 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
                                                          : 0;
   contribution.data_cursor = contribution.data_begin + samples;
   contribution.state = worker.holds.state;
-  contribution.compute_s = 3;
+  contribution.compute_s = contribution.steps > 0 ? 0.75 * contribution.steps : 3;
+  if (options_.k_policy.adapts())
+    contribution.held_out_loss = 2 + 1e-3 * static_cast<double>(random_() % 100);
   contribution.delta_norm = 1;
   contribution.error_norm = 0.1;
   const std::string content =

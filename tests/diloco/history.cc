@@ -72,10 +72,20 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
     }
     check_samples(participant);
   }
-  if (contributors.size() < regions / 2 + 1) {
+  const std::size_t least = contributions_min_ > 0 ? contributions_min_ : regions / 2 + 1;
+  if (contributors.size() < least) {
     throw Violation("a round committed with too few contributions");
   }
+  if (record.k_decision) check_k(*record.k_decision);
   records_.push_back(record);
+}
+
+// Whoever decides goes on from what was decided before.
+void History::check_k(const KDecision& decision) {
+  if (k_ > 0 && decision.from != k_) throw Violation("a decision forgets the K before it");
+  if (decision.k > 2 * decision.from || 2 * decision.k < decision.from)
+    throw Violation("K changes by more than twice or half");
+  k_ = decision.k;
 }
 
 void History::check_samples(const Participant& participant) {

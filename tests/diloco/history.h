@@ -19,6 +19,8 @@ class Violation : public std::runtime_error {
 
 class History {
  public:
+  // `contributions_min`: regions that a round needs; 0: most.
+  explicit History(std::size_t contributions_min) : contributions_min_(contributions_min) {}
   void made(const Contribution& contribution);
   // `region` has entry `index` on disk as committed. `copies`: disks that have it; `holders`: by
   // payload, regions that have it on disk.
@@ -40,11 +42,14 @@ class History {
   };
   std::size_t copies_needed(const Evidence& evidence) const;
   void check_record(const CommitRecord& record, const Evidence& evidence);
+  void check_k(const KDecision& decision);
   void check_samples(const Participant& participant);
 
+  std::size_t contributions_min_;
   std::vector<std::string> log_;  // serialized
   std::vector<CommitRecord> records_;
   Membership membership_;
+  std::uint32_t k_ = 0;  // as last decided; 0: never
   std::map<inter::BlobId, Samples> made_;
   std::set<ContributionKey> listed_;
   std::map<std::string, std::vector<Samples>> counted_;

@@ -98,6 +98,40 @@ TEST(OuterStep, OneRegionLandsWithinTwoUlpOffTheGrid) {
   }
 }
 
+// arXiv 2401.09135, Algorithm 3, as it is written there: with a buffer of its own.
+TEST(OuterStep, DelayedNesterovIsTheAlgorithmWithABuffer) {
+  constexpr OuterOptions kOptions{OuterOptions::Kind::delayed_nesterov, 0.7F, 0.9F, 3};
+  Floats anchor = off_grid(512, 1), momentum(anchor.size());
+  std::vector<double> theta(anchor.begin(), anchor.end()), m(anchor.size()), buffer(anchor.size());
+  for (std::uint64_t turn = 0; turn < 12; ++turn) {
+    const Floats delta = off_grid(anchor.size(), 10 + turn);
+    outer_step(kOptions, delta, anchor, momentum, turn);
+    for (std::size_t i = 0; i < delta.size(); ++i) {
+      buffer[i] += delta[i];
+      theta[i] -= 0.7 * delta[i] / 3;
+      if (turn % 3 < 2) continue;
+      m[i] = 0.9 * m[i] + buffer[i] / 3;
+      theta[i] -= 0.7 * 0.9 * m[i];
+      buffer[i] = 0;
+    }
+    for (std::size_t i = 0; i < delta.size(); ++i) ASSERT_NEAR(anchor[i], theta[i], 1e-5) << turn;
+  }
+}
+
+TEST(OuterStep, DelayedNesterovOverNRoundsIsOneNesterovStepOnTheirMean) {
+  Floats delayed = on_grid(512, 1), once = delayed;
+  Floats delayed_momentum = on_grid(512, 2), momentum = delayed_momentum;
+  const Floats first = on_grid(512, 3), second = on_grid(512, 4);
+  Floats mean(512);
+  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = (first[i] + second[i]) / 2;
+  constexpr OuterOptions kDelayed{OuterOptions::Kind::delayed_nesterov, 0.5F, 0.5F, 2};
+  outer_step(kDelayed, first, delayed, delayed_momentum, 6);
+  outer_step(kDelayed, second, delayed, delayed_momentum, 7);
+  outer_step({OuterOptions::Kind::nesterov, 0.5F, 0.5F}, mean, once, momentum);
+  EXPECT_EQ(delayed, once);
+  EXPECT_EQ(delayed_momentum, momentum);
+}
+
 TEST(OuterStep, WithRateOneAndNoMomentumIsTheMeanOfTheRegions) {
   for (const std::size_t regions : {2U, 4U}) {
     Floats anchor = on_grid(8192, 1);

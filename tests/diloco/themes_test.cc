@@ -274,6 +274,54 @@ TEST(Members, ARegionIsAddedTakesPartAndIsRemoved) {
   EXPECT_EQ(cluster.outcome("a")->exit_code, 3);
 }
 
+// K changes by record, so that every region changes it on the same round (Cluster checks that their
+// records are the same), and whoever comes to lead goes on from there.
+TEST(AutoK, ChangesThroughLossesOfTheLeaderAndTheRunTakesItsStepsAllTheSame) {
+  ClusterOptions options{.rounds = 150, .push_loss = 0};
+  options.k_policy = {.k_min = 2, .k_max = 32, .refit_rounds = 4, .price = {}, .overlap = {}};
+  Cluster cluster(options);
+  for (int death = 1; death <= 4; ++death) {
+    cluster.run_until(seconds{40 * death});
+    const auto leader = cluster.leader();
+    if (!leader) continue;
+    cluster.kill_region(*leader);
+    cluster.run_until(cluster.now() + seconds{8});
+    cluster.start(*leader);
+  }
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  EXPECT_EQ(cluster.history().size(), cluster.rounds_of_run());
+  EXPECT_LT(cluster.history().size(), 100);
+  const auto changes = std::ranges::count_if(cluster.history(), [](const CommitRecord& record) {
+    return record.k_decision && record.k_decision->k != record.k_decision->from;
+  });
+  EXPECT_GE(changes, 2);
+  for (const std::string& region : options.regions)
+    EXPECT_EQ(cluster.worker_state(region), cluster.worker_state("a")) << region;
+}
+
+// The smallest quorum and no grace: each contribution makes a round, whoever else is under way.
+TEST(Asynchronous, ASlowRegionHoldsNobodyUpAndAllOfItsWorkIsListed) {
+  ClusterOptions options{.rounds = 80, .staleness_max = 16, .contributions_min = 1, .push_loss = 0};
+  options.grace_min = options.grace_max = Time{0};
+  options.slowness = {{"c", 4}};
+  Cluster cluster(options);
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
+  std::size_t alone = 0, late = 0;
+  std::uint64_t end = 0;  // of the samples of c that were listed
+  for (const CommitRecord& record : cluster.history()) {
+    alone += record.participants.size() == 1 ? 1 : 0;
+    for (const Participant& one : record.participants) {
+      if (one.region != "c") continue;
+      EXPECT_EQ(one.data_begin, end);
+      end = one.data_cursor;
+      late += one.round < record.round ? 1 : 0;
+    }
+  }
+  EXPECT_GT(alone, options.rounds / 2);
+  EXPECT_GT(late, 4);
+}
+
 // A region that is cut off goes on training; what it did comes as a part of its own.
 TEST(CutOff, WhatWasDoneMeanwhileIsListedWhenTheRegionIsBackInTime) {
   ClusterOptions options{.rounds = 60, .staleness_max = 4, .push_loss = 0};

@@ -70,6 +70,29 @@ class Simulate(EndToEnd):
                 self.assertEqual(summary["rounds"], 6 + 9 + 2 if keys else 4)
                 self.assertLess(summary["val_loss"], 5.5)
 
+    def test_k_is_chosen_while_the_run_goes_on_the_same_in_all_regions_through_the_loss_of_the_leader(self):
+        child = self.start("simulate", self.config(steps=400, **DENSE), "--out", self.out, "--no-baseline",
+                           "--set", "sync.k='auto'", "--set", "sync.k_refit_rounds=5", "--set", "sync.k_max=40",
+                           "--set", "sync.held_out_sequences=8")
+        changed = wait_until(lambda: self.status("us-east").get("k_change"), "a change of K", child)
+        self.assertIn("K 5 -> ", changed)
+        leader = wait_until(lambda: self.status("us-east").get("leader"), "a leader", child)
+        kill(processes("coordinator", str(self.out / "regions" / leader)))
+        output = self.finish(child)
+        self.assertIn(changed, output)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertLess(summary["rounds"], 80)
+        self.assertGreater(summary["k_at_end"], 5)
+        lines = [json.loads(line) for line in (self.out / "events.jsonl").read_text().splitlines()]
+        decided = {region: [(line["round"], line["event"], line["k"], line["text"]) for line in lines
+                            if line.get("event", "").startswith("k_") and line["region"] == region]
+                   for region in REGIONS}
+        self.assertEqual(len({str(list) for list in decided.values()}), 1, decided)
+        steps = [line["steps"] for line in lines if "participants" in line and line["region"] == "us-east"]
+        self.assertEqual(sum(steps), 400)
+        self.assertGreater(len(set(steps)), 1)
+
     def test_killed_region_is_restarted_catches_up_and_rejoins(self):
         child = self.start("simulate", self.config(steps=400), "--out", self.out, "--no-baseline")
         wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "three rounds", child)
