@@ -69,8 +69,7 @@ std::vector<diloco::Member> members(const run::Config& config, const Coordinator
     const inter::Endpoint& endpoint = peer == peers.end() ? advertise : peer->second;
     members.push_back({.region = name,
                        .address = endpoint.host.empty() ? "" : inter::to_string(endpoint),
-                       .witness = witness,
-                       .incarnation = {}});
+                       .witness = witness});
   };
   for (const run::RegionConfig& region : config.regions) add(region.name, region.advertise, false);
   if (!config.witness.name.empty()) add(config.witness.name, config.witness.advertise, true);

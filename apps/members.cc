@@ -59,11 +59,10 @@ void list(const diloco::Membership& membership) {
 
 // The leader's word is in the ledger when a majority has it.
 void change(const MembersFlags& flags, bool remove) {
-  diloco::ask_coordinator(flags.directory, {.member = {.region = flags.name,
-                                                       .address = flags.address,
-                                                       .witness = flags.witness,
-                                                       .incarnation = {}},
-                                            .remove = remove});
+  diloco::ask_coordinator(
+      flags.directory,
+      {.member = {.region = flags.name, .address = flags.address, .witness = flags.witness},
+       .remove = remove});
   asio::io_context context;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (;;) {

@@ -45,8 +45,7 @@ Shape shape_named(const std::string& name) {
              .width = 768,
              .heads = 12,
              .kv_heads = 12,
-             .hidden = 3072,
-             .rope_scaling = {}},
+             .hidden = 3072},
             4,
             64};
   }
@@ -58,8 +57,7 @@ Shape shape_named(const std::string& name) {
              .width = 144,
              .heads = 4,
              .kv_heads = 4,
-             .hidden = 576,
-             .rope_scaling = {}},
+             .hidden = 576},
             8,
             64};
   }

@@ -11,7 +11,7 @@ namespace causeway::diloco {
 struct Greeting {
   std::string run_id;  // empty: a joiner that does not know it yet
   std::string region;
-  std::string incarnation;  // of its disk
+  std::string incarnation = {};  // of its disk
   std::string shared_config;
   Round version = 0;
   std::string parent_run_id = {};  // of a forked run; not said, but explained to whoever is there

@@ -14,11 +14,11 @@ namespace causeway::diloco {
 
 struct Member {
   std::string region;
-  std::string address;   // advertised host:port; empty: it only dials out
-  bool witness = false;  // votes, but neither trains nor holds payloads
+  std::string address = {};  // advertised host:port; empty: it only dials out
+  bool witness = false;      // votes, but neither trains nor holds payloads
   // Names the disk that votes: a region that lost its disk has forgotten what it promised, so its
   // vote lapses until the log names its new one. Empty: takes part without a vote so far.
-  std::string incarnation;
+  std::string incarnation = {};
   bool operator==(const Member&) const = default;
 };
 

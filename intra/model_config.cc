@@ -18,7 +18,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 using Family = ModelOptions::Family;
 using Precision = ModelOptions::Precision;
-using RopeScaling = ModelOptions::RopeScaling;
 
 // Ours, which transformers skips: the file's weights are fp32 whatever they were multiplied as.
 constexpr const char* kPrecisionKey = "causeway_precision";

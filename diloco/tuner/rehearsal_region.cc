@@ -50,10 +50,7 @@ PersistentState RehearsalRegion::disk() const {
   if (!founds()) return disk;
   Membership membership;
   for (const auto& [region, pace] : options_.regions) {
-    membership = with(membership, {.region = region,
-                                   .address = {},
-                                   .witness = false,
-                                   .incarnation = region == name_ ? name_ : ""});
+    membership = with(membership, {.region = region, .incarnation = region == name_ ? name_ : ""});
   }
   disk.raft = {.term = 1, .vote = {}, .log = {{.term = 1, .body = membership}}, .committed = 1};
   return disk;

@@ -19,6 +19,16 @@
 
 namespace causeway::intra {
 
+// How a published model's rotations were slowed down for contexts longer than it was first trained
+// with: all by `factor`, or (original_context > 0) as Llama 3.1 did, only those of few turns within
+// the original context.
+struct RopeScaling {
+  double factor = 1;
+  double low_frequency_factor = 1, high_frequency_factor = 4;
+  std::int64_t original_context = 0;
+  bool operator==(const RopeScaling&) const = default;
+};
+
 struct ModelOptions {
   enum class Family { gpt2, llama };
   enum class Precision { fp32, bf16 };
@@ -32,15 +42,7 @@ struct ModelOptions {
   std::int64_t hidden = 512;  // width of the feed-forward layer
   bool tied_head = false;     // llama: the head is the token embedding, as gpt2's always is
   double rope_theta = 10'000.0;
-  // How a published model's rotations were slowed down for contexts longer than it was first
-  // trained with: all by `factor`, or (original_context > 0) as Llama 3.1 did, only those of few
-  // turns within the original context.
-  struct RopeScaling {
-    double factor = 1;
-    double low_frequency_factor = 1, high_frequency_factor = 4;
-    std::int64_t original_context = 0;
-    bool operator==(const RopeScaling&) const = default;
-  } rope_scaling;
+  RopeScaling rope_scaling = {};
   double norm_epsilon = 1e-5;
   float dropout = 0.0F;  // on embeddings, attention weights and residual branches
   Precision precision = Precision::fp32;

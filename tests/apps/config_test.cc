@@ -289,16 +289,14 @@ TEST(SharedSettings, DoNotHoldWhatMayDiffer) {
 // Whatever two regions disagree on, they part with its name before anything is trained.
 TEST(T9, EverySharedSettingThatDiffersIsRefusedByName) {
   const std::string text = shared_settings(load_text(kSmallConfig));
-  const diloco::Greeting ours{
-      .run_id = "run", .region = "east", .incarnation = {}, .shared_config = text};
+  const diloco::Greeting ours{.run_id = "run", .region = "east", .shared_config = text};
   std::istringstream stream(text);
   int settings = 0;
   for (std::string line; std::getline(stream, line); ++settings) {
     const std::string key = line.substr(0, line.find(" = "));
     std::string altered = text;
     altered.replace(altered.find(line + "\n"), line.size(), key + " = other");
-    const diloco::Greeting theirs{
-        .run_id = "run", .region = "west", .incarnation = {}, .shared_config = altered};
+    const diloco::Greeting theirs{.run_id = "run", .region = "west", .shared_config = altered};
     const auto judgement = diloco::judge(ours, "west", diloco::serialize(theirs));
     EXPECT_EQ(judgement.kind, diloco::RefusalKind::configuration) << line;
     EXPECT_THAT(judgement.reason, HasSubstr(line + " here, other in west"));

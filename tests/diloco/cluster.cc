@@ -26,10 +26,7 @@ void Cluster::found(Node& node) {
   node.disk.run_id = kRunId;
   Membership membership;
   for (const std::string& region : options_.regions) {
-    membership = with(membership, {.region = region,
-                                   .address = {},
-                                   .witness = region == options_.witness,
-                                   .incarnation = {}});
+    membership = with(membership, {.region = region, .witness = region == options_.witness});
   }
   Member founder = *membership.find(options_.regions.front());
   founder.incarnation = node.incarnation;

@@ -26,8 +26,7 @@ class DeciderTest : public ::testing::Test {
   static Membership membership() {
     Membership membership;
     for (const char* region : {"a", "b", "c"}) {
-      membership =
-          with(membership, {.region = region, .address = {}, .witness = false, .incarnation = "1"});
+      membership = with(membership, {.region = region, .incarnation = "1"});
     }
     return membership;
   }

@@ -112,9 +112,7 @@ TEST_F(LedgerTest, ReadsAnyEntriesAgainAndStartsWithTheNewest) {
 }
 
 TEST_F(LedgerTest, AFoundingThatWasInterruptedIsNone) {
-  const LogEntry first{
-      .term = 1,
-      .body = Membership{.members = {{.region = "a", .address = {}, .incarnation = {}}}}};
+  const LogEntry first{.term = 1, .body = Membership{.members = {{.region = "a"}}}};
   {
     Ledger ledger(path());
     ledger.found("run-1", first);

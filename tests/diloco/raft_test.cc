@@ -18,9 +18,7 @@ class RaftTest : public ::testing::Test {
   void build(const std::vector<std::string>& regions) {
     Membership membership;
     for (const std::string& region : regions) {
-      membership =
-          with(membership,
-               {.region = region, .address = {}, .witness = false, .incarnation = region + "1"});
+      membership = with(membership, {.region = region, .incarnation = region + "1"});
     }
     const RaftState state{
         .term = 1, .vote = {}, .log = {{.term = 1, .body = membership}}, .committed = 1};

@@ -176,10 +176,7 @@ std::vector<Member> TestRun::members(const std::string& region) const {
     // Only the first name of a pair dials; a port of 1 answers nobody.
     const std::uint16_t port = nodes_.at(peer).port;
     const std::string address = "127.0.0.1:" + std::to_string(port == 0 ? 1 : port);
-    members.push_back({.region = peer,
-                       .address = peer == region ? "127.0.0.1:0" : address,
-                       .witness = false,
-                       .incarnation = {}});
+    members.push_back({.region = peer, .address = peer == region ? "127.0.0.1:0" : address});
   }
   return members;
 }

@@ -45,9 +45,8 @@ void isolate(Cluster& cluster, const Schedule& schedule, const std::string& regi
 
 // Through whoever hears of it and has a leader.
 void ask_for_members(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
-  const ChangeMember change{
-      .member = {.region = fault.region, .address = {}, .witness = false, .incarnation = {}},
-      .remove = fault.kind == Fault::Kind::leave};
+  const ChangeMember change{.member = {.region = fault.region},
+                            .remove = fault.kind == Fault::Kind::leave};
   for (const std::string& region : schedule.options.regions) {
     const bool known = cluster.membership().find(fault.region) != nullptr;
     if (known == change.remove) cluster.ask(region, change);

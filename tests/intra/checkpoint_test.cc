@@ -24,8 +24,7 @@ ModelOptions small_gpt2() {
           .width = 8,
           .heads = 4,
           .kv_heads = 4,
-          .hidden = 12,
-          .rope_scaling = {}};
+          .hidden = 12};
 }
 
 ModelOptions small_llama() {
@@ -38,7 +37,6 @@ ModelOptions small_llama() {
           .kv_heads = 2,
           .hidden = 12,
           .rope_theta = 12'345.678,
-          .rope_scaling = {},
           .norm_epsilon = 1e-6,
           .dropout = 0.1F,
           .precision = ModelOptions::Precision::bf16};

@@ -23,7 +23,7 @@ Dataset numbered_dataset(const TemporaryDirectory& directory) {
 }
 
 ModelOptions options() {
-  return {.vocabulary = 256, .context = kContext, .rope_scaling = {}};
+  return {.vocabulary = 256, .context = kContext};
 }
 
 TEST(ValidationLoss, SpreadsItsWindowsEvenly) {

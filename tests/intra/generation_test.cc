@@ -40,7 +40,7 @@ TEST(SampleToken, SurvivesLargeLogitsAndTheLargestChance) {
 
 TEST(Generate, FollowsThePromptWithAtMostTheContext) {
   // Its next token is the length of what it was shown.
-  ScriptedModel model({.vocabulary = 16, .context = 4, .rope_scaling = {}});
+  ScriptedModel model({.vocabulary = 16, .context = 4});
   model.logits = [](std::span<const std::int32_t> shown) {
     std::vector<float> logits(16, 0.0F);
     logits[shown.size()] = 1;
@@ -52,7 +52,7 @@ TEST(Generate, FollowsThePromptWithAtMostTheContext) {
 }
 
 TEST(Generate, IsReproducibleFromItsSeed) {
-  ScriptedModel model({.vocabulary = 16, .context = 4, .rope_scaling = {}});
+  ScriptedModel model({.vocabulary = 16, .context = 4});
   model.logits = [](std::span<const std::int32_t>) { return std::vector<float>(16, 0.0F); };
   const std::vector<std::int32_t> prompt = {1};
   const auto draw = [&](std::uint64_t seed) {

@@ -21,8 +21,7 @@ inline WorkerOptions tiny_options(const TemporaryDirectory& directory) {
                    .width = 16,
                    .heads = 2,
                    .kv_heads = 2,
-                   .hidden = 32,
-                   .rope_scaling = {}};
+                   .hidden = 32};
   options.data = {.files = {directory.file("text", text)}};
   options.inner.lr = 1e-2F;
   options.inner.warmup_steps = 1;

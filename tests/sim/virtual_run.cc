@@ -153,10 +153,7 @@ void VirtualRun::Region::start() {
 void VirtualRun::Region::found() {
   Membership membership;
   for (const std::string& region : run_.options_.scenario.regions) {
-    membership = with(membership, {.region = region,
-                                   .address = {},
-                                   .witness = false,
-                                   .incarnation = region == name_ ? name_ : ""});
+    membership = with(membership, {.region = region, .incarnation = region == name_ ? name_ : ""});
   }
   disk_.run_id = kRunId;
   disk_.raft = {.term = 1, .vote = {}, .log = {{.term = 1, .body = membership}}, .committed = 1};

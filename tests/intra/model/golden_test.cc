@@ -25,7 +25,6 @@ ModelOptions options_of(const Case& golden, ModelOptions::Family family) {
           .kv_heads = golden.kv_heads,
           .hidden = golden.hidden,
           .rope_theta = golden.rope_theta,
-          .rope_scaling = {},
           .norm_epsilon = golden.norm_epsilon};
 }
 

@@ -69,8 +69,7 @@ TEST(ParameterTensors, CountGpt2SmallAsItsAuthorsDo) {
                              .width = 768,
                              .heads = 12,
                              .kv_heads = 12,
-                             .hidden = 3072,
-                             .rope_scaling = {}};
+                             .hidden = 3072};
   EXPECT_EQ(diloco::Layout(parameter_tensors(options)).parameter_count(), 124'439'808U);
 }
 
@@ -82,8 +81,7 @@ TEST(ParameterTensors, CountTinyLlamaAsItsAuthorsDo) {
                              .width = 2048,
                              .heads = 32,
                              .kv_heads = 4,
-                             .hidden = 5632,
-                             .rope_scaling = {}};
+                             .hidden = 5632};
   EXPECT_EQ(diloco::Layout(parameter_tensors(options)).parameter_count(), 1'100'048'384U);
 }
 

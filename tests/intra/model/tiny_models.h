@@ -21,8 +21,7 @@ inline ModelOptions gpt2() {
           .width = 12,
           .heads = 3,
           .kv_heads = 3,
-          .hidden = 20,
-          .rope_scaling = {}};
+          .hidden = 20};
 }
 
 // Two query heads to each key head, and q, k, v of sizes that lie apart in the flat layout.
@@ -34,8 +33,7 @@ inline ModelOptions llama() {
           .width = 24,
           .heads = 4,
           .kv_heads = 2,
-          .hidden = 28,
-          .rope_scaling = {}};
+          .hidden = 28};
 }
 
 // q, k, v and gate, up are whole numbers of chunks, so that each group is one matrix product.
