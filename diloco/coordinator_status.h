@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "diloco/record.h"
 #include "diloco/worker_session.h"
 #include "inter/mesh.h"
@@ -18,8 +20,8 @@ namespace causeway::diloco {
 struct CoordinatorStatus {
   std::string region;
   std::string run_id;
-  Round version = 0;  // rounds applied by the worker
-  Round round = 0;    // the open round: records in the ledger
+  Round version = 0;                   // rounds applied by the worker
+  Round round = 0;                     // the open round: records in the ledger
   std::uint32_t workers = 1;           // that the region is to have
   std::vector<std::uint32_t> missing;  // ranks that it goes on without
   std::uint16_t listening_port = 0;
@@ -33,6 +35,10 @@ struct CoordinatorStatus {
   std::map<std::string, inter::LinkStats> links;  // since this process started
   bool finished = false;
 };
+
+// As status.json has it: keys are Progress's members; a loss that is not a number is null, and so
+// is an unknown mfu.
+nlohmann::ordered_json to_json(const Progress& progress);
 
 // An applied round.
 struct AppliedRound {

@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "diloco/coordinator_status.h"
 #include "diloco/file_io.h"
 
 namespace causeway::intra {
@@ -16,10 +17,6 @@ namespace {
 void write(const std::filesystem::path& file, const nlohmann::json& json,
            diloco::Durability durability) {
   diloco::replace_file(file, json.dump(2) + "\n", durability);
-}
-
-nlohmann::json known(double mfu) {
-  return mfu > 0 ? nlohmann::json(mfu) : nlohmann::json(nullptr);
 }
 
 }  // namespace
@@ -42,7 +39,7 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"in_region_s", result.in_region_s},
          {"outer_s", result.outer_s},
          {"memory_peak_bytes", result.memory_peak_bytes},
-         {"mfu", known(result.mfu)},
+         {"mfu", result.mfu > 0 ? nlohmann::json(result.mfu) : nlohmann::json(nullptr)},
          {"params_digest", result.params_digest},
          {"timed_steps", result.timed_steps}},
         diloco::Durability::on_disk);
@@ -99,20 +96,7 @@ void record_encodings(const std::filesystem::path& directory, diloco::Round roun
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {
   write(directory / "status.json",
-        {{"version", progress.round},
-         {"progress",
-          {{"step", progress.step},
-           {"round", progress.round},
-           {"loss", progress.loss},
-           {"tokens_per_s", progress.tokens_per_s},
-           {"tokens", progress.tokens},
-           {"compute_s", progress.compute_s},
-           {"wait_s", progress.wait_s},
-           {"in_region_s", progress.in_region_s},
-           {"outer_s", progress.outer_s},
-           {"memory_peak_bytes", progress.memory_peak_bytes},
-           {"mfu", known(progress.mfu)},
-           {"phase", progress.phase}}}},
+        {{"version", progress.round}, {"progress", diloco::to_json(progress)}},
         diloco::Durability::visible);
 }
 
