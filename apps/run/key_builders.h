@@ -1,11 +1,12 @@
-// How rows of the key table are built: one function per type of value. Used by config_schema.cc
-// alone.
+// How rows of the key table are built: one function per type of value. Used by the
+// config_schema*.cc alone.
 //
 // A field is named by `access`, a generic function from its owner, const or not, to a reference to
 // it.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -196,6 +197,20 @@ template <typename K>
 K defaults_to(std::string note, K key) {
   key.default_note = std::move(note);
   return key;
+}
+
+inline constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
+
+// Seconds in the file, milliseconds in the field.
+template <typename Access>
+Key<Config> seconds_key(std::string name, Access access, std::string meaning, double least = 0) {
+  return Keys<Config>::number_as(
+      std::move(name), "s",
+      [access](const Config& c) { return double(access(c).count()) / 1000.0; },
+      [access](Config& c, double s) {
+        access(c) = std::chrono::milliseconds(std::llround(s * 1000.0));
+      },
+      {least, 1e7}, std::move(meaning));
 }
 
 }  // namespace causeway::run

@@ -96,6 +96,27 @@ std::string variant_of(const Config& config) {
   return {};
 }
 
+nlohmann::ordered_json to_json(const RegionSummary& region) {
+  using Json = nlohmann::ordered_json;
+  return {{"name", region.name},
+          {"steps", region.steps},
+          {"tokens", region.tokens},
+          {"rounds_applied", region.rounds_applied},
+          {"val_loss", region.val_loss},
+          {"wan_tx_bytes", region.wan_tx_bytes},
+          {"wan_rx_bytes", region.wan_rx_bytes},
+          {"compute_s", region.compute_s},
+          {"wait_s", region.wait_s},
+          {"in_region_s", region.in_region_s},
+          {"outer_s", region.outer_s},
+          {"utilisation", region.utilisation},
+          {"tokens_per_s", region.tokens_per_s},
+          {"mfu", region.mfu > 0 ? Json(region.mfu) : Json(nullptr)},
+          {"memory_peak_bytes", region.memory_peak_bytes},
+          {"workers", region.workers},
+          {"params_digest", region.params_digest}};
+}
+
 }  // namespace
 
 std::string Summary::k_text() const {
@@ -194,25 +215,7 @@ std::string to_json(const Summary& summary) {
     return value ? Json(*value) : Json(nullptr);
   };
   Json regions = Json::array();
-  for (const RegionSummary& region : summary.regions) {
-    regions.push_back({{"name", region.name},
-                       {"steps", region.steps},
-                       {"tokens", region.tokens},
-                       {"rounds_applied", region.rounds_applied},
-                       {"val_loss", region.val_loss},
-                       {"wan_tx_bytes", region.wan_tx_bytes},
-                       {"wan_rx_bytes", region.wan_rx_bytes},
-                       {"compute_s", region.compute_s},
-                       {"wait_s", region.wait_s},
-                       {"in_region_s", region.in_region_s},
-                       {"outer_s", region.outer_s},
-                       {"utilisation", region.utilisation},
-                       {"tokens_per_s", region.tokens_per_s},
-                       {"mfu", region.mfu > 0 ? Json(region.mfu) : Json(nullptr)},
-                       {"memory_peak_bytes", region.memory_peak_bytes},
-                       {"workers", region.workers},
-                       {"params_digest", region.params_digest}});
-  }
+  for (const RegionSummary& region : summary.regions) regions.push_back(to_json(region));
   const Json json = {{"name", summary.name},
                      {"seed", summary.seed},
                      {"parameters", summary.parameters},
