@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "diloco/file_io.h"
+#include "diloco/progress_json.h"
 #include "diloco/worker_channel.h"
 
 namespace causeway::diloco {
@@ -88,21 +89,6 @@ Json late(const CommitRecord& record) {
 }
 
 }  // namespace
-
-nlohmann::ordered_json to_json(const Progress& progress) {
-  return {{"step", progress.step},
-          {"round", progress.round},
-          {"loss", progress.loss},
-          {"tokens_per_s", progress.tokens_per_s},
-          {"tokens", progress.tokens},
-          {"compute_s", progress.compute_s},
-          {"wait_s", progress.wait_s},
-          {"in_region_s", progress.in_region_s},
-          {"outer_s", progress.outer_s},
-          {"memory_peak_bytes", progress.memory_peak_bytes},
-          {"mfu", progress.mfu > 0 ? Json(progress.mfu) : Json(nullptr)},
-          {"phase", progress.phase}};
-}
 
 StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
     : directory_(std::move(directory)),

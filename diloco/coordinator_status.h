@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "diloco/record.h"
 #include "diloco/worker_session.h"
 #include "inter/mesh.h"
@@ -35,10 +33,6 @@ struct CoordinatorStatus {
   std::map<std::string, inter::LinkStats> links;  // since this process started
   bool finished = false;
 };
-
-// As status.json has it: keys are Progress's members; a loss that is not a number is null, and so
-// is an unknown mfu.
-nlohmann::ordered_json to_json(const Progress& progress);
 
 // An applied round.
 struct AppliedRound {

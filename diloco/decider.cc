@@ -405,11 +405,19 @@ void Decider::learn_speeds() {
   constexpr double kNewest = 0.5;
   for (const auto& [key, candidate] : candidates_) {
     const Contribution& made = candidate.contribution;
-    if (!is_fresh(key) || made.steps == 0 || !(made.compute_s > 0)) continue;
+    if (key.part > 0 || made.steps == 0 || !(made.compute_s > 0)) continue;
     const double measured = made.steps / made.compute_s;
     const auto [entry, first] = steps_per_s_.try_emplace(key.region, measured);
     if (!first) entry->second += kNewest * (measured - entry->second);
   }
+}
+
+Time Decider::slowest(std::uint32_t steps) const {
+  constexpr double kMostS = 86'400;  // whatever a region claims
+  double most_s = 0;
+  for (const auto& [region, steps_per_s] : steps_per_s_)
+    most_s = std::max(most_s, steps / steps_per_s);
+  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(std::min(most_s, kMostS)));
 }
 
 // ---- Words ----

@@ -58,6 +58,8 @@ class Decider {
   void open_next(const CommitRecord& committed);
 
   std::optional<Time> deadline() const;
+  // What the slowest region takes for so many inner steps; 0 while no speed is known.
+  Time slowest(std::uint32_t steps) const;
   // Who is waited for, for what, and how far it got; empty if the round can commit.
   std::string waiting_for(Time now) const;
 

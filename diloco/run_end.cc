@@ -65,7 +65,10 @@ std::optional<Time> RoundProtocol::end_deadline() const {
     const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
       return region == options_.self || up_.contains(region);
     });
-    return end_progress_at_ + (reachable ? std::max(options_.grace_max, linger()) : linger());
+    if (!reachable) return end_progress_at_ + linger();
+    // It may be in the middle of inner steps, which the end does not interrupt.
+    const Time round = decider_ ? decider_->slowest(nominal_k(version() - 1)) : Time{0};
+    return end_progress_at_ + std::max(options_.grace_max, linger()) + round;
   }
   if (finished_at_) return std::max(*finished_at_, end_progress_at_) + linger();
   if (worker_done() && !raft_.leader()) return leader_seen_at_ + linger();

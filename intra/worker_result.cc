@@ -8,8 +8,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "diloco/coordinator_status.h"
 #include "diloco/file_io.h"
+#include "diloco/progress_json.h"
 
 namespace causeway::intra {
 namespace {

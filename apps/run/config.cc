@@ -56,10 +56,6 @@ void resolve(ParsedConfig& parsed) {
                                                                      : (two_thirds + 63) / 64 * 64;
   }
   config.data.vocabulary = model.vocabulary;
-  if (!parsed.places.contains("outer.delay")) {
-    config.outer.delay =
-        static_cast<std::uint32_t>(std::max<std::size_t>(1, config.regions.size()));
-  }
   if (config.sync.founder.empty() && !config.regions.empty())
     config.sync.founder = config.regions.front().name;
   if (!parsed.places.contains("witness.advertise")) {

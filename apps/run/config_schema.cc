@@ -152,12 +152,10 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::number(
       "outer.momentum", [](auto& c) -> auto& { return c.outer.momentum; }, {0, 1, false, true},
       "Outer momentum; unused by sgd.")));
-  keys.push_back(defaults_to(
-      "as many as regions",
-      shared(C::integer(
-          "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
-          "Rounds whose sum delayed_nesterov takes for one of its momentum; each moves the shared "
-          "weights by its part."))));
+  keys.push_back(shared(C::integer(
+      "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
+      "Rounds whose sum delayed_nesterov takes for one of its momentum; each moves the shared "
+      "weights by its part. About as many as regions.")));
   const std::string specs =
       "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
       "topk:k=64,value=2bit,index=rice";
@@ -311,6 +309,7 @@ Config default_config() {
   config.name = "run";
   config.model.kv_heads = 0;
   config.model.hidden = 0;
+  config.outer.delay = 4;
   config.certificates = "certificates";
   return config;
 }
