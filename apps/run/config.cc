@@ -352,6 +352,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.codec = config.codec;
   options.train = config.train;
   if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
+  options.train.device = named->device;
   options.directory = region_directory;
   return options;
 }
