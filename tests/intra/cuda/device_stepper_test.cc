@@ -13,7 +13,7 @@
 namespace causeway::intra::cuda {
 namespace {
 
-constexpr std::int64_t kBatch = 2, kLength = 16;
+constexpr std::int64_t kBatch = 2, kLength = 12;
 constexpr float kLr = 1e-3F;
 
 WorkerOptions options_of(ModelOptions model, ModelOptions::Precision precision) {

@@ -16,7 +16,7 @@ namespace causeway::intra::cuda {
 inline ModelOptions gpt2() {
   return {.family = ModelOptions::Family::gpt2,
           .vocabulary = 61,
-          .context = 40,
+          .context = 12,
           .layers = 2,
           .width = 288,
           .heads = 6,
