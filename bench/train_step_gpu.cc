@@ -8,11 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "intra/cuda/cuda_backend.h"
 #include "intra/cuda/device_stepper.h"
+#include "intra/device_peak.h"
+#include "intra/model/initialise.h"
 
 namespace causeway::bench {
 namespace {
@@ -38,6 +39,8 @@ intra::WorkerOptions gpt2_124m(const Settings& settings) {
                    .kv_heads = 12,
                    .hidden = 3072,
                    .precision = intra::ModelOptions::Precision::bf16};
+  options.train.batch = settings.batch * settings.micro_batches;
+  options.train.micro_batches = settings.micro_batches;
   options.train.recompute = settings.recompute;
   return options;
 }
@@ -72,16 +75,6 @@ double product_rate(CudaBackend& backend) {
   return 2.0 * kSize * kSize * kSize / seconds;
 }
 
-// Dense bf16 operations per second by NVIDIA's data sheets; 0: unknown.
-double peak_rate(const std::string& device) {
-  const std::pair<const char*, double> known[] = {
-      {"H200", 989e12}, {"H100", 989e12}, {"A100", 312e12}};
-  for (const auto& [name, rate] : known) {
-    if (device.find(name) != std::string::npos) return rate;
-  }
-  return 0;
-}
-
 struct Tokens {
   explicit Tokens(std::size_t count) : tokens(count), targets(count) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -93,18 +86,18 @@ struct Tokens {
 };
 
 int run(const Settings& settings) {
-  const std::string device = intra::cuda::use_device(0);
   const double product = [&] {
-    CudaBackend backend(settings.cuda);
+    CudaBackend backend(0, settings.cuda);
     return product_rate(backend);
   }();
   const intra::WorkerOptions options = gpt2_124m(settings);
   const diloco::Layout layout(parameter_tensors(options.model));
   intra::TrainingState state(options.inner, layout);
   const auto group = intra::make_solo_collective();
-  const auto stepper = intra::cuda::make_device_stepper(
-      options, settings.batch, std::make_unique<CudaBackend>(settings.cuda));
-  stepper->initialise(1, state.params);
+  const auto stepper =
+      intra::cuda::make_device_stepper(options, std::make_unique<CudaBackend>(0, settings.cuda));
+  const std::string device = stepper->device();
+  initialise_parameters(options.model, layout, 1, state.params);
   stepper->join(*group, state);
 
   const auto rows = static_cast<std::size_t>(settings.batch * options.model.context);
@@ -119,7 +112,7 @@ int run(const Settings& settings) {
       stepper->accumulate({batch.tokens, batch.targets, settings.batch, options.model.context}, {},
                           scale, micro + 1 == settings.micro_batches);
     }
-    loss = stepper->finish();
+    loss = stepper->finish().loss;
     ++state.optimizer_steps;
     if (step == 0) first_loss = loss;
     if (step >= settings.warm_up) seconds.push_back(seconds_since(start));
@@ -135,9 +128,9 @@ int run(const Settings& settings) {
   std::printf("  tokens/s      %9.0f\n", tokens / step);
   std::printf("  TFLOP/s       %9.1f      of 8192^3 products: %.1f (%.1f %%)\n", rate / 1e12,
               product / 1e12, 100 * rate / product);
-  if (peak_rate(device) > 0) {
-    std::printf("  MFU           %9.1f %%    of %.0f TFLOP/s\n", 100 * rate / peak_rate(device),
-                peak_rate(device) / 1e12);
+  const auto mfu = model_flops_utilisation(options.model, tokens / step, device, 1);
+  if (mfu) {
+    std::printf("  MFU           %9.1f %%\n", 100 * *mfu);
   } else {
     std::printf("  MFU             unknown      no peak is known for this device\n");
   }
