@@ -27,7 +27,7 @@ pack() {
     -DCAUSEWAY_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES="$architectures" \
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -Wl,--as-needed"
   local tests benchmarks program library
-  tests=$(cd "$build" && ninja -t targets all | sed -n 's/^\([a-z_]*_gpu_test\):.*/\1/p' | sort -u)
+  tests=$(cd "$build" && ninja -t targets all | sed -n 's/^\([a-z_]*_gpu_test\|intra_nccl_test\):.*/\1/p' | sort -u)
   benchmarks=$(cd "$build" && ninja -t targets all | sed -n 's/^\(bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)
   # shellcheck disable=SC2086  # names, one each
   cmake --build "$build" --target $tests $benchmarks
@@ -49,7 +49,7 @@ run() {
   [[ ${1:-} == --sanitize ]] && sanitize=yes
   export LD_LIBRARY_PATH=$here/lib:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || { echo "gpu.sh: no GPU" >&2; exit 1; }
-  for program in "$here"/*_gpu_test; do
+  for program in "$here"/*_test; do
     echo "== $(basename "$program")"
     "$program" --gtest_brief=1 || failed=1
     [[ $sanitize == no ]] || compute-sanitizer --error-exitcode 1 "$program" --gtest_brief=1 || failed=1

@@ -230,9 +230,9 @@ class DeviceStepper final : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> make_device_stepper(const WorkerOptions& options, std::int64_t micro_batch,
+std::unique_ptr<Stepper> make_device_stepper(const WorkerOptions& options,
                                              std::unique_ptr<Backend> backend) {
-  return std::make_unique<DeviceStepper>(options, micro_batch, std::move(backend));
+  return std::make_unique<DeviceStepper>(options, std::move(backend));
 }
 
 }  // namespace causeway::intra::cuda

@@ -9,9 +9,9 @@
 
 namespace causeway::intra::cuda {
 
-// `options` outlive the stepper; micro_batch is in sequences. Throws Errc::bad_model if the
-// backend's jobs cannot run the model.
-std::unique_ptr<Stepper> make_device_stepper(const WorkerOptions& options, std::int64_t micro_batch,
+// With room for a micro-batch of the region at full strength; more sequences are taken in parts.
+// `options` outlive the stepper. Throws Errc::bad_model if the backend's jobs cannot run the model.
+std::unique_ptr<Stepper> make_device_stepper(const WorkerOptions& options,
                                              std::unique_ptr<Backend> backend);
 
 // On GPU `rank` modulo how many there are. Throws std::system_error saying what to do if there is
