@@ -21,7 +21,8 @@ inline ModelOptions gpt2() {
           .width = 288,
           .heads = 6,
           .kv_heads = 6,
-          .hidden = 120};
+          .hidden = 120,
+          .rope_scaling = {}};
 }
 
 // Two query heads to each key head; q, k, v that lie apart in the flat layout.
@@ -33,7 +34,8 @@ inline ModelOptions llama() {
           .width = 64,
           .heads = 4,
           .kv_heads = 2,
-          .hidden = 88};
+          .hidden = 88,
+          .rope_scaling = {}};
 }
 
 // q, k, v and gate, up are each one product.
