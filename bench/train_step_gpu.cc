@@ -38,7 +38,6 @@ intra::WorkerOptions gpt2_124m(const Settings& settings) {
                    .heads = 12,
                    .kv_heads = 12,
                    .hidden = 3072,
-                   .rope_scaling = {},
                    .precision = intra::ModelOptions::Precision::bf16};
   options.train.batch = settings.batch * settings.micro_batches;
   options.train.micro_batches = settings.micro_batches;

@@ -21,8 +21,7 @@ inline ModelOptions gpt2() {
           .width = 288,
           .heads = 6,
           .kv_heads = 6,
-          .hidden = 120,
-          .rope_scaling = {}};
+          .hidden = 120};
 }
 
 // Two query heads to each key head; q, k, v that lie apart in the flat layout.
@@ -34,8 +33,7 @@ inline ModelOptions llama() {
           .width = 64,
           .heads = 4,
           .kv_heads = 2,
-          .hidden = 88,
-          .rope_scaling = {}};
+          .hidden = 88};
 }
 
 // q, k, v and gate, up are each one product.
@@ -44,6 +42,15 @@ inline ModelOptions llama_with_joined_layers() {
   options.layers = 1;
   options.kv_heads = 4;
   options.hidden = 64;
+  return options;
+}
+
+// As Llama 3.2: the token embedding is the head, and rotations of few turns are slowed down.
+inline ModelOptions llama_tied_and_rescaled() {
+  ModelOptions options = llama();
+  options.layers = 1;
+  options.tied_head = true;
+  options.rope_scaling = {.factor = 8, .original_context = 16};
   return options;
 }
 
@@ -63,6 +70,7 @@ inline std::vector<Case> cases() {
           {"llama", llama()},
           {"llama_recompute_2", llama(), 2},
           {"llama_joined", llama_with_joined_layers()},
+          {"llama_tied_and_rescaled", llama_tied_and_rescaled()},
           {"llama_dropout", dropping_llama, 1}};
 }
 
