@@ -283,6 +283,7 @@ TEST(RegionWorker, FreshWeightsClaimNoLineage) {
   RegionUnderTest eu(run, directory, "eu", 0, 1);
   eu.start();
   eu.finished();
+  std::filesystem::remove(eu.options().directory / "result.json");  // with it, it need not attach
   eu.start();
   eu.finished();
   const auto requests = run.requests();
