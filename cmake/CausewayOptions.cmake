@@ -15,9 +15,9 @@ target_compile_options(
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
     # Canonical maths must give the same bits on every machine: no fused multiply-add behind our back.
     $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>
-    # For the device: the same, and constexpr functions count as device code too. CMake 3.25 knows of no C++20 in nvcc.
+    # For the device: the same but for targets with CAUSEWAY_FUSED, and constexpr functions count as device code too. CMake 3.25 knows of no C++20 in nvcc.
     $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20>
-    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<NOT:$<BOOL:$<TARGET_PROPERTY:CAUSEWAY_FUSED>>>>:--fmad=false>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-ffp-contract=off>
     # Asserts live in release builds too.

@@ -31,7 +31,7 @@ class Windows {
     return std::min(kBlock, count_ - block * kBlock);
   }
 
-  float loss(std::uint64_t block, Model& model, std::span<const float> params) const {
+  float loss(std::uint64_t block, const BatchLoss& batch_loss) const {
     const std::uint64_t size = size_of(block);
     std::vector<std::int32_t> window(context_ + 1), tokens, targets;
     for (std::uint64_t i = 0; i < size; ++i) {
@@ -39,9 +39,8 @@ class Windows {
       tokens.insert(tokens.end(), window.begin(), window.end() - 1);
       targets.insert(targets.end(), window.begin() + 1, window.end());
     }
-    return model.evaluate(
-        {tokens, targets, static_cast<std::int64_t>(size), static_cast<std::int64_t>(context_)},
-        params);
+    return batch_loss(
+        {tokens, targets, static_cast<std::int64_t>(size), static_cast<std::int64_t>(context_)});
   }
 
  private:
@@ -60,12 +59,12 @@ void check_validation(const Dataset& dataset, std::int64_t context) {
                               "; raise data.validation_fraction or give more data");
 }
 
-double validation_loss(Model& model, std::span<const float> params, const Dataset& dataset,
+double validation_loss(std::int64_t context, const BatchLoss& loss_of, const Dataset& dataset,
                        std::uint64_t sequences, Collective& group) {
-  const Windows windows(dataset, model.options().context, sequences);
+  const Windows windows(dataset, context, sequences);
   std::vector<double> own;
   for (std::uint64_t block = group.rank(); block < windows.blocks(); block += group.size()) {
-    own.push_back(windows.loss(block, model, params) * static_cast<double>(windows.size_of(block)));
+    own.push_back(windows.loss(block, loss_of) * static_cast<double>(windows.size_of(block)));
   }
   const auto gathered = group.all_gather(std::as_bytes(std::span(own)));
   double sum = 0;
@@ -78,6 +77,13 @@ double validation_loss(Model& model, std::span<const float> params, const Datase
     sum += loss;
   }
   return sum / static_cast<double>(windows.count());
+}
+
+double validation_loss(Model& model, std::span<const float> params, const Dataset& dataset,
+                       std::uint64_t sequences, Collective& group) {
+  return validation_loss(
+      model.options().context, [&](const Batch& batch) { return model.evaluate(batch, params); },
+      dataset, sequences, group);
 }
 
 }  // namespace causeway::intra

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "intra/collective.h"
@@ -14,8 +15,13 @@ namespace causeway::intra {
 // Throws Errc::bad_data if the validation part does not hold even one window.
 void check_validation(const Dataset& dataset, std::int64_t context);
 
+// Mean loss of a batch, nats per token.
+using BatchLoss = std::function<float(const Batch&)>;
+
 // Nats per token over at most `sequences` windows that do not overlap. The ranks share the windows;
 // the value does not depend on how many ranks there are. Every rank of `group` calls it.
+double validation_loss(std::int64_t context, const BatchLoss& loss, const Dataset& dataset,
+                       std::uint64_t sequences, Collective& group);
 double validation_loss(Model& model, std::span<const float> params, const Dataset& dataset,
                        std::uint64_t sequences, Collective& group);
 

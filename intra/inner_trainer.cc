@@ -5,7 +5,6 @@
 #include <cassert>
 #include <chrono>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -13,9 +12,9 @@
 #include "intra/data.h"
 #include "intra/error.h"
 #include "intra/evaluation.h"
-#include "intra/gradient_reducer.h"
 #include "intra/model/initialise.h"
 #include "intra/optimizer.h"
+#include "intra/stepper.h"
 #include "intra/timed_trainer.h"
 
 namespace causeway::intra {
@@ -55,7 +54,7 @@ class ModelTrainer : public InnerTrainer {
  public:
   explicit ModelTrainer(const WorkerOptions& options)
       : options_(options),
-        model_(make_model(options.model)),
+        stepper_(make_stepper(options)),
         dataset_(options.data),
         sampler_(dataset_, options.model.context, options.train.seed, options.region_index,
                  options.region_count) {
@@ -70,12 +69,11 @@ class ModelTrainer : public InnerTrainer {
     const auto rank = static_cast<std::int64_t>(mixed ? options_.rank : group.rank());
     const auto world = static_cast<std::int64_t>(mixed ? options_.world : group.size());
     share_ = Share{0, options_.train.batch}.part(rank, world);
-    reducer_.emplace(group, model_->layout(), state.scratch, options_.train.bucket_bytes);
-    model_->params_changed();
+    stepper_->join(group, state);
   }
 
   void leave() override {
-    reducer_.reset();
+    stepper_->leave();
     group_ = nullptr;
     state_ = nullptr;
   }
@@ -83,43 +81,45 @@ class ModelTrainer : public InnerTrainer {
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
     if (step.share.count > 0) sampler_.set_share(step.share);
-    const float own_loss = backward(step);
+    stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps));
+    backward(step);
+    const Stepper::Summed own = stepper_->finish();
     const auto began = std::chrono::steady_clock::now();
-    reducer_->finish();
-    std::array<float, 2> agreed{own_loss, stop_requested ? 1.0F : 0.0F};
+    std::array<float, 2> agreed{own.loss, stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(agreed);
     const std::chrono::duration<double> in_region = std::chrono::steady_clock::now() - began;
     update(step, agreed[0]);
-    return {agreed[0], agreed[1] > 0, in_region.count()};
+    return {agreed[0], agreed[1] > 0, own.in_region_s + in_region.count()};
   }
 
-  void params_changed() override { model_->params_changed(); }
+  void params_changed() override { stepper_->params_changed(); }
+  void moments_changed() override { stepper_->moments_changed(); }
+  void settle(Settle what) override { stepper_->settle(what); }
+  std::string device() const override { return stepper_->device(); }
 
   double evaluate(std::span<const float> params, std::uint64_t sequences) override {
-    model_->params_changed();
-    const double loss = validation_loss(*model_, params, dataset_, sequences, *group_);
-    model_->params_changed();
+    stepper_->settle(Settle::params);
+    stepper_->params_changed();
+    const double loss = validation_loss(
+        options_.model.context,
+        [&](const Batch& batch) { return stepper_->evaluate(batch, params); }, dataset_, sequences,
+        *group_);
+    stepper_->params_changed();
     return loss;
   }
 
  private:
-  // This rank's part of the gradient, summed over the ranks while it is made. Returns its part of
-  // the loss.
-  float backward(const InnerStep& step) {
-    std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
+  // This rank's part of the gradient.
+  void backward(const InnerStep& step) {
     const std::int64_t parts =
         std::min<std::int64_t>(options_.train.micro_batches, share_.sequences);
-    float loss = 0;
     for (std::int64_t part = 0; part < parts; ++part) {
-      // Only the last micro-batch makes gradients final.
-      const bool last = part + 1 == parts;
-      loss += backward(step, share_.part(part, parts), last ? ready_ : Model::GradientReady());
+      backward(step, share_.part(part, parts), part + 1 == parts);
     }
-    return loss;
   }
 
   // Every sequence of the batch counts alike, whichever rank has how many.
-  float backward(const InnerStep& step, const Share& micro, const Model::GradientReady& ready) {
+  void backward(const InnerStep& step, const Share& micro, bool last) {
     const std::size_t replicas = options_.synchronous ? options_.region_count : 1;
     const float scale =
         static_cast<float>(micro.sequences) /
@@ -127,8 +127,8 @@ class ModelTrainer : public InnerTrainer {
     read_samples(step.cursor, micro);
     const DropoutKey dropout{dropout_seed(options_), step.index,
                              static_cast<std::uint64_t>(micro.first)};
-    return scale * model_->train({tokens_, targets_, micro.sequences, options_.model.context},
-                                 dropout, scale, state_->params, state_->scratch, ready);
+    stepper_->accumulate({tokens_, targets_, micro.sequences, options_.model.context}, dropout,
+                         scale, last);
   }
 
   void read_samples(std::uint64_t cursor, const Share& micro) {
@@ -144,7 +144,7 @@ class ModelTrainer : public InnerTrainer {
   }
 
   void update(const InnerStep& step, float loss) {
-    const double norm = global_norm(state_->scratch);
+    const double norm = std::isfinite(loss) ? stepper_->update() : std::nan("");
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
       throw std::system_error(Errc::not_finite,
                               "at inner step " + std::to_string(step.index) + ": loss " +
@@ -152,25 +152,17 @@ class ModelTrainer : public InnerTrainer {
                                   "; lower inner.lr, raise inner.warmup_steps, or "
                                   "clip harder with inner.clip_norm");
     }
-    const float clip = options_.inner.clip_norm;
-    const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
-    const float lr = learning_rate(options_.inner, step.index, options_.train.steps);
-    state_->optimizer.step(state_->optimizer_steps++, lr, factor, state_->params, state_->scratch);
-    model_->params_changed();
+    ++state_->optimizer_steps;
   }
 
   const WorkerOptions& options_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Stepper> stepper_;
   Dataset dataset_;
   Sampler sampler_;
   std::vector<std::int32_t> tokens_, targets_;  // one micro-batch
   Share share_;                                 // this rank's, in its group
   Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
-  std::optional<GradientReducer> reducer_;
-  const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
-    reducer_->ready(offset, count);
-  };
 };
 
 }  // namespace

@@ -38,8 +38,13 @@ class InnerTrainer {
   // ranks, with the parameters untouched.
   virtual StepOutcome step(const InnerStep& step, bool stop_requested) = 0;
 
-  // Must be called when the parameters changed otherwise than by step().
+  // Must be called when the parameters, or the moments, changed otherwise than by step().
   virtual void params_changed() = 0;
+  virtual void moments_changed() {}
+
+  // Must be called before the state's parameters, or all that steps change, are read or partly
+  // changed after a step: a device keeps its own, and the state's then follow.
+  virtual void settle(Settle) {}
 
   // What its driver calls the device that it computes on.
   virtual std::string device() const { return "CPU"; }

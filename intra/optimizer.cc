@@ -15,27 +15,12 @@ namespace {
 // stream.
 constexpr std::size_t kBlock = std::size_t{1} << 16;
 
-// The factors of one step, the same for every element.
-struct StepFactors {
-  float beta1, beta2, one_minus_beta1, one_minus_beta2;
-  float gradient_scale;
-  float step_size;         // lr / (1 - beta1^t)
-  float inverse_root_bc2;  // 1 / sqrt(1 - beta2^t)
-  float epsilon;
-};
-
 // The loop is bound by memory once it is vectorised: 16 bytes are read and 12 written per element.
-void step_elements(const StepFactors& f, float decay, std::size_t count,
+void step_elements(const AdamWFactors& f, float decay, std::size_t count,
                    const float* __restrict gradients, float* __restrict params,
                    float* __restrict first, float* __restrict second) {
   for (std::size_t i = 0; i < count; ++i) {
-    const float gradient = gradients[i] * f.gradient_scale;
-    const float m = f.beta1 * first[i] + f.one_minus_beta1 * gradient;
-    const float v = f.beta2 * second[i] + f.one_minus_beta2 * (gradient * gradient);
-    first[i] = m;
-    second[i] = v;
-    const float denominator = std::sqrt(v) * f.inverse_root_bc2 + f.epsilon;
-    params[i] = params[i] * decay - f.step_size * m / denominator;
+    adamw_element(f, decay, gradients[i], params[i], first[i], second[i]);
   }
 }
 
@@ -107,23 +92,26 @@ AdamW::AdamW(const InnerOptions& options, const diloco::Layout& layout)
       first_moment_(layout.size()),
       second_moment_(layout.size()) {}
 
+AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, float lr) {
+  const double t = static_cast<double>(step) + 1;
+  const double beta1 = options.beta1, beta2 = options.beta2;
+  return {.beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .one_minus_beta1 = static_cast<float>(1 - beta1),
+          .one_minus_beta2 = static_cast<float>(1 - beta2),
+          .gradient_scale = 1,
+          .step_size = static_cast<float>(lr / (1 - std::pow(beta1, t))),
+          .inverse_root_bc2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t))),
+          .epsilon = options.epsilon,
+          .matrix_decay = static_cast<float>(1 - static_cast<double>(lr) * options.weight_decay)};
+}
+
 void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
                  std::span<const float> gradients) {
   const std::size_t size = first_moment_.size();
   assert(params.size() == size && gradients.size() == size);
-  const double t = static_cast<double>(step) + 1;
-  const double beta1 = options_.beta1, beta2 = options_.beta2;
-  const StepFactors factors{
-      .beta1 = options_.beta1,
-      .beta2 = options_.beta2,
-      .one_minus_beta1 = static_cast<float>(1 - beta1),
-      .one_minus_beta2 = static_cast<float>(1 - beta2),
-      .gradient_scale = gradient_scale,
-      .step_size = static_cast<float>(lr / (1 - std::pow(beta1, t))),
-      .inverse_root_bc2 = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, t))),
-      .epsilon = options_.epsilon,
-  };
-  const auto matrix_decay = static_cast<float>(1 - static_cast<double>(lr) * options_.weight_decay);
+  AdamWFactors factors = adamw_factors(options_, step, lr);
+  factors.gradient_scale = gradient_scale;
   const std::size_t blocks = (size + kBlock - 1) / kBlock;
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (std::size_t block = 0; block < blocks; ++block) {
@@ -134,7 +122,7 @@ void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<f
       step_elements(factors, decay, to - from, gradients.data() + from, params.data() + from,
                     first_moment_.data() + from, second_moment_.data() + from);
     };
-    part(begin, middle, matrix_decay);
+    part(begin, middle, factors.matrix_decay);
     part(middle, end, 1);
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "diloco/layout.h"
+#include "intra/adamw.h"
 
 namespace causeway::intra {
 
@@ -24,6 +25,9 @@ struct InnerOptions {
 // Learning rate of global inner step `step` (0-based) of `total_steps`. Warm-up step s has (s + 1)
 // / warmup_steps of lr.
 float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64_t total_steps);
+
+// For the 0-based step after the moments were zero.
+AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, float lr);
 
 // sqrt(sum of squares), summed in double in a fixed order.
 double global_norm(std::span<const float> values);

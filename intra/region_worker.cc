@@ -92,6 +92,7 @@ void RegionWorker::start_afresh() {
   state_.params = state_.anchor;
   state_.digest = whole_digest(state_);
   state_.run_id = run_id;
+  trainer_->moments_changed();
 }
 
 WorkerResult RegionWorker::run() {
@@ -262,11 +263,13 @@ void RegionWorker::go_ahead(const diloco::Train& train) {
 // Whatever fragment is next: what is not finite is not contributed.
 void RegionWorker::sit_out() {
   std::ranges::fill(state_.params, std::numeric_limits<float>::quiet_NaN());
+  trainer_->params_changed();
 }
 
 // From the parameters that were contributed, if any were.
 void RegionWorker::go_on(const diloco::Continue& order) {
   check_instruction("to train on in round", order.round, state_.version);
+  trainer_->settle(Settle::params);
   if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
   if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
   enter("compute");
@@ -330,6 +333,7 @@ bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataSha
 
 void RegionWorker::encode() {
   enter("encode");
+  trainer_->settle(Settle::params);
   const Encoding encoding = round_.encode(gathering_->group(), batch(), state_);
   if (encoding.not_finite.empty()) {
     if (gathering_->leads()) record_encodings(options_.directory, state_.version, encoding.tensors);
@@ -351,6 +355,7 @@ void RegionWorker::reset_moments() {
        {state_.optimizer.first_moment(), state_.optimizer.second_moment()}) {
     std::fill(moment.begin(), moment.end(), 0.0F);
   }
+  trainer_->moments_changed();
   state_.optimizer_steps = 0;
 }
 
@@ -373,6 +378,7 @@ void RegionWorker::apply(const diloco::Apply& apply) {
                                                        " came to a region of run " + state_.run_id);
   }
   enter("apply");
+  trainer_->settle(Settle::params);
   diloco::reached(diloco::ProtocolState::record_received);
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
@@ -451,6 +457,7 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
 
 void RegionWorker::save() {
   charge_wait();
+  trainer_->settle(Settle::all);
   together(gathering_->group(), "saving the state", [&] {
     if (gathering_->leads())
       save_state(options_.directory, layout_, state_, options_.train.checkpoints_kept);

@@ -78,6 +78,7 @@ class SynchronousWorker {
   }
 
   WorkerResult evaluate() {
+    trainer_->settle(Settle::params);
     return {
         .steps = state_.steps,
         .tokens = state_.tokens,

@@ -22,6 +22,9 @@ struct TrainingState : OuterState {
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
 };
 
+// What steps change of it.
+enum class Settle : std::uint8_t { params, all };
+
 // As save_outer_state and load_outer_state, with all of it.
 void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state, std::uint32_t kept = kStatesKept);

@@ -28,6 +28,8 @@
 
 namespace causeway::intra {
 
+enum class Device : std::uint8_t { cpu, cuda };
+
 struct TrainOptions {
   std::uint64_t seed = 1;
   std::int64_t batch = 8;           // sequences per region and inner step, over all its ranks
@@ -48,6 +50,12 @@ struct TrainOptions {
   std::chrono::milliseconds rank_deadline{60'000};
   // The coordinator's: how long the others wait for ranks that are missing, when they gather.
   std::chrono::milliseconds rank_wait{30'000};
+  Device device = Device::cpu;  // what steps are computed on
+  // Of devices: what backward computes again instead of keeping. 0 nothing; 1 the activation
+  // function's output; 2 the norms' outputs too.
+  std::int32_t recompute = 0;
+  // Of devices in bf16: weights are rounded up or down at random, so that the mean is exact.
+  bool stochastic_rounding = false;
 };
 
 struct WorkerOptions {

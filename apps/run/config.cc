@@ -347,6 +347,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.overlap = config.overlap;
   options.codec = config.codec;
   options.train = config.train;
+  options.train.device = named.device;
   if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
   options.directory = region_directory;
   return options;

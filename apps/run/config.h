@@ -25,7 +25,7 @@ struct RegionConfig {
   inter::Endpoint listen;     // bind address
   inter::Endpoint advertise;  // what other regions dial; no host: it dials them
   std::uint32_t workers = 1;
-  std::string device = "cpu";
+  intra::Device device = intra::Device::cpu;
   std::int64_t overlap_steps = -1;  // -1: sync.overlap_steps
 };
 

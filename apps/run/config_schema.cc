@@ -290,16 +290,11 @@ void add_witness_keys(std::vector<Key<Config>>& keys) {
 }
 
 Key<RegionConfig> device_key() {
-  return R::text_as(
-      "regions.device", [](const RegionConfig& r) { return r.device; },
-      [](RegionConfig& r, const std::string& text) {
-        if (text == "cuda" || text == "gpu") {
-          throw std::invalid_argument("must be cpu: the GPU region is not built in");
-        }
-        if (text != "cpu") throw std::invalid_argument("must be cpu");
-        r.device = text;
-      },
-      "cpu", "What the region's workers compute on.");
+  using intra::Device;
+  return R::choice<Device>(
+      "regions.device", [](auto& r) -> auto& { return r.device; },
+      {{"cpu", Device::cpu}, {"cuda", Device::cuda}},
+      "What the region's workers compute on. cuda: one GPU each.");
 }
 
 }  // namespace

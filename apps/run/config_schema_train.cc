@@ -33,6 +33,17 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
       "they go on without them. Who comes later is taken in at the end of the round."));
 }
 
+void add_device_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(C::integer(
+      "train.recompute", "", [](auto& c) -> auto& { return c.train.recompute; }, 0, 2,
+      "On GPUs, what the backward pass computes again instead of keeping, to save memory. 0: "
+      "nothing. 1: the activation function's output. 2: the norms' outputs too."));
+  keys.push_back(C::boolean(
+      "train.stochastic_rounding", [](auto& c) -> auto& { return c.train.stochastic_rounding; },
+      "On GPUs with model.precision bf16: the weights that are multiplied are rounded from the "
+      "fp32 ones up or down at random, so that the mean is exact."));
+}
+
 }  // namespace
 
 void add_inner_keys(std::vector<Key<Config>>& keys) {
@@ -100,6 +111,7 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
       },
       {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region."));
   add_rank_keys(keys);
+  add_device_keys(keys);
 }
 
 }  // namespace causeway::run

@@ -1,13 +1,51 @@
-# What needs CUDA. Its other libraries are opened at run time (shared_library.h).
-causeway_library(intra_cuda ${CMAKE_CURRENT_LIST_DIR}/device.cc ${CMAKE_CURRENT_LIST_DIR}/shared_library.cc)
-target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS})
+# The training step as jobs, of causeway_intra; and what needs CUDA, whose other libraries are opened at run time
+# (shared_library.h).
+target_sources(
+  causeway_intra
+  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_backward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_forward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc)
+if(CAUSEWAY_HAS_CUDA)
+  # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include.
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import site, sys; print(';'.join([*site.getsitepackages(), site.getusersitepackages(), *sys.path]))"
+                    OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${python_packages} PATH_SUFFIXES include)
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${python_packages} PATH_SUFFIXES nvidia/cudnn/include)
+  causeway_library(
+    intra_cuda
+    ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cc
+    ${CMAKE_CURRENT_LIST_DIR}/device.cc
+    ${CMAKE_CURRENT_LIST_DIR}/kernels.cu
+    ${CMAKE_CURRENT_LIST_DIR}/matrix_products.cc
+    ${CMAKE_CURRENT_LIST_DIR}/shared_library.cc)
+  if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/cudnn_attention.cc)
+    set_source_files_properties(
+      ${CMAKE_CURRENT_LIST_DIR}/cudnn_attention.cc
+      PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB")
+    target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
+  else()
+    message(STATUS "No headers of cuDNN's frontend: attention on GPUs will run on plain kernels")
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_cudnn.cc)
+  endif()
+  # The inner step's numbers are not canonical (design.md, numbers): multiply-adds are fused.
+  set_target_properties(causeway_intra_cuda PROPERTIES CAUSEWAY_FUSED ON)
+  target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS}
+                        PRIVATE spdlog::spdlog)
+  target_link_libraries(causeway_intra PRIVATE causeway::intra_cuda)
 
-# NCCL's header comes with it, not with the toolkit; the library is opened at run time as well.
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-if(NCCL_INCLUDE_DIR)
-  causeway_library(intra_nccl ${CMAKE_CURRENT_LIST_DIR}/collective_nccl.cc)
-  target_include_directories(causeway_intra_nccl PRIVATE ${NCCL_INCLUDE_DIR})
-  target_link_libraries(causeway_intra_nccl PUBLIC causeway::intra_cuda causeway::intra)
+  # NCCL's header comes with it, not with the toolkit; the library is opened at run time as well.
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  if(NCCL_INCLUDE_DIR)
+    causeway_library(intra_nccl ${CMAKE_CURRENT_LIST_DIR}/collective_nccl.cc)
+    target_include_directories(causeway_intra_nccl PRIVATE ${NCCL_INCLUDE_DIR})
+    target_link_libraries(causeway_intra_nccl PUBLIC causeway::intra_cuda causeway::intra)
+  else()
+    message(STATUS "nccl.h was not found: regions of several GPUs are not built")
+  endif()
 else()
-  message(STATUS "nccl.h was not found: regions of several GPUs are not built")
+  target_sources(causeway_intra PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_cuda.cc)
 endif()

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "intra/arena.h"
 #include "intra/model/attention.h"
 #include "intra/model/network.h"
 #include "intra/model/precision.h"
@@ -65,14 +66,13 @@ class Buffers {
   float* attention_scratch;
 
  private:
-  class Carver;
   struct Free {
     void operator()(void* memory) const;
   };
 
-  void lay_out(Carver& carver);
-  void lay_out_block(Carver& carver, BlockBuffers& block);
-  void lay_out_temporaries(Carver& carver);
+  void lay_out(Arena& arena);
+  void lay_out_block(Arena& arena, BlockBuffers& block);
+  void lay_out_temporaries(Arena& arena);
 
   const ModelOptions& options_;
   const Network& network_;

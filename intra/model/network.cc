@@ -9,7 +9,7 @@ namespace {
 // Rows a large power of two apart fall into the same few cache sets, and the products that walk
 // down a column lose up to a third of their speed. One more cache line breaks the pattern (two in
 // fp32: operands may be 16 bits wide).
-std::int64_t row_stride(std::int64_t width) {
+std::int64_t spread_stride(std::int64_t width) {
   return width % 128 == 0 ? width + 32 : width;
 }
 
@@ -76,7 +76,10 @@ Block llama_block(const diloco::Layout& layout, const std::string& prefix) {
 
 }  // namespace
 
-Network::Network(const ModelOptions& options, const diloco::Layout& layout) {
+Network::Network(const ModelOptions& options, const diloco::Layout& layout, RowStride rows) {
+  const auto row_stride = [rows](std::int64_t width) {
+    return rows == RowStride::packed ? width : spread_stride(width);
+  };
   const bool gpt2 = options.family == ModelOptions::Family::gpt2;
   tied_head = gpt2 || options.tied_head;
   const std::string embedding = gpt2 ? "transformer.wte" : "model.embed_tokens";

@@ -39,8 +39,12 @@ struct Block {
   Linear mlp_out;
 };
 
+// How far apart rows lie: `spread` adds to widths that CPU caches dislike.
+enum class RowStride { spread, packed };
+
 struct Network {
-  Network(const ModelOptions& options, const diloco::Layout& layout);
+  Network(const ModelOptions& options, const diloco::Layout& layout,
+          RowStride rows = RowStride::spread);
 
   FlatRange token_embedding;
   FlatRange position_embedding;  // count 0: rotary

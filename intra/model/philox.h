@@ -15,7 +15,7 @@ inline constexpr int kPhiloxRounds = 10;
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-inline PhiloxCounter philox(PhiloxCounter x, PhiloxKey key) {
+constexpr PhiloxCounter philox(PhiloxCounter x, PhiloxKey key) {
   for (int round = 0; round < kPhiloxRounds; ++round) {
     const auto p0 = std::uint64_t{kPhiloxMultiplier0} * x[0];
     const auto p1 = std::uint64_t{kPhiloxMultiplier1} * x[2];

@@ -15,5 +15,6 @@ target_sources(
           ${CMAKE_CURRENT_LIST_DIR}/pointwise_kernels.cc
           ${CMAKE_CURRENT_LIST_DIR}/precision.cc
           ${CMAKE_CURRENT_LIST_DIR}/random_kernels.cc
+          ${CMAKE_CURRENT_LIST_DIR}/rotation.cc
           ${CMAKE_CURRENT_LIST_DIR}/transformer.cc)
 target_link_libraries(causeway_intra PRIVATE Dnnl::dnnl OpenMP::OpenMP_CXX hwy::hwy hwy::hwy_contrib)

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 
+#include "intra/model/dropout.h"
 #include "intra/model/initialise.h"
 #include "intra/model/parallel.h"
 
@@ -18,18 +18,6 @@ std::size_t end_of_matrices(const diloco::Layout& layout) {
     if (tensor.spec.shape.size() > 1) end = std::max(end, tensor.offset + tensor.spec.count());
   }
   return end;
-}
-
-void fill_rotation(const ModelOptions& options, std::vector<float>& cosine,
-                   std::vector<float>& sine) {
-  const auto half = options.width / options.heads / 2;
-  for (std::int64_t position = 0; position < options.context; ++position) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * rotation_frequency(options, i);
-      cosine.push_back(static_cast<float>(std::cos(angle)));
-      sine.push_back(static_cast<float>(std::sin(angle)));
-    }
-  }
 }
 
 // Lengths that generation runs at: few, so that few shapes are prepared. Causal attention ignores
@@ -48,8 +36,8 @@ Transformer::Transformer(const ModelOptions& options)
       products_(choose_products(options.precision)),
       gemm_(products_),
       buffers_(options_, network_, products_),
+      rotations_(make_rotations(options)),
       matrices_end_(end_of_matrices(layout_)) {
-  if (options.family == ModelOptions::Family::llama) fill_rotation(options, cosine_, sine_);
   if (products_ == Products::bf16) weights_bf16_.resize(matrices_end_);
   if (products_ == Products::bf16_emulated) weights_rounded_.resize(matrices_end_);
 }
@@ -65,9 +53,7 @@ void Transformer::begin(std::int64_t batch, std::int64_t length, std::span<const
   assert(params.size() == layout_.size());
   params_ = params;
   first_sample_ = key.first_sample;
-  dropout_ = {.key = philox_key(mix_bits(mix_bits(key.seed) + key.step)),
-              .site = 0,
-              .probability = probability};
+  dropout_ = {.key = dropout_key(key), .site = 0, .probability = probability};
   buffers_.prepare({batch, length, thread_count()});
   refresh_weights();
 }
@@ -146,7 +132,9 @@ NormView Transformer::view(const Norm& norm) const {
 
 AttentionOptions Transformer::attention_options(std::size_t layer) const {
   Rotation rotation;
-  if (!cosine_.empty()) rotation = {cosine_.data(), sine_.data(), 1};
+  if (!rotations_.cosine.empty()) {
+    rotation = {rotations_.cosine.data(), rotations_.sine.data(), 1};
+  }
   return {buffers_.attention, rotation, mask(Site::attention, layer), first_sample_};
 }
 

@@ -13,6 +13,7 @@
 #include "intra/model/gemm.h"
 #include "intra/model/model.h"
 #include "intra/model/network.h"
+#include "intra/model/rotation.h"
 
 namespace causeway::intra {
 
@@ -87,7 +88,7 @@ class Transformer : public Model {
   Products products_;
   Gemm gemm_;
   Buffers buffers_;
-  std::vector<float> cosine_, sine_;  // (context, head size / 2); empty without rotary positions
+  Rotations rotations_;
 
   // Weight matrices as operands, at their flat offsets; unused with Products::fp32.
   std::vector<std::uint16_t> weights_bf16_;

@@ -123,9 +123,13 @@ TEST(Config, MissingFileIsNamed) {
   EXPECT_THROW(load_config(directory.path(), {}), ConfigError);
 }
 
-TEST(Config, GpuRegionsAreRefusedWithTheReason) {
-  EXPECT_EQ(problem_of(kSmallConfig + "device = \"cuda\"\n"),
-            "run.toml:11: regions.device: must be cpu: the GPU region is not built in");
+TEST(Config, RegionsComputeOnCpusOrGpus) {
+  const Config config = load_text(kSmallConfig + "device = \"cuda\"\n");
+  EXPECT_EQ(config.regions.back().device, intra::Device::cuda);
+  EXPECT_EQ(worker_options(config, config.regions.back().name, 0, {}).train.device,
+            intra::Device::cuda);
+  EXPECT_EQ(problem_of(kSmallConfig + "device = \"tpu\"\n"),
+            "run.toml:11: regions.device: must be cpu or cuda");
 }
 
 TEST(Config, ControlCharactersOfAKeyDoNotReachTheMessage) {

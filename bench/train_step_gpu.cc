@@ -1,0 +1,176 @@
+// One training step of GPT-2 124M in bf16 on a GPU, optimizer included, beside the rate of one
+// large matrix product in the same run. The peer is train_step_torch.py.
+//
+//   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--recompute 0|1|2]
+//                        [--no-graphs] [--plain-attention]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "intra/cuda/cuda_backend.h"
+#include "intra/cuda/device_stepper.h"
+#include "intra/device_peak.h"
+#include "intra/model/initialise.h"
+
+namespace causeway::bench {
+namespace {
+
+using intra::cuda::CudaBackend;
+using intra::cuda::CudaOptions;
+
+struct Settings {
+  std::int64_t batch = 64;  // sequences of 1,024 tokens in a micro-batch
+  std::uint32_t micro_batches = 1;
+  int steps = 100, warm_up = 20;
+  std::int32_t recompute = 0;
+  CudaOptions cuda;
+};
+
+intra::WorkerOptions gpt2_124m(const Settings& settings) {
+  intra::WorkerOptions options;
+  options.model = {.vocabulary = 50'257,
+                   .context = 1024,
+                   .layers = 12,
+                   .width = 768,
+                   .heads = 12,
+                   .kv_heads = 12,
+                   .hidden = 3072,
+                   .precision = intra::ModelOptions::Precision::bf16};
+  options.train.batch = settings.batch * settings.micro_batches;
+  options.train.micro_batches = settings.micro_batches;
+  options.train.recompute = settings.recompute;
+  return options;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// Operations per second of products of 8192 x 8192 bf16 matrices.
+double product_rate(CudaBackend& backend) {
+  constexpr std::int64_t kSize = 8192;
+  constexpr int kRepeats = 20;
+  constexpr std::size_t kBytes = kSize * kSize * 2;
+  intra::cuda::Product product;
+  product.m = product.n = product.k = kSize;
+  product.a = {backend.allocate(kBytes), kSize, false};
+  product.b = {backend.allocate(kBytes), kSize, true};
+  product.c = backend.allocate(kBytes);
+  product.c_stride = kSize;
+  for (int i = 0; i < 3; ++i) backend.multiply(product);
+  const intra::cuda::Event start(true), end(true);
+  backend.stream().record(start);
+  for (int i = 0; i < kRepeats; ++i) backend.multiply(product);
+  backend.stream().record(end);
+  end.synchronize();
+  const double seconds = end.milliseconds_since(start) / 1e3 / kRepeats;
+  return 2.0 * kSize * kSize * kSize / seconds;
+}
+
+struct Tokens {
+  explicit Tokens(std::size_t count) : tokens(count), targets(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      tokens[i] = static_cast<std::int32_t>((i * 7919 + i * i) % 50'257);
+      targets[i] = static_cast<std::int32_t>((i * 104'729 + 3) % 50'257);
+    }
+  }
+  std::vector<std::int32_t> tokens, targets;
+};
+
+int run(const Settings& settings) {
+  const double product = [&] {
+    CudaBackend backend(0, settings.cuda);
+    return product_rate(backend);
+  }();
+  const intra::WorkerOptions options = gpt2_124m(settings);
+  const diloco::Layout layout(parameter_tensors(options.model));
+  intra::TrainingState state(options.inner, layout);
+  const auto group = intra::make_solo_collective();
+  const auto stepper =
+      intra::cuda::make_device_stepper(options, std::make_unique<CudaBackend>(0, settings.cuda));
+  const std::string device = stepper->device();
+  initialise_parameters(options.model, layout, 1, state.params);
+  stepper->join(*group, state);
+
+  const auto rows = static_cast<std::size_t>(settings.batch * options.model.context);
+  const Tokens batch(rows);
+  const float scale = 1.0F / static_cast<float>(settings.micro_batches);
+  std::vector<double> seconds;
+  float first_loss = 0, loss = 0;
+  for (int step = 0; step < settings.warm_up + settings.steps; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    stepper->begin(1e-4F);
+    for (std::uint32_t micro = 0; micro < settings.micro_batches; ++micro) {
+      stepper->accumulate({batch.tokens, batch.targets, settings.batch, options.model.context}, {},
+                          scale, micro + 1 == settings.micro_batches);
+    }
+    loss = stepper->finish().loss;
+    ++state.optimizer_steps;
+    if (step == 0) first_loss = loss;
+    if (step >= settings.warm_up) seconds.push_back(seconds_since(start));
+  }
+  const double step = median(seconds);
+  const double tokens = static_cast<double>(rows) * settings.micro_batches;
+  const double rate = tokens * flops_per_token(options.model) / step;
+  std::printf("%s, GPT-2 124M, bf16, B=%ld x %u, T=1024, recompute %d\n", device.c_str(),
+              static_cast<long>(settings.batch), settings.micro_batches, settings.recompute);
+  std::printf("  step          %9.2f ms   (%.2f to %.2f), loss %.4f -> %.4f\n", 1e3 * step,
+              1e3 * *std::ranges::min_element(seconds), 1e3 * *std::ranges::max_element(seconds),
+              static_cast<double>(first_loss), static_cast<double>(loss));
+  std::printf("  tokens/s      %9.0f\n", tokens / step);
+  std::printf("  TFLOP/s       %9.1f      of 8192^3 products: %.1f (%.1f %%)\n", rate / 1e12,
+              product / 1e12, 100 * rate / product);
+  const auto mfu = model_flops_utilisation(options.model, tokens / step, device, 1);
+  if (mfu) {
+    std::printf("  MFU           %9.1f %%\n", 100 * *mfu);
+  } else {
+    std::printf("  MFU             unknown      no peak is known for this device\n");
+  }
+  return 0;
+}
+
+Settings parse(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const auto number = [&] { return i + 1 < argc ? std::max(0, std::atoi(argv[++i])) : 0; };
+    if (argument == "--batch") {
+      settings.batch = std::max(1, number());
+    } else if (argument == "--micro-batches") {
+      settings.micro_batches = static_cast<std::uint32_t>(std::max(1, number()));
+    } else if (argument == "--steps") {
+      settings.steps = std::max(1, number());
+    } else if (argument == "--recompute") {
+      settings.recompute = number();
+    } else if (argument == "--no-graphs") {
+      settings.cuda.graphs = false;
+    } else if (argument == "--plain-attention") {
+      settings.cuda.fused_attention = false;
+    } else {
+      std::fprintf(stderr, "unknown argument %s; see the top of bench/train_step_gpu.cc\n",
+                   argv[i]);
+      std::exit(2);
+    }
+  }
+  return settings;
+}
+
+}  // namespace
+}  // namespace causeway::bench
+
+int main(int argc, char** argv) {
+  try {
+    return causeway::bench::run(causeway::bench::parse(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_train_step_gpu: %s\n", error.what());
+    return 1;
+  }
+}

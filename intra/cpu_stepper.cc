@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "intra/gradient_reducer.h"
+#include "intra/stepper.h"
+
+namespace causeway::intra {
+namespace {
+
+class CpuStepper final : public Stepper {
+ public:
+  explicit CpuStepper(const WorkerOptions& options)
+      : options_(options), model_(make_model(options.model)) {}
+
+  void join(Collective& group, TrainingState& state) override {
+    state_ = &state;
+    reducer_.emplace(group, model_->layout(), state.scratch, options_.train.bucket_bytes);
+    model_->params_changed();
+  }
+
+  void leave() override {
+    reducer_.reset();
+    state_ = nullptr;
+  }
+
+  void params_changed() override { model_->params_changed(); }
+  std::string device() const override { return "CPU"; }
+
+  void begin(float lr) override {
+    assert(state_);
+    lr_ = lr;
+    loss_ = 0;
+    std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
+  }
+
+  void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool last) override {
+    // Only the last micro-batch makes gradients final.
+    loss_ += scale * model_->train(batch, dropout, scale, state_->params, state_->scratch,
+                                   last ? ready_ : Model::GradientReady());
+  }
+
+  Summed finish() override {
+    const auto began = std::chrono::steady_clock::now();
+    reducer_->finish();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+    return {loss_, waited.count()};
+  }
+
+  double update() override {
+    const double norm = global_norm(state_->scratch);
+    if (!std::isfinite(norm)) return norm;
+    const float clip = options_.inner.clip_norm;
+    const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
+    state_->optimizer.step(state_->optimizer_steps, lr_, factor, state_->params, state_->scratch);
+    model_->params_changed();
+    return norm;
+  }
+
+  float evaluate(const Batch& batch, std::span<const float> params) override {
+    return model_->evaluate(batch, params);
+  }
+
+ private:
+  const WorkerOptions& options_;
+  std::unique_ptr<Model> model_;
+  TrainingState* state_ = nullptr;
+  std::optional<GradientReducer> reducer_;
+  float lr_ = 0, loss_ = 0;
+  const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
+    reducer_->ready(offset, count);
+  };
+};
+
+}  // namespace
+
+std::unique_ptr<Stepper> make_cpu_stepper(const WorkerOptions& options) {
+  return std::make_unique<CpuStepper>(options);
+}
+
+}  // namespace causeway::intra

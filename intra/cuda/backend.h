@@ -1,0 +1,78 @@
+// Where a training step runs: memory, jobs and matrix products, in the order they are asked for.
+// Implementations: CUDA (cuda_backend.h), and a serial one on the CPU in the tests, which runs the
+// same lines.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "intra/cuda/jobs.h"
+
+namespace causeway::intra::cuda {
+
+// Row-major c (m, n) = a (m, k) b (k, n), then the epilogue.
+struct Product {
+  struct Operand {
+    const void* values = nullptr;
+    std::int64_t stride = 0;  // between stored rows
+    bool transposed = false;  // stored as (k, m) or (n, k)
+  };
+  enum class Epilogue : std::uint8_t {
+    none,
+    bias,           // c += bias
+    bias_gelu,      // before_gelu = c + bias; c = gelu(before_gelu)
+    gelu_gradient,  // c *= gelu'(before_gelu)
+  };
+
+  Element element = Element::bf16;  // of a, b, bias and before_gelu
+  Element result = Element::bf16;   // of c
+  std::int64_t m = 0, n = 0, k = 0;
+  Operand a, b;
+  void* c = nullptr;
+  std::int64_t c_stride = 0;
+  bool accumulate = false;  // c += a b; without an epilogue
+  Epilogue epilogue = Epilogue::none;
+  const void* bias = nullptr;   // (n)
+  void* before_gelu = nullptr;  // as c
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string device() const = 0;  // what its driver calls it
+
+  // Zeros, until the backend ends.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void upload(const void* from, void* to, std::size_t bytes) = 0;  // `from` may then change
+  virtual void download(const void* from, void* to,
+                        std::size_t bytes) = 0;  // returns when it is there
+  virtual void clear(void* values, std::size_t bytes) = 0;
+
+  virtual void run(const Job& job) = 0;
+  virtual void multiply(const Product& product) = 0;
+  // out and log_sum_exp; d_qkv. Null `d_out`: forward.
+  virtual void attend(const AttentionArrays<float>& arrays) = 0;
+  virtual void attend(const AttentionArrays<Bfloat16>& arrays) = 0;
+
+  // Does `work`, or what it did before under the same `name`: then it must ask for the same again.
+  virtual void repeat(std::uint64_t name, const std::function<void()>& work) = 0;
+};
+
+// attend() by plain jobs.
+template <typename T>
+void attend_by_jobs(Backend& backend, const AttentionArrays<T>& arrays) {
+  const AttentionShape& shape = arrays.shape;
+  const std::int64_t queries = shape.batch * shape.heads * shape.length;
+  if (arrays.d_out == nullptr) {
+    backend.run(AttentionForward<T>{queries, arrays});
+  } else {
+    backend.run(AttentionQueryGradient<T>{queries, arrays});
+    backend.run(AttentionKeyGradient<T>{shape.batch * shape.kv_heads * shape.length, arrays});
+  }
+}
+
+}  // namespace causeway::intra::cuda

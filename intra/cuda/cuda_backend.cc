@@ -1,0 +1,130 @@
+#include "intra/cuda/cuda_backend.h"
+
+#include <cassert>
+#include <string>
+#include <system_error>
+
+#include "intra/cuda/device_stepper.h"
+#include "intra/cuda/kernels.h"
+
+namespace causeway::intra::cuda {
+
+CudaBackend::CudaBackend(int index, const CudaOptions& options)
+    : device_(use_device(index)), options_(options) {
+  if (options.fused_attention) attention_ = make_fused_attention();
+}
+
+CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(stream_.get());  // before the memory goes
+}
+
+std::byte* CudaBackend::allocate(std::size_t bytes) {
+  memory_.push_back(allocate_device(bytes));
+  return memory_.back().get();
+}
+
+// A copy from pageable memory has left it when the call returns.
+void CudaBackend::upload(const void* from, void* to, std::size_t bytes) {
+  copy_bytes(from, to, bytes, stream_);
+}
+
+void CudaBackend::download(const void* from, void* to, std::size_t bytes) {
+  copy_bytes(from, to, bytes, stream_);
+  stream_.synchronize();
+}
+
+void CudaBackend::clear(void* values, std::size_t bytes) {
+  check(cudaMemsetAsync(values, 0, bytes, stream_.get()), "clearing GPU memory");
+}
+
+void CudaBackend::run(const Job& job) {
+  launch(job, stream_.get());
+}
+
+void CudaBackend::multiply(const Product& product) {
+  if (!products_.run(product, stream_.get())) multiply_in_steps(product);
+}
+
+template <typename T>
+void run_gelu(Backend& backend, const Product& product) {
+  auto* before = static_cast<Pack<T>*>(product.before_gelu);
+  auto* c = static_cast<Pack<T>*>(product.c);
+  const std::int64_t packs = product.m * product.n / kPack;
+  if (product.epilogue == Product::Epilogue::bias_gelu) {
+    backend.run(Gelu<T>{packs, before, c});
+  } else {
+    backend.run(GeluGradient<T>{packs, before, c, c});
+  }
+}
+
+// An epilogue that cuBLASLt has no kernel for, as a job of its own.
+void CudaBackend::multiply_in_steps(const Product& product) {
+  using enum Product::Epilogue;
+  Product plain = product;
+  plain.before_gelu = nullptr;
+  if (product.epilogue == bias_gelu) {
+    plain.epilogue = bias;
+    plain.c = product.before_gelu;
+  } else if (product.epilogue == gelu_gradient) {
+    plain.epilogue = none;
+  } else {
+    throw std::system_error(std::make_error_code(std::errc::not_supported),
+                            "cuBLASLt has no kernel for a product of " + std::to_string(product.m) +
+                                " x " + std::to_string(product.n) + " x " +
+                                std::to_string(product.k) +
+                                "; make model.width, model.hidden and "
+                                "the head size multiples of 64");
+  }
+  assert(product.c_stride == product.n);
+  multiply(plain);
+  if (product.element == Element::fp32) {
+    run_gelu<float>(*this, product);
+  } else {
+    run_gelu<Bfloat16>(*this, product);
+  }
+}
+
+void CudaBackend::attend(const AttentionArrays<float>& arrays) {
+  attend_by_jobs(*this, arrays);
+}
+
+void CudaBackend::attend(const AttentionArrays<Bfloat16>& arrays) {
+  if (attention_ && attention_->run(arrays, stream_.get())) return;
+  attend_by_jobs(*this, arrays);
+}
+
+// The first time is done plainly: cuBLASLt and cuDNN choose their kernels then. The second is
+// recorded.
+void CudaBackend::repeat(std::uint64_t name, const std::function<void()>& work) {
+  const auto [found, is_new] = recordings_.try_emplace(name);
+  if (is_new || !options_.graphs) return work();
+  if (!found->second) found->second = record(work);
+  check(cudaGraphLaunch(found->second.get(), stream_.get()), "replaying a recorded step");
+}
+
+CudaBackend::Recording CudaBackend::record(const std::function<void()>& work) {
+  check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+        "recording a step");
+  work();
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream_.get(), &graph), "recording a step");
+  cudaGraphExec_t made = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&made, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error, "recording a step");
+  return Recording(made);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank) {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error != cudaSuccess || devices == 0) {
+    throw std::system_error(
+        static_cast<int>(error), compression::cuda::cuda_category(),
+        "regions.device is cuda, but no GPU answers: nvidia-smi shows which GPU "
+        "and driver there are; without one, set regions.device to cpu");
+  }
+  return std::make_unique<CudaBackend>(static_cast<int>(rank) % devices);
+}
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,59 @@
+// The Backend on one GPU: kernels, cuBLASLt, and cuDNN's attention where it was found at configure
+// time and can run the model.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "intra/cuda/backend.h"
+#include "intra/cuda/device.h"
+#include "intra/cuda/fused_attention.h"
+#include "intra/cuda/matrix_products.h"
+
+namespace causeway::intra::cuda {
+
+struct CudaOptions {
+  bool graphs = true;           // record repeated work, and replay it
+  bool fused_attention = true;  // cuDNN's, where it has a kernel
+};
+
+// For the thread that made it. All work goes to one stream.
+class CudaBackend final : public Backend {
+ public:
+  // On GPU `index`, which becomes the calling thread's.
+  explicit CudaBackend(int index = 0, const CudaOptions& options = {});
+  ~CudaBackend() override;
+
+  const Stream& stream() const { return stream_; }
+
+  std::string device() const override { return device_; }
+  std::byte* allocate(std::size_t bytes) override;
+  void upload(const void* from, void* to, std::size_t bytes) override;
+  void download(const void* from, void* to, std::size_t bytes) override;
+  void clear(void* values, std::size_t bytes) override;
+  void run(const Job& job) override;
+  void multiply(const Product& product) override;
+  void attend(const AttentionArrays<float>& arrays) override;
+  void attend(const AttentionArrays<Bfloat16>& arrays) override;
+  void repeat(std::uint64_t name, const std::function<void()>& work) override;
+
+ private:
+  struct DestroyGraph {
+    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+  };
+  using Recording = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+
+  void multiply_in_steps(const Product& product);
+  Recording record(const std::function<void()>& work);
+
+  std::string device_;  // before all that belongs to it
+  CudaOptions options_;
+  Stream stream_;
+  MatrixProducts products_;
+  std::unique_ptr<FusedAttention> attention_;  // null: by jobs
+  std::vector<std::unique_ptr<std::byte, FreeDevice>> memory_;
+  std::map<std::uint64_t, Recording> recordings_;  // null: done once
+};
+
+}  // namespace causeway::intra::cuda

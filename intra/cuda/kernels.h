@@ -1,0 +1,13 @@
+// The jobs as kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "intra/cuda/jobs.h"
+
+namespace causeway::intra::cuda {
+
+// Does not wait.
+void launch(const Job& job, cudaStream_t stream);
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,109 @@
+// The element types of device arrays, and how they are moved: eight at a time. This header and the
+// job_*.h are plain C++ whose functions are constexpr, because nvcc then compiles them for the
+// device too (--expt-relaxed-constexpr) and the tests run the same lines on the CPU.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace causeway::intra::cuda {
+
+// The upper half of an fp32.
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+
+enum class Element : std::uint8_t { fp32, bf16 };
+template <typename T>
+inline constexpr Element kElement = Element::fp32;
+template <>
+inline constexpr Element kElement<Bfloat16> = Element::bf16;
+
+// Ties to even; a NaN stays one.
+constexpr std::uint32_t bf16_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFF) > 0x7F800000) return bits >> 16 | 0x40;
+  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+// Two to a word, the first in the low half.
+constexpr std::uint32_t bf16_pair(float first, float second) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t word = 0;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+#else
+  return bf16_bits(first) | bf16_bits(second) << 16;
+#endif
+}
+
+inline constexpr unsigned kPack = 8;
+
+struct Floats {
+  float v[kPack];
+};
+
+// Eight elements in memory, read and written in 16-byte pieces.
+template <typename T>
+struct Pack;
+template <>
+struct alignas(16) Pack<float> {
+  float v[kPack];
+};
+template <>
+struct alignas(16) Pack<Bfloat16> {
+  std::uint32_t words[kPack / 2];
+};
+
+constexpr Floats unpack(const Pack<float>& pack) {
+  Floats values{};
+  for (unsigned i = 0; i < kPack; ++i) values.v[i] = pack.v[i];
+  return values;
+}
+constexpr Floats unpack(const Pack<Bfloat16>& pack) {
+  Floats values{};
+  for (unsigned i = 0; i < kPack / 2; ++i) {
+    values.v[2 * i] = std::bit_cast<float>(pack.words[i] << 16);
+    values.v[2 * i + 1] = std::bit_cast<float>(pack.words[i] & 0xFFFF0000);
+  }
+  return values;
+}
+
+constexpr void store(const Floats& values, Pack<float>& pack) {
+  for (unsigned i = 0; i < kPack; ++i) pack.v[i] = values.v[i];
+}
+constexpr void store(const Floats& values, Pack<Bfloat16>& pack) {
+  for (unsigned i = 0; i < kPack / 2; ++i) {
+    pack.words[i] = bf16_pair(values.v[2 * i], values.v[2 * i + 1]);
+  }
+}
+constexpr void store(float value, float& element) {
+  element = value;
+}
+constexpr void store(float value, Bfloat16& element) {
+  element.bits = static_cast<std::uint16_t>(bf16_bits(value));
+}
+constexpr float load(float element) {
+  return element;
+}
+constexpr float load(Bfloat16 element) {
+  return std::bit_cast<float>(std::uint32_t{element.bits} << 16);
+}
+
+constexpr Floats operator+(const Floats& a, const Floats& b) {
+  Floats sum{};
+  for (unsigned i = 0; i < kPack; ++i) sum.v[i] = a.v[i] + b.v[i];
+  return sum;
+}
+constexpr float dot(const Floats& a, const Floats& b) {
+  float sum = 0;
+  for (unsigned i = 0; i < kPack; ++i) sum += a.v[i] * b.v[i];
+  return sum;
+}
+constexpr float total(const Floats& a) {
+  float sum = 0;
+  for (const float value : a.v) sum += value;
+  return sum;
+}
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,53 @@
+// What computes a trainer's steps: the CPU (cpu_stepper.cc), or a device (cuda/device_stepper.h).
+// One thread, the group's calls included.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "intra/collective.h"
+#include "intra/model/model.h"
+#include "intra/training_state.h"
+#include "intra/worker_loop.h"
+
+namespace causeway::intra {
+
+class Stepper {
+ public:
+  virtual ~Stepper() = default;
+
+  // As InnerTrainer's of the same names.
+  virtual void join(Collective& group, TrainingState& state) = 0;
+  virtual void leave() = 0;
+  virtual void params_changed() = 0;
+  virtual void moments_changed() {}
+  virtual void settle(Settle) {}
+  virtual std::string device() const = 0;
+
+  // A step: begin, accumulate for each micro-batch, finish, update.
+  virtual void begin(float lr) = 0;  // step state.optimizer_steps
+  // gradient += scale * d(mean loss). After the `last` it is final.
+  virtual void accumulate(const Batch& batch, const DropoutKey& dropout, float scale,
+                          bool last) = 0;
+  struct Summed {
+    float loss = 0;          // this rank's sum of scale * mean loss
+    double in_region_s = 0;  // that the step waited for sums over the ranks
+  };
+  // Sums the gradient over the ranks.
+  virtual Summed finish() = 0;
+  // Clips, and steps unless the gradient's global norm, which it returns, is not finite.
+  virtual double update() = 0;
+
+  // Mean loss without dropout. Before the first with these params, and before the next step after
+  // it, params_changed() must be called.
+  virtual float evaluate(const Batch& batch, std::span<const float> params) = 0;
+};
+
+// `options` outlive the stepper.
+std::unique_ptr<Stepper> make_cpu_stepper(const WorkerOptions& options);
+// As options.train.device says. Throws what to do if that device is not there.
+std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options);
+
+}  // namespace causeway::intra

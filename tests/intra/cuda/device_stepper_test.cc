@@ -1,0 +1,184 @@
+// Whole steps of the device's trainer, played on the CPU, against the CPU's.
+#include "intra/cuda/device_stepper.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "intra/model/initialise.h"
+#include "tests/intra/cuda/models.h"
+#include "tests/intra/cuda/serial_backend.h"
+#include "tests/intra/on_ranks.h"
+
+namespace causeway::intra::cuda {
+namespace {
+
+constexpr std::int64_t kBatch = 2, kLength = 12;
+constexpr float kLr = 1e-3F;
+
+WorkerOptions options_of(ModelOptions model, ModelOptions::Precision precision) {
+  WorkerOptions options;
+  options.model = model;
+  options.model.precision = precision;
+  options.train.batch = kBatch;
+  options.inner.clip_norm = 0.5F;  // takes effect in the first steps
+  return options;
+}
+
+// A stepper and the state that it trains, from the same parameters.
+struct Trainee {
+  Trainee(const WorkerOptions& options, std::unique_ptr<Stepper> made)
+      : layout(parameter_tensors(options.model)),
+        state(options.inner, layout),
+        group(make_solo_collective()),
+        stepper(std::move(made)) {
+    initialise_parameters(options.model, layout, 1, state.params);
+    stepper->join(*group, state);
+  }
+
+  float step(const tiny::Sequences& sequences) {
+    stepper->begin(kLr);
+    stepper->accumulate(sequences.all(), {.seed = 3, .step = state.optimizer_steps}, 1, true);
+    const float loss = stepper->finish().loss;
+    norm = stepper->update();
+    if (std::isfinite(norm)) ++state.optimizer_steps;
+    return loss;
+  }
+
+  diloco::Layout layout;
+  TrainingState state;
+  std::unique_ptr<Collective> group;
+  std::unique_ptr<Stepper> stepper;
+  double norm = 0;
+};
+
+Trainee on_device(const WorkerOptions& options) {
+  return {options, make_device_stepper(options, std::make_unique<SerialBackend>())};
+}
+
+void compare_ten_steps(const WorkerOptions& options, double loss_tolerance, double tolerance) {
+  Trainee cpu(options, make_cpu_stepper(options));
+  Trainee device = on_device(options);
+  for (std::int64_t step = 0; step < 10; ++step) {
+    const tiny::Sequences sequences(options.model, kBatch, kLength, step);
+    EXPECT_NEAR(device.step(sequences), cpu.step(sequences), loss_tolerance) << step;
+    EXPECT_NEAR(device.norm, cpu.norm, tolerance * cpu.norm) << step;
+  }
+  device.stepper->settle(Settle::all);
+  EXPECT_LT(tiny::relative_difference(device.state.params, cpu.state.params), tolerance);
+  EXPECT_LT(tiny::relative_difference(device.state.optimizer.first_moment(),
+                                      cpu.state.optimizer.first_moment()),
+            tolerance);
+  EXPECT_LT(tiny::relative_difference(device.state.optimizer.second_moment(),
+                                      cpu.state.optimizer.second_moment()),
+            2 * tolerance);
+}
+
+TEST(DeviceStepper, TakesTheCpusStepsInFp32) {
+  compare_ten_steps(options_of(gpt2(), ModelOptions::Precision::fp32), 1e-4, 1e-3);
+  compare_ten_steps(options_of(llama(), ModelOptions::Precision::fp32), 1e-4, 1e-3);
+}
+
+TEST(DeviceStepper, TakesTheCpusStepsInBf16) {
+  compare_ten_steps(options_of(gpt2(), ModelOptions::Precision::bf16), 2e-2, 8e-2);
+  compare_ten_steps(options_of(llama(), ModelOptions::Precision::bf16), 2e-2, 8e-2);
+}
+
+TEST(DeviceStepper, StateFollowsWhenAskedAndTheDeviceFollowsTheState) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
+  Trainee device = on_device(options);
+  const tiny::Sequences sequences(options.model, kBatch, kLength);
+  const auto before = device.state.params;
+  device.step(sequences);
+  EXPECT_EQ(device.state.params, before) << "not asked yet";
+  device.stepper->settle(Settle::params);
+  EXPECT_NE(device.state.params, before);
+  EXPECT_EQ(tiny::norm(device.state.optimizer.first_moment()), 0);
+
+  const float loss = device.stepper->evaluate(sequences.all(), before);
+  device.state.params = before;
+  device.stepper->params_changed();
+  EXPECT_NEAR(device.step(sequences), loss, 1e-5);
+  device.stepper->leave();
+  EXPECT_GT(tiny::norm(device.state.optimizer.first_moment()), 0);
+}
+
+TEST(DeviceStepper, EvaluatesMoreSequencesThanFitAtATime) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
+  Trainee cpu(options, make_cpu_stepper(options));
+  Trainee device = on_device(options);
+  const tiny::Sequences sequences(options.model, 2 * kBatch + 1, kLength);
+  EXPECT_NEAR(device.stepper->evaluate(sequences.all(), device.state.params),
+              cpu.stepper->evaluate(sequences.all(), cpu.state.params), 1e-5);
+}
+
+// As a rank does whose peers were lost.
+TEST(DeviceStepper, TakesMoreSequencesThanFitInParts) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
+  Trainee cpu(options, make_cpu_stepper(options));
+  Trainee device = on_device(options);
+  const tiny::Sequences sequences(options.model, 2 * kBatch + 1, kLength);
+  EXPECT_NEAR(device.step(sequences), cpu.step(sequences), 1e-5);
+  EXPECT_NEAR(device.norm, cpu.norm, 1e-4 * cpu.norm);
+}
+
+TEST(DeviceStepper, LeavesParametersWhenTheGradientIsNotFinite) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::bf16);
+  Trainee device = on_device(options);
+  const auto& norm_weight = device.layout.find("model.norm.weight");
+  device.state.params[norm_weight.offset] = std::nanf("");
+  const auto before = device.state.params;
+  device.step(tiny::Sequences(options.model, kBatch, kLength));
+  EXPECT_FALSE(std::isfinite(device.norm));
+  device.stepper->settle(Settle::all);
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(device.state.params)),
+                                 std::as_bytes(std::span(before))));
+}
+
+TEST(DeviceStepper, RanksTakeTheStepOfTheirSum) {
+  WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
+  Trainee alone = on_device(options);
+  options.world = 2;
+  const tiny::Sequences both(options.model, 2, kLength);
+  alone.step(both);
+  alone.stepper->settle(Settle::params);
+  on_ranks(2, [&](Collective& group) {
+    TrainingState state(options.inner, alone.layout);
+    const auto stepper = make_device_stepper(options, std::make_unique<SerialBackend>());
+    initialise_parameters(options.model, alone.layout, 1, state.params);
+    stepper->join(group, state);
+    stepper->begin(kLr);
+    const auto rank = static_cast<std::int64_t>(group.rank());
+    stepper->accumulate(both.part(rank, 1), {.seed = 3}, 0.5F, true);
+    stepper->finish();
+    stepper->settle(Settle::params);
+    EXPECT_LT(tiny::relative_difference(state.params, alone.state.params), 1e-6);
+  });
+}
+
+// Of 2^-9 above a bf16, half the weights are rounded up if it is done at random, and none else.
+TEST(StochasticRounding, HasTheMeanOfWhatItRounds) {
+  constexpr std::int64_t kPacks = 4096;
+  std::vector<Pack<float>> params(kPacks), zeros(kPacks);
+  std::vector<Pack<Bfloat16>> weights(kPacks);
+  for (auto& pack : params) {
+    for (float& value : pack.v) value = 1 + 0x1p-9F;
+  }
+  UpdateScalars update{.factors = {.epsilon = 1}, .rounding_key = {1, 2}};
+  const StepResult result{.clip = 1};
+  AdamWStep<Bfloat16> job{.packs = kPacks, .update = &update, .result = &result};
+  job.gradients = job.first_moment = job.second_moment = zeros.data();
+  job.params = params.data();
+  job.weights = weights.data();
+  for (const bool stochastic : {false, true}) {
+    job.stochastic = stochastic;
+    SerialBackend().run(job);
+    double sum = 0;
+    for (const auto& pack : weights) sum += total(unpack(pack)) - kPack;
+    const double mean = sum / (kPacks * kPack);
+    EXPECT_NEAR(mean, stochastic ? 0x1p-9 : 0, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,155 @@
+// A Backend that does everything on the CPU, one thread playing all lanes of a group in turn: the
+// same jobs, line by line, that kernels run. Backwards, lanes and rows come in the other order:
+// what depends on it, and so is a race on a device, differs between the two.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "intra/cuda/backend.h"
+
+namespace causeway::intra::cuda {
+
+template <unsigned kLaneCount>
+class SerialGroup {
+ public:
+  static constexpr unsigned kLanes = kLaneCount;
+
+  template <typename T>
+  class PerLane {
+   public:
+    constexpr T& of(unsigned lane) { return values_[lane]; }
+    constexpr const T& of(unsigned lane) const { return values_[lane]; }
+
+   private:
+    std::array<T, kLanes> values_{};
+  };
+
+  explicit constexpr SerialGroup(bool backwards) : backwards_(backwards) {}
+
+  template <typename F>
+  constexpr void each(const F& f) const {
+    for (unsigned i = 0; i < kLanes; ++i) f(backwards_ ? kLanes - 1 - i : i);
+  }
+  template <typename F>
+  constexpr auto sum(const F& f) const {
+    decltype(f(0U)) total = 0;
+    each([&](unsigned lane) { total += f(lane); });
+    return total;
+  }
+  template <typename F>
+  constexpr auto max(const F& f) const {
+    auto largest = f(0U);
+    each([&](unsigned lane) {
+      const auto own = f(lane);
+      largest = own > largest ? own : largest;
+    });
+    return largest;
+  }
+
+ private:
+  bool backwards_;
+};
+
+class SerialBackend final : public Backend {
+ public:
+  explicit SerialBackend(bool backwards = false) : backwards_(backwards) {}
+
+  std::string device() const override { return "CPU"; }
+  std::byte* allocate(std::size_t bytes) override {
+    constexpr std::size_t kPieces = sizeof(Piece);
+    memory_.push_back(std::make_unique<Piece[]>((bytes + kPieces - 1) / kPieces));
+    return reinterpret_cast<std::byte*>(memory_.back().get());
+  }
+  void upload(const void* from, void* to, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void download(const void* from, void* to, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+  void clear(void* values, std::size_t bytes) override { std::memset(values, 0, bytes); }
+
+  void run(const Job& job) override {
+    std::visit([this](const auto& each) { play(each); }, job);
+  }
+  void multiply(const Product& product) override {
+    if (product.element == Element::fp32) return multiply<float, float>(product);
+    if (product.result == Element::fp32) return multiply<Bfloat16, float>(product);
+    multiply<Bfloat16, Bfloat16>(product);
+  }
+  void attend(const AttentionArrays<float>& arrays) override { attend_by_jobs(*this, arrays); }
+  void attend(const AttentionArrays<Bfloat16>& arrays) override { attend_by_jobs(*this, arrays); }
+  void repeat(std::uint64_t, const std::function<void()>& work) override { work(); }
+
+ private:
+  struct alignas(256) Piece {
+    std::byte bytes[256];
+  };
+
+  std::int64_t place(std::int64_t i, std::int64_t count) const {
+    return backwards_ ? count - 1 - i : i;
+  }
+
+  template <typename J>
+  void play(const J& job) const {
+    if constexpr (ElementJob<J>) {
+      for (std::int64_t i = 0; i < job.count(); ++i) job.element(place(i, job.count()));
+    } else {
+      SerialGroup<J::kLanes> group(backwards_);
+      for (std::int64_t r = 0; r < job.rows; ++r) {
+        typename J::Memory memory;
+        std::memset(static_cast<void*>(&memory), 0xEE, sizeof memory);
+        job.row(group, memory, place(r, job.rows));
+      }
+    }
+  }
+
+  template <typename T>
+  static float at(const Product::Operand& operand, std::int64_t row, std::int64_t column) {
+    const auto* values = static_cast<const T*>(operand.values);
+    return load(operand.transposed ? values[column * operand.stride + row]
+                                   : values[row * operand.stride + column]);
+  }
+
+  template <typename T, typename Result>
+  void multiply(const Product& product) const {
+    for (std::int64_t i = 0; i < product.m; ++i) {
+      for (std::int64_t j = 0; j < product.n; ++j) {
+        float sum = 0;
+        for (std::int64_t l = 0; l < product.k; ++l) {
+          sum += at<T>(product.a, i, l) * at<T>(product.b, l, j);
+        }
+        Result& out = static_cast<Result*>(product.c)[i * product.c_stride + j];
+        if (product.accumulate) sum += load(out);
+        store(finish<T>(product, i * product.c_stride + j, j, sum), out);
+      }
+    }
+  }
+
+  template <typename T>
+  static float finish(const Product& product, std::int64_t place, std::int64_t column, float sum) {
+    auto* before_gelu = static_cast<T*>(product.before_gelu);
+    switch (product.epilogue) {
+      case Product::Epilogue::none:
+        return sum;
+      case Product::Epilogue::bias:
+        return sum + load(static_cast<const T*>(product.bias)[column]);
+      case Product::Epilogue::bias_gelu:
+        sum += load(static_cast<const T*>(product.bias)[column]);
+        store(sum, before_gelu[place]);
+        return gelu(sum);
+      case Product::Epilogue::gelu_gradient:
+        return sum * gelu_slope(load(before_gelu[place]));
+    }
+    return sum;
+  }
+
+  bool backwards_;
+  std::vector<std::unique_ptr<Piece[]>> memory_;
+};
+
+}  // namespace causeway::intra::cuda

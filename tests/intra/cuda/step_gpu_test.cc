@@ -1,0 +1,118 @@
+// The training step on a GPU against the same jobs played on the CPU, which decoder_test.cc and
+// device_stepper_test.cc compare with the CPU's own model.
+#include <cmath>
+
+#include "intra/cuda/cuda_backend.h"
+#include "intra/cuda/device_stepper.h"
+#include "intra/model/initialise.h"
+#include "tests/intra/cuda/models.h"
+#include "tests/intra/cuda/on_gpu.h"
+#include "tests/intra/cuda/serial_backend.h"
+
+namespace causeway::intra::cuda {
+namespace {
+
+using Precision = ModelOptions::Precision;
+constexpr std::int64_t kBatch = 2;
+
+struct Gradients {
+  std::vector<float> values;
+  double loss;
+};
+
+// Three times over, so that recorded work is replayed.
+Gradients gradients_on(Backend& backend, const ModelOptions& model, int recompute) {
+  DecoderUnderTest device(backend, {model, kBatch, recompute});
+  const tiny::Sequences sequences(model, kBatch, model.context);
+  for (std::uint64_t repeat = 0; repeat < 3; ++repeat) {
+    device.decoder->train(sequences.all(), {.seed = 7, .step = repeat}, 0.5F, {});
+  }
+  return {device.values(device.spans.gradients), device.step_result().loss};
+}
+
+class Step : public OnGpu {
+ protected:
+  void compare(Precision precision, double loss_tolerance, double gradient_tolerance) {
+    for (const Case& each : cases()) {
+      SCOPED_TRACE(each.name);
+      ModelOptions model = each.model;
+      model.precision = precision;
+      SerialBackend cpu;
+      CudaBackend gpu;
+      const Gradients expected = gradients_on(cpu, model, each.recompute);
+      const Gradients found = gradients_on(gpu, model, each.recompute);
+      EXPECT_NEAR(found.loss, expected.loss, loss_tolerance);
+      expect_close(diloco::Layout(parameter_tensors(model)), found.values, expected.values,
+                   gradient_tolerance);
+    }
+  }
+};
+
+TEST_F(Step, GradientsAreThoseOfTheCpuInFp32) {
+  compare(Precision::fp32, 1e-5, 1e-4);
+}
+
+TEST_F(Step, GradientsAreThoseOfTheCpuInBf16) {
+  compare(Precision::bf16, 1e-2, 3e-2);
+}
+
+// Head sizes and lengths that cuDNN has kernels for.
+ModelOptions for_fused_attention(bool grouped) {
+  ModelOptions model = grouped ? llama() : gpt2();
+  model.width = 256;
+  model.heads = 4;
+  model.kv_heads = grouped ? 2 : 4;
+  model.context = 128;
+  model.precision = Precision::bf16;
+  return model;
+}
+
+TEST_F(Step, FusedAttentionIsThatOfPlainKernels) {
+  for (const bool grouped : {false, true}) {
+    const ModelOptions model = for_fused_attention(grouped);
+    CudaBackend fused, plain(0, {.fused_attention = false});
+    const Gradients expected = gradients_on(plain, model, 0);
+    const Gradients found = gradients_on(fused, model, 0);
+    EXPECT_NEAR(found.loss, expected.loss, 1e-2);
+    expect_close(diloco::Layout(parameter_tensors(model)), found.values, expected.values, 3e-2);
+  }
+}
+
+TEST_F(Step, RepeatsItsBitsRecordedOrNot) {
+  const ModelOptions model = for_fused_attention(true);
+  CudaBackend once, again, plain(0, {.graphs = false});
+  const Gradients expected = gradients_on(once, model, 1);
+  EXPECT_EQ(gradients_on(again, model, 1).values, expected.values);
+  EXPECT_EQ(gradients_on(plain, model, 1).values, expected.values);
+}
+
+TEST_F(Step, TakesTenStepsAsTheCpuDoes) {
+  WorkerOptions options;
+  options.model = llama();
+  options.train.batch = kBatch;
+  options.model.precision = Precision::fp32;
+  options.inner.clip_norm = 0.5F;
+  const auto train = [&](std::unique_ptr<Backend> backend) {
+    const diloco::Layout layout(parameter_tensors(options.model));
+    TrainingState state(options.inner, layout);
+    const auto group = make_solo_collective();
+    const auto stepper = make_device_stepper(options, std::move(backend));
+    initialise_parameters(options.model, layout, 1, state.params);
+    stepper->join(*group, state);
+    for (std::int64_t step = 0; step < 10; ++step) {
+      const tiny::Sequences sequences(options.model, kBatch, 16, step);
+      stepper->begin(1e-3F);
+      stepper->accumulate(sequences.all(), {}, 1, true);
+      EXPECT_TRUE(std::isfinite(stepper->finish().loss));
+      ++state.optimizer_steps;
+    }
+    stepper->settle(Settle::all);
+    return std::move(state.params);
+  };
+  const auto expected = train(std::make_unique<SerialBackend>());
+  const auto found = train(std::make_unique<CudaBackend>());
+  EXPECT_LT(tiny::relative_difference(found, expected), 1e-3);
+}
+
+}  // namespace
+}  // namespace causeway::intra::cuda
