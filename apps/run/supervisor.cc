@@ -113,13 +113,13 @@ asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitS
   asio::error_code ignored;  // cancelled when the run is to end, or by restart()
   child.pause.expires_after(*pause);
   co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  child.is_down = child.held_down;
+  end_if_the_rest_is_down();  // before the wait: what it cancels is not under way yet
   while (child.held_down && !outcome_) {
-    child.is_down = true;
-    end_if_the_rest_is_down();
     child.pause.expires_at(asio::steady_timer::time_point::max());
     co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    child.is_down = false;
   }
+  child.is_down = false;
   co_return true;
 }
 

@@ -199,6 +199,15 @@ TEST_F(SupervisorTest, WhoIsStillHeldDownWhenTheOthersHaveEndedEndsTheRun) {
   EXPECT_THAT(outcome.problem, testing::HasSubstr("killed on purpose"));
 }
 
+TEST_F(SupervisorTest, WhoIsTheLastToGoDownEndsTheRun) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  const std::string fifo = (directory_ / "ready").string();
+  Supervisor supervisor(context_.get_executor(),
+                        {shell("a", "echo > " + fifo + "; exec sleep 1000")}, {});
+  when_written("ready", [&] { supervisor.hold_down([](const Supervised&) { return true; }); });
+  EXPECT_EQ(run(supervisor).exit_code, 3);
+}
+
 TEST_F(SupervisorTest, WhoIsRestartedOnPurposeIsStartedAtOnce) {
   ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
   const std::string fifo = (directory_ / "ready").string(), mark = (directory_ / "mark").string();
