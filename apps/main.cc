@@ -30,6 +30,7 @@ int exit_code_of(const std::system_error& error) {
   if (code == make_error_code(causeway::diloco::Errc::config_mismatch) ||
       code == make_error_code(causeway::intra::Errc::bad_data) ||
       code == make_error_code(causeway::intra::Errc::bad_model) ||
+      code == make_error_code(causeway::intra::Errc::no_device) ||
       code == make_error_code(causeway::wan_sim::Errc::bad_scenario)) {
     return 2;
   }

@@ -20,6 +20,8 @@ class Category : public std::error_category {
         return "in-region collective failed";
       case Errc::not_finite:
         return "loss or gradient is not finite";
+      case Errc::no_device:
+        return "no such device";
       case Errc::interrupted:
         return "interrupted";
     }

@@ -12,6 +12,7 @@ enum class Errc {
   bad_settings,    // what the coordinator says of the run cannot be used
   collective,      // an in-region collective failed: a rank died or hung
   not_finite,      // loss or gradient became NaN or infinite
+  no_device,       // regions.device names what is not here
   interrupted,     // SIGINT or SIGTERM asked the worker to stop; state was saved
 };
 std::error_code make_error_code(Errc code);

@@ -43,6 +43,12 @@ std::vector<std::string> region_names(const Config& config) {
   return names;
 }
 
+// What a process that ended by itself gave as its reason, if it gave one.
+std::string last_words(const ExitStatus& status, const std::filesystem::path& log) {
+  const auto lines = status.signal == 0 ? last_lines(log, 1) : std::vector<std::string>{};
+  return lines.empty() ? "" : " (" + lines.back() + ")";
+}
+
 // One thread, one io_context: children, timers, signals and the display. The WAN alone has a
 // thread of its own.
 class Simulation {
@@ -119,13 +125,13 @@ class Simulation {
 
   asio::awaitable<SupervisionOutcome> train() {
     Supervisor::Options options;
-    options.on_restart = [this](const Supervised& process, const ExitStatus& status,
-                                std::chrono::milliseconds pause) {
+    options.on_restart = [this](const Restart& restart) {
       ++spent_.restarts;
+      const auto& [process, status, pause, log] = restart;
       append_restart(directory_.restarts_file(),
                      {process.label, process.progress(), to_string(status), spent_.wall_s, ""});
-      monitor_.note(process.label + ": " + to_string(status) + "; starting it again in " +
-                    format_duration(double(pause.count()) / 1000));
+      monitor_.note(process.label + ": " + to_string(status) + last_words(status, log) +
+                    "; starting it again in " + format_duration(double(pause.count()) / 1000));
     };
     const double before_s = spent_.wall_s;
     co_return co_await supervise(

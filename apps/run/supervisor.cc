@@ -109,7 +109,7 @@ asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitS
     co_return false;
   }
   ++restarts_;
-  if (options_.on_restart) options_.on_restart(child.task, status, *pause);
+  if (options_.on_restart) options_.on_restart({child.task, status, *pause, child.log});
   asio::error_code ignored;  // cancelled when the run is to end, or by restart()
   child.pause.expires_after(*pause);
   co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

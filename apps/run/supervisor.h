@@ -44,6 +44,14 @@ struct Supervised {
   std::function<std::uint64_t()> progress;  // see RestartPolicy
 };
 
+// A process died and is started again after the pause.
+struct Restart {
+  const Supervised& process;
+  const ExitStatus& status;
+  std::chrono::milliseconds pause;
+  const std::filesystem::path& log;
+};
+
 struct SupervisionOutcome {
   int exit_code = 0;    // 0; 2, 3 or 4 from a process; 1 died too often; 130 interrupted
   std::string label;    // of the process that ended the run
@@ -58,7 +66,7 @@ class Supervisor {
     std::chrono::milliseconds first_pause = RestartPolicy::kFirstPause;
     // From SIGINT to SIGKILL when another process ended the run.
     std::chrono::milliseconds stop_deadline{20'000};
-    std::function<void(const Supervised&, const ExitStatus&, std::chrono::milliseconds)> on_restart;
+    std::function<void(const Restart&)> on_restart;
   };
 
   Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes, Options options);

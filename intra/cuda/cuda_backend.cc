@@ -120,9 +120,10 @@ std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank) {
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error != cudaSuccess || devices == 0) {
     throw std::system_error(
-        static_cast<int>(error), compression::cuda::cuda_category(),
-        "regions.device is cuda, but no GPU answers: nvidia-smi shows which GPU "
-        "and driver there are; without one, set regions.device to cpu");
+        Errc::no_device,
+        std::string("regions.device is cuda, but no GPU answers (") + cudaGetErrorString(error) +
+            "): nvidia-smi shows which GPU and driver there are; without one, set regions.device "
+            "to cpu");
   }
   return std::make_unique<CudaBackend>(static_cast<int>(rank) % devices);
 }

@@ -2,12 +2,13 @@
 #include <system_error>
 
 #include "intra/cuda/device_stepper.h"
+#include "intra/error.h"
 
 namespace causeway::intra::cuda {
 
 std::unique_ptr<Backend> make_cuda_backend(std::uint32_t) {
   throw std::system_error(
-      std::make_error_code(std::errc::not_supported),
+      Errc::no_device,
       "regions.device is cuda, but this program was built without CUDA: build it with nvcc of CUDA "
       "12 or newer on PATH and -DCAUSEWAY_CUDA=ON, or set regions.device to cpu");
 }

@@ -1,6 +1,7 @@
 """causeway simulate: the whole job on one host."""
 import json
 import os
+import pathlib
 import signal
 import sys
 import unittest
@@ -183,6 +184,14 @@ class BadInput(EndToEnd):
     def test_missing_data_file_is_named(self):
         output = self.run_causeway("simulate", self.config(text="missing.txt"), "--out", self.out, code=2)
         self.assertIn("missing.txt", output)
+
+    @unittest.skipIf(pathlib.Path("/dev/nvidiactl").exists(), "there is a GPU here")
+    def test_a_gpu_that_is_not_there_ends_the_run_with_what_to_do(self):
+        config = self.config()
+        name = f'name = "{REGIONS[1]}"'
+        config.write_text(config.read_text().replace(name, name + '\ndevice = "cuda"'))
+        output = self.run_causeway("simulate", config, "--out", self.out, "--no-baseline", code=2)
+        self.assertIn("set regions.device to cpu", output)
 
     def test_unknown_subcommand_is_a_usage_error(self):
         self.run_causeway("trian", code=2)
