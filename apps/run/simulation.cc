@@ -125,9 +125,9 @@ class Simulation {
 
   asio::awaitable<SupervisionOutcome> train() {
     Supervisor::Options options;
-    options.on_restart = [this](const Restart& restart) {
+    options.on_restart = [this](const Death& death) {
       ++spent_.restarts;
-      const auto& [process, status, pause, log] = restart;
+      const auto& [process, status, pause, log] = death;
       append_restart(directory_.restarts_file(),
                      {process.label, process.progress(), to_string(status), spent_.wall_s, ""});
       monitor_.note(process.label + ": " + to_string(status) + last_words(status, log) +

@@ -45,7 +45,7 @@ struct Supervised {
 };
 
 // A process died and is started again after the pause.
-struct Restart {
+struct Death {
   const Supervised& process;
   const ExitStatus& status;
   std::chrono::milliseconds pause;
@@ -66,7 +66,7 @@ class Supervisor {
     std::chrono::milliseconds first_pause = RestartPolicy::kFirstPause;
     // From SIGINT to SIGKILL when another process ended the run.
     std::chrono::milliseconds stop_deadline{20'000};
-    std::function<void(const Restart&)> on_restart;
+    std::function<void(const Death&)> on_restart;
   };
 
   Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes, Options options);

@@ -6,6 +6,7 @@
 
 #include "intra/cuda/device_stepper.h"
 #include "intra/cuda/kernels.h"
+#include "intra/error.h"
 
 namespace causeway::intra::cuda {
 

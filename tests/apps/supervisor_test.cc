@@ -100,9 +100,9 @@ TEST_F(SupervisorTest, StartsAKilledProcessAgain) {
   const std::string mark = (directory_ / "mark").string();
   std::vector<std::string> causes;
   Supervisor::Options options;
-  options.on_restart = [&](const Restart& restart) {
-    causes.push_back(restart.process.label + " " + to_string(restart.status) + " " +
-                     std::to_string(restart.pause.count()));
+  options.on_restart = [&](const Death& death) {
+    causes.push_back(death.process.label + " " + to_string(death.status) + " " +
+                     std::to_string(death.pause.count()));
   };
   const SupervisionOutcome outcome =
       run({shell("a", "test -e " + mark + " && exit 0; : > " + mark + "; kill -9 $$")}, options);
@@ -213,7 +213,7 @@ TEST_F(SupervisorTest, WhoIsRestartedOnPurposeIsStartedAtOnce) {
   const std::string fifo = (directory_ / "ready").string(), mark = (directory_ / "mark").string();
   Supervisor::Options options;
   std::vector<std::chrono::milliseconds> pauses;
-  options.on_restart = [&](const Restart& restart) { pauses.push_back(restart.pause); };
+  options.on_restart = [&](const Death& death) { pauses.push_back(death.pause); };
   Supervisor supervisor(context_.get_executor(),
                         {shell("a", "test -e " + mark + " && exit 0; : > " + mark + "; echo > " +
                                         fifo + "; kill -STOP $$; exit 1")},
