@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/error.h"
+#include "diloco/fault_point.h"
 #include "diloco/file_io.h"
 #include "diloco/worker_session.h"
 #include "intra/collective.h"
@@ -222,6 +223,7 @@ class Worker::Implementation {
       if (!told.empty()) spdlog::warn(told);
     }
     session_->applied(state_.version, state_.digest);
+    diloco::reached(diloco::ProtocolState::apply_told);
     if (state_.version % settings_.save_rounds == 0) snapshot();
     return std::nullopt;
   }
