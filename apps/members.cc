@@ -76,7 +76,8 @@ void change(const MembersFlags& flags, bool remove) {
       throw std::system_error(
           std::make_error_code(std::errc::timed_out),
           "the run has not taken the change in " + std::to_string(kPatience.count()) +
-              " s: most of its regions must be reachable; see `causeway status`");
+              " s: most of its regions must be reachable (`causeway status`), and a removal must "
+              "leave enough votes (`causeway members list`)");
     }
     asio::steady_timer(context, kPoll).wait();
   }

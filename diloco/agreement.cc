@@ -68,12 +68,7 @@ void RoundProtocol::apply_entry(const LogEntry& entry, Index index) {
   if (const auto* membership = std::get_if<Membership>(&entry.body)) {
     data_plan_.begin(*membership);
     actions_.push_back(UpdateMembers{*membership});
-    const bool listed = membership->find(options_.self) != nullptr;
-    was_member_ = was_member_ || listed;
-    // Who joins later reads of earlier members first.
-    if (was_member_ && !listed && raft_.membership().find(options_.self) == nullptr) {
-      end_removed();
-    }
+    was_member_ = was_member_ || membership->find(options_.self) != nullptr;
   }
   const auto* record = std::get_if<CommitRecord>(&entry.body);
   if (record == nullptr) return;
@@ -271,6 +266,21 @@ void RoundProtocol::tend_membership() {
   }
 }
 
+// Without most of the votes no round is made.
+bool RoundProtocol::leaves_too_few(const std::string& region, const Membership& changed) {
+  const Member* leaving = raft_.membership().find(region);
+  const bool had_vote = leaving != nullptr && !leaving->incarnation.empty();
+  if (!had_vote || changed.voters() >= changed.majority()) return false;
+  std::string voteless;
+  for (const Member& member : changed.members) {
+    if (member.incarnation.empty()) voteless += (voteless.empty() ? "" : ", ") + member.region;
+  }
+  note(Note::Severity::error,
+       region + " is not removed now: too few of the others have a vote. Ask again when " +
+           voteless + " caught up (`causeway members list`), or remove that first");
+  return true;
+}
+
 bool RoundProtocol::change_asked_member() {
   while (!asked_.empty()) {
     const ChangeMember change = asked_.front();
@@ -284,6 +294,7 @@ bool RoundProtocol::change_asked_member() {
       changed = with(membership, std::move(member));
     }
     if (changed == membership || changed.members.empty()) continue;
+    if (change.remove && leaves_too_few(change.member.region, changed)) continue;
     raft_.propose(changed, now_);
     return true;
   }

@@ -176,7 +176,8 @@ void Coordinator::Implementation::open_links() {
   inter::MeshOptions mesh = options_.mesh;
   mesh.self = options_.region;
   mesh.greeting = serialize(greeting_);
-  mesh.peers = dialled(protocol_->membership());
+  members_ = protocol_->membership();
+  mesh.peers = dialled(members_);
   mesh_.emplace(executor_, std::move(mesh), *spool_, *this);
   mesh_->start();
   listening_port_ = mesh_->listening_port();
@@ -223,6 +224,7 @@ std::map<std::string, inter::Endpoint> Coordinator::Implementation::dialled(
 asio::awaitable<void> Coordinator::Implementation::close() {
   closing_ = true;
   tick_.cancel();
+  farewell_.cancel();
   const int exit_code = outcome_ ? outcome_->exit_code : 1;
   if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message, exit_code == 2);
   co_await mesh_->stop();

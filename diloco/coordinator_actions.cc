@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -22,7 +23,16 @@ void Coordinator::Implementation::execute(const PushBlob& action) {
 void Coordinator::Implementation::execute(const UpdateMembers& action) {
   const auto& origin = action.membership.origin;
   greeting_.parent_run_id = origin ? origin->run_id : "";
-  mesh_->set_peers(dialled(action.membership));
+  const Membership before = std::exchange(members_, action.membership);
+  // Whoever is removed is told before its links end.
+  auto peers = dialled(members_);
+  peers.merge(dialled(before));
+  mesh_->set_peers(peers);
+  farewell_.expires_after(options_.election_timeout);
+  farewell_.async_wait([this](const std::error_code& error) {
+    const bool linked = !error && !closing_ && storage_failure_.empty();
+    if (linked) mesh_->set_peers(dialled(members_));
+  });
   reached(ProtocolState::members_told);
 }
 

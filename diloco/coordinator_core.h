@@ -42,6 +42,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
         options_(std::move(options)),
         changed_(executor),
         tick_(executor),
+        farewell_(executor),
         tasks_(executor) {}
 
   // Nothing: the storage failed and works again; another one of these is to begin anew.
@@ -79,6 +80,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   asio::awaitable<void> pulse();
   asio::awaitable<void> say_goodbye();
   bool goodbye_is_over() const;
+  void see_off();
   asio::awaitable<void> abstain();
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
 
@@ -127,6 +129,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::optional<inter::Mesh> mesh_;
   std::uint16_t listening_port_ = 0;
   Greeting greeting_;
+  Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
   std::set<std::string> refusals_;                   // peers that this region and they refuse
 
@@ -135,7 +138,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::optional<Round> applying_;
   std::chrono::steady_clock::time_point worker_heard_at_;
   std::optional<std::chrono::steady_clock::time_point> worker_lost_at_;  // since it attached last
-  Round worker_version_ = 0;                                             // when it attached
+  Round worker_version_ = 0;                                             // that it holds
   std::optional<OrderContinue> last_order_;  // to train, as one to go on
   std::string told_worker_;
   std::string logged_wait_;
@@ -147,6 +150,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   bool closing_ = false;
   inter::Signal changed_;
   asio::steady_timer tick_;
+  asio::steady_timer farewell_;  // to whoever was removed
   inter::TaskGroup tasks_;
 };
 

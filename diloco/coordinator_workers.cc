@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <system_error>
 
@@ -58,12 +59,23 @@ void Coordinator::Implementation::on_worker_lost() {
 }
 
 void Coordinator::Implementation::on_ready() {
-  if (outcome_ && outcome_->exit_code == 0) return workers_->finish(protocol_->version());
+  if (outcome_ && outcome_->exit_code == 0) return see_off();
   if (storage_failure_.empty()) return handle(WorkerReady{});
   if (!last_order_ || last_order_->round != worker_version_) {
     return workers_->waiting_for("its coordinator's disk to take data again");
   }
   execute(*last_order_);
+}
+
+// The run is over. A worker that died before it saved the last rounds is given them again.
+void Coordinator::Implementation::see_off() {
+  if (worker_version_ >= protocol_->version()) return workers_->finish(protocol_->version());
+  const CommitRecord record = protocol_->record(worker_version_);
+  const bool held = std::ranges::all_of(
+      record.participants, [this](const Participant& one) { return spool_->has(one.payload); });
+  if (held) return execute(OrderApply{record});
+  workers_->waiting_for("the payloads of round " + std::to_string(record.round) +
+                        ", which are gone: the run is over");
 }
 
 void Coordinator::Implementation::on_contribute(const Contribution& contribution,
@@ -87,6 +99,7 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
 
 void Coordinator::Implementation::on_applied(Round version, const Digest& state) {
   reached(ProtocolState::apply_heard);
+  worker_version_ = version;
   const bool by_record = applying_ && version == *applying_ + 1;
   if (by_record && !failure_) guard([&] { add_applied_round(*applying_, state); });
   applying_.reset();

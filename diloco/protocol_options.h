@@ -24,6 +24,7 @@ enum class PlantedBug {
   list_unspooled,           // lists payloads that only their contributor holds
   list_expired,             // lists work that has gone back to the residual
   no_pre_vote,              // whoever was cut off deposes the leader when it returns
+  keep_everything,          // lets go of nothing that nobody needs any more
 };
 
 struct ProtocolOptions {

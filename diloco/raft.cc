@@ -52,6 +52,11 @@ bool Raft::membership_settled() const {
   return memberships_.empty() || memberships_.back().index <= commit_;
 }
 
+const Membership* Raft::replaced() const {
+  if (membership_settled() || memberships_.size() < 2) return nullptr;
+  return &memberships_[memberships_.size() - 2].membership;
+}
+
 bool Raft::votes(const std::string& region) const {
   if (region == options_.self) return membership().votes(region, options_.incarnation);
   const auto peer = peers_.find(region);
@@ -87,18 +92,13 @@ bool Raft::is_quorum(const std::set<std::string>& regions, const Membership& mem
   return static_cast<std::size_t>(std::ranges::count_if(regions, votes)) >= quorum(membership);
 }
 
-// A change of members needs a majority of the old ones too: whoever stands for election with an old
-// list, alone because the others on it lost their disks, must not have missed a change. Where most
-// of the old ones are lost nobody can stand with that list.
-bool Raft::may_commit(Index index, const std::set<std::string>& have) const {
+// A majority of the newest members; where a vote is added, of those before it too: of an even
+// number half may stand for election alone if the others lost their disks, and must not have missed
+// it. Whoever is removed is not needed: it may be gone as soon as it has the entry.
+bool Raft::may_commit(const std::set<std::string>& have) const {
   if (!is_quorum(have, membership())) return false;
-  for (auto at = memberships_.rbegin(); at != memberships_.rend(); ++at) {
-    const Membership& membership = at->membership;
-    const bool alive = lost_voters(membership) < membership.voters() / 2 + 1;
-    if (at->index <= index && alive && !is_quorum(have, membership)) return false;
-    if (at->index <= commit_) break;
-  }
-  return true;
+  const Membership* before = replaced();
+  return before == nullptr || before->voters() >= membership().voters() || is_quorum(have, *before);
 }
 
 bool Raft::is_up_to_date(Index last_index_there, Term last_term) const {
@@ -112,6 +112,14 @@ bool Raft::leader_is_alive(Time now) const {
   if (options_.planted == PlantedBug::no_pre_vote) return false;
   if (role_ == Role::leader) return true;  // check_quorum ends it otherwise
   return leader_heard_at_ && now < *leader_heard_at_ + options_.election;
+}
+
+// Whoever is being removed may be the only one that knows of it: it stands until that is committed
+// (Ongaro's dissertation, 4.2.2).
+bool Raft::may_stand() const {
+  const Membership* before = replaced();
+  return votes(options_.self) ||
+         (before != nullptr && before->votes(options_.self, options_.incarnation));
 }
 
 void Raft::arm_election(Time now) {
@@ -223,7 +231,7 @@ void Raft::tick(Time now) {
     arm_election(now);
   }
   if (now < election_at_) return;
-  if (!votes(options_.self)) return arm_election(now);
+  if (!may_stand()) return arm_election(now);
   ask_for_votes(options_.planted != PlantedBug::no_pre_vote, now);
 }
 
@@ -285,6 +293,7 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
   }
   if (role_ == Role::leader && append.term == term_) return;  // impossible with one vote each
   become_follower(append.term, region, now);
+  heard_commit_ = std::max(heard_commit_, append.commit);
   AppendReply reply{.term = term_, .accepted = false, .index = 0};
   if (append.previous_index > last_index()) {
     reply.index = last_index() + 1;
@@ -303,7 +312,7 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     // The leader has on disk what it sends: where two are a majority, this one need not hear from
     // it again, which saves every round of two or three regions a round trip.
     const bool newest_term = !append.entries.empty() && term_at(reply.index) == term_;
-    if (newest_term && may_commit(reply.index, {region, options_.self})) set_commit(reply.index);
+    if (newest_term && may_commit({region, options_.self})) set_commit(reply.index);
   }
   send(region, reply);
 }
@@ -394,12 +403,13 @@ void Raft::advance_commit(Time now) {
     for (const auto& [region, peer] : peers_) {
       if (peer.match >= index) have.insert(region);
     }
-    if (!may_commit(index, have)) continue;
+    if (!may_commit(have)) continue;
     reached = index;
     break;
   }
   if (reached == commit_) return;
   set_commit(reached);
+  heard_commit_ = std::max(heard_commit_, reached);
   const bool removed = membership_settled() && membership().find(options_.self) == nullptr;
   send_entries_to_all(now);
   if (removed) become_follower(term_, std::nullopt, now);

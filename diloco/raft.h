@@ -114,7 +114,10 @@ class Raft {
   void forget_before(Index index) { log_.forget_before(index); }
   const Membership& membership() const;  // the newest in the log, committed or not
   bool membership_settled() const;       // it is committed
+  const Membership* replaced() const;    // by the newest one; null once that is committed
   bool settled() const { return commit_ == last_index(); }
+  // All that a leader called committed since this process started, if one was heard.
+  bool up_to_date() const { return heard_commit_ > 0 && commit_ >= heard_commit_; }
   bool caught_up(const std::string& region) const;  // to the leader: has all that is committed
   std::size_t quorum() const { return quorum(membership()); }
   bool votes(const std::string& region) const;  // as the incarnation that is connected
@@ -137,6 +140,7 @@ class Raft {
   void note_membership(Index index);
   bool is_up_to_date(Index last_index, Term last_term) const;
   bool leader_is_alive(Time now) const;
+  bool may_stand() const;
   void arm_election(Time now);
   void become_follower(Term term, std::optional<std::string> leader, Time now);
   void become_leader(Time now);
@@ -145,7 +149,7 @@ class Raft {
   std::size_t lost_voters(const Membership& membership) const;
   std::size_t quorum(const Membership& membership) const;
   bool is_quorum(const std::set<std::string>& regions, const Membership& membership) const;
-  bool may_commit(Index index, const std::set<std::string>& have) const;
+  bool may_commit(const std::set<std::string>& have) const;
   void append(LogEntry entry, Time now);
   void truncate_from(Index index);
   void send(const std::string& region, decltype(RaftMessage::body) body);
@@ -174,6 +178,7 @@ class Raft {
   };
   std::vector<MembershipAt> memberships_;
   Index commit_ = 0;
+  Index heard_commit_ = 0;  // of leaders, oneself among them
   Index handed_out_ = 0;
 
   Role role_ = Role::follower;

@@ -90,11 +90,12 @@ void RoundProtocol::settle() {
   drain_raft();
   lead();
   follow_leader();
+  if (!ended_) check_removed();
   if (ended_) return;
   time_outcome();
   check_state();
-  release_old();
   refresh_wants();
+  release_old();
   instruct();
   publish();
   check_end();

@@ -270,6 +270,7 @@ class RoundProtocol {
   void decide();
   void tend_membership();
   bool change_asked_member();
+  bool leaves_too_few(const std::string& region, const Membership& changed);
   void request(const ChangeMember& change);
   bool leads() const { return decider_.has_value(); }
   bool cut_off() const;
@@ -324,7 +325,6 @@ class RoundProtocol {
   std::optional<Time> stuck_deadline() const;
   void check_stuck();
   void check_removed();
-  void end_removed();
   void check_end();
   void check_end_as_leader();
   void check_end_as_follower();

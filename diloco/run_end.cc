@@ -153,19 +153,21 @@ void RoundProtocol::check_stuck() {
              "--fork DIRECTORY`, a region's directory of this run");
 }
 
-// The others drop their links to a region as soon as its removal is committed: it has the entry,
-// but may never hear that.
+// The others drop their links to a region that is removed: it has the entry, but may never hear
+// that it is committed. Of two, the other one cannot do without it before that. And who joins again
+// reads of its removal before it has read all.
 void RoundProtocol::check_removed() {
-  if (was_member_ && raft_.membership().find(options_.self) == nullptr && cut_off()) end_removed();
-}
-
-void RoundProtocol::end_removed() {
-  end(3, "this region was removed from the run: `causeway members add` takes it back");
+  if (!was_member_ || raft_.membership().find(options_.self) != nullptr) return;
+  const Membership* before = raft_.replaced();
+  const bool told = before == nullptr && raft_.up_to_date();
+  const bool not_needed = before == nullptr || before->voters() > 2;
+  if (told || (cut_off() && not_needed)) {
+    end(3, "this region was removed from the run: `causeway members add` takes it back");
+  }
 }
 
 void RoundProtocol::check_end() {
   if (!ended_) check_barren();
-  if (!ended_) check_removed();
   if (!ended_) check_stuck();
   if (ended_ || (!over() && !finished_at_)) return;
   if (leads()) {

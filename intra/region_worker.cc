@@ -233,21 +233,16 @@ void RegionWorker::train(const diloco::Train& train) {
     diloco::reached(diloco::ProtocolState::steps_taken);
     encode();
     diloco::reached(diloco::ProtocolState::contribution_encoded);
-    save_contribution();
+    if (save_plan().when_contributed(state_.version)) save();
     own = state_.own(0);
   }
   contribute(*own, [&] { go_ahead(train); });
   diloco::reached(diloco::ProtocolState::contribution_stored);
 }
 
-bool RegionWorker::at_checkpoint() const {
-  return state_.version % (options_.train.checkpoint_rounds * options_.overlap.fragments) == 0;
-}
-
-// Before anybody has it: if this process is killed from here on, it makes no other contribution.
 // All ranks must come to the same answer, those included that were restarted a moment ago.
-void RegionWorker::save_contribution() {
-  if (at_checkpoint() && (state_.version > 0 || options_.train.checkpoint_rounds == 1)) save();
+SavePlan RegionWorker::save_plan() const {
+  return {.every = options_.train.checkpoint_rounds * options_.overlap.fragments};
 }
 
 // The round is decided meanwhile.
@@ -390,7 +385,7 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   diloco::reached(diloco::ProtocolState::record_applied);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
-  if (at_checkpoint()) checkpoint();
+  if (save_plan().when_applied(state_.version)) checkpoint();
 }
 
 // For whoever chooses K by it (diloco/k_policy.h).

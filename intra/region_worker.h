@@ -47,8 +47,7 @@ class RegionWorker {
   WorkerResult follow();
   void note_earlier_life();
   void train(const diloco::Train& train);
-  bool at_checkpoint() const;
-  void save_contribution();
+  SavePlan save_plan() const;
   void go_ahead(const diloco::Train& train);
   void sit_out();
   void go_on(const diloco::Continue& order);

@@ -38,6 +38,17 @@ std::vector<fs::path> state_files(const fs::path& region_directory) {
   }
 }
 
+// Whether the newest state is one of `version`, or damaged: the next one takes its place.
+bool gives_way(const fs::path& newest, diloco::Round version) {
+  if (!fs::exists(newest)) return false;
+  try {
+    return StateReader(newest).get("version") == to_metadata(version);
+  } catch (const std::system_error& error) {
+    if (error.code() != Errc::bad_checkpoint) throw;
+    return true;
+  }
+}
+
 // Each state becomes one older; the newest keeps its name as well, until another takes it, so that
 // there is a state at every instant.
 void age_states(const fs::path& region_directory, std::uint32_t kept) {
@@ -246,8 +257,9 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
   more_tensors.push_back(flat_tensor("residual", state.residual));
   if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
   more_metadata.merge(describe(state, layout));
-  age_states(region_directory, kept);
-  write_safetensors(state_file(region_directory), more_tensors, more_metadata);
+  const fs::path newest = state_file(region_directory);
+  if (!gives_way(newest, state.version)) age_states(region_directory, kept);
+  write_safetensors(newest, more_tensors, more_metadata);
   remove_old_contributions(region_directory);
 }
 

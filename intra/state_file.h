@@ -1,7 +1,7 @@
 // A region's state on disk: one, whatever the number of its ranks.
 //   checkpoints/state.safetensors      params, anchor, outer momentum, residual, mark, and what a
 //                                      trainer adds; counters as metadata
-//   checkpoints/state.1.safetensors    the one before; and so on, as many as are kept
+//   checkpoints/state.1.safetensors    of the version saved before; and so on, as many as are kept
 //   checkpoints/contribution-HASH.bin  own payloads whose outcome is open
 //   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
 #pragma once
@@ -55,10 +55,21 @@ class StateReader {
   SafetensorsReader reader_;
 };
 
+// Versions at which a region saves its state: as soon as the record is applied, and again when the
+// next contribution is made, before anybody has that, so that no other is made instead.
+struct SavePlan {
+  diloco::Round every = 1;
+  bool when_applied(diloco::Round version) const { return version % every == 0; }
+  bool when_contributed(diloco::Round version) const {
+    return when_applied(version) && (version > 0 || every == 1);
+  }
+};
+
 // How many states are kept, the newest included, unless somebody says otherwise.
 inline constexpr std::uint32_t kStatesKept = 2;
 
-// Atomic. Throws std::system_error naming the file.
+// Atomic; takes the place of an earlier state of the same version. Throws std::system_error naming
+// the file.
 void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       const OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata,

@@ -90,8 +90,8 @@ class Worker::Implementation {
     steps_ += count;
     loss_ = loss;
     read(params);
-    if (contributes_ && count > 0) encode();
     if (!contributes_) return;
+    if (count > 0) make_contribution();
     contributes_ = false;
     try {
       send_all();
@@ -187,7 +187,7 @@ class Worker::Implementation {
       return std::nullopt;
     }
     if (state_.work.steps >= train.k) {
-      encode();
+      make_contribution();
       send_all();
       return std::nullopt;
     }
@@ -224,7 +224,7 @@ class Worker::Implementation {
     }
     session_->applied(state_.version, state_.digest);
     diloco::reached(diloco::ProtocolState::apply_told);
-    if (state_.version % settings_.save_rounds == 0) snapshot();
+    if (save_plan().when_applied(state_.version)) snapshot();
     return std::nullopt;
   }
 
@@ -285,6 +285,13 @@ class Worker::Implementation {
     spdlog::error(
         "round {}: {} became NaN or infinite; this region sits out and follows the others",
         state_.version, encoding.not_finite);
+  }
+
+  intra::SavePlan save_plan() const { return {.every = settings_.save_rounds}; }
+
+  void make_contribution() {
+    encode();
+    if (save_plan().when_contributed(state_.version)) save();
   }
 
   // What the coordinator lacks of this round.

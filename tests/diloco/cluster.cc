@@ -177,6 +177,10 @@ void Cluster::start(const std::string& region) {
     if (real_) read_disk(region);
     options.records_in_memory = 1;
     node.protocol = std::make_unique<RoundProtocol>(options, on_start(node));
+    node.checked = node.protocol->version();
+    node.forgettable = 0;
+    node.stored_at.clear();
+    for (const inter::BlobId& blob : node.disk.blobs) node.stored_at[blob] = node.checked;
     deliver(region, Tick{});
     for (const std::string& other : options_.regions) {
       if (other != region) connect(region, other);
@@ -272,7 +276,9 @@ void Cluster::deliver(const std::string& region, const Event& event) {
     at(now_ + random_time(milliseconds{500}, seconds{3}), [this, region] { start(region); });
     return;
   }
-  if (node.life == life) schedule_tick(region);
+  if (node.life != life) return;
+  check_memory(region);
+  schedule_tick(region);
 }
 
 void Cluster::trace(const std::string& region, const Event& event,
@@ -370,6 +376,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
       node.disk.blobs.erase(a.blob);
       cluster.stored_[a.blob].erase(region);
       node.partial.erase(a.blob);
+      node.stored_at.erase(a.blob);
       if (cluster.real_) cluster.real_->remove(region, a.blob);
     }
     void operator()(const SaveContributions& a) const { node.disk.contributions = a.contributions; }
@@ -408,8 +415,10 @@ void Cluster::execute(const std::string& region, const Action& action) {
 
 // ---- History ----
 
-History::Evidence Cluster::evidence(Index index, const LogEntry& entry) const {
+History::Evidence Cluster::evidence(const std::string& region, Index index,
+                                    const LogEntry& entry) const {
   History::Evidence evidence;
+  evidence.newest = nodes_.at(region).protocol->membership();
   const auto count_copy = [&](const std::vector<LogEntry>& log) {
     const bool has = log.size() >= index;
     if (has && testing::serialize(log[index - 1]) == testing::serialize(entry)) ++evidence.copies;

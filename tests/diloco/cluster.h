@@ -123,6 +123,9 @@ class Cluster {
     std::vector<Event> held;    // while it is paused
     Time per_chunk{0};
     std::map<inter::BlobId, std::uint64_t> partial;
+    std::map<inter::BlobId, Round> stored_at;  // version here, since this process started
+    Round checked = 0;                         // version of which its memory was checked last
+    Index forgettable = 0;                     // entries before this one, then
     std::unique_ptr<RoundProtocol> protocol;
     std::optional<EndRun> outcome;
     std::optional<Time> tick_at;
@@ -134,9 +137,10 @@ class Cluster {
     bool established = false;
     bool connecting = false;
     std::uint64_t epoch = 0;
-    std::set<std::string> deaf_to;             // what this one sends does not arrive
-    std::map<std::string, bool> up;            // as each end sees it
-    std::map<std::string, Time> last_arrival;  // by receiver: messages do not overtake each other
+    std::set<std::string> deaf_to;              // what this one sends does not arrive
+    std::map<std::string, bool> up;             // as each end sees it
+    std::map<std::string, Time> last_arrival;   // by receiver: messages do not overtake each other
+    std::map<std::string, std::size_t> queued;  // under way, by receiver
   };
 
   Pace pace() const;
@@ -163,7 +167,11 @@ class Cluster {
   static PersistentState on_start(Node& node);
   void save_raft(Node& node, const SaveRaft& save);
   void append(const std::string& region, const std::vector<LogEntry>& entries);
-  History::Evidence evidence(Index index, const LogEntry& entry) const;
+  History::Evidence evidence(const std::string& region, Index index, const LogEntry& entry) const;
+  Round rounds_kept() const;
+  Round kept_from(const std::string& region) const;
+  void check_memory(const std::string& region);
+  void check_spool(const std::string& region) const;
   void attach_worker(const std::string& region);
   void train(const std::string& region, const OrderTrain& order);
   void contribute(const std::string& region, Contribution contribution, Time ahead);

@@ -56,7 +56,7 @@ void Cluster::append(const std::string& region, const std::vector<LogEntry>& ent
     const Index index = disk.committed + 1;
     if (disk.log.size() < index) disk.log.push_back(entry);
     disk.log[index - 1] = entry;
-    history_.committed(region, index, entry, evidence(index, entry));
+    history_.committed(region, index, entry, evidence(region, index, entry));
     disk.committed = index;
   }
 }

@@ -9,6 +9,12 @@ namespace causeway::diloco::testing {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+namespace {
+
+constexpr std::size_t kQueuedMax = 100;  // messages on their way from one region to another
+
+}  // namespace
+
 Cluster::Link& Cluster::link(const std::string& a, const std::string& b) {
   return links_[std::minmax(a, b)];
 }
@@ -96,7 +102,11 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
   const auto arrive = [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
     if (link(from, to).epoch == epoch) deliver(to, PeerSaid{from, parse_message(bytes)});
   };
-  at(last, arrive);
+  if (++state.queued[to] > kQueuedMax) throw Violation(from + " floods " + to + " with messages");
+  at(last, [this, from, to, arrive] {
+    --link(from, to).queued[to];
+    arrive();
+  });
   if (options_.replayed > 0 && std::bernoulli_distribution(options_.replayed)(random_)) {
     at(last + random_time(seconds{1}, seconds{30}), arrive);
   }
@@ -132,6 +142,7 @@ void Cluster::store(const std::string& region, const inter::BlobId& blob) {
   Node& node = nodes_.at(region);
   node.partial.erase(blob);
   node.disk.blobs.insert(blob);
+  node.stored_at[blob] = node.protocol ? node.protocol->version() : 0;
   stored_[blob].insert(region);
 }
 

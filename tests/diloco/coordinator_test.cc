@@ -57,6 +57,14 @@ TEST(Coordinator, ALoneRegionRunsByItself) {
   expect_complete(run, {"a"}, 3);
 }
 
+TEST(Coordinator, AWorkerThatDiesBeforeItSavedTheEndIsGivenItAgain) {
+  TestRun run({"a"}, 2);
+  run.start_worker("a");
+  run.worker("a").forget_at(2);
+  run.start("a", Start::found);
+  expect_complete(run, {"a"}, 2);
+}
+
 TEST(Coordinator, ACoordinatorThatDiesMidRoundIsDoneWithoutAndComesBack) {
   TestRun run({"a", "b", "c"}, 8);
   run.start_all();

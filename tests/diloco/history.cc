@@ -12,7 +12,21 @@ std::string serialize(const LogEntry& entry) {
 
 void History::made(const Contribution& contribution) {
   made_[contribution.payload] = {contribution.region, contribution.data_begin,
-                                 contribution.data_cursor};
+                                 contribution.data_cursor, contribution.round};
+}
+
+std::string History::describe(const inter::BlobId& payload) const {
+  const Samples& made = made_.at(payload);
+  return "what " + made.region + " made in round " + std::to_string(made.round);
+}
+
+bool History::needs(const inter::BlobId& payload, Round from, Round version) const {
+  const auto listed = listed_in_.find(payload);
+  if (listed != listed_in_.end()) return listed->second >= from;
+  // Its contributor may have replaced it, and a record still to come list it all the same.
+  constexpr Round kReplaced = 3;
+  return version == 0 ||
+         made_.at(payload).round + kReplaced >= records_[version - 1].expired_before;
 }
 
 void History::committed(const std::string& region, Index index, const LogEntry& entry,
@@ -29,19 +43,23 @@ void History::committed(const std::string& region, Index index, const LogEntry& 
   if (const auto* membership = std::get_if<Membership>(&entry.body)) membership_ = *membership;
   const auto* record = std::get_if<CommitRecord>(&entry.body);
   if (record == nullptr) return;
-  if (evidence.copies < copies_needed(evidence)) {
+  const std::size_t needed =
+      std::min(copies_needed(membership_, evidence), copies_needed(evidence.newest, evidence));
+  if (evidence.copies < needed) {
     throw Violation(region + " committed round " + std::to_string(record->round) + " with " +
                     std::to_string(evidence.copies) + " copies on disk");
   }
   check_record(*record, evidence);
+  indices_.push_back(index);
+  for (const Participant& one : record->participants) listed_in_[one.payload] = record->round;
 }
 
 // A majority; or all that are left when a minority of the voters lost their disks.
-std::size_t History::copies_needed(const Evidence& evidence) const {
-  const std::size_t voters = membership_.voters();
+std::size_t History::copies_needed(const Membership& membership, const Evidence& evidence) {
+  const std::size_t voters = membership.voters();
   const std::size_t majority = voters / 2 + 1;
   const auto lost = static_cast<std::size_t>(
-      std::ranges::count_if(membership_.members, [&evidence](const Member& member) {
+      std::ranges::count_if(membership.members, [&evidence](const Member& member) {
         return !member.incarnation.empty() && !evidence.disks.contains(member.incarnation);
       }));
   return lost < majority ? std::min(majority, voters - lost) : majority;

@@ -193,6 +193,55 @@ TEST_F(RaftTest, AMembershipChangesWhenItIsInTheLog) {
   EXPECT_EQ(raft.quorum(), 2);
 }
 
+// Whoever is removed may go as soon as it has the entry: nobody waits for its word.
+TEST_F(RaftTest, OneOfTwoIsRemovedWithoutItsWord) {
+  build({"a", "b"});
+  connect_all();
+  run(seconds{3});
+  const std::string kept = leader(), gone = kept == "a" ? "b" : "a";
+  Raft& raft = *nodes_.at(kept);
+  cut_off(gone);
+  raft.propose(without(raft.membership(), gone), now_);
+  EXPECT_TRUE(raft.membership_settled());
+  run(seconds{10});
+  EXPECT_EQ(leader(), kept);
+}
+
+TEST_F(RaftTest, ALeaderThatRemovesItselfLeadsUntilTheOthersHaveIt) {
+  build({"a", "b"});
+  connect_all();
+  run(seconds{3});
+  const std::string gone = leader(), kept = gone == "a" ? "b" : "a";
+  cut_off(gone);
+  nodes_.at(gone)->propose(without(nodes_.at(gone)->membership(), gone), now_);
+  run(seconds{10});
+  EXPECT_EQ(leader(), "");
+  // Only it has the newest entry, so that the other one cannot be elected.
+  connect(gone, kept);
+  run(seconds{10});
+  EXPECT_EQ(leader(), kept);
+  EXPECT_TRUE(nodes_.at(kept)->membership_settled());
+  EXPECT_EQ(nodes_.at(kept)->membership().find(gone), nullptr);
+}
+
+// Or the other one, which may go on alone when the first loses its disk, would not know of it.
+TEST_F(RaftTest, AVoteIsAddedToTwoWithTheWordOfBoth) {
+  build({"a", "b"});
+  start("c", "c1", {});
+  connect_all();
+  run(seconds{3});
+  const std::string first = leader(), other = first == "a" ? "b" : "a";
+  Raft& raft = *nodes_.at(first);
+  nodes_.at(first)->on_peer_down(other, now_);
+  nodes_.at(other)->on_peer_down(first, now_);
+  raft.propose(with(raft.membership(), {.region = "c", .incarnation = "c1"}), now_);
+  run(seconds{1});
+  EXPECT_FALSE(raft.membership_settled());
+  connect("a", "b");
+  run(seconds{5});
+  EXPECT_TRUE(nodes_.at(leader())->membership_settled());
+}
+
 TEST_F(RaftTest, AFollowersUncommittedEntriesGiveWay) {
   build({"a", "b", "c"});
   connect_all();

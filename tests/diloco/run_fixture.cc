@@ -23,6 +23,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
+Digest initial_state() {
+  return sha256(bytes_of("initial"));
+}
+
 }  // namespace
 
 // ---- FakeWorker ----
@@ -31,7 +35,7 @@ FakeWorker::FakeWorker(std::filesystem::path directory, std::string region)
     : directory_(std::move(directory)),
       region_(std::move(region)),
       held_from_(std::numeric_limits<Round>::max()),
-      state_(sha256(bytes_of("initial"))),
+      state_(initial_state()),
       thread_([this] { run(); }) {}
 
 FakeWorker::~FakeWorker() {
@@ -85,6 +89,7 @@ void FakeWorker::follow(WorkerSession& session) {
     const Instruction instruction = session.next([this](const std::string&) { return !stopping_; });
     if (const auto* order = std::get_if<Train>(&instruction)) train(session, *order, run_id_);
     if (const auto* order = std::get_if<Apply>(&instruction)) apply(session, *order);
+    if (version_ > 0 && version_ == forgets_at_) return begin_again();
     if (const auto* order = std::get_if<Restore>(&instruction)) {
       adopt(session, order->version, order->state);
     }
@@ -93,6 +98,14 @@ void FakeWorker::follow(WorkerSession& session) {
       return;
     }
   }
+}
+
+void FakeWorker::begin_again() {
+  forgets_at_ = 0;
+  version_ = 0;
+  contributed_.reset();
+  const std::lock_guard lock(mutex_);
+  state_ = initial_state();
 }
 
 void FakeWorker::train(WorkerSession& session, const Train& order, const std::string& run_id) {

@@ -32,6 +32,8 @@ class FakeWorker {
 
   void hold_at(Round round);  // does not contribute to this round or a later one until released
   void release();
+  // Dies when it reaches this version, before it saved anything, and begins again.
+  void forget_at(Round version) { forgets_at_ = version; }
 
   Round version() const { return version_; }
   bool finished() const { return finished_; }
@@ -44,11 +46,13 @@ class FakeWorker {
   void train(WorkerSession& session, const Train& order, const std::string& run_id);
   void apply(WorkerSession& session, const Apply& order);
   void adopt(WorkerSession& session, Round version, const Digest& state);
+  void begin_again();
 
   const std::filesystem::path directory_;
   const std::string region_;
   std::atomic<bool> stopping_ = false;
   std::atomic<Round> held_from_;
+  std::atomic<Round> forgets_at_ = 0;
   std::atomic<Round> version_ = 0;
   std::atomic<bool> finished_ = false;
   mutable std::mutex mutex_;  // of what the test reads

@@ -158,7 +158,7 @@ void insert(Schedule& schedule, Fault::Kind kind, const std::string& region,
   const Fault fault{.at = milliseconds{2'000 + random() % 15'000}, .kind = kind, .region = region};
   const auto place = std::ranges::upper_bound(schedule.faults, fault.at, {}, &Fault::at);
   schedule.faults.insert(place, fault);
-  schedule.options.rounds = 22;
+  schedule.options.rounds = 18;
 }
 
 // Whatever is decided on K must be decided by all: a high price makes K fall, a low one rise, and

@@ -9,18 +9,26 @@
 namespace causeway::diloco::testing {
 namespace {
 
-class RandomSchedules : public ::testing::TestWithParam<int> {};
-
-TEST_P(RandomSchedules, KeepOneHistoryLoseNothingAndEndOnceHealed) {
+// A block of them.
+void expect_all_hold(Schedule (*make)(std::uint64_t seed), int block) {
   constexpr std::uint64_t kPerBlock = 500;
-  const auto first = static_cast<std::uint64_t>(GetParam()) * kPerBlock;
+  const auto first = static_cast<std::uint64_t>(block) * kPerBlock;
   for (std::uint64_t seed = first; seed < first + kPerBlock; ++seed) {
-    const Result result = run(make_schedule(seed));
-    if (!result.failure.empty()) return ADD_FAILURE() << report(make_schedule(seed)), void();
+    if (!run(make(seed)).failure.empty()) return ADD_FAILURE() << report(make(seed)), void();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 20));
+class RandomSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(RandomSchedules, KeepOneHistoryLoseNothingAndEndOnceHealed) {
+  expect_all_hold(make_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 14));
+
+class ChangingSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(ChangingSchedules, KeepOneHistoryWhileMembersComeAndGo) {
+  expect_all_hold(make_changing_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, ChangingSchedules, ::testing::Range(0, 6));
 
 // ---- Known bugs ----
 
@@ -55,7 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Plant{PlantedBug::commit_without_majority, "CommitWithoutMajority"},
                       Plant{PlantedBug::list_unspooled, "ListUnspooled"},
                       Plant{PlantedBug::list_expired, "ListExpired"},
-                      Plant{PlantedBug::no_pre_vote, "NoPreVote"}),
+                      Plant{PlantedBug::no_pre_vote, "NoPreVote"},
+                      Plant{PlantedBug::keep_everything, "KeepEverything"}),
     [](const auto& plant) { return plant.param.name; });
 
 }  // namespace

@@ -272,6 +272,35 @@ TEST(Members, ARegionIsAddedTakesPartAndIsRemoved) {
   EXPECT_EQ(cluster.outcome("a")->exit_code, 3);
 }
 
+TEST(Members, ARemovalThatLeavesTooFewVotesIsRefused) {
+  Cluster cluster(ClusterOptions{.rounds = 1000});
+  cluster.run_until(seconds{20});
+  const auto change = [&cluster](const std::string& region, bool remove) {
+    cluster.ask("a", {.member = {.region = region}, .remove = remove});
+    cluster.run_until(cluster.now() + seconds{5});
+    return cluster.membership().find(region) != nullptr;
+  };
+  EXPECT_TRUE(change("d", false));  // they never come, and so have no vote
+  EXPECT_TRUE(change("e", false));
+  EXPECT_TRUE(change("b", true));
+  EXPECT_FALSE(change("e", true));
+  EXPECT_FALSE(change("b", true));
+  ASSERT_TRUE(cluster.outcome("b"));
+  EXPECT_EQ(cluster.outcome("b")->exit_code, 3);
+}
+
+TEST(Members, WhoIsRemovedWhileItIsAwayEndsWhenItHearsSo) {
+  Cluster cluster(ClusterOptions{.rounds = 1000});
+  cluster.run_until(seconds{20});
+  cluster.kill_region("c");
+  cluster.ask("a", {.member = {.region = "c"}, .remove = true});
+  cluster.run_until(seconds{40});
+  cluster.start("c");
+  cluster.run_until(seconds{50});
+  ASSERT_TRUE(cluster.outcome("c")) << cluster.describe();
+  EXPECT_EQ(cluster.outcome("c")->exit_code, 3);
+}
+
 // K changes by record, so that every region changes it on the same round (Cluster checks that their
 // records are the same), and whoever comes to lead goes on from there.
 TEST(AutoK, ChangesThroughLossesOfTheLeaderAndTheRunTakesItsStepsAllTheSame) {

@@ -126,9 +126,11 @@ TEST(TrainingState, KeepsTheContributionsOfTheStatesThatAreKept) {
   TrainingState state = distinct_state();
   save_state(directory.path(), layout(), state);
   EXPECT_EQ(contributions(directory).size(), 2);
+  ++state.version;
   state.in_flight = {contribution(8, 0, 44)};
   save_state(directory.path(), layout(), state);
   EXPECT_EQ(contributions(directory).size(), 3);
+  ++state.version;
   state.in_flight.clear();
   save_state(directory.path(), layout(), state);
   EXPECT_EQ(contributions(directory).size(), 1);
@@ -140,7 +142,7 @@ TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
   for (std::uint64_t step = 1; step <= 5; ++step) {
-    state.steps = step;
+    state.version = state.steps = step;
     save_state(directory.path(), layout(), state, 3);
   }
   const auto file = [&](const char* name) { return checkpoint_directory(directory.path()) / name; };
@@ -162,6 +164,22 @@ TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
   std::ofstream(file("state.safetensors")) << "nonsense";
   expect_refusal(Errc::bad_checkpoint, {"state.safetensors"},
                  [&] { load_state(directory.path(), layout(), loaded); });
+}
+
+TEST(TrainingState, TakesThePlaceOfAnEarlierOneOfItsVersion) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    state.version = (step + 1) / 2;  // two of each
+    state.steps = step;
+    save_state(directory.path(), layout(), state, 2);
+  }
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.steps, 6);
+  std::ofstream(checkpoint_directory(directory.path()) / "state.safetensors") << "nonsense";
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.steps, 4);
 }
 
 TEST(TrainingState, OfAnotherModelIsRefused) {
