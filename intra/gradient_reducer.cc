@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "intra/flat_parts.h"
@@ -40,17 +41,19 @@ std::size_t bucket_elements(std::size_t bucket_bytes) {
 class GradientReducer::Worker {
  public:
   Worker(Collective& collective, const diloco::Layout& layout, std::span<float> gradients,
-         std::size_t bucket_bytes);
+         std::size_t bucket_bytes, Point point);
   ~Worker();
   void ready(std::size_t offset, std::size_t count);
   void finish();
 
  private:
   void run();
+  void reduce(const Bucket& bucket, const Wait& wait);
   void release(std::size_t count);
 
   Collective& collective_;
   const std::span<float> gradients_;
+  const Point point_;
   const std::size_t matrices_end_;
   std::vector<Bucket> plan_;  // matrices first, each kind from the top of the span down
 
@@ -59,6 +62,7 @@ class GradientReducer::Worker {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::size_t released_ = 0;
+  std::vector<Wait> waits_;  // before a bucket is reduced; empty: it is there
   std::size_t reduced_ = 0;
   std::exception_ptr error_;
   bool stopping_ = false;
@@ -67,13 +71,15 @@ class GradientReducer::Worker {
 };
 
 GradientReducer::Worker::Worker(Collective& collective, const diloco::Layout& layout,
-                                std::span<float> gradients, std::size_t bucket_bytes)
+                                std::span<float> gradients, std::size_t bucket_bytes, Point point)
     : collective_(collective),
       gradients_(gradients),
+      point_(std::move(point)),
       matrices_end_(matrices_end(layout)),
       frontier_(matrices_end_) {
   append_buckets(0, matrices_end_, bucket_elements(bucket_bytes), plan_);
   append_buckets(matrices_end_, layout.size(), bucket_elements(bucket_bytes), plan_);
+  waits_.resize(plan_.size());
   thread_ = std::thread([this] { run(); });
 }
 
@@ -99,8 +105,11 @@ void GradientReducer::Worker::ready(std::size_t offset, std::size_t count) {
 }
 
 void GradientReducer::Worker::release(std::size_t count) {
+  if (count == released_) return;
+  Wait wait = point_ ? point_() : Wait();
   {
     const std::lock_guard lock(mutex_);
+    waits_[released_] = std::move(wait);  // those after it are at the same point
     released_ = count;
   }
   changed_.notify_all();
@@ -116,16 +125,22 @@ void GradientReducer::Worker::finish() {
   frontier_ = matrices_end_;
 }
 
+void GradientReducer::Worker::reduce(const Bucket& bucket, const Wait& wait) {
+  if (wait) wait();
+  collective_.all_reduce_sum(gradients_.subspan(bucket.begin, bucket.end - bucket.begin));
+}
+
 void GradientReducer::Worker::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return reduced_ < released_ || stopping_; });
     if (stopping_) return;
     const Bucket bucket = plan_[reduced_];
+    const Wait wait = std::exchange(waits_[reduced_], {});
     lock.unlock();
     std::exception_ptr error;
     try {
-      collective_.all_reduce_sum(gradients_.subspan(bucket.begin, bucket.end - bucket.begin));
+      reduce(bucket, wait);
     } catch (...) {
       error = std::current_exception();
     }
@@ -141,10 +156,11 @@ void GradientReducer::Worker::run() {
 }
 
 GradientReducer::GradientReducer(Collective& collective, const diloco::Layout& layout,
-                                 std::span<float> gradients, std::size_t bucket_bytes) {
+                                 std::span<float> gradients, std::size_t bucket_bytes,
+                                 Point point) {
   assert(gradients.size() == layout.size());
   if (collective.size() == 1) return;
-  worker_ = std::make_unique<Worker>(collective, layout, gradients, bucket_bytes);
+  worker_ = std::make_unique<Worker>(collective, layout, gradients, bucket_bytes, std::move(point));
 }
 
 GradientReducer::~GradientReducer() = default;

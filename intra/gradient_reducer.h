@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -20,11 +21,17 @@ namespace causeway::intra {
 
 class GradientReducer {
  public:
+  // Of what computes gradients asynchronously: the point that it has been asked to reach by now, as
+  // a wait for it. Called on the caller's thread, the wait on the communication thread.
+  using Wait = std::function<void()>;
+  using Point = std::function<Wait()>;
+
   // Sums `gradients` (laid out by `layout`) over the ranks of `collective`; both outlive the
-  // reducer. bucket_bytes is rounded up to a whole chunk of 4,096 elements. In a group of one
-  // nothing is started and every call returns at once.
+  // reducer. bucket_bytes is rounded up to a whole chunk of 4,096 elements. Without `point`, what
+  // is reported ready is there. In a group of one nothing is started and every call returns at
+  // once.
   GradientReducer(Collective& collective, const diloco::Layout& layout, std::span<float> gradients,
-                  std::size_t bucket_bytes);
+                  std::size_t bucket_bytes, Point point = {});
   // Waits for the all-reduce in flight, if a step was abandoned: at most the collective's deadline.
   ~GradientReducer();
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "intra/cuda/collective_nccl.h"
 #include "intra/cuda/device_stepper.h"
 #include "intra/cuda/kernels.h"
 #include "intra/error.h"
@@ -17,6 +18,17 @@ CudaBackend::CudaBackend(int index, const CudaOptions& options)
 
 CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_.get());  // before the memory goes
+}
+
+std::unique_ptr<Collective> CudaBackend::group(Collective& hosts,
+                                               std::chrono::milliseconds deadline) {
+  return make_nccl_collective(hosts, deadline);
+}
+
+std::function<void()> CudaBackend::point() {
+  const auto reached = std::make_shared<Event>();
+  stream_.record(*reached);
+  return [reached] { reached->synchronize(); };
 }
 
 std::byte* CudaBackend::allocate(std::size_t bytes) {

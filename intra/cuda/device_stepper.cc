@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <optional>
 
 #include "intra/cuda/decoder.h"
+#include "intra/cuda/host_sums.h"
 #include "intra/flat_parts.h"
+#include "intra/gradient_reducer.h"
 
 namespace causeway::intra::cuda {
 namespace {
@@ -67,15 +70,20 @@ class DeviceStepper final : public Stepper {
   }
 
   void join(Collective& group, TrainingState& state) override {
-    group_ = &group;
     state_ = &state;
+    if (group.size() > 1) {
+      group_ = group_for(group);
+      reducer_.emplace(*group_, layout_, gradients_.device(), options_.train.bucket_bytes,
+                       [this] { return backend_->point(); });
+    }
     params_.changed_on_host();
     moments_changed();
   }
 
   void leave() override {
+    reducer_.reset();
+    group_.reset();
     settle(Settle::all);
-    group_ = nullptr;
     state_ = nullptr;
   }
 
@@ -109,11 +117,13 @@ class DeviceStepper final : public Stepper {
     backend_->clear(result_, sizeof(StepResult));
   }
 
-  void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool) override {
+  void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool last) override {
     in_parts(batch, [&](const Batch& part, std::int64_t first) {
       DropoutKey own = dropout;
       own.first_sample += static_cast<std::uint64_t>(first);
-      decoder_->train(part, own, scale * fraction(part, batch), {});
+      const bool ends = last && first + part.batch == batch.batch;
+      decoder_->train(part, own, scale * fraction(part, batch),
+                      ends && reducer_ ? ready_ : Model::GradientReady());
     });
   }
 
@@ -178,15 +188,20 @@ class DeviceStepper final : public Stepper {
     return reinterpret_cast<Pack<float>*>(mirror.device().data());
   }
 
-  // Through the host: what the group reaches. Returns the seconds that it took.
+  // The baseline's ranks are in different regions.
+  std::unique_ptr<Collective> group_for(Collective& hosts) {
+    std::unique_ptr<Collective> own;
+    if (!options_.synchronous) own = backend_->group(hosts, options_.train.rank_deadline);
+    return own ? std::move(own) : make_host_sums(hosts, *backend_);
+  }
+
+  // Returns the seconds by which it outlasted this rank's own part.
   double sum_over_ranks() {
-    if (group_->size() == 1) return 0;
-    const std::span<float> device = gradients_.device();
-    backend_->download(device.data(), state_->scratch.data(), device.size_bytes());
+    if (!reducer_) return 0;
+    backend_->point()();
     const auto began = std::chrono::steady_clock::now();
-    group_->all_reduce_sum(state_->scratch);
+    reducer_->finish();
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-    backend_->upload(state_->scratch.data(), device.data(), device.size_bytes());
     return waited.count();
   }
 
@@ -224,8 +239,12 @@ class DeviceStepper final : public Stepper {
   double* partials_;
   std::unique_ptr<Decoder> decoder_;
   StepResult came_to_;
-  Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
+  std::unique_ptr<Collective> group_;  // null, as the reducer: this rank is alone
+  std::optional<GradientReducer> reducer_;
+  const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
+    reducer_->ready(offset, count);
+  };
 };
 
 }  // namespace

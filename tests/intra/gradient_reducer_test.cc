@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <thread>
@@ -62,6 +63,24 @@ TEST(GradientReducer, CutsFromTheLastMatrixDownAndEndsWithTheVectors) {
   report_all(reducer, layout);
   reducer.finish();
   EXPECT_EQ(group.calls, kBucketsOfTwoChunks);
+}
+
+TEST(GradientReducer, ReducesNothingBeforeTheDeviceIsThere) {
+  const diloco::Layout layout = small_layout();
+  std::vector<float> gradients(layout.size());
+  RecordingCollective group(gradients.data());
+  std::size_t asked = 0;
+  std::atomic<std::size_t> reached = 0;
+  const auto point = [&] { return [&reached, here = ++asked] { reached = here; }; };
+  group.on_call = [&](std::size_t bucket) { EXPECT_EQ(reached, bucket + 1); };
+  GradientReducer reducer(group, layout, gradients, 2 * kChunkBytes, point);
+  for (std::size_t step = 0; step < 2; ++step) {
+    report_all(reducer, layout);
+    reducer.finish();
+    EXPECT_EQ(asked, group.calls.size());
+    asked = 0;
+    group.calls.clear();
+  }
 }
 
 TEST(GradientReducer, MakesTheSameCallsWhateverTheReports) {

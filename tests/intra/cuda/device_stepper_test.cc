@@ -135,25 +135,42 @@ TEST(DeviceStepper, LeavesParametersWhenTheGradientIsNotFinite) {
                                  std::as_bytes(std::span(before))));
 }
 
-TEST(DeviceStepper, RanksTakeTheStepOfTheirSum) {
+// Two micro-batches of a sequence each on every rank, in buckets as small as they get: those that
+// are summed while backward goes on, and those at its end.
+void expect_step_of_the_sum(std::int64_t ranks, bool group_on_device) {
   WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
+  options.train.batch = 2 * ranks;
+  options.train.bucket_bytes = 1;
   Trainee alone = on_device(options);
-  options.world = 2;
-  const tiny::Sequences both(options.model, 2, kLength);
-  alone.step(both);
+  const tiny::Sequences all(options.model, options.train.batch, kLength);
+  alone.step(all);
   alone.stepper->settle(Settle::params);
-  on_ranks(2, [&](Collective& group) {
+  options.world = static_cast<std::uint32_t>(ranks);
+  on_ranks(options.world, [&](Collective& group) {
     TrainingState state(options.inner, alone.layout);
-    const auto stepper = make_device_stepper(options, std::make_unique<SerialBackend>());
+    const auto stepper =
+        make_device_stepper(options, std::make_unique<SerialBackend>(false, group_on_device));
     initialise_parameters(options.model, alone.layout, 1, state.params);
     stepper->join(group, state);
     stepper->begin(kLr);
-    const auto rank = static_cast<std::int64_t>(group.rank());
-    stepper->accumulate(both.part(rank, 1), {.seed = 3}, 0.5F, true);
+    const auto first = 2 * static_cast<std::int64_t>(group.rank());
+    const float scale = 1 / static_cast<float>(options.train.batch);
+    stepper->accumulate(all.part(first, 1), {.seed = 3}, scale, false);
+    stepper->accumulate(all.part(first + 1, 1), {.seed = 3}, scale, true);
     stepper->finish();
+    EXPECT_NEAR(stepper->update(), alone.norm, 1e-5 * alone.norm);
     stepper->settle(Settle::params);
     EXPECT_LT(tiny::relative_difference(state.params, alone.state.params), 1e-6);
   });
+}
+
+TEST(DeviceStepper, RanksTakeTheStepOfTheirSum) {
+  expect_step_of_the_sum(2, true);
+  expect_step_of_the_sum(3, true);
+}
+
+TEST(DeviceStepper, RanksWhoseGpusDoNotMeetSumOnTheHost) {
+  expect_step_of_the_sum(2, false);
 }
 
 // Of 2^-9 above a bf16, half the weights are rounded up if it is done at random, and none else.
@@ -172,7 +189,9 @@ TEST(StochasticRounding, HasTheMeanOfWhatItRounds) {
   job.weights = weights.data();
   for (const bool stochastic : {false, true}) {
     job.stochastic = stochastic;
-    SerialBackend().run(job);
+    SerialBackend backend;
+    backend.run(job);
+    backend.point()();
     double sum = 0;
     for (const auto& pack : weights) sum += total(unpack(pack)) - kPack;
     const double mean = sum / (kPacks * kPack);
