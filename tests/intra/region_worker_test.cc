@@ -277,6 +277,20 @@ TEST(RegionWorker, ARegionFarBehindAdoptsASnapshot) {
   EXPECT_EQ(us.finished().steps, 0);
 }
 
+TEST(RegionWorker, ARegionThatStartsOverTrainsAsOneThatStarts) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps), again({"eu"}, kRounds, kSteps);
+  RegionUnderTest plain(run, directory, "eu", 0, 1, 2);
+  plain.start();
+  const std::string expected = plain.finished().params_digest;
+  const TemporaryDirectory other;
+  RegionUnderTest eu(again, other, "eu", 0, 1, 2);
+  again.start_over("eu");
+  eu.start();
+  EXPECT_EQ(eu.finished(0).params_digest, expected);
+  EXPECT_EQ(eu.finished(1).params_digest, expected);
+}
+
 TEST(RegionWorker, FreshWeightsClaimNoLineage) {
   const TemporaryDirectory directory;
   FakeRun run({"eu"}, kRounds, kSteps);
