@@ -1,6 +1,5 @@
 #include "intra/gradient_reducer.h"
 
-#include <algorithm>
 #include <cassert>
 #include <condition_variable>
 #include <exception>
@@ -9,53 +8,27 @@
 #include <utility>
 #include <vector>
 
-#include "intra/flat_parts.h"
-
 namespace causeway::intra {
-namespace {
-
-struct Bucket {
-  std::size_t begin, end;  // elements of the flat span
-};
-
-// Cuts [begin, end) into buckets from the top down; the last may be smaller.
-void append_buckets(std::size_t begin, std::size_t end, std::size_t elements,
-                    std::vector<Bucket>& plan) {
-  while (end > begin) {
-    const std::size_t cut = end - begin > elements ? end - elements : begin;
-    plan.push_back({cut, end});
-    end = cut;
-  }
-}
-
-std::size_t bucket_elements(std::size_t bucket_bytes) {
-  constexpr std::size_t kChunk = 4096, kChunkBytes = kChunk * sizeof(float);
-  const std::size_t chunks = (bucket_bytes + kChunkBytes - 1) / kChunkBytes;
-  return std::max<std::size_t>(chunks, 1) * kChunk;
-}
-
-}  // namespace
-
-// The plan advances through three counts: reduced_ <= released_ <= plan_.size(). The caller's
+// The plan advances through three counts: reduced_ <= released_ <= buckets. The caller's
 // thread moves released_, the communication thread reduced_.
 class GradientReducer::Worker {
  public:
-  Worker(Collective& collective, const diloco::Layout& layout, std::span<float> gradients,
-         std::size_t bucket_bytes, Point point);
+  Worker(Collective& collective, GradientBuckets buckets, std::span<float> gradients, Result result,
+         Point point);
   ~Worker();
   void ready(std::size_t offset, std::size_t count);
   void finish();
 
  private:
   void run();
-  void reduce(const Bucket& bucket, const Wait& wait);
+  void reduce(std::size_t bucket, const Wait& wait);
   void release(std::size_t count);
 
   Collective& collective_;
   const std::span<float> gradients_;
+  const GradientBuckets buckets_;
+  const Result result_;
   const Point point_;
-  const std::size_t matrices_end_;
-  std::vector<Bucket> plan_;  // matrices first, each kind from the top of the span down
 
   std::size_t frontier_;  // matrix elements from here up are final; the caller's thread alone
 
@@ -70,16 +43,15 @@ class GradientReducer::Worker {
   std::thread thread_;  // last: it uses all of the above
 };
 
-GradientReducer::Worker::Worker(Collective& collective, const diloco::Layout& layout,
-                                std::span<float> gradients, std::size_t bucket_bytes, Point point)
+GradientReducer::Worker::Worker(Collective& collective, GradientBuckets buckets,
+                                std::span<float> gradients, Result result, Point point)
     : collective_(collective),
       gradients_(gradients),
+      buckets_(std::move(buckets)),
+      result_(result),
       point_(std::move(point)),
-      matrices_end_(matrices_end(layout)),
-      frontier_(matrices_end_) {
-  append_buckets(0, matrices_end_, bucket_elements(bucket_bytes), plan_);
-  append_buckets(matrices_end_, layout.size(), bucket_elements(bucket_bytes), plan_);
-  waits_.resize(plan_.size());
+      frontier_(buckets_.matrices_end()),
+      waits_(buckets_.all().size()) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -93,12 +65,12 @@ GradientReducer::Worker::~Worker() {
 }
 
 void GradientReducer::Worker::ready(std::size_t offset, std::size_t count) {
-  if (offset >= matrices_end_) return;  // vectors wait for finish()
+  if (offset >= buckets_.matrices_end()) return;  // vectors wait for finish()
   assert(offset + count <= frontier_ && "matrices must become ready in descending order");
   frontier_ = offset;
   std::size_t final_buckets = 0;
-  while (final_buckets < plan_.size() && plan_[final_buckets].end <= matrices_end_ &&
-         plan_[final_buckets].begin >= frontier_) {
+  for (const Range& bucket : buckets_.all()) {
+    if (bucket.end > buckets_.matrices_end() || bucket.begin < frontier_) break;
     ++final_buckets;
   }
   release(final_buckets);
@@ -116,18 +88,21 @@ void GradientReducer::Worker::release(std::size_t count) {
 }
 
 void GradientReducer::Worker::finish() {
-  release(plan_.size());
+  release(buckets_.all().size());
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return reduced_ == plan_.size() || error_; });
+  changed_.wait(lock, [this] { return reduced_ == buckets_.all().size() || error_; });
   if (error_) std::rethrow_exception(error_);
   released_ = 0;
   reduced_ = 0;
-  frontier_ = matrices_end_;
+  frontier_ = buckets_.matrices_end();
 }
 
-void GradientReducer::Worker::reduce(const Bucket& bucket, const Wait& wait) {
+void GradientReducer::Worker::reduce(std::size_t bucket, const Wait& wait) {
   if (wait) wait();
-  collective_.all_reduce_sum(gradients_.subspan(bucket.begin, bucket.end - bucket.begin));
+  const Range& range = buckets_.all()[bucket];
+  const auto values = gradients_.subspan(range.begin, range.count());
+  if (result_ == Result::everywhere) return collective_.all_reduce_sum(values);
+  collective_.reduce_scatter_sum(values, buckets_.counts(bucket, collective_.size()));
 }
 
 void GradientReducer::Worker::run() {
@@ -135,8 +110,8 @@ void GradientReducer::Worker::run() {
   for (;;) {
     changed_.wait(lock, [this] { return reduced_ < released_ || stopping_; });
     if (stopping_) return;
-    const Bucket bucket = plan_[reduced_];
-    const Wait wait = std::exchange(waits_[reduced_], {});
+    const std::size_t bucket = reduced_;
+    const Wait wait = std::exchange(waits_[bucket], {});
     lock.unlock();
     std::exception_ptr error;
     try {
@@ -155,12 +130,11 @@ void GradientReducer::Worker::run() {
   }
 }
 
-GradientReducer::GradientReducer(Collective& collective, const diloco::Layout& layout,
-                                 std::span<float> gradients, std::size_t bucket_bytes,
-                                 Point point) {
-  assert(gradients.size() == layout.size());
+GradientReducer::GradientReducer(Collective& collective, GradientBuckets buckets,
+                                 std::span<float> gradients, Result result, Point point) {
   if (collective.size() == 1) return;
-  worker_ = std::make_unique<Worker>(collective, layout, gradients, bucket_bytes, std::move(point));
+  worker_ =
+      std::make_unique<Worker>(collective, std::move(buckets), gradients, result, std::move(point));
 }
 
 GradientReducer::~GradientReducer() = default;

@@ -73,7 +73,8 @@ class DeviceStepper final : public Stepper {
     state_ = &state;
     if (group.size() > 1) {
       group_ = group_for(group);
-      reducer_.emplace(*group_, layout_, gradients_.device(), options_.train.bucket_bytes,
+      reducer_.emplace(*group_, GradientBuckets(layout_, options_.train.bucket_bytes),
+                       gradients_.device(), GradientReducer::Result::everywhere,
                        [this] { return backend_->point(); });
     }
     params_.changed_on_host();
