@@ -55,8 +55,9 @@ class Backend {
   // A wait, for any thread, until all that the backend has been asked for by now is done.
   virtual std::function<void()> point() = 0;
 
-  // Zeros, until the backend ends.
+  // Zeros, until they are released or the backend ends.
   virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void release(std::byte* memory) = 0;
   // These two on any thread. After upload() `from` may change; download() returns when it is there.
   virtual void upload(const void* from, void* to, std::size_t bytes) = 0;
   virtual void download(const void* from, void* to, std::size_t bytes) = 0;

@@ -36,6 +36,10 @@ std::byte* CudaBackend::allocate(std::size_t bytes) {
   return memory_.back().get();
 }
 
+void CudaBackend::release(std::byte* memory) {
+  std::erase_if(memory_, [memory](const auto& one) { return one.get() == memory; });
+}
+
 // A copy from pageable memory has left it when the call returns.
 void CudaBackend::upload(const void* from, void* to, std::size_t bytes) {
   copy_bytes(from, to, bytes, stream_);

@@ -4,7 +4,7 @@ target_sources(
   causeway_intra
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_backward.cc
           ${CMAKE_CURRENT_LIST_DIR}/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_forward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc ${CMAKE_CURRENT_LIST_DIR}/host_sums.cc)
+          ${CMAKE_CURRENT_LIST_DIR}/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc ${CMAKE_CURRENT_LIST_DIR}/host_sums.cc)
 if(CAUSEWAY_HAS_CUDA)
   # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include.
   find_package(Python3 QUIET COMPONENTS Interpreter)

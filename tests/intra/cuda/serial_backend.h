@@ -98,6 +98,12 @@ class SerialBackend final : public Backend {
     memory_.push_back(std::make_unique<Piece[]>((bytes + kPieces - 1) / kPieces));
     return reinterpret_cast<std::byte*>(memory_.back().get());
   }
+  void release(std::byte* memory) override {
+    point()();
+    std::erase_if(memory_, [&](const auto& one) {
+      return reinterpret_cast<std::byte*>(one.get()) == memory;
+    });
+  }
   void upload(const void* from, void* to, std::size_t bytes) override {
     const auto* begin = static_cast<const std::byte*>(from);
     later([to, copy = std::vector(begin, begin + bytes)] {
