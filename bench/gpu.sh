@@ -21,18 +21,15 @@ libraries_of() {
 }
 
 pack() {
-  local directory=$1 architectures=${2:-90-real} root=$here/..
-  local build=$root/build-gpu
-  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O3 -DCAUSEWAY_CUDA=ON \
-    -DCAUSEWAY_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES="$architectures" \
+  local directory=$1 architectures=${2:-90-real} build=$here/../build-gpu
+  cmake --preset cuda -S "$here/.." -B "$build" -DCMAKE_CUDA_ARCHITECTURES="$architectures" \
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -Wl,--as-needed"
-  local tests benchmarks program library
-  tests=$(cd "$build" && ninja -t targets all | sed -n 's/^\([a-z_]*_gpu_test\|intra_nccl_test\):.*/\1/p' | sort -u)
-  benchmarks=$(cd "$build" && ninja -t targets all | sed -n 's/^\(bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)
+  local programs program library
+  programs=$(cd "$build" && ninja -t targets all | sed -n '/^cmake_/d; s/^\([a-z_]*_gpu_test\|bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)
   # shellcheck disable=SC2086  # names, one each
-  cmake --build "$build" --target $tests $benchmarks
+  cmake --build "$build" --target $programs
   mkdir -p "$directory/lib"
-  for program in $tests $benchmarks; do
+  for program in $programs; do
     strip -o "$directory/$program" "$(find "$build" -type f -name "$program")"
     for library in $(libraries_of "$directory/$program"); do strip -o "$directory/lib/$(basename "$library")" "$library"; done
   done

@@ -113,6 +113,7 @@ int run(const Settings& settings) {
                           scale, micro + 1 == settings.micro_batches);
     }
     loss = stepper->finish().loss;
+    stepper->update();
     ++state.optimizer_steps;
     if (step == 0) first_loss = loss;
     if (step >= settings.warm_up) seconds.push_back(seconds_since(start));

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "intra/gradient_reducer.h"
+#include "intra/optimizer_share.h"
 #include "intra/stepper.h"
 
 namespace causeway::intra {
@@ -13,17 +14,30 @@ namespace {
 class CpuStepper final : public Stepper {
  public:
   explicit CpuStepper(const WorkerOptions& options)
-      : options_(options), model_(make_model(options.model)) {}
+      : options_(options),
+        model_(make_model(options.model)),
+        buckets_(model_->layout(), options.train.bucket_bytes) {}
 
   void join(Collective& group, TrainingState& state) override {
+    group_ = &group;
     state_ = &state;
-    reducer_.emplace(group, model_->layout(), state.scratch, options_.train.bucket_bytes);
+    const bool shared = options_.train.shard_optimizer && group.size() > 1;
+    if (shared) share_.emplace(buckets_, group, state);
+    reducer_.emplace(
+        group, buckets_, state.scratch,
+        shared ? GradientReducer::Result::own_parts : GradientReducer::Result::everywhere);
     model_->params_changed();
   }
 
   void leave() override {
     reducer_.reset();
+    share_.reset();
+    group_ = nullptr;
     state_ = nullptr;
+  }
+
+  void settle(Settle what) override {
+    if (share_ && what == Settle::all) share_->gather();
   }
 
   void params_changed() override { model_->params_changed(); }
@@ -31,6 +45,7 @@ class CpuStepper final : public Stepper {
 
   void begin(float lr) override {
     assert(state_);
+    if (share_) share_->keep();
     lr_ = lr;
     loss_ = 0;
     std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
@@ -50,11 +65,12 @@ class CpuStepper final : public Stepper {
   }
 
   double update() override {
-    const double norm = global_norm(state_->scratch);
+    const double norm = share_ ? norm_of_parts() : global_norm(state_->scratch);
     if (!std::isfinite(norm)) return norm;
     const float clip = options_.inner.clip_norm;
     const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
     state_->optimizer.step(state_->optimizer_steps, lr_, factor, state_->params, state_->scratch);
+    if (share_) share_->complete_params(*group_, state_->params);
     model_->params_changed();
     return norm;
   }
@@ -64,9 +80,22 @@ class CpuStepper final : public Stepper {
   }
 
  private:
+  // In another order than global_norm(): it may differ in its last bits.
+  double norm_of_parts() {
+    double squares = 0;
+    for (const Range& part : share_->parts()) {
+      const double norm = global_norm(std::span(state_->scratch).subspan(part.begin, part.count()));
+      squares += norm * norm;
+    }
+    return share_->norm(squares);
+  }
+
   const WorkerOptions& options_;
   std::unique_ptr<Model> model_;
+  const GradientBuckets buckets_;
+  Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
+  std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
   std::optional<GradientReducer> reducer_;
   float lr_ = 0, loss_ = 0;
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {

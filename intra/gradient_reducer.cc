@@ -1,64 +1,41 @@
 #include "intra/gradient_reducer.h"
 
-#include <algorithm>
 #include <cassert>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "intra/flat_parts.h"
-
 namespace causeway::intra {
-namespace {
-
-struct Bucket {
-  std::size_t begin, end;  // elements of the flat span
-};
-
-// Cuts [begin, end) into buckets from the top down; the last may be smaller.
-void append_buckets(std::size_t begin, std::size_t end, std::size_t elements,
-                    std::vector<Bucket>& plan) {
-  while (end > begin) {
-    const std::size_t cut = end - begin > elements ? end - elements : begin;
-    plan.push_back({cut, end});
-    end = cut;
-  }
-}
-
-std::size_t bucket_elements(std::size_t bucket_bytes) {
-  constexpr std::size_t kChunk = 4096, kChunkBytes = kChunk * sizeof(float);
-  const std::size_t chunks = (bucket_bytes + kChunkBytes - 1) / kChunkBytes;
-  return std::max<std::size_t>(chunks, 1) * kChunk;
-}
-
-}  // namespace
-
-// The plan advances through three counts: reduced_ <= released_ <= plan_.size(). The caller's
+// The plan advances through three counts: reduced_ <= released_ <= buckets. The caller's
 // thread moves released_, the communication thread reduced_.
 class GradientReducer::Worker {
  public:
-  Worker(Collective& collective, const diloco::Layout& layout, std::span<float> gradients,
-         std::size_t bucket_bytes);
+  Worker(Collective& collective, GradientBuckets buckets, std::span<float> gradients, Result result,
+         Point point);
   ~Worker();
   void ready(std::size_t offset, std::size_t count);
   void finish();
 
  private:
   void run();
+  void reduce(std::size_t bucket, const Wait& wait);
   void release(std::size_t count);
 
   Collective& collective_;
   const std::span<float> gradients_;
-  const std::size_t matrices_end_;
-  std::vector<Bucket> plan_;  // matrices first, each kind from the top of the span down
+  const GradientBuckets buckets_;
+  const Result result_;
+  const Point point_;
 
   std::size_t frontier_;  // matrix elements from here up are final; the caller's thread alone
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::size_t released_ = 0;
+  std::vector<Wait> waits_;  // before a bucket is reduced; empty: it is there
   std::size_t reduced_ = 0;
   std::exception_ptr error_;
   bool stopping_ = false;
@@ -66,14 +43,15 @@ class GradientReducer::Worker {
   std::thread thread_;  // last: it uses all of the above
 };
 
-GradientReducer::Worker::Worker(Collective& collective, const diloco::Layout& layout,
-                                std::span<float> gradients, std::size_t bucket_bytes)
+GradientReducer::Worker::Worker(Collective& collective, GradientBuckets buckets,
+                                std::span<float> gradients, Result result, Point point)
     : collective_(collective),
       gradients_(gradients),
-      matrices_end_(matrices_end(layout)),
-      frontier_(matrices_end_) {
-  append_buckets(0, matrices_end_, bucket_elements(bucket_bytes), plan_);
-  append_buckets(matrices_end_, layout.size(), bucket_elements(bucket_bytes), plan_);
+      buckets_(std::move(buckets)),
+      result_(result),
+      point_(std::move(point)),
+      frontier_(buckets_.matrices_end()),
+      waits_(buckets_.all().size()) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -87,33 +65,44 @@ GradientReducer::Worker::~Worker() {
 }
 
 void GradientReducer::Worker::ready(std::size_t offset, std::size_t count) {
-  if (offset >= matrices_end_) return;  // vectors wait for finish()
+  if (offset >= buckets_.matrices_end()) return;  // vectors wait for finish()
   assert(offset + count <= frontier_ && "matrices must become ready in descending order");
   frontier_ = offset;
   std::size_t final_buckets = 0;
-  while (final_buckets < plan_.size() && plan_[final_buckets].end <= matrices_end_ &&
-         plan_[final_buckets].begin >= frontier_) {
+  for (const Range& bucket : buckets_.all()) {
+    if (bucket.end > buckets_.matrices_end() || bucket.begin < frontier_) break;
     ++final_buckets;
   }
   release(final_buckets);
 }
 
 void GradientReducer::Worker::release(std::size_t count) {
+  if (count == released_) return;
+  Wait wait = point_ ? point_() : Wait();
   {
     const std::lock_guard lock(mutex_);
+    waits_[released_] = std::move(wait);  // those after it are at the same point
     released_ = count;
   }
   changed_.notify_all();
 }
 
 void GradientReducer::Worker::finish() {
-  release(plan_.size());
+  release(buckets_.all().size());
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return reduced_ == plan_.size() || error_; });
+  changed_.wait(lock, [this] { return reduced_ == buckets_.all().size() || error_; });
   if (error_) std::rethrow_exception(error_);
   released_ = 0;
   reduced_ = 0;
-  frontier_ = matrices_end_;
+  frontier_ = buckets_.matrices_end();
+}
+
+void GradientReducer::Worker::reduce(std::size_t bucket, const Wait& wait) {
+  if (wait) wait();
+  const Range& range = buckets_.all()[bucket];
+  const auto values = gradients_.subspan(range.begin, range.count());
+  if (result_ == Result::everywhere) return collective_.all_reduce_sum(values);
+  collective_.reduce_scatter_sum(values, buckets_.counts(bucket, collective_.size()));
 }
 
 void GradientReducer::Worker::run() {
@@ -121,11 +110,12 @@ void GradientReducer::Worker::run() {
   for (;;) {
     changed_.wait(lock, [this] { return reduced_ < released_ || stopping_; });
     if (stopping_) return;
-    const Bucket bucket = plan_[reduced_];
+    const std::size_t bucket = reduced_;
+    const Wait wait = std::exchange(waits_[bucket], {});
     lock.unlock();
     std::exception_ptr error;
     try {
-      collective_.all_reduce_sum(gradients_.subspan(bucket.begin, bucket.end - bucket.begin));
+      reduce(bucket, wait);
     } catch (...) {
       error = std::current_exception();
     }
@@ -140,11 +130,11 @@ void GradientReducer::Worker::run() {
   }
 }
 
-GradientReducer::GradientReducer(Collective& collective, const diloco::Layout& layout,
-                                 std::span<float> gradients, std::size_t bucket_bytes) {
-  assert(gradients.size() == layout.size());
+GradientReducer::GradientReducer(Collective& collective, GradientBuckets buckets,
+                                 std::span<float> gradients, Result result, Point point) {
   if (collective.size() == 1) return;
-  worker_ = std::make_unique<Worker>(collective, layout, gradients, bucket_bytes);
+  worker_ =
+      std::make_unique<Worker>(collective, std::move(buckets), gradients, result, std::move(point));
 }
 
 GradientReducer::~GradientReducer() = default;

@@ -10,21 +10,30 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
-#include "diloco/layout.h"
 #include "intra/collective.h"
+#include "intra/gradient_buckets.h"
 
 namespace causeway::intra {
 
 class GradientReducer {
  public:
-  // Sums `gradients` (laid out by `layout`) over the ranks of `collective`; both outlive the
-  // reducer. bucket_bytes is rounded up to a whole chunk of 4,096 elements. In a group of one
-  // nothing is started and every call returns at once.
-  GradientReducer(Collective& collective, const diloco::Layout& layout, std::span<float> gradients,
-                  std::size_t bucket_bytes);
+  // Of what computes gradients asynchronously: the point that it has been asked to reach by now, as
+  // a wait for it. Called on the caller's thread, the wait on the communication thread.
+  using Wait = std::function<void()>;
+  using Point = std::function<Wait()>;
+
+  // Where the sums are afterwards: on every rank, or only where they are the rank's own part.
+  enum class Result { everywhere, own_parts };
+
+  // Sums `gradients` over the ranks of `collective`; both outlive the reducer. Without `point`,
+  // what is reported ready is there. In a group of one nothing is started and every call returns at
+  // once.
+  GradientReducer(Collective& collective, GradientBuckets buckets, std::span<float> gradients,
+                  Result result = Result::everywhere, Point point = {});
   // Waits for the all-reduce in flight, if a step was abandoned: at most the collective's deadline.
   ~GradientReducer();
 

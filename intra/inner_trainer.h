@@ -43,7 +43,9 @@ class InnerTrainer {
   virtual void moments_changed() {}
 
   // Must be called before the state's parameters, or all that steps change, are read or partly
-  // changed after a step: a device keeps its own, and the state's then follow.
+  // changed after a step: a device keeps its own, and the state's then follow; and with
+  // train.shard_optimizer a rank has the moments of its own parts alone from one step to
+  // Settle::all, which all ranks of the group call together.
   virtual void settle(Settle) {}
 
   // What its driver calls the device that it computes on.

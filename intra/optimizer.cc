@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "intra/flat_parts.h"
 
@@ -89,8 +90,37 @@ double global_norm(std::span<const float> values) {
 AdamW::AdamW(const InnerOptions& options, const diloco::Layout& layout)
     : options_(options),
       decay_end_(matrices_end(layout)),
-      first_moment_(layout.size()),
-      second_moment_(layout.size()) {}
+      size_(layout.size()),
+      parts_{{0, size_}},
+      first_moment_(size_),
+      second_moment_(size_) {}
+
+void AdamW::keep(std::vector<Range> parts) {
+  assert(has_all());
+  parts_ = std::move(parts);
+  for (std::vector<float>* moment : {&first_moment_, &second_moment_}) {
+    std::vector<float> kept;
+    for (const Range& part : parts_) {
+      const auto own = std::span(*moment).subspan(part.begin, part.count());
+      kept.insert(kept.end(), own.begin(), own.end());
+    }
+    *moment = std::move(kept);
+  }
+}
+
+void AdamW::widen() {
+  if (has_all()) return;
+  for (std::vector<float>* moment : {&first_moment_, &second_moment_}) {
+    std::vector<float> all(size_);
+    std::size_t from = 0;
+    for (const Range& part : parts_) {
+      std::ranges::copy(std::span(*moment).subspan(from, part.count()), &all[part.begin]);
+      from += part.count();
+    }
+    *moment = std::move(all);
+  }
+  parts_ = {{0, size_}};
+}
 
 AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, float lr) {
   const double t = static_cast<double>(step) + 1;
@@ -108,22 +138,32 @@ AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, floa
 
 void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
                  std::span<const float> gradients) {
-  const std::size_t size = first_moment_.size();
-  assert(params.size() == size && gradients.size() == size);
+  assert(params.size() == size_ && gradients.size() == size_);
   AdamWFactors factors = adamw_factors(options_, step, lr);
   factors.gradient_scale = gradient_scale;
-  const std::size_t blocks = (size + kBlock - 1) / kBlock;
+  std::size_t moments = 0;  // of the parts before
+  for (const Range& part : parts_) {
+    step_part(factors, part, moments, params, gradients);
+    moments += part.count();
+  }
+}
+
+void AdamW::step_part(const AdamWFactors& factors, const Range& part, std::size_t moments,
+                      std::span<float> params, std::span<const float> gradients) {
+  const auto step = [&](std::size_t from, std::size_t to, float decay) {
+    const std::size_t moment = moments + from - part.begin;
+    step_elements(factors, decay, to - from, gradients.data() + from, params.data() + from,
+                  first_moment_.data() + moment, second_moment_.data() + moment);
+  };
+  const std::size_t blocks = (part.count() + kBlock - 1) / kBlock;
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (std::size_t block = 0; block < blocks; ++block) {
     // The block in which the matrices end is done in two parts.
-    const std::size_t begin = block * kBlock, end = std::min(begin + kBlock, size);
+    const std::size_t begin = part.begin + block * kBlock;
+    const std::size_t end = std::min(begin + kBlock, part.end);
     const std::size_t middle = std::clamp(decay_end_, begin, end);
-    const auto part = [&](std::size_t from, std::size_t to, float decay) {
-      step_elements(factors, decay, to - from, gradients.data() + from, params.data() + from,
-                    first_moment_.data() + from, second_moment_.data() + from);
-    };
-    part(begin, middle, factors.matrix_decay);
-    part(middle, end, 1);
+    step(begin, middle, factors.matrix_decay);
+    step(middle, end, 1);
   }
 }
 

@@ -32,19 +32,40 @@ AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, floa
 // sqrt(sum of squares), summed in double in a fixed order.
 double global_norm(std::span<const float> values);
 
+// Elements of a flat span.
+struct Range {
+  std::size_t begin = 0, end = 0;
+  std::size_t count() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
 class AdamW {
  public:
   AdamW(const InnerOptions& options, const diloco::Layout& layout);
-  // One step: `gradients` are multiplied by `gradient_scale` (clipping) on the fly. step is
-  // 0-based, for bias correction.
+  // One step of the elements whose moments it has: `gradients` are multiplied by `gradient_scale`
+  // (clipping) on the fly. step is 0-based, for bias correction.
   void step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
             std::span<const float> gradients);
+
+  // The moments that it has: of all elements, or of its parts one after the other.
   std::span<float> first_moment() { return first_moment_; }
   std::span<float> second_moment() { return second_moment_; }
 
+  // Forgets the moments of all elements but these, which ascend. It had all.
+  void keep(std::vector<Range> parts);
+  // The other way: it has all again, of which only those are right that it had.
+  void widen();
+  bool has_all() const { return first_moment_.size() == size_; }
+
  private:
+  // `moments`: of the parts before it.
+  void step_part(const AdamWFactors& factors, const Range& part, std::size_t moments,
+                 std::span<float> params, std::span<const float> gradients);
+
   InnerOptions options_;
   std::size_t decay_end_;  // elements before this one are matrices
+  std::size_t size_;
+  std::vector<Range> parts_;
   std::vector<float> first_moment_, second_moment_;
 };
 

@@ -92,7 +92,6 @@ void RegionWorker::start_afresh() {
   state_.params = state_.anchor;
   state_.digest = whole_digest(state_);
   state_.run_id = run_id;
-  trainer_->moments_changed();
 }
 
 WorkerResult RegionWorker::run() {
@@ -403,6 +402,7 @@ void RegionWorker::restore(const diloco::Restore& restore) {
       "adopting the run's version {} instead of version {}: the residual and {} inner steps are "
       "dropped; what is in flight is delivered if it is listed, and dropped otherwise",
       restore.version, state_.version, state_.work.steps);
+  trainer_->leave();  // the state gets other buffers
   const auto file = checkpoint_directory(options_.directory) /
                     ("restore-" + std::to_string(options_.rank) + ".safetensors");
   together(gathering_->group(), "restoring", [&] {
@@ -412,7 +412,7 @@ void RegionWorker::restore(const diloco::Restore& restore) {
     adopt_snapshot(file, layout_, restore.version, restore.state, state_);
     std::filesystem::remove(file);
   });
-  trainer_->params_changed();
+  trainer_->join(gathering_->group(), state_);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   save();
   diloco::reached(diloco::ProtocolState::restored);

@@ -27,7 +27,7 @@ std::vector<Fingerprint> gather(Collective& group, const TrainingState& state) {
                         open_digest(state),
                         state.version,
                         state.step_in_round(),
-                        state.intact ? 1U : 0U};
+                        state.intact && state.optimizer.has_all() ? 1U : 0U};
   std::vector<Fingerprint> all;
   for (const auto& bytes : group.all_gather(std::as_bytes(std::span(&own, 1)))) {
     assert(bytes.size() == sizeof(Fingerprint));

@@ -23,6 +23,7 @@ void save_state(const std::filesystem::path& region_directory, const diloco::Lay
 bool load_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state) {
   return load_outer_state(region_directory, layout, state, [&](const StateReader& reader) {
+    state.optimizer.widen();
     reader.read("first_moment", state.optimizer.first_moment());
     reader.read("second_moment", state.optimizer.second_moment());
     reader.read("optimizer_steps", state.optimizer_steps);

@@ -45,6 +45,9 @@ struct TrainOptions {
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
   std::uint32_t timed_step_ms = 0;
   std::size_t bucket_bytes = 25U << 20;  // all-reduce granularity
+  // Each rank keeps the moments of its own part of the parameters alone; one that is lost takes
+  // them along, and its region goes back to the state on disk.
+  bool shard_optimizer = false;
   // A rank for which the others wait longer than this, in any one operation, is hung: they give
   // their group up and go on without it.
   std::chrono::milliseconds rank_deadline{60'000};

@@ -22,6 +22,10 @@ void add_checkpoint_keys(std::vector<Key<Config>>& keys) {
 }
 
 void add_rank_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(C::boolean(
+      "train.shard_optimizer", [](auto& c) -> auto& { return c.train.shard_optimizer; },
+      "Each of a region's workers keeps the optimizer's moments of its part of the parameters "
+      "alone, which saves memory. When one is lost, its region goes back to its last checkpoint."));
   keys.push_back(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
       "A worker for which the region's others wait longer than this, in one operation, is hung: "

@@ -3,12 +3,14 @@
 // same lines.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "intra/collective.h"
 #include "intra/cuda/jobs.h"
 
 namespace causeway::intra::cuda {
@@ -45,11 +47,20 @@ class Backend {
 
   virtual std::string device() const = 0;  // what its driver calls it
 
-  // Zeros, until the backend ends.
+  // The ranks of `hosts`, which outlives it, as a group for spans in this memory; null, on all
+  // ranks alike, if they can only meet on the host. Its calls do not wait for what the backend was
+  // asked for. `deadline`: of forming and of every operation.
+  virtual std::unique_ptr<Collective> group(Collective& hosts,
+                                            std::chrono::milliseconds deadline) = 0;
+  // A wait, for any thread, until all that the backend has been asked for by now is done.
+  virtual std::function<void()> point() = 0;
+
+  // Zeros, until they are released or the backend ends.
   virtual std::byte* allocate(std::size_t bytes) = 0;
-  virtual void upload(const void* from, void* to, std::size_t bytes) = 0;  // `from` may then change
-  virtual void download(const void* from, void* to,
-                        std::size_t bytes) = 0;  // returns when it is there
+  virtual void release(std::byte* memory) = 0;
+  // These two on any thread. After upload() `from` may change; download() returns when it is there.
+  virtual void upload(const void* from, void* to, std::size_t bytes) = 0;
+  virtual void download(const void* from, void* to, std::size_t bytes) = 0;
   virtual void clear(void* values, std::size_t bytes) = 0;
 
   virtual void run(const Job& job) = 0;

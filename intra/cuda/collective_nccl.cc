@@ -1,15 +1,21 @@
 #include "intra/cuda/collective_nccl.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "intra/cuda/device.h"
 #include "intra/cuda/nccl.h"
 #include "intra/error.h"
 
@@ -40,31 +46,30 @@ bool on_device(const void* values) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
-class Communicator final : public NcclCollective {
+class Communicator final : public Collective {
  public:
-  Communicator(std::unique_ptr<Collective> hosts, Milliseconds deadline)
-      : hosts_(std::move(hosts)), deadline_(deadline), stream_(Stream::Priority::high) {
+  Communicator(const Nccl& nccl, Collective& hosts, Milliseconds deadline)
+      : hosts_(hosts), deadline_(deadline), nccl_(nccl), stream_(Stream::Priority::high) {
     check(cudaGetDevice(&device_), "asking for the current GPU");
     form();
   }
   // Nothing is under way after a wait; what failed was aborted.
   ~Communicator() override { abort(); }
 
-  std::size_t rank() const override { return hosts_->rank(); }
-  std::size_t size() const override { return hosts_->size(); }
-  const Stream& stream() const override { return stream_; }
+  std::size_t rank() const override { return hosts_.rank(); }
+  std::size_t size() const override { return hosts_.size(); }
 
   void all_reduce_sum(std::span<float> values) override;
   void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override;
   void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override;
 
   void broadcast(std::span<std::byte> bytes, std::size_t root) override {
-    hosts_->broadcast(bytes, root);
+    hosts_.broadcast(bytes, root);
   }
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-    return hosts_->all_gather(mine);
+    return hosts_.all_gather(mine);
   }
-  void barrier() override { hosts_->barrier(); }
+  void barrier() override { hosts_.barrier(); }
 
  private:
   void form();
@@ -78,9 +83,9 @@ class Communicator final : public NcclCollective {
   void abort();
   [[noreturn]] void fail(const char* name, const std::string& why);
 
-  std::unique_ptr<Collective> hosts_;
+  Collective& hosts_;
   Milliseconds deadline_;
-  Nccl nccl_;
+  const Nccl& nccl_;
   int device_ = 0;
   Stream stream_;
   Event end_;
@@ -91,7 +96,7 @@ void Communicator::form() {
   ncclUniqueId id{};
   const ncclResult_t made = rank() == 0 ? nccl_.get_unique_id(&id) : ncclSuccess;
   if (made != ncclSuccess) fail("forming the group", nccl_.error_string(made));
-  hosts_->broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  hosts_.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const ncclResult_t begun =
@@ -152,7 +157,7 @@ void Communicator::run_parts(const char* name, std::span<float> values,
 
 void Communicator::all_reduce_sum(std::span<float> values) {
   if (values.empty()) return;
-  if (!on_device(values.data())) return hosts_->all_reduce_sum(values);
+  if (!on_device(values.data())) return hosts_.all_reduce_sum(values);
   run("all-reduce", [&] {
     return nccl_.all_reduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum,
                             communicator_, stream_.get());
@@ -162,7 +167,7 @@ void Communicator::all_reduce_sum(std::span<float> values) {
 void Communicator::reduce_scatter_sum(std::span<float> values,
                                       std::span<const std::size_t> counts) {
   if (values.empty()) return;
-  if (!on_device(values.data())) return hosts_->reduce_scatter_sum(values, counts);
+  if (!on_device(values.data())) return hosts_.reduce_scatter_sum(values, counts);
   run_parts("reduce-scatter", values, counts, [&](std::span<float> part, int root) {
     return nccl_.reduce(part.data(), part.data(), part.size(), ncclFloat, ncclSum, root,
                         communicator_, stream_.get());
@@ -171,7 +176,7 @@ void Communicator::reduce_scatter_sum(std::span<float> values,
 
 void Communicator::all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) {
   if (values.empty()) return;
-  if (!on_device(values.data())) return hosts_->all_gather_parts(values, counts);
+  if (!on_device(values.data())) return hosts_.all_gather_parts(values, counts);
   run_parts("all-gather", values, counts, [&](std::span<float> part, int root) {
     return nccl_.broadcast(part.data(), part.data(), part.size(), ncclFloat, root, communicator_,
                            stream_.get());
@@ -190,11 +195,53 @@ void Communicator::fail(const char* name, const std::string& why) {
                                                 std::to_string(deadline_.count()) + " ms: " + why);
 }
 
+// For the life of the program; null if it is not installed.
+const Nccl* nccl() {
+  static const std::unique_ptr<const Nccl> opened = []() -> std::unique_ptr<const Nccl> {
+    try {
+      return std::make_unique<Nccl>();
+    } catch (const std::system_error& error) {
+      spdlog::warn("{}", error.what());
+      return nullptr;
+    }
+  }();
+  return opened.get();
+}
+
+// Of the current GPU, all over the world.
+using GpuId = std::array<std::byte, sizeof(cudaUUID_t)>;
+
+GpuId gpu_id() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  check(cudaGetDevice(&device), "asking for the current GPU");
+  check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its name");
+  GpuId id;
+  std::memcpy(id.data(), &properties.uuid, id.size());
+  return id;
+}
+
+// Every rank has NCCL, and a GPU of its own.
+bool can_form(Collective& hosts) {
+  const GpuId own = gpu_id();
+  const std::span<const std::byte> mine(own.data(), nccl() != nullptr ? own.size() : 0);
+  std::set<GpuId> different;
+  for (const std::vector<std::byte>& id : hosts.all_gather(mine)) {
+    GpuId other;
+    if (id.size() != other.size()) return false;
+    std::ranges::copy(id, other.begin());
+    different.insert(other);
+  }
+  return different.size() == hosts.size();
+}
+
 }  // namespace
 
-std::unique_ptr<NcclCollective> make_nccl_collective(std::unique_ptr<Collective> hosts,
-                                                     Milliseconds deadline) {
-  return std::make_unique<Communicator>(std::move(hosts), deadline);
+std::unique_ptr<Collective> make_nccl_collective(Collective& hosts, Milliseconds deadline) {
+  if (can_form(hosts)) return std::make_unique<Communicator>(*nccl(), hosts, deadline);
+  spdlog::warn(
+      "this region's workers share a GPU, or lack NCCL: gradients are summed by way of the host");
+  return nullptr;
 }
 
 }  // namespace causeway::intra::cuda

@@ -9,21 +9,15 @@
 #include <memory>
 
 #include "intra/collective.h"
-#include "intra/cuda/device.h"
 
 namespace causeway::intra::cuda {
 
-class NcclCollective : public Collective {
- public:
-  // The stream that sums are made on. What a span holds must be made to precede it:
-  // stream().wait_for(an event after the kernels that write it).
-  virtual const Stream& stream() const = 0;
-};
-
-// `hosts`: the same ranks' group for host memory; NCCL's id goes through it. `deadline`: of forming
-// and of every operation. Uses the calling thread's current device. Throws Errc::collective as
-// make_collective() does, on every rank, and std::system_error if NCCL is not installed.
-std::unique_ptr<NcclCollective> make_nccl_collective(std::unique_ptr<Collective> hosts,
-                                                     std::chrono::milliseconds deadline);
+// `hosts`: the same ranks' group for host memory, which outlives this one; NCCL's id goes through
+// it. `deadline`: of forming and of every operation. Uses the calling thread's current device; what
+// is computed there, an operation neither waits for nor holds up. Throws Errc::collective as
+// make_collective() does, on every rank. Null, on all ranks alike and with a word in the log, if
+// the build found no NCCL, if one of them cannot open it, or if two have the same GPU.
+std::unique_ptr<Collective> make_nccl_collective(Collective& hosts,
+                                                 std::chrono::milliseconds deadline);
 
 }  // namespace causeway::intra::cuda

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "intra/cuda/collective_nccl.h"
 #include "intra/cuda/device_stepper.h"
 #include "intra/cuda/kernels.h"
 #include "intra/error.h"
@@ -19,9 +20,24 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_.get());  // before the memory goes
 }
 
+std::unique_ptr<Collective> CudaBackend::group(Collective& hosts,
+                                               std::chrono::milliseconds deadline) {
+  return make_nccl_collective(hosts, deadline);
+}
+
+std::function<void()> CudaBackend::point() {
+  const auto reached = std::make_shared<Event>();
+  stream_.record(*reached);
+  return [reached] { reached->synchronize(); };
+}
+
 std::byte* CudaBackend::allocate(std::size_t bytes) {
   memory_.push_back(allocate_device(bytes));
   return memory_.back().get();
+}
+
+void CudaBackend::release(std::byte* memory) {
+  std::erase_if(memory_, [memory](const auto& one) { return one.get() == memory; });
 }
 
 // A copy from pageable memory has left it when the call returns.

@@ -28,7 +28,10 @@ class CudaBackend final : public Backend {
   const Stream& stream() const { return stream_; }
 
   std::string device() const override { return device_; }
+  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds deadline) override;
+  std::function<void()> point() override;
   std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* memory) override;
   void upload(const void* from, void* to, std::size_t bytes) override;
   void download(const void* from, void* to, std::size_t bytes) override;
   void clear(void* values, std::size_t bytes) override;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "intra/cuda/job_pointwise.h"
 #include "intra/cuda/numbers.h"
 #include "intra/cuda/scalars.h"
 
@@ -68,8 +69,7 @@ struct Clip {
   }
 };
 
-// The update, and what the products multiply next: rounded to the nearest, or up or down with
-// probabilities that make the mean exact.
+// The update, and what the products multiply next, as Round has it.
 template <typename T>
 struct AdamWStep {
   std::int64_t packs = 0, matrix_packs = 0;
@@ -79,8 +79,8 @@ struct AdamWStep {
   Pack<float>* params = nullptr;
   Pack<float>* first_moment = nullptr;
   Pack<float>* second_moment = nullptr;
-  Pack<T>* weights = nullptr;  // null: the parameters themselves
-  bool stochastic = false;
+  Pack<T>* weights = nullptr;         // null: the parameters themselves
+  const PhiloxKey* dither = nullptr;  // null: to the nearest
 
   constexpr std::int64_t count() const { return packs; }
   constexpr void element(std::int64_t i) const {
@@ -96,21 +96,8 @@ struct AdamWStep {
     store(param, params[i]);
     store(m, first_moment[i]);
     store(v, second_moment[i]);
-    if (weights != nullptr) store(stochastic ? dithered(i, param) : param, weights[i]);
-  }
-
-  // Sixteen random bits below the last kept one, then cut: what bf16 keeps of that is exact.
-  constexpr Floats dithered(std::int64_t i, Floats values) const {
-    const PhiloxCounter draw =
-        philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0},
-               update->rounding_key);
-    for (unsigned k = 0; k < kPack; ++k) {
-      const std::uint32_t noise = draw[k / 2] >> (k % 2 * 16) & 0xFFFF;
-      const std::uint32_t bits = std::bit_cast<std::uint32_t>(values.v[k]);
-      if ((bits & 0x7F800000) == 0x7F800000) continue;
-      values.v[k] = std::bit_cast<float>((bits + noise) & 0xFFFF0000);
-    }
-    return values;
+    if (weights != nullptr)
+      store(dither != nullptr ? dithered(*dither, i, param) : param, weights[i]);
   }
 };
 

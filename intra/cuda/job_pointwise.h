@@ -2,6 +2,7 @@
 // rounding.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -165,15 +166,33 @@ struct Rotate {
   }
 };
 
+// Sixteen random bits below the last that bf16 keeps of pack i, then cut: what is left is exact in
+// bf16, and its mean is the value.
+constexpr Floats dithered(const PhiloxKey& key, std::int64_t i, Floats values) {
+  const PhiloxCounter draw =
+      philox({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0}, key);
+  for (unsigned k = 0; k < kPack; ++k) {
+    const std::uint32_t noise = draw[k / 2] >> (k % 2 * 16) & 0xFFFF;
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values.v[k]);
+    if ((bits & 0x7F800000) == 0x7F800000) continue;
+    values.v[k] = std::bit_cast<float>((bits + noise) & 0xFFFF0000);
+  }
+  return values;
+}
+
 // The parameters as what the products multiply.
 template <typename T>
 struct Round {
   std::int64_t packs = 0;
   const Pack<float>* values = nullptr;
   Pack<T>* rounded = nullptr;
+  const PhiloxKey* dither = nullptr;  // null: to the nearest
 
   constexpr std::int64_t count() const { return packs; }
-  constexpr void element(std::int64_t i) const { store(unpack(values[i]), rounded[i]); }
+  constexpr void element(std::int64_t i) const {
+    const Floats value = unpack(values[i]);
+    store(dither != nullptr ? dithered(*dither, i, value) : value, rounded[i]);
+  }
 };
 
 }  // namespace causeway::intra::cuda

@@ -4,7 +4,7 @@ target_sources(
   causeway_intra
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_backward.cc
           ${CMAKE_CURRENT_LIST_DIR}/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_forward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc)
+          ${CMAKE_CURRENT_LIST_DIR}/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc ${CMAKE_CURRENT_LIST_DIR}/host_sums.cc)
 if(CAUSEWAY_HAS_CUDA)
   # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include.
   find_package(Python3 QUIET COMPONENTS Interpreter)
@@ -31,21 +31,20 @@ if(CAUSEWAY_HAS_CUDA)
     message(STATUS "No headers of cuDNN's frontend: attention on GPUs will run on plain kernels")
     target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_cudnn.cc)
   endif()
+  # NCCL's header comes with it, not with the toolkit; the library is opened at run time as well.
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  if(NCCL_INCLUDE_DIR)
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/collective_nccl.cc)
+    target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
+  else()
+    message(STATUS "nccl.h was not found: regions of several GPUs will sum gradients by way of the host")
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_nccl.cc)
+  endif()
   # The inner step's numbers are not canonical (design.md, numbers): multiply-adds are fused.
   set_target_properties(causeway_intra_cuda PROPERTIES CAUSEWAY_FUSED ON)
   target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS}
                         PRIVATE spdlog::spdlog)
   target_link_libraries(causeway_intra PRIVATE causeway::intra_cuda)
-
-  # NCCL's header comes with it, not with the toolkit; the library is opened at run time as well.
-  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  if(NCCL_INCLUDE_DIR)
-    causeway_library(intra_nccl ${CMAKE_CURRENT_LIST_DIR}/collective_nccl.cc)
-    target_include_directories(causeway_intra_nccl PRIVATE ${NCCL_INCLUDE_DIR})
-    target_link_libraries(causeway_intra_nccl PUBLIC causeway::intra_cuda causeway::intra)
-  else()
-    message(STATUS "nccl.h was not found: regions of several GPUs are not built")
-  endif()
 else()
   target_sources(causeway_intra PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_cuda.cc)
 endif()

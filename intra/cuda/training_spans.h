@@ -7,7 +7,7 @@
 namespace causeway::intra::cuda {
 
 struct TrainingSpans {
-  std::span<float> params, gradients, first_moment, second_moment;
+  std::span<float> params, gradients;
 };
 
 }  // namespace causeway::intra::cuda

@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "diloco/error.h"
@@ -62,6 +63,11 @@ class FakeRun {
     regions_.at(region).expected = std::move(ranks);
     form_if_there(regions_.at(region));
   }
+  // What a region is told next is to adopt the initial weights.
+  void start_over(const std::string& region) {
+    const std::lock_guard lock(mutex_);
+    regions_.at(region).starts_over = true;
+  }
   // Regions below this version get the newest offered snapshot instead of records.
   diloco::Round replay_from = 0;
 
@@ -87,6 +93,7 @@ class FakeRun {
     std::uint64_t cursor = 0;         // after its listed contributions
     diloco::Round contributions = 0;  // next round that it may contribute to
     int told = 0;                     // in the round that it contributed to
+    bool starts_over = false;
   };
   struct Offer {
     diloco::Contribution contribution;
@@ -185,6 +192,7 @@ class FakeRun {
   // What the region has to do, if anything.
   std::optional<diloco::Instruction> instruction(const std::string& name) {
     Region& region = regions_[name];
+    if (std::exchange(region.starts_over, false)) return diloco::Restore{0, {}, mapped({})};
     if (region.version < replay_from) {
       if (snapshot_.version < replay_from) return {};
       return diloco::Restore{snapshot_.version, snapshot_.state, mapped(snapshot_.bytes)};

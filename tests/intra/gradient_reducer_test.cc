@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <thread>
@@ -58,17 +59,36 @@ TEST(GradientReducer, CutsFromTheLastMatrixDownAndEndsWithTheVectors) {
   const diloco::Layout layout = small_layout();
   std::vector<float> gradients(layout.size());
   RecordingCollective group(gradients.data());
-  GradientReducer reducer(group, layout, gradients, 2 * kChunkBytes);
+  GradientReducer reducer(group, {layout, 2 * kChunkBytes}, gradients);
   report_all(reducer, layout);
   reducer.finish();
   EXPECT_EQ(group.calls, kBucketsOfTwoChunks);
+}
+
+TEST(GradientReducer, ReducesNothingBeforeTheDeviceIsThere) {
+  const diloco::Layout layout = small_layout();
+  std::vector<float> gradients(layout.size());
+  RecordingCollective group(gradients.data());
+  std::size_t asked = 0;
+  std::atomic<std::size_t> reached = 0;
+  const auto point = [&] { return [&reached, here = ++asked] { reached = here; }; };
+  group.on_call = [&](std::size_t bucket) { EXPECT_EQ(reached, bucket + 1); };
+  GradientReducer reducer(group, {layout, 2 * kChunkBytes}, gradients,
+                          GradientReducer::Result::everywhere, point);
+  for (std::size_t step = 0; step < 2; ++step) {
+    report_all(reducer, layout);
+    reducer.finish();
+    EXPECT_EQ(asked, group.calls.size());
+    asked = 0;
+    group.calls.clear();
+  }
 }
 
 TEST(GradientReducer, MakesTheSameCallsWhateverTheReports) {
   const diloco::Layout layout = small_layout();
   std::vector<float> gradients(layout.size());
   RecordingCollective group(gradients.data());
-  GradientReducer reducer(group, layout, gradients, 2 * kChunkBytes);
+  GradientReducer reducer(group, {layout, 2 * kChunkBytes}, gradients);
   reducer.finish();  // no report at all
   EXPECT_EQ(group.calls, kBucketsOfTwoChunks);
   group.calls.clear();
@@ -83,11 +103,11 @@ TEST(GradientReducer, RoundsBucketsUpToAChunk) {
   std::vector<float> gradients(layout.size());
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, kChunkBytes}) {
     RecordingCollective group(gradients.data());
-    GradientReducer(group, layout, gradients, bytes).finish();
+    GradientReducer(group, {layout, bytes}, gradients).finish();
     EXPECT_EQ(group.calls.size(), 5U);
   }
   RecordingCollective group(gradients.data());
-  GradientReducer(group, layout, gradients, kChunkBytes + 1).finish();
+  GradientReducer(group, {layout, kChunkBytes + 1}, gradients).finish();
   EXPECT_EQ(group.calls, kBucketsOfTwoChunks);
 }
 
@@ -99,7 +119,7 @@ TEST(GradientReducer, ReducesWhileBackwardStillRuns) {
   group.on_call = [&](std::size_t call) {
     if (call == 0) first_call.set_value();
   };
-  GradientReducer reducer(group, layout, gradients, kChunkBytes);
+  GradientReducer reducer(group, {layout, kChunkBytes}, gradients);
   reducer.ready(layout.find("c").offset, 15);
   first_call.get_future().wait();  // hangs if the reducer waits for finish()
   reducer.ready(layout.find("b").offset, 6400);
@@ -114,7 +134,7 @@ TEST(GradientReducer, TouchesNoGradientBeforeItsReport) {
   RecordingCollective group(gradients.data());
   std::atomic<bool> reported = false;
   group.on_call = [&](std::size_t) { EXPECT_TRUE(reported); };
-  GradientReducer reducer(group, layout, gradients, 4 * kChunkBytes);
+  GradientReducer reducer(group, {layout, 4 * kChunkBytes}, gradients);
   reducer.ready(layout.find("c").offset, 15);
   reducer.ready(layout.find("b").offset, 6400);
   reducer.ready(layout.find("y").offset, 9);
@@ -130,7 +150,7 @@ TEST(GradientReducer, RethrowsWhatTheCollectiveThrew) {
   group.on_call = [](std::size_t call) {
     if (call == 1) throw std::system_error(Errc::collective, "rank 1 died");
   };
-  GradientReducer reducer(group, layout, gradients, kChunkBytes);
+  GradientReducer reducer(group, {layout, kChunkBytes}, gradients);
   report_all(reducer, layout);
   for (int turn = 0; turn < 2; ++turn) {
     try {
@@ -147,9 +167,9 @@ TEST(GradientReducer, CanBeAbandonedInAnyState) {
   const diloco::Layout layout = small_layout();
   std::vector<float> gradients(layout.size());
   RecordingCollective group(gradients.data());
-  { const GradientReducer unused(group, layout, gradients, kChunkBytes); }
+  { const GradientReducer unused(group, {layout, kChunkBytes}, gradients); }
   {
-    GradientReducer reducer(group, layout, gradients, kChunkBytes);
+    GradientReducer reducer(group, {layout, kChunkBytes}, gradients);
     reducer.ready(layout.find("c").offset, 15);
   }
   EXPECT_LE(group.calls.size(), 1U);
@@ -159,7 +179,7 @@ TEST(GradientReducer, DoesNothingInAGroupOfOne) {
   const diloco::Layout layout = small_layout();
   std::vector<float> gradients(layout.size());
   RecordingCollective group(gradients.data(), 1);
-  GradientReducer reducer(group, layout, gradients, kChunkBytes);
+  GradientReducer reducer(group, {layout, kChunkBytes}, gradients);
   report_all(reducer, layout);
   reducer.finish();
   EXPECT_TRUE(group.calls.empty());
@@ -178,7 +198,7 @@ TEST(GradientReducer, SumsEveryStepOverARealGroup) {
     ranks.emplace_back([&, rank] {
       const auto group = make_collective({directory.path(), "test", rank, kWorld});
       std::vector<float> gradients(layout.size());
-      GradientReducer reducer(*group, layout, gradients, kChunkBytes);
+      GradientReducer reducer(*group, {layout, kChunkBytes}, gradients);
       for (int step = 0; step < 5; ++step) {
         for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = gradient(rank, step, i);
         report_all(reducer, layout);

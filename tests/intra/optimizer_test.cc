@@ -178,5 +178,31 @@ TEST(AdamW, HasTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one, three);
 }
 
+TEST(AdamW, KeepsTheMomentsOfPartsAndTakesThemBack) {
+  const diloco::Layout layout({{"a", {64, 64}}, {"x", {7}}});
+  AdamW whole({}, layout), parts({}, layout);
+  std::vector<float> params(layout.size(), 1), same = params, gradients(layout.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::sin(static_cast<float>(i));
+  whole.step(0, 0.1F, 1, params, gradients);
+  parts.step(0, 0.1F, 1, same, gradients);
+  const std::vector<Range> kept{{16, 48}, {4080, 4112}};
+  parts.keep(kept);
+  EXPECT_FALSE(parts.has_all());
+  EXPECT_EQ(parts.first_moment().size(), 64);
+  whole.step(1, 0.1F, 1, params, gradients);
+  parts.step(1, 0.1F, 1, same, gradients);
+  parts.widen();
+  EXPECT_TRUE(parts.has_all());
+  for (const Range& range : kept) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      EXPECT_EQ(same[i], params[i]) << i;
+      EXPECT_EQ(parts.first_moment()[i], whole.first_moment()[i]) << i;
+      EXPECT_EQ(parts.second_moment()[i], whole.second_moment()[i]) << i;
+    }
+  }
+  EXPECT_NE(same[0], params[0]) << "not its part";
+  EXPECT_EQ(parts.first_moment()[0], 0);
+}
+
 }  // namespace
 }  // namespace causeway::intra

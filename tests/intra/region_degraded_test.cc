@@ -91,6 +91,18 @@ TEST_F(Degraded, ARankThatComesBackIsTakenIn) {
   expect_no_sample_lost_or_read_twice();
 }
 
+TEST_F(Degraded, WithMomentsSharedOutItGoesBackToItsLastCheckpoint) {
+  us_->set_all([](WorkerOptions& options) { options.train.shard_optimizer = true; });
+  lose({1}, kSteps + 2);
+  eu_.start();
+  us_->start();
+  us_->expect_killed(1);
+  EXPECT_EQ(us_->finished(0).params_digest, eu_.finished().params_digest);
+  EXPECT_EQ(us_->finished(2).params_digest, eu_.finished().params_digest);
+  EXPECT_EQ(us_->finished(0).steps, kRounds * kSteps);
+  expect_no_sample_lost_or_read_twice();
+}
+
 // A whole run on fewer ranks differs from one on all of them only by the order of sums.
 TEST_F(Degraded, TheMeanIsOverTheSameBatch) {
   eu_.start();

@@ -175,6 +175,32 @@ TEST(RegionWorker, InterruptingOneRankStopsAll) {
   EXPECT_EQ(eu.finished(0).params_digest, eu.finished(1).params_digest);
 }
 
+TEST(RegionWorker, MomentsThatWereSharedOutResumeOnAnotherNumberOfRanks) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  const auto shared_out = [](WorkerOptions& options) { options.train.shard_optimizer = true; };
+  {
+    RegionUnderTest two(run, directory, "eu", 0, 1, 2);
+    two.set_all(shared_out);
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      if (progress.step == 5) two.interrupt();
+    };
+    two.start();
+    two.expect_interrupted();
+    run.on_report = nullptr;
+  }
+  RegionUnderTest three(run, directory, "eu", 0, 1, 3);
+  three.set_all(shared_out);
+  three.start();
+  EXPECT_EQ(three.finished(0).params_digest, three.finished(2).params_digest);
+  EXPECT_EQ(three.finished().steps, kRounds * kSteps);
+  FakeRun alone_run({"eu"}, kRounds, kSteps);
+  const TemporaryDirectory other;
+  RegionUnderTest alone(alone_run, other, "eu", 0, 1);
+  alone.start();
+  EXPECT_NEAR(three.finished().val_loss, alone.finished().val_loss, 1e-3);
+}
+
 // ---- Failures ----
 
 TEST(RegionWorker, LosesNothingWhenItsCoordinatorDies) {
@@ -275,6 +301,20 @@ TEST(RegionWorker, ARegionFarBehindAdoptsASnapshot) {
   EXPECT_EQ(us.finished(0).params_digest, expected);
   EXPECT_EQ(us.finished(1).params_digest, expected);
   EXPECT_EQ(us.finished().steps, 0);
+}
+
+TEST(RegionWorker, ARegionThatStartsOverTrainsAsOneThatStarts) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps), again({"eu"}, kRounds, kSteps);
+  RegionUnderTest plain(run, directory, "eu", 0, 1, 2);
+  plain.start();
+  const std::string expected = plain.finished().params_digest;
+  const TemporaryDirectory other;
+  RegionUnderTest eu(again, other, "eu", 0, 1, 2);
+  again.start_over("eu");
+  eu.start();
+  EXPECT_EQ(eu.finished(0).params_digest, expected);
+  EXPECT_EQ(eu.finished(1).params_digest, expected);
 }
 
 TEST(RegionWorker, FreshWeightsClaimNoLineage) {

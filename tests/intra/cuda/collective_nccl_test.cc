@@ -1,6 +1,7 @@
 // The conformance suite over NCCL, one GPU per rank.
 #include "intra/cuda/collective_nccl.h"
 
+#include "intra/cuda/device.h"
 #include "tests/intra/collective_conformance.h"
 #include "tests/intra/cuda/on_gpu.h"
 
@@ -15,9 +16,12 @@ std::size_t gpus() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? static_cast<std::size_t>(count) : 0;
 }
 
+// Its group of hosts lives as long as the rank's thread.
 std::unique_ptr<Collective> make(const Rendezvous& rendezvous) {
+  thread_local std::unique_ptr<Collective> hosts;
   use_device(static_cast<int>(rendezvous.rank));
-  return make_nccl_collective(make_collective(rendezvous), rendezvous.deadline);
+  hosts = make_collective(rendezvous);
+  return make_nccl_collective(*hosts, rendezvous.deadline);
 }
 
 void on_gpu(std::span<float> values, const CollectiveUnderTest::OnValues& operation) {

@@ -135,25 +135,85 @@ TEST(DeviceStepper, LeavesParametersWhenTheGradientIsNotFinite) {
                                  std::as_bytes(std::span(before))));
 }
 
-TEST(DeviceStepper, RanksTakeTheStepOfTheirSum) {
-  WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
-  Trainee alone = on_device(options);
-  options.world = 2;
-  const tiny::Sequences both(options.model, 2, kLength);
-  alone.step(both);
-  alone.stepper->settle(Settle::params);
-  on_ranks(2, [&](Collective& group) {
-    TrainingState state(options.inner, alone.layout);
-    const auto stepper = make_device_stepper(options, std::make_unique<SerialBackend>());
-    initialise_parameters(options.model, alone.layout, 1, state.params);
+// Two steps of as many ranks as the options have, each of two micro-batches of a sequence; in
+// buckets as small as they get: some are summed while backward goes on, others at its end.
+TrainingState two_steps(WorkerOptions options, bool group_on_device) {
+  options.train.bucket_bytes = 1;
+  const diloco::Layout layout(parameter_tensors(options.model));
+  TrainingState result(options.inner, layout);
+  on_ranks(options.world, [&](Collective& group) {
+    TrainingState state(options.inner, layout);
+    const auto stepper =
+        make_device_stepper(options, std::make_unique<SerialBackend>(false, group_on_device));
+    initialise_parameters(options.model, layout, 1, state.params);
     stepper->join(group, state);
-    stepper->begin(kLr);
-    const auto rank = static_cast<std::int64_t>(group.rank());
-    stepper->accumulate(both.part(rank, 1), {.seed = 3}, 0.5F, true);
-    stepper->finish();
-    stepper->settle(Settle::params);
-    EXPECT_LT(tiny::relative_difference(state.params, alone.state.params), 1e-6);
+    for (; state.optimizer_steps < 2; ++state.optimizer_steps) {
+      const tiny::Sequences all(options.model, options.train.batch, kLength,
+                                static_cast<std::int64_t>(state.optimizer_steps));
+      const auto first = 2 * static_cast<std::int64_t>(group.rank());
+      const float scale = 1 / static_cast<float>(options.train.batch);
+      stepper->begin(kLr);
+      stepper->accumulate(all.part(first, 1), {.seed = 3}, scale, false);
+      stepper->accumulate(all.part(first + 1, 1), {.seed = 3}, scale, true);
+      stepper->finish();
+      EXPECT_TRUE(std::isfinite(stepper->update()));
+    }
+    EXPECT_EQ(state.optimizer.has_all(), !options.train.shard_optimizer);
+    stepper->settle(Settle::all);
+    if (group.rank() == 0) result = std::move(state);
   });
+  return result;
+}
+
+WorkerOptions options_of_ranks(std::uint32_t ranks, ModelOptions::Precision precision) {
+  WorkerOptions options = options_of(llama(), precision);
+  options.world = ranks;
+  options.train.batch = 2 * std::int64_t{ranks};
+  return options;
+}
+
+void expect_steps_of_the_sum(std::uint32_t ranks, bool group_on_device) {
+  const WorkerOptions options = options_of_ranks(ranks, ModelOptions::Precision::fp32);
+  Trainee alone = on_device(options);
+  for (const std::int64_t step : {0, 1}) {
+    alone.step(tiny::Sequences(options.model, options.train.batch, kLength, step));
+  }
+  alone.stepper->settle(Settle::params);
+  const TrainingState together = two_steps(options, group_on_device);
+  EXPECT_LT(tiny::relative_difference(together.params, alone.state.params), 1e-5);
+}
+
+TEST(DeviceStepper, RanksTakeTheStepsOfTheirSum) {
+  expect_steps_of_the_sum(2, true);
+  expect_steps_of_the_sum(3, true);
+}
+
+TEST(DeviceStepper, RanksWhoseGpusDoNotMeetSumOnTheHost) {
+  expect_steps_of_the_sum(2, false);
+}
+
+TEST(DeviceStepper, MomentsThatAreSharedOutLeadToTheSameBits) {
+  WorkerOptions options = options_of_ranks(2, ModelOptions::Precision::bf16);
+  options.inner.clip_norm = 0;  // the norm is summed in another order
+  options.train.stochastic_rounding = true;
+  TrainingState whole = two_steps(options, true);
+  options.train.shard_optimizer = true;
+  TrainingState shared = two_steps(options, true);
+  EXPECT_EQ(shared.params, whole.params);
+  const auto equal = [](std::span<const float> a, std::span<const float> b) {
+    return std::ranges::equal(a, b);
+  };
+  EXPECT_TRUE(equal(shared.optimizer.first_moment(), whole.optimizer.first_moment()));
+  EXPECT_TRUE(equal(shared.optimizer.second_moment(), whole.optimizer.second_moment()));
+}
+
+// Of other ranks' parts too.
+TEST(DeviceStepper, MomentsThatAreSharedOutAreClippedByTheWholeNorm) {
+  WorkerOptions options = options_of_ranks(3, ModelOptions::Precision::fp32);
+  const TrainingState whole = two_steps(options, true);
+  options.train.shard_optimizer = true;
+  const TrainingState shared = two_steps(options, false);
+  EXPECT_LT(tiny::relative_difference(shared.params, whole.params), 1e-6);
 }
 
 // Of 2^-9 above a bf16, half the weights are rounded up if it is done at random, and none else.
@@ -171,8 +231,10 @@ TEST(StochasticRounding, HasTheMeanOfWhatItRounds) {
   job.params = params.data();
   job.weights = weights.data();
   for (const bool stochastic : {false, true}) {
-    job.stochastic = stochastic;
-    SerialBackend().run(job);
+    job.dither = stochastic ? &update.rounding_key : nullptr;
+    SerialBackend backend;
+    backend.run(job);
+    backend.point()();
     double sum = 0;
     for (const auto& pack : weights) sum += total(unpack(pack)) - kPack;
     const double mean = sum / (kPacks * kPack);

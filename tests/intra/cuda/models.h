@@ -94,8 +94,7 @@ class DecoderUnderTest {
         result(reinterpret_cast<StepResult*>(backend.allocate(sizeof(StepResult)))),
         backend_(backend) {
     const std::size_t bytes = (layout.size() + slack(options.model)) * sizeof(float);
-    for (std::span<float>* span :
-         {&spans.params, &spans.gradients, &spans.first_moment, &spans.second_moment}) {
+    for (std::span<float>* span : {&spans.params, &spans.gradients}) {
       *span = {reinterpret_cast<float*>(backend.allocate(bytes)), layout.size()};
     }
     decoder = make_decoder(options, layout, spans, result, backend);

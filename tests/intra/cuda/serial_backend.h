@@ -1,12 +1,17 @@
 // A Backend that does everything on the CPU, one thread playing all lanes of a group in turn: the
 // same jobs, line by line, that kernels run. Backwards, lanes and rows come in the other order:
 // what depends on it, and so is a race on a device, differs between the two.
+//
+// Nothing is done before somebody waits for it, so that who forgets to wait finds old values.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -55,31 +60,73 @@ class SerialGroup {
   bool backwards_;
 };
 
+// A group that works on the host's memory, which is the serial backend's as well.
+class Forwarding final : public Collective {
+ public:
+  explicit Forwarding(Collective& hosts) : hosts_(hosts) {}
+  std::size_t rank() const override { return hosts_.rank(); }
+  std::size_t size() const override { return hosts_.size(); }
+  void all_reduce_sum(std::span<float> values) override { hosts_.all_reduce_sum(values); }
+  void broadcast(std::span<std::byte> bytes, std::size_t root) override {
+    hosts_.broadcast(bytes, root);
+  }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    return hosts_.all_gather(mine);
+  }
+  void barrier() override { hosts_.barrier(); }
+
+ private:
+  Collective& hosts_;
+};
+
 class SerialBackend final : public Backend {
  public:
-  explicit SerialBackend(bool backwards = false) : backwards_(backwards) {}
+  explicit SerialBackend(bool backwards = false, bool reaches_ranks = true)
+      : backwards_(backwards), reaches_ranks_(reaches_ranks) {}
 
   std::string device() const override { return "CPU"; }
+  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds) override {
+    if (!reaches_ranks_) return nullptr;
+    return std::make_unique<Forwarding>(hosts);
+  }
+  std::function<void()> point() override {
+    const std::lock_guard lock(mutex_);
+    return [this, until = done_ + asked_.size()] { work_until(until); };
+  }
   std::byte* allocate(std::size_t bytes) override {
     constexpr std::size_t kPieces = sizeof(Piece);
     memory_.push_back(std::make_unique<Piece[]>((bytes + kPieces - 1) / kPieces));
     return reinterpret_cast<std::byte*>(memory_.back().get());
   }
+  void release(std::byte* memory) override {
+    point()();
+    std::erase_if(memory_, [&](const auto& one) {
+      return reinterpret_cast<std::byte*>(one.get()) == memory;
+    });
+  }
   void upload(const void* from, void* to, std::size_t bytes) override {
-    std::memcpy(to, from, bytes);
+    const auto* begin = static_cast<const std::byte*>(from);
+    later([to, copy = std::vector(begin, begin + bytes)] {
+      std::memcpy(to, copy.data(), copy.size());
+    });
   }
   void download(const void* from, void* to, std::size_t bytes) override {
+    point()();
     std::memcpy(to, from, bytes);
   }
-  void clear(void* values, std::size_t bytes) override { std::memset(values, 0, bytes); }
+  void clear(void* values, std::size_t bytes) override {
+    later([=] { std::memset(values, 0, bytes); });
+  }
 
   void run(const Job& job) override {
-    std::visit([this](const auto& each) { play(each); }, job);
+    later([this, job] { std::visit([this](const auto& each) { play(each); }, job); });
   }
   void multiply(const Product& product) override {
-    if (product.element == Element::fp32) return multiply<float, float>(product);
-    if (product.result == Element::fp32) return multiply<Bfloat16, float>(product);
-    multiply<Bfloat16, Bfloat16>(product);
+    later([this, product] {
+      if (product.element == Element::fp32) return multiply<float, float>(product);
+      if (product.result == Element::fp32) return multiply<Bfloat16, float>(product);
+      multiply<Bfloat16, Bfloat16>(product);
+    });
   }
   void attend(const AttentionArrays<float>& arrays) override { attend_by_jobs(*this, arrays); }
   void attend(const AttentionArrays<Bfloat16>& arrays) override { attend_by_jobs(*this, arrays); }
@@ -89,6 +136,18 @@ class SerialBackend final : public Backend {
   struct alignas(256) Piece {
     std::byte bytes[256];
   };
+
+  void later(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    asked_.push_back(std::move(work));
+  }
+  void work_until(std::uint64_t until) {
+    const std::lock_guard lock(mutex_);
+    for (; done_ < until; ++done_) {
+      asked_.front()();
+      asked_.pop_front();
+    }
+  }
 
   std::int64_t place(std::int64_t i, std::int64_t count) const {
     return backwards_ ? count - 1 - i : i;
@@ -148,8 +207,11 @@ class SerialBackend final : public Backend {
     return sum;
   }
 
-  bool backwards_;
+  bool backwards_, reaches_ranks_;
   std::vector<std::unique_ptr<Piece[]>> memory_;
+  std::mutex mutex_;  // guards what follows
+  std::deque<std::function<void()>> asked_;
+  std::uint64_t done_ = 0;
 };
 
 }  // namespace causeway::intra::cuda

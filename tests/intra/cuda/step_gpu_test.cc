@@ -104,6 +104,7 @@ TEST_F(Step, TakesTenStepsAsTheCpuDoes) {
       stepper->begin(1e-3F);
       stepper->accumulate(sequences.all(), {}, 1, true);
       EXPECT_TRUE(std::isfinite(stepper->finish().loss));
+      EXPECT_TRUE(std::isfinite(stepper->update()));
       ++state.optimizer_steps;
     }
     stepper->settle(Settle::all);

@@ -1,0 +1,14 @@
+// A group for spans in a backend's memory, by way of the host's: for GPUs that NCCL does not reach.
+#pragma once
+
+#include <memory>
+
+#include "intra/collective.h"
+#include "intra/cuda/backend.h"
+
+namespace causeway::intra::cuda {
+
+// Every call brings its values to the host and back. `hosts` and `backend` outlive it.
+std::unique_ptr<Collective> make_host_sums(Collective& hosts, Backend& backend);
+
+}  // namespace causeway::intra::cuda
