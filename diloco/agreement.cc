@@ -276,8 +276,8 @@ bool RoundProtocol::leaves_too_few(const std::string& region, const Membership& 
     if (member.incarnation.empty()) voteless += (voteless.empty() ? "" : ", ") + member.region;
   }
   note(Note::Severity::error,
-       region + " is not removed now: too few of the others have a vote. Ask again when " +
-           voteless + " caught up (`causeway members list`), or remove that first");
+       region + " is not removed now: too few of the others have a vote. Wait until these have " +
+           "caught up (`causeway members list`), or remove them first: " + voteless);
   return true;
 }
 

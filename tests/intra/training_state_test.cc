@@ -134,6 +134,7 @@ TEST(TrainingState, KeepsTheContributionsOfTheStatesThatAreKept) {
   state.in_flight.clear();
   save_state(directory.path(), layout(), state);
   EXPECT_EQ(contributions(directory).size(), 1);
+  ++state.version;
   save_state(directory.path(), layout(), state, 1);
   EXPECT_TRUE(contributions(directory).empty());
 }
