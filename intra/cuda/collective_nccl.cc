@@ -18,6 +18,7 @@
 #include "intra/cuda/device.h"
 #include "intra/cuda/nccl.h"
 #include "intra/error.h"
+#include "intra/forwarding_collective.h"
 
 namespace causeway::intra::cuda {
 
@@ -46,30 +47,22 @@ bool on_device(const void* values) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
-class Communicator final : public Collective {
+class Communicator final : public ForwardingCollective {
  public:
   Communicator(const Nccl& nccl, Collective& hosts, Milliseconds deadline)
-      : hosts_(hosts), deadline_(deadline), nccl_(nccl), stream_(Stream::Priority::high) {
+      : ForwardingCollective(hosts),
+        deadline_(deadline),
+        nccl_(nccl),
+        stream_(Stream::Priority::high) {
     check(cudaGetDevice(&device_), "asking for the current GPU");
     form();
   }
   // Nothing is under way after a wait; what failed was aborted.
   ~Communicator() override { abort(); }
 
-  std::size_t rank() const override { return hosts_.rank(); }
-  std::size_t size() const override { return hosts_.size(); }
-
   void all_reduce_sum(std::span<float> values) override;
   void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override;
   void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override;
-
-  void broadcast(std::span<std::byte> bytes, std::size_t root) override {
-    hosts_.broadcast(bytes, root);
-  }
-  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-    return hosts_.all_gather(mine);
-  }
-  void barrier() override { hosts_.barrier(); }
 
  private:
   void form();
@@ -83,7 +76,6 @@ class Communicator final : public Collective {
   void abort();
   [[noreturn]] void fail(const char* name, const std::string& why);
 
-  Collective& hosts_;
   Milliseconds deadline_;
   const Nccl& nccl_;
   int device_ = 0;
@@ -96,7 +88,7 @@ void Communicator::form() {
   ncclUniqueId id{};
   const ncclResult_t made = rank() == 0 ? nccl_.get_unique_id(&id) : ncclSuccess;
   if (made != ncclSuccess) fail("forming the group", nccl_.error_string(made));
-  hosts_.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  group().broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const ncclResult_t begun =
@@ -157,7 +149,7 @@ void Communicator::run_parts(const char* name, std::span<float> values,
 
 void Communicator::all_reduce_sum(std::span<float> values) {
   if (values.empty()) return;
-  if (!on_device(values.data())) return hosts_.all_reduce_sum(values);
+  if (!on_device(values.data())) return group().all_reduce_sum(values);
   run("all-reduce", [&] {
     return nccl_.all_reduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum,
                             communicator_, stream_.get());
@@ -167,7 +159,7 @@ void Communicator::all_reduce_sum(std::span<float> values) {
 void Communicator::reduce_scatter_sum(std::span<float> values,
                                       std::span<const std::size_t> counts) {
   if (values.empty()) return;
-  if (!on_device(values.data())) return hosts_.reduce_scatter_sum(values, counts);
+  if (!on_device(values.data())) return group().reduce_scatter_sum(values, counts);
   run_parts("reduce-scatter", values, counts, [&](std::span<float> part, int root) {
     return nccl_.reduce(part.data(), part.data(), part.size(), ncclFloat, ncclSum, root,
                         communicator_, stream_.get());
@@ -176,7 +168,7 @@ void Communicator::reduce_scatter_sum(std::span<float> values,
 
 void Communicator::all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) {
   if (values.empty()) return;
-  if (!on_device(values.data())) return hosts_.all_gather_parts(values, counts);
+  if (!on_device(values.data())) return group().all_gather_parts(values, counts);
   run_parts("all-gather", values, counts, [&](std::span<float> part, int root) {
     return nccl_.broadcast(part.data(), part.data(), part.size(), ncclFloat, root, communicator_,
                            stream_.get());

@@ -2,33 +2,25 @@
 
 #include <vector>
 
+#include "intra/forwarding_collective.h"
+
 namespace causeway::intra::cuda {
 namespace {
 
-class HostSums final : public Collective {
+class HostSums final : public ForwardingCollective {
  public:
-  HostSums(Collective& hosts, Backend& backend) : hosts_(hosts), backend_(backend) {}
-
-  std::size_t rank() const override { return hosts_.rank(); }
-  std::size_t size() const override { return hosts_.size(); }
+  HostSums(Collective& hosts, Backend& backend) : ForwardingCollective(hosts), backend_(backend) {}
 
   void all_reduce_sum(std::span<float> values) override {
-    there_and_back(values, [&](std::span<float> here) { hosts_.all_reduce_sum(here); });
+    there_and_back(values, [&](std::span<float> here) { group().all_reduce_sum(here); });
   }
   void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override {
-    there_and_back(values, [&](std::span<float> here) { hosts_.reduce_scatter_sum(here, counts); });
+    there_and_back(values,
+                   [&](std::span<float> here) { group().reduce_scatter_sum(here, counts); });
   }
   void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override {
-    there_and_back(values, [&](std::span<float> here) { hosts_.all_gather_parts(here, counts); });
+    there_and_back(values, [&](std::span<float> here) { group().all_gather_parts(here, counts); });
   }
-
-  void broadcast(std::span<std::byte> bytes, std::size_t root) override {
-    hosts_.broadcast(bytes, root);
-  }
-  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-    return hosts_.all_gather(mine);
-  }
-  void barrier() override { hosts_.barrier(); }
 
  private:
   template <typename Operation>
@@ -39,7 +31,6 @@ class HostSums final : public Collective {
     backend_.upload(here_.data(), values.data(), values.size_bytes());
   }
 
-  Collective& hosts_;
   Backend& backend_;
   std::vector<float> here_;
 };

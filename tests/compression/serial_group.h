@@ -44,10 +44,10 @@ class SerialGroup {
     return total;
   }
   template <typename F>
-  constexpr std::uint32_t max(const F& f) const {
-    std::uint32_t largest = 0;
+  constexpr auto max(const F& f) const {
+    auto largest = f(0U);
     each([&](unsigned lane) {
-      const std::uint32_t own = f(lane);
+      const auto own = f(lane);
       largest = own > largest ? own : largest;
     });
     return largest;

@@ -5,7 +5,6 @@
 // Nothing is done before somebody waits for it, so that who forgets to wait finds old values.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -16,68 +15,10 @@
 #include <vector>
 
 #include "intra/cuda/backend.h"
+#include "intra/forwarding_collective.h"
+#include "tests/compression/serial_group.h"
 
 namespace causeway::intra::cuda {
-
-template <unsigned kLaneCount>
-class SerialGroup {
- public:
-  static constexpr unsigned kLanes = kLaneCount;
-
-  template <typename T>
-  class PerLane {
-   public:
-    constexpr T& of(unsigned lane) { return values_[lane]; }
-    constexpr const T& of(unsigned lane) const { return values_[lane]; }
-
-   private:
-    std::array<T, kLanes> values_{};
-  };
-
-  explicit constexpr SerialGroup(bool backwards) : backwards_(backwards) {}
-
-  template <typename F>
-  constexpr void each(const F& f) const {
-    for (unsigned i = 0; i < kLanes; ++i) f(backwards_ ? kLanes - 1 - i : i);
-  }
-  template <typename F>
-  constexpr auto sum(const F& f) const {
-    decltype(f(0U)) total = 0;
-    each([&](unsigned lane) { total += f(lane); });
-    return total;
-  }
-  template <typename F>
-  constexpr auto max(const F& f) const {
-    auto largest = f(0U);
-    each([&](unsigned lane) {
-      const auto own = f(lane);
-      largest = own > largest ? own : largest;
-    });
-    return largest;
-  }
-
- private:
-  bool backwards_;
-};
-
-// A group that works on the host's memory, which is the serial backend's as well.
-class Forwarding final : public Collective {
- public:
-  explicit Forwarding(Collective& hosts) : hosts_(hosts) {}
-  std::size_t rank() const override { return hosts_.rank(); }
-  std::size_t size() const override { return hosts_.size(); }
-  void all_reduce_sum(std::span<float> values) override { hosts_.all_reduce_sum(values); }
-  void broadcast(std::span<std::byte> bytes, std::size_t root) override {
-    hosts_.broadcast(bytes, root);
-  }
-  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-    return hosts_.all_gather(mine);
-  }
-  void barrier() override { hosts_.barrier(); }
-
- private:
-  Collective& hosts_;
-};
 
 class SerialBackend final : public Backend {
  public:
@@ -87,7 +28,7 @@ class SerialBackend final : public Backend {
   std::string device() const override { return "CPU"; }
   std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds) override {
     if (!reaches_ranks_) return nullptr;
-    return std::make_unique<Forwarding>(hosts);
+    return std::make_unique<ForwardingCollective>(hosts);  // its memory is the host's
   }
   std::function<void()> point() override {
     const std::lock_guard lock(mutex_);
@@ -158,7 +99,7 @@ class SerialBackend final : public Backend {
     if constexpr (ElementJob<J>) {
       for (std::int64_t i = 0; i < job.count(); ++i) job.element(place(i, job.count()));
     } else {
-      SerialGroup<J::kLanes> group(backwards_);
+      compression::cuda::SerialGroup<J::kLanes> group(backwards_);
       for (std::int64_t r = 0; r < job.rows; ++r) {
         typename J::Memory memory;
         std::memset(static_cast<void*>(&memory), 0xEE, sizeof memory);
