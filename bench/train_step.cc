@@ -201,6 +201,17 @@ void check_reference(float ours, float reference) {
   std::exit(1);
 }
 
+// `step`: seconds of ours without the optimizer.
+void report_reference(const Shape& shape, const Times& times, double step) {
+  const double plain = times.median("reference"),
+               with_update = plain + times.median("reference update");
+  const auto count = static_cast<double>(shape.rows());
+  std::printf("  %-34s %9.2f ms %10.1f tokens/s; with AdamW %.1f\n", "plain OpenMP reference",
+              1e3 * plain, count / plain, count / with_update);
+  std::printf("  %-34s %.1f without optimizer, %.1f with\n", "times the reference", plain / step,
+              with_update / (step + times.median("optimizer")));
+}
+
 void bench(Shape shape, ModelOptions::Precision precision, const Settings& settings) {
   shape.options.precision = precision;
   const bool fp32 = precision == ModelOptions::Precision::fp32;
@@ -246,15 +257,7 @@ void bench(Shape shape, ModelOptions::Precision precision, const Settings& setti
     });
   }
   const double step = report(shape, times, products);
-  if (with_reference) {
-    const double plain = times.median("reference"),
-                 with_update = plain + times.median("reference update");
-    const auto count = static_cast<double>(shape.rows());
-    std::printf("  %-34s %9.2f ms %10.1f tokens/s; with AdamW %.1f\n", "plain OpenMP reference",
-                1e3 * plain, count / plain, count / with_update);
-    std::printf("  %-34s %.1f without optimizer, %.1f with\n", "times the reference", plain / step,
-                with_update / (step + times.median("optimizer")));
-  }
+  if (with_reference) report_reference(shape, times, step);
 }
 
 int run(int argc, char** argv) {

@@ -85,6 +85,56 @@ struct Tokens {
   std::vector<std::int32_t> tokens, targets;
 };
 
+struct Measured {
+  std::vector<double> seconds;  // of every step after the warm-up
+  double first_loss = 0, last_loss = 0;
+};
+
+Measured take_steps(const Settings& settings, const intra::WorkerOptions& options,
+                    intra::Stepper& stepper, intra::TrainingState& state) {
+  const Tokens batch(static_cast<std::size_t>(settings.batch * options.model.context));
+  const float scale = 1.0F / static_cast<float>(settings.micro_batches);
+  Measured measured;
+  for (int step = 0; step < settings.warm_up + settings.steps; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    stepper.begin(1e-4F);
+    for (std::uint32_t micro = 0; micro < settings.micro_batches; ++micro) {
+      stepper.accumulate({batch.tokens, batch.targets, settings.batch, options.model.context}, {},
+                         scale, micro + 1 == settings.micro_batches);
+    }
+    measured.last_loss = stepper.finish().loss;
+    stepper.update();
+    ++state.optimizer_steps;
+    if (step == 0) measured.first_loss = measured.last_loss;
+    if (step >= settings.warm_up) measured.seconds.push_back(seconds_since(start));
+  }
+  return measured;
+}
+
+// `product`: operations per second of large products on this device.
+void report(const Settings& settings, const intra::ModelOptions& model, const std::string& device,
+            const Measured& measured, double product) {
+  const double step = median(measured.seconds);
+  const double tokens =
+      static_cast<double>(settings.batch * model.context) * settings.micro_batches;
+  const double rate = tokens * flops_per_token(model) / step;
+  std::printf("%s, GPT-2 124M, bf16, B=%ld x %u, T=1024, recompute %d\n", device.c_str(),
+              static_cast<long>(settings.batch), settings.micro_batches, settings.recompute);
+  std::printf("  step          %9.2f ms   (%.2f to %.2f), loss %.4f -> %.4f\n", 1e3 * step,
+              1e3 * *std::ranges::min_element(measured.seconds),
+              1e3 * *std::ranges::max_element(measured.seconds), measured.first_loss,
+              measured.last_loss);
+  std::printf("  tokens/s      %9.0f\n", tokens / step);
+  std::printf("  TFLOP/s       %9.1f      of 8192^3 products: %.1f (%.1f %%)\n", rate / 1e12,
+              product / 1e12, 100 * rate / product);
+  const auto mfu = model_flops_utilisation(model, tokens / step, device, 1);
+  if (mfu) {
+    std::printf("  MFU           %9.1f %%\n", 100 * *mfu);
+  } else {
+    std::printf("  MFU             unknown      no peak is known for this device\n");
+  }
+}
+
 int run(const Settings& settings) {
   const double product = [&] {
     CudaBackend backend(0, settings.cuda);
@@ -100,41 +150,8 @@ int run(const Settings& settings) {
   initialise_parameters(options.model, layout, 1, state.params);
   stepper->join(*group, state);
 
-  const auto rows = static_cast<std::size_t>(settings.batch * options.model.context);
-  const Tokens batch(rows);
-  const float scale = 1.0F / static_cast<float>(settings.micro_batches);
-  std::vector<double> seconds;
-  float first_loss = 0, loss = 0;
-  for (int step = 0; step < settings.warm_up + settings.steps; ++step) {
-    const auto start = std::chrono::steady_clock::now();
-    stepper->begin(1e-4F);
-    for (std::uint32_t micro = 0; micro < settings.micro_batches; ++micro) {
-      stepper->accumulate({batch.tokens, batch.targets, settings.batch, options.model.context}, {},
-                          scale, micro + 1 == settings.micro_batches);
-    }
-    loss = stepper->finish().loss;
-    stepper->update();
-    ++state.optimizer_steps;
-    if (step == 0) first_loss = loss;
-    if (step >= settings.warm_up) seconds.push_back(seconds_since(start));
-  }
-  const double step = median(seconds);
-  const double tokens = static_cast<double>(rows) * settings.micro_batches;
-  const double rate = tokens * flops_per_token(options.model) / step;
-  std::printf("%s, GPT-2 124M, bf16, B=%ld x %u, T=1024, recompute %d\n", device.c_str(),
-              static_cast<long>(settings.batch), settings.micro_batches, settings.recompute);
-  std::printf("  step          %9.2f ms   (%.2f to %.2f), loss %.4f -> %.4f\n", 1e3 * step,
-              1e3 * *std::ranges::min_element(seconds), 1e3 * *std::ranges::max_element(seconds),
-              static_cast<double>(first_loss), static_cast<double>(loss));
-  std::printf("  tokens/s      %9.0f\n", tokens / step);
-  std::printf("  TFLOP/s       %9.1f      of 8192^3 products: %.1f (%.1f %%)\n", rate / 1e12,
-              product / 1e12, 100 * rate / product);
-  const auto mfu = model_flops_utilisation(options.model, tokens / step, device, 1);
-  if (mfu) {
-    std::printf("  MFU           %9.1f %%\n", 100 * *mfu);
-  } else {
-    std::printf("  MFU             unknown      no peak is known for this device\n");
-  }
+  const Measured measured = take_steps(settings, options, *stepper, state);
+  report(settings, options.model, device, measured, product);
   return 0;
 }
 

@@ -144,8 +144,8 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
        {"sgd", Kind::sgd},
        {"delayed_nesterov", Kind::delayed_nesterov}},
       "How the averaged pseudo-gradient moves the shared weights: nesterov with a dense codec, sgd "
-      "with "
-      "a sparse one, delayed_nesterov where rounds list few of the regions (docs/rounds.md).")));
+      "with a sparse one, delayed_nesterov where rounds list few of the regions "
+      "(docs/rounds.md).")));
   keys.push_back(shared(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
       "Outer learning rate.")));
@@ -156,6 +156,9 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
       "Rounds whose sum delayed_nesterov takes for one of its momentum; each moves the shared "
       "weights by its part. About as many as regions.")));
+}
+
+void add_codec_keys(std::vector<Key<Config>>& keys) {
   const std::string specs =
       "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
       "topk:k=64,value=2bit,index=rice";
@@ -317,6 +320,7 @@ const std::vector<Key<Config>>& config_keys() {
     add_data_keys(all);
     add_inner_keys(all);
     add_outer_keys(all);
+    add_codec_keys(all);
     add_train_keys(all);
     add_sync_keys(all);
     add_link_keys(all);
