@@ -22,8 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kExitInvalid = 1, kExitInterrupted = 130;
-
 pid_t start_program(const wan_sim::PacketWan& wan, const std::string& region,
                     std::vector<std::string> words) {
   const pid_t child = ::fork();

@@ -35,7 +35,6 @@ using wan_sim::Pair;
 
 constexpr std::chrono::seconds kTerminalInterval{1};
 constexpr std::chrono::seconds kPlainInterval{5};
-constexpr int kExitInvalid = 1, kExitInterrupted = 130;
 
 struct Route {
   std::string from, to;  // regions or hosts

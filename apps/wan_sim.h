@@ -24,6 +24,9 @@ struct WanSimFlags {
   std::vector<std::string> program;
 };
 
+constexpr int kExitInvalid = 1;  // a run that its engine did not keep up with
+constexpr int kExitInterrupted = 130;
+
 int run_wan_relay(const WanSimFlags& flags, const wan_sim::Scenario& scenario);
 int run_wan_virtual(const WanSimFlags& flags, const wan_sim::Scenario& scenario);
 int run_wan_packet(const WanSimFlags& flags, const wan_sim::Scenario& scenario);

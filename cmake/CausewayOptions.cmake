@@ -26,6 +26,10 @@ if(CAUSEWAY_WERROR)
   target_compile_options(causeway_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>
                                                     $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
+if(CMAKE_UNITY_BUILD)
+  # Several files compiled as one: GCC takes what is private to each for something that a header gives to others.
+  target_compile_options(causeway_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 if(CAUSEWAY_SANITIZE)
   target_compile_options(causeway_options INTERFACE -fsanitize=${CAUSEWAY_SANITIZE}
                                                     -fno-omit-frame-pointer)

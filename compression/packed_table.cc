@@ -10,7 +10,7 @@
 namespace causeway::compression {
 namespace {
 
-constexpr std::size_t kHeadBytes = 3;
+constexpr std::size_t kWidthsBytes = 3;
 constexpr unsigned kWidthMax = 16;
 
 }  // namespace
@@ -19,10 +19,10 @@ std::vector<std::byte> pack_table(std::span<const std::uint16_t> entries) {
   assert(!entries.empty());
   const auto [smallest, largest] = std::minmax_element(entries.begin(), entries.end());
   const auto width = static_cast<unsigned>(std::bit_width(std::uint32_t{*largest} - *smallest));
-  std::vector<std::byte> bytes(kHeadBytes + bytes_for_bits(entries.size() * width));
+  std::vector<std::byte> bytes(kWidthsBytes + bytes_for_bits(entries.size() * width));
   store(bytes.data(), *smallest);
   store(bytes.data() + sizeof *smallest, static_cast<std::uint8_t>(width));
-  BitWriter writer(bytes.data() + kHeadBytes);
+  BitWriter writer(bytes.data() + kWidthsBytes);
   for (const std::uint16_t entry : entries) writer.put(std::uint32_t{entry} - *smallest, width);
   writer.finish();
   return bytes;
@@ -30,21 +30,21 @@ std::vector<std::byte> pack_table(std::span<const std::uint16_t> entries) {
 
 std::size_t PackedTable::bytes_max(std::size_t count, std::size_t entry_max) {
   const auto width = static_cast<std::size_t>(std::bit_width(entry_max));
-  return kHeadBytes + bytes_for_bits(count * width);
+  return kWidthsBytes + bytes_for_bits(count * width);
 }
 
 std::optional<PackedTable> PackedTable::read(std::span<const std::byte> bytes, std::size_t count,
                                              std::size_t entry_max) {
   assert(count > 0);
-  if (bytes.size() < kHeadBytes) return {};
+  if (bytes.size() < kWidthsBytes) return {};
   PackedTable table;
   table.count_ = count;
   table.smallest_ = load<std::uint16_t>(bytes.data());
   table.width_ = load<std::uint8_t>(bytes.data() + sizeof table.smallest_);
   if (table.width_ > kWidthMax) return {};
   const std::size_t field_bytes = bytes_for_bits(count * table.width_);
-  if (bytes.size() - kHeadBytes < field_bytes) return {};
-  table.fields_ = bytes.subspan(kHeadBytes, field_bytes);
+  if (bytes.size() - kWidthsBytes < field_bytes) return {};
+  table.fields_ = bytes.subspan(kWidthsBytes, field_bytes);
   if (!table.is_canonical(entry_max)) return {};
   return table;
 }
@@ -64,7 +64,7 @@ bool PackedTable::is_canonical(std::size_t entry_max) const {
 }
 
 std::size_t PackedTable::bytes() const {
-  return kHeadBytes + fields_.size();
+  return kWidthsBytes + fields_.size();
 }
 
 std::uint16_t PackedTable::at(std::size_t i) const {

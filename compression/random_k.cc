@@ -13,7 +13,7 @@
 namespace causeway::compression {
 namespace {
 
-constexpr std::size_t kHeadBytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
+constexpr std::size_t kRandomHeadBytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
 
 // Words 0, 1, ... of one chunk's stream.
 class Words {
@@ -75,7 +75,7 @@ class RandomK final : public Codec {
   std::optional<std::size_t> chunk_bytes() const override { return {}; }
   std::size_t encoded_bytes_max(std::size_t count) const override {
     assert(count % kChunk == 0);
-    return count == 0 ? 0 : kHeadBytes + count / kChunk * value_->bytes(k_);
+    return count == 0 ? 0 : kRandomHeadBytes + count / kChunk * value_->bytes(k_);
   }
   void decode_add(std::span<const std::byte> bytes, float weight,
                   std::span<float> accumulator) const override;
@@ -97,7 +97,7 @@ void RandomK::append(std::span<const float> input, std::span<float> decoded,
   const std::uint64_t first_chunk = key.first_element / kChunk;
   store(to, key.round);
   store(to + sizeof key.round, first_chunk);
-  to += kHeadBytes;
+  to += kRandomHeadBytes;
   std::fill(decoded.begin(), decoded.end(), 0.0F);
   std::array<std::uint16_t, kChunk> position_buffer;
   std::array<float, kChunk> value_buffer;
@@ -124,7 +124,7 @@ void RandomK::decode_add(std::span<const std::byte> bytes, float weight,
   if (accumulator.empty()) return;
   const auto round = load<std::uint32_t>(bytes.data());
   const auto first_chunk = load<std::uint64_t>(bytes.data() + sizeof round);
-  const std::byte* from = bytes.data() + kHeadBytes;
+  const std::byte* from = bytes.data() + kRandomHeadBytes;
   std::array<std::uint16_t, kChunk> position_buffer;
   std::array<float, kChunk> value_buffer;
   const auto positions = std::span(position_buffer).first(k_);

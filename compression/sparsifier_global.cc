@@ -11,7 +11,7 @@ namespace causeway::compression {
 namespace {
 
 // What is kept: magnitudes above `bits`, and the first `ties` of those equal to it.
-struct Cut {
+struct GlobalCut {
   std::uint32_t bits = 0;
   std::size_t ties = 0;
 };
@@ -36,7 +36,7 @@ std::uint32_t cut_digit(std::span<const std::size_t> counts, std::size_t& wanted
 }
 
 // Of the `wanted` largest of the segment: a radix selection, upper 16 of the 31 bits first.
-Cut cut_of(std::span<const float> segment, std::size_t wanted) {
+GlobalCut cut_of(std::span<const float> segment, std::size_t wanted) {
   constexpr unsigned kLowerBits = 15;
   const std::uint32_t upper = cut_digit(histogram(segment, kLowerBits, 16, 0), wanted);
   const std::uint32_t lower = cut_digit(histogram(segment, 0, kLowerBits, upper), wanted);
@@ -55,7 +55,7 @@ class GlobalTopK final : public Sparsifier {
 
   void select(std::span<const float> segment, const Visit& visit) const override {
     const auto size = static_cast<double>(segment.size());
-    Cut cut = cut_of(segment, static_cast<std::size_t>(std::max(1.0, density_ * size)));
+    GlobalCut cut = cut_of(segment, static_cast<std::size_t>(std::max(1.0, density_ * size)));
     std::array<std::uint16_t, kChunk> positions;
     for (std::size_t chunk = 0; chunk < segment.size() / kChunk; ++chunk) {
       std::size_t count = 0;

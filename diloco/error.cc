@@ -30,4 +30,8 @@ std::error_code make_error_code(Errc code) {
   return {static_cast<int>(code), category};
 }
 
+void throw_lost(const std::string& why) {
+  throw std::system_error(make_error_code(Errc::coordinator_lost), why);
+}
+
 }  // namespace causeway::diloco

@@ -1,6 +1,7 @@
 // diloco's error category.
 #pragma once
 
+#include <string>
 #include <system_error>
 
 namespace causeway::diloco {
@@ -13,6 +14,8 @@ enum class Errc {
   divergence,        // a state digest differs from the others'
 };
 std::error_code make_error_code(Errc code);
+
+[[noreturn]] void throw_lost(const std::string& why);  // Errc::coordinator_lost
 
 }  // namespace causeway::diloco
 

@@ -33,10 +33,6 @@ constexpr milliseconds kRetryMax{1'000};
 constexpr milliseconds kStoreDeadlineBase{60'000};
 constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
 
-[[noreturn]] void throw_lost(const std::string& what) {
-  throw std::system_error(make_error_code(Errc::coordinator_lost), what);
-}
-
 void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
                            const std::string& what) {
   if (keep_waiting && !keep_waiting(what)) {

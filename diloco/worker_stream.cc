@@ -49,10 +49,6 @@ class UnixStream : public WorkerStream {
   std::uint64_t flushed_ = 0;  // frames are small: their bytes stay behind descriptors
 };
 
-[[noreturn]] void throw_lost(const std::string& why) {
-  throw std::system_error(make_error_code(Errc::coordinator_lost), why);
-}
-
 // ---- Leaving bytes ----
 
 // The bytes of queued frames, piece by piece.

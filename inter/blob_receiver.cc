@@ -6,13 +6,11 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/error.h"
+#include "inter/limits.h"
 #include "inter/percent.h"
 
 namespace causeway::inter {
 namespace {
-
-// A peer may name as many blobs as it likes; what we remember of them is bounded.
-constexpr std::size_t kRememberedBlobsMax = 4096;
 
 template <typename Set>
 void remember(Set& set, const BlobId& id) {

@@ -5,14 +5,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include "inter/limits.h"
 #include "inter/percent.h"
 
 namespace causeway::inter {
-namespace {
-
-constexpr std::size_t kRememberedBlobsMax = 4096;
-
-}  // namespace
 
 BlobSender::Item BlobSender::new_item(const BlobId& id) {
   Item item;

@@ -11,6 +11,9 @@ constexpr std::size_t kUnauthenticatedMax = 256;
 
 constexpr std::size_t kDataConnectionsMax = 64;  // of a session
 
+// A peer may name as many blobs as it likes; what is remembered of them is bounded.
+constexpr std::size_t kRememberedBlobsMax = 4096;
+
 constexpr std::size_t kQueuedMessagesMax = 16;        // of the largest size, to one peer
 constexpr std::size_t kQueuedFramesBytes = 1U << 20;  // of everything else on control
 constexpr unsigned kUnsentBytesAtFirst = 512U << 10;  // in a data socket

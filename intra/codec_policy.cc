@@ -13,7 +13,7 @@
 namespace causeway::intra {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_codec(const std::string& why) {
   throw std::system_error(Errc::bad_model, why);
 }
 
@@ -76,7 +76,7 @@ void CodecPolicy::assign_own(const CodecOptions& options, const diloco::Layout& 
   }
   const auto unused = std::find(used.begin(), used.end(), false);
   if (unused == used.end()) return;
-  refuse(
+  refuse_codec(
       no_match(options.tensors[static_cast<std::size_t>(unused - used.begin())].pattern, layout));
 }
 
@@ -85,13 +85,13 @@ std::uint8_t CodecPolicy::add(const std::string& text, const std::string& key,
   auto codec = compression::make_codec(text);
   const std::string spec = codec->spec();
   if (codec->is_sparse() && !options.feedback && !options.force) {
-    refuse(key + " = \"" + spec +
-           "\" drops coordinates, which without error feedback are lost for good; set "
-           "codec.feedback = true or choose a dense codec");
+    refuse_codec(key + " = \"" + spec +
+                 "\" drops coordinates, which without error feedback are lost for good; set "
+                 "codec.feedback = true or choose a dense codec");
   }
   const auto known = std::find(specs_.begin(), specs_.end(), spec);
   if (known != specs_.end()) return static_cast<std::uint8_t>(known - specs_.begin());
-  if (specs_.size() > 255) refuse(key + ": a run has at most 256 different codecs");
+  if (specs_.size() > 255) refuse_codec(key + ": a run has at most 256 different codecs");
   specs_.push_back(spec);
   codecs_.push_back(std::move(codec));
   return static_cast<std::uint8_t>(specs_.size() - 1);

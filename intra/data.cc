@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 
 using Format = DataOptions::Format;
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+[[noreturn]] void refuse_data(const std::string& name, const std::string& why) {
   throw std::system_error(Errc::bad_data, name + " " + why);
 }
 
@@ -63,13 +63,13 @@ void append_matches(const std::string& pattern, std::vector<std::string>& files)
   const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   if (status == 0) files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
-  if (status == GLOB_NOMATCH) refuse("'" + pattern + "'", "matches no file");
-  if (status != 0) refuse("'" + pattern + "'", "cannot be searched: unreadable folder?");
+  if (status == GLOB_NOMATCH) refuse_data("'" + pattern + "'", "matches no file");
+  if (status != 0) refuse_data("'" + pattern + "'", "cannot be searched: unreadable folder?");
 }
 
 // Sorted, and each once: a file named twice would put validation text into the training part.
 std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
-  if (patterns.empty()) refuse("the list of data files", "is empty; name at least one file");
+  if (patterns.empty()) refuse_data("the list of data files", "is empty; name at least one file");
   std::vector<std::string> files;
   for (const std::string& pattern : patterns) append_matches(pattern, files);
   std::sort(files.begin(), files.end());
@@ -80,8 +80,8 @@ std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
 Shard plain_shard(MappedFile file, std::size_t width) {
   const std::size_t size = file.bytes().size();
   if (size % width != 0) {
-    refuse(file.path(), "has " + std::to_string(size) + " bytes, not a multiple of the " +
-                            std::to_string(width) + " bytes of a token; is the format right?");
+    refuse_data(file.path(), "has " + std::to_string(size) + " bytes, not a multiple of the " +
+                                 std::to_string(width) + " bytes of a token; is the format right?");
   }
   return {std::move(file), width, 0, size / width, 0};
 }
@@ -92,7 +92,8 @@ Shard llmc_shard(MappedFile file) {
   constexpr std::int32_t kMagicGpt2 = 20240520, kVersionGpt2 = 1;      // uint16 tokens
   constexpr std::int32_t kMagicLlama3 = 20240801, kVersionLlama3 = 7;  // uint32 tokens
   const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.size() < kHeaderBytes) refuse(file.path(), "is too short for llm.c's 1024-byte header");
+  if (bytes.size() < kHeaderBytes)
+    refuse_data(file.path(), "is too short for llm.c's 1024-byte header");
   const auto magic = load<std::int32_t>(bytes.data());
   const auto version = load<std::int32_t>(bytes.data() + 4);
   const auto count = load<std::int32_t>(bytes.data() + 8);
@@ -100,17 +101,17 @@ Shard llmc_shard(MappedFile file) {
   if (magic == kMagicGpt2 && version == kVersionGpt2) width = 2;
   if (magic == kMagicLlama3 && version == kVersionLlama3) width = 4;
   if (width == 0) {
-    refuse(file.path(), "has magic " + std::to_string(magic) + " and version " +
-                            std::to_string(version) +
-                            "; a .bin shard of llm.c has 20240520 and 1 (uint16 tokens) or "
-                            "20240801 and 7 (uint32 tokens)");
+    refuse_data(file.path(), "has magic " + std::to_string(magic) + " and version " +
+                                 std::to_string(version) +
+                                 "; a .bin shard of llm.c has 20240520 and 1 (uint16 tokens) or "
+                                 "20240801 and 7 (uint32 tokens)");
   }
-  if (count <= 0) refuse(file.path(), "says that it has " + std::to_string(count) + " tokens");
+  if (count <= 0) refuse_data(file.path(), "says that it has " + std::to_string(count) + " tokens");
   const std::size_t expected = kHeaderBytes + width * static_cast<std::size_t>(count);
   if (bytes.size() != expected) {
-    refuse(file.path(), "has " + std::to_string(bytes.size()) + " bytes where its header's " +
-                            std::to_string(count) + " tokens need " + std::to_string(expected) +
-                            "; is the copy complete?");
+    refuse_data(file.path(), "has " + std::to_string(bytes.size()) + " bytes where its header's " +
+                                 std::to_string(count) + " tokens need " +
+                                 std::to_string(expected) + "; is the copy complete?");
   }
   return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0};
 }
@@ -147,10 +148,10 @@ void check_tokens(const Shard& shard, std::uint64_t vocabulary) {
     if (largest < vocabulary) continue;
     std::uint64_t i = begin;
     while (load<Token>(tokens + i * sizeof(Token)) < vocabulary) ++i;
-    refuse(shard.file.path(), "has token " +
-                                  std::to_string(load<Token>(tokens + i * sizeof(Token))) +
-                                  " at position " + std::to_string(i) +
-                                  "; the model's vocabulary is " + std::to_string(vocabulary));
+    refuse_data(shard.file.path(), "has token " +
+                                       std::to_string(load<Token>(tokens + i * sizeof(Token))) +
+                                       " at position " + std::to_string(i) +
+                                       "; the model's vocabulary is " + std::to_string(vocabulary));
   }
 }
 
@@ -182,7 +183,7 @@ class Dataset::Implementation {
 
 Dataset::Implementation::Implementation(const DataOptions& options) {
   if (!(options.validation_fraction >= 0 && options.validation_fraction < 1)) {
-    refuse("validation_fraction", "must be at least 0 and below 1");
+    refuse_data("validation_fraction", "must be at least 0 and below 1");
   }
   // Tokens are handed out as int32.
   const auto vocabulary = static_cast<std::uint64_t>(

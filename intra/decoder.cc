@@ -10,22 +10,22 @@
 namespace causeway::intra {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_payload(const std::string& why) {
   throw std::system_error(compression::Errc::malformed, why);
 }
 
 void check_shape(const compression::Payload& payload, const diloco::Layout& layout,
                  std::span<const std::size_t> segments) {
   if (payload.segments.size() != segments.size()) {
-    refuse("has " + std::to_string(payload.segments.size()) + " segments where the round has " +
-           std::to_string(segments.size()));
+    refuse_payload("has " + std::to_string(payload.segments.size()) +
+                   " segments where the round has " + std::to_string(segments.size()));
   }
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const compression::EncodedSegment& segment = payload.segments[i];
     if (segment.index != segments[i] ||
         segment.element_count != layout.segments()[segments[i]].count ||
         segment.codec >= payload.codec_specs.size()) {
-      refuse("segment " + std::to_string(segment.index) + " is not the round's");
+      refuse_payload("segment " + std::to_string(segment.index) + " is not the round's");
     }
   }
 }

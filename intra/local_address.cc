@@ -15,7 +15,7 @@
 namespace causeway::intra {
 namespace {
 
-[[noreturn]] void refuse(const std::string& host, const std::string& why) {
+[[noreturn]] void refuse_address(const std::string& host, const std::string& why) {
   throw std::system_error(Errc::collective, "no address of this host on the network of " + host +
                                                 ", where the ranks meet: " + why +
                                                 "; check MASTER_ADDR");
@@ -42,15 +42,15 @@ std::string local_address_towards(const std::string& host) {
   addrinfo* found = nullptr;
   // Any port: nothing is sent there.
   if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found); error != 0)
-    refuse(host, ::gai_strerror(error));
+    refuse_address(host, ::gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> targets(found, ::freeaddrinfo);
   sockaddr_storage own{};
   socklen_t size = 0;
-  if (!own_end(*targets, own, size)) refuse(host, std::strerror(errno));
+  if (!own_end(*targets, own, size)) refuse_address(host, std::strerror(errno));
   std::array<char, NI_MAXHOST> text{};
   const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text.data(),
                                   text.size(), nullptr, 0, NI_NUMERICHOST);
-  if (error != 0) refuse(host, ::gai_strerror(error));
+  if (error != 0) refuse_address(host, ::gai_strerror(error));
   return text.data();
 }
 

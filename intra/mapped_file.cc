@@ -14,7 +14,7 @@
 namespace causeway::intra {
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& why) {
   throw std::system_error(Errc::bad_data, path.string() + " " + why);
 }
 
@@ -25,10 +25,11 @@ std::string reason(int error) {
 // Size of an open regular file that has something in it.
 std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
   struct stat status {};
-  if (fstat(descriptor, &status) != 0) refuse(path, "cannot be examined: " + reason(errno));
-  if (S_ISDIR(status.st_mode)) refuse(path, "is a directory; name its files, e.g. with a glob");
-  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file");
-  if (status.st_size == 0) refuse(path, "is empty");
+  if (fstat(descriptor, &status) != 0) refuse_file(path, "cannot be examined: " + reason(errno));
+  if (S_ISDIR(status.st_mode))
+    refuse_file(path, "is a directory; name its files, e.g. with a glob");
+  if (!S_ISREG(status.st_mode)) refuse_file(path, "is not a regular file");
+  if (status.st_size == 0) refuse_file(path, "is empty");
   return static_cast<std::size_t>(status.st_size);
 }
 
@@ -36,7 +37,7 @@ std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) refuse(path, "cannot be opened: " + reason(errno));
+  if (descriptor < 0) refuse_file(path, "cannot be opened: " + reason(errno));
   // The mapping outlives the descriptor, which is closed on every way out.
   struct Closer {
     int descriptor;
@@ -44,7 +45,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   } closer{descriptor};
   const std::size_t size = usable_size(descriptor, path);
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED) refuse(path, "cannot be mapped into memory: " + reason(errno));
+  if (address == MAP_FAILED) refuse_file(path, "cannot be mapped into memory: " + reason(errno));
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 

@@ -22,7 +22,7 @@ using Precision = ModelOptions::Precision;
 // Ours, which transformers skips: the file's weights are fp32 whatever they were multiplied as.
 constexpr const char* kPrecisionKey = "causeway_precision";
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
+[[noreturn]] void refuse_config(const std::filesystem::path& file, const std::string& why) {
   throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why);
 }
 
@@ -30,10 +30,11 @@ template <typename Json>
 Json parse(const std::filesystem::path& file) {
   const std::optional<std::string> text = diloco::read_file(file);
   if (!text) {
-    refuse(file, "is missing; a model is a directory with config.json and model.safetensors");
+    refuse_config(file,
+                  "is missing; a model is a directory with config.json and model.safetensors");
   }
   Json parsed = parse_foreign<Json>(*text);
-  if (!parsed.is_object()) refuse(file, "is not a JSON object");
+  if (!parsed.is_object()) refuse_config(file, "is not a JSON object");
   return parsed;
 }
 
@@ -84,22 +85,23 @@ class Entries {
   // Variants of the families that are not built in here.
   void must_be(const std::string& key, bool value) const {
     if (flag(key, value) == value) return;
-    refuse(file_, "has " + key + " = " + (value ? "false" : "true") +
-                      ", a variant that cannot be trained here");
+    refuse_config(file_, "has " + key + " = " + (value ? "false" : "true") +
+                             ", a variant that cannot be trained here");
   }
   void must_be(const std::string& key, std::initializer_list<const char*> allowed) const {
     const std::string value = text(key, *allowed.begin());
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-    refuse(file_, "has " + key + " = '" + value + "', which cannot be trained here; '" +
-                      *allowed.begin() + "' can");
+    refuse_config(file_, "has " + key + " = '" + value + "', which cannot be trained here; '" +
+                             *allowed.begin() + "' can");
   }
   [[noreturn]] void bad(const std::string& key, const std::string& allowed) const {
-    refuse(file_, "has an impossible " + key + ", " + at(key).dump() + "; it must be " + allowed);
+    refuse_config(file_,
+                  "has an impossible " + key + ", " + at(key).dump() + "; it must be " + allowed);
   }
 
  private:
   const json& at(const std::string& key) const {
-    if (!has(key)) refuse(file_, "does not say the model's " + key);
+    if (!has(key)) refuse_config(file_, "does not say the model's " + key);
     return *object_.find(key);
   }
 
@@ -219,7 +221,7 @@ ModelOptions read_model_config(const std::filesystem::path& file) {
   const Entries config(file, parse<json>(file));
   const std::string type = config.text("model_type", "missing");
   if (type != "gpt2" && type != "llama") {
-    refuse(file, "has model_type '" + type + "'; gpt2 and llama can be read");
+    refuse_config(file, "has model_type '" + type + "'; gpt2 and llama can be read");
   }
   ModelOptions options = type == "gpt2" ? read_gpt2(config) : read_llama(config);
   config.must_be(kPrecisionKey, {"fp32", "bf16"});
@@ -227,7 +229,7 @@ ModelOptions read_model_config(const std::filesystem::path& file) {
   try {
     parameter_tensors(options);
   } catch (const std::system_error& error) {
-    refuse(file, std::string("describes an impossible model: ") + error.what());
+    refuse_config(file, std::string("describes an impossible model: ") + error.what());
   }
   return options;
 }

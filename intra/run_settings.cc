@@ -9,7 +9,7 @@
 namespace causeway::intra {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_settings(const std::string& why) {
   throw std::system_error(Errc::bad_settings, "the coordinator's settings of the run: " + why);
 }
 
@@ -19,7 +19,7 @@ class Settings {
     try {
       table_ = toml::parse(text);
     } catch (const toml::parse_error& error) {
-      refuse(std::string(error.description()));
+      refuse_settings(std::string(error.description()));
     }
   }
 
@@ -31,7 +31,7 @@ class Settings {
         std::is_same_v<T, float>, double,
         std::conditional_t<std::is_unsigned_v<T> && !std::is_same_v<T, bool>, std::int64_t, T>>;
     const auto value = node.value<Stored>();
-    if (!value) refuse(key + " has an impossible value");
+    if (!value) refuse_settings(key + " has an impossible value");
     out = static_cast<T>(*value);
   }
 
@@ -39,11 +39,11 @@ class Settings {
     const auto node = table_.at_path(key);
     if (!node) return;
     const toml::array* list = node.as_array();
-    if (list == nullptr) refuse(key + " is not a list");
+    if (list == nullptr) refuse_settings(key + " is not a list");
     out.clear();
     for (const toml::node& item : *list) {
       const auto text = item.value<std::string>();
-      if (!text) refuse(key + " is not a list of texts");
+      if (!text) refuse_settings(key + " is not a list of texts");
       out.push_back(*text);
     }
   }
@@ -56,7 +56,7 @@ std::vector<TensorCodec> tensor_codecs(const std::vector<std::string>& texts) {
   std::vector<TensorCodec> codecs;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) refuse("codec.tensors has " + text);
+    if (equals == std::string::npos) refuse_settings("codec.tensors has " + text);
     codecs.push_back({text.substr(0, equals), text.substr(equals + 1)});
   }
   return codecs;
@@ -66,7 +66,7 @@ diloco::OuterOptions::Kind outer_kind(const std::string& name) {
   if (name == "nesterov") return diloco::OuterOptions::Kind::nesterov;
   if (name == "delayed_nesterov") return diloco::OuterOptions::Kind::delayed_nesterov;
   if (name == "sgd") return diloco::OuterOptions::Kind::sgd;
-  refuse("outer.optimizer is " + name);
+  refuse_settings("outer.optimizer is " + name);
 }
 
 diloco::OverlapOptions::Variant overlap_variant(const std::string& name) {
@@ -75,13 +75,13 @@ diloco::OverlapOptions::Variant overlap_variant(const std::string& name) {
   if (name == "streaming") return Variant::streaming;
   if (name == "delayed") return Variant::delayed;
   if (name == "eager") return Variant::eager;
-  refuse("sync.variant is " + name);
+  refuse_settings("sync.variant is " + name);
 }
 
 diloco::FragmentOrder fragment_order(const std::string& name) {
   if (name == "strided") return diloco::FragmentOrder::strided;
   if (name == "sequential") return diloco::FragmentOrder::sequential;
-  refuse("sync.fragment_order is " + name);
+  refuse_settings("sync.fragment_order is " + name);
 }
 
 }  // namespace

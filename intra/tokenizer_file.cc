@@ -21,7 +21,7 @@ constexpr std::int64_t kTokenMost = (1 << 24) - 1;  // a model's vocabulary is a
 constexpr const char* kGpt2Words =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_tokenizer(const std::string& why) {
   throw std::invalid_argument(why);
 }
 
@@ -42,12 +42,12 @@ bool flag(const json& object, const char* key, bool otherwise) {
 }
 const json& list(const json& object, const char* key) {
   const json& value = entry(object, key);
-  if (!value.is_array()) refuse(std::string("has no list of ") + key);
+  if (!value.is_array()) refuse_tokenizer(std::string("has no list of ") + key);
   return value;
 }
 std::int32_t token_of(const json& value, const std::string& name) {
   if (!value.is_number_integer() || value < 0 || value > kTokenMost)
-    refuse("gives '" + name + "' the impossible token " + value.dump());
+    refuse_tokenizer("gives '" + name + "' the impossible token " + value.dump());
   return value.get<std::int32_t>();
 }
 
@@ -100,19 +100,20 @@ using Vocabulary = std::unordered_map<std::string, std::int32_t>;
 void check_model(const json& model) {
   const std::string type = text(model, "type");
   if (!model.is_object() || (type != "BPE" && !type.empty()))
-    refuse("has a model of type '" + type + "'; byte-level BPE can be read");
+    refuse_tokenizer("has a model of type '" + type + "'; byte-level BPE can be read");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!text(model, key).empty()) refuse(std::string("has a ") + key + ", which is not built in");
+    if (!text(model, key).empty())
+      refuse_tokenizer(std::string("has a ") + key + ", which is not built in");
   }
   if (flag(model, "byte_fallback", false))
-    refuse("is SentencePiece's kind of BPE (byte_fallback); byte-level BPE can be read");
+    refuse_tokenizer("is SentencePiece's kind of BPE (byte_fallback); byte-level BPE can be read");
   const json& dropout = entry(model, "dropout");
-  if (dropout.is_number() && dropout != 0) refuse("has a dropout of merges");
+  if (dropout.is_number() && dropout != 0) refuse_tokenizer("has a dropout of merges");
 }
 
 Vocabulary read_vocabulary(const json& model) {
   const json& entries = entry(model, "vocab");
-  if (!entries.is_object() || entries.empty()) refuse("has no vocabulary");
+  if (!entries.is_object() || entries.empty()) refuse_tokenizer("has no vocabulary");
   Vocabulary vocabulary;
   for (const auto& [name, token] : entries.items()) vocabulary[name] = token_of(token, name);
   return vocabulary;
@@ -125,14 +126,15 @@ std::pair<std::string, std::string> merge_of(const json& merge) {
   const std::string pair = merge.is_string() ? merge.get<std::string>() : "";
   const std::size_t space = pair.find(' ');
   if (space == std::string::npos || pair.find(' ', space + 1) != std::string::npos)
-    refuse("has a merge that is not of two tokens: " + merge.dump());
+    refuse_tokenizer("has a merge that is not of two tokens: " + merge.dump());
   return {pair.substr(0, space), pair.substr(space + 1)};
 }
 
 std::vector<BytePairs::Merge> read_merges(const json& model, const Vocabulary& vocabulary) {
   const auto find = [&](const std::string& name) {
     const auto found = vocabulary.find(name);
-    if (found == vocabulary.end()) refuse("has merges of '" + name + "', which is no token");
+    if (found == vocabulary.end())
+      refuse_tokenizer("has merges of '" + name + "', which is no token");
     return found->second;
   };
   std::vector<BytePairs::Merge> merges;
@@ -153,7 +155,7 @@ void read_model(const json& model, TokenizerFile& file) {
   }
   for (const auto& [name, token] : vocabulary) {
     if (!file.bytes.emplace(token, alphabet.decode(name).value_or(name)).second)
-      refuse("gives token " + std::to_string(token) + " to two texts");
+      refuse_tokenizer("gives token " + std::to_string(token) + " to two texts");
   }
   file.merges = read_merges(model, vocabulary);
   file.whole_words = flag(model, "ignore_merges", false);
@@ -169,8 +171,8 @@ void read_added_tokens(const json& json_file, TokenizerFile& file) {
     token.token = token_of(entry(added, "id"), token.content);
     for (const char* key : {"single_word", "lstrip", "rstrip"}) {
       if (flag(added, key, false))
-        refuse("has the added token '" + token.content + "' with " + key +
-               ", which is not built in");
+        refuse_tokenizer("has the added token '" + token.content + "' with " + key +
+                         ", which is not built in");
     }
     if (!token.content.empty()) file.added.push_back(std::move(token));
   }
@@ -187,7 +189,7 @@ class PreTokenizers {
   // At any depth of sequences, of which files have one or two.
   void add(const json& step, int depth = 0) {
     const std::string type = text(step, "type");
-    if (bytes_) refuse("has the pre-tokenizer '" + type + "' after ByteLevel");
+    if (bytes_) refuse_tokenizer("has the pre-tokenizer '" + type + "' after ByteLevel");
     if (type == "Sequence" && depth < 8) {
       for (const json& inner : list(step, "pretokenizers")) add(inner, depth + 1);
     } else if (type == "Split") {
@@ -197,7 +199,8 @@ class PreTokenizers {
     } else if (type == "ByteLevel") {
       add_byte_level(step);
     } else {
-      refuse("has the pre-tokenizer '" + type + "'; ByteLevel, Split and Digits can be read");
+      refuse_tokenizer("has the pre-tokenizer '" + type +
+                       "'; ByteLevel, Split and Digits can be read");
     }
   }
   bool ends_in_bytes() const { return bytes_; }
@@ -205,7 +208,8 @@ class PreTokenizers {
  private:
   void add_split(const json& step) {
     const std::string behavior = text(step, "behavior");
-    if (behavior != "Isolated") refuse("splits words as '" + behavior + "'; Isolated can be read");
+    if (behavior != "Isolated")
+      refuse_tokenizer("splits words as '" + behavior + "'; Isolated can be read");
     const json& pattern = entry(step, "pattern");
     if (entry(pattern, "String").is_string()) {
       file_.splits.emplace_back(text(pattern, "String"), UnicodeRegex::Syntax::literal);
@@ -217,7 +221,7 @@ class PreTokenizers {
     bytes_ = true;
     file_.add_prefix_space = flag(step, "add_prefix_space", true);
     if (file_.add_prefix_space && !file_.splits.empty())
-      refuse("adds a space before every word that another pre-tokenizer made");
+      refuse_tokenizer("adds a space before every word that another pre-tokenizer made");
     if (flag(step, "use_regex", true)) file_.splits.emplace_back(kGpt2Words);
   }
 
@@ -244,24 +248,26 @@ void read_post_processor(const json& processor, TokenizerFile& file, int depth =
   if (processor.is_null() || type == "ByteLevel") return;  // which changes offsets only
   if (type == "TemplateProcessing") return read_template(processor, file);
   if (type != "Sequence" || depth == 8)
-    refuse("has the post-processor '" + type + "'; TemplateProcessing and ByteLevel can be read");
+    refuse_tokenizer("has the post-processor '" + type +
+                     "'; TemplateProcessing and ByteLevel can be read");
   for (const json& inner : list(processor, "processors")) {
     read_post_processor(inner, file, depth + 1);
   }
 }
 
 TokenizerFile read(const json& json_file) {
-  if (!json_file.is_object()) refuse("is not a JSON object");
+  if (!json_file.is_object()) refuse_tokenizer("is not a JSON object");
   const json& normalizer = entry(json_file, "normalizer");
   if (!is_empty(normalizer, "normalizers"))
-    refuse("has the normalizer '" + text(normalizer, "type") + "', which is not built in");
+    refuse_tokenizer("has the normalizer '" + text(normalizer, "type") +
+                     "', which is not built in");
   const std::string decoder = text(entry(json_file, "decoder"), "type");
   if (!decoder.empty() && decoder != "ByteLevel")
-    refuse("has the decoder '" + decoder + "'; ByteLevel can be read");
+    refuse_tokenizer("has the decoder '" + decoder + "'; ByteLevel can be read");
   TokenizerFile file;
   PreTokenizers pre_tokenizers(file);
   pre_tokenizers.add(entry(json_file, "pre_tokenizer"));
-  if (!pre_tokenizers.ends_in_bytes()) refuse("is not byte-level: it has no ByteLevel");
+  if (!pre_tokenizers.ends_in_bytes()) refuse_tokenizer("is not byte-level: it has no ByteLevel");
   read_model(entry(json_file, "model"), file);
   read_added_tokens(json_file, file);
   read_post_processor(entry(json_file, "post_processor"), file);

@@ -5,9 +5,9 @@
 namespace causeway::wan_sim {
 namespace {
 
-enum class Purpose : std::uint64_t { transition = 1, loss = 2, again = 3 };
+enum class LossPurpose : std::uint64_t { transition = 1, loss = 2, again = 3 };
 
-double draw(std::uint64_t key, Purpose purpose, std::uint64_t packet) {
+double draw(std::uint64_t key, LossPurpose purpose, std::uint64_t packet) {
   return uniform(mix(mix(key, static_cast<std::uint64_t>(purpose)), packet));
 }
 
@@ -27,16 +27,16 @@ LossProfile burst_loss(double probability, double burst_packets) {
 bool LossChain::loses_next(const LossProfile& profile) {
   const std::uint64_t packet = packet_++;
   if (profile.enter > 0 || bad_) {
-    const double moved = draw(key_, Purpose::transition, packet);
+    const double moved = draw(key_, LossPurpose::transition, packet);
     bad_ = bad_ ? moved >= profile.leave : moved < profile.enter;
   }
   const double probability = bad_ ? profile.bad : profile.good;
-  return probability > 0 && draw(key_, Purpose::loss, packet) < probability;
+  return probability > 0 && draw(key_, LossPurpose::loss, packet) < probability;
 }
 
 bool LossChain::loses_again(const LossProfile& profile, std::uint64_t packet,
                             std::uint64_t attempt) const {
-  return draw(mix(key_, attempt), Purpose::again, packet) < profile.mean();
+  return draw(mix(key_, attempt), LossPurpose::again, packet) < profile.mean();
 }
 
 }  // namespace causeway::wan_sim

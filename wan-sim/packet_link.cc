@@ -9,7 +9,7 @@ namespace causeway::wan_sim {
 namespace {
 
 constexpr double kPayloadShare = 1448.0 / 1500;
-enum Purpose : std::uint64_t { kReorder = 1, kDuplicate, kCorrupt, kCorruptPlace, kJitter };
+enum PacketPurpose : std::uint64_t { kReorder = 1, kDuplicate, kCorrupt, kCorruptPlace, kJitter };
 
 }  // namespace
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kBaseline = "baseline";
 
-std::string comparison(const Summary& s) {
+std::string comparison_html(const Summary& s) {
   const bool compared = s.baseline_val_loss.has_value();
   return html_table(
       {"", "this run", "synchronised every step"},
@@ -117,7 +117,7 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
                        "the end.</p>\n"
                      : "<p class=\"bad\">The regions differ.</p>\n";
   if (s.timed_steps) out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
-  out += comparison(s) + regions(s) + figures(s);
+  out += comparison_html(s) + regions(s) + figures(s);
   if (!s.timed_steps) {
     out +=
         "<p>All regions shared " + std::to_string(s.facts.cores) +

@@ -13,7 +13,7 @@ namespace {
 
 using Family = ModelOptions::Family;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_model(const std::string& why) {
   throw std::system_error(Errc::bad_model, why);
 }
 
@@ -21,29 +21,30 @@ using Family = ModelOptions::Family;
 // within 64 bits.
 void check_range(const char* name, std::int64_t value, std::int64_t largest) {
   if (value < 1 || value > largest) {
-    refuse(std::string("model.") + name + " is " + std::to_string(value) +
-           "; it must be from 1 to " + std::to_string(largest));
+    refuse_model(std::string("model.") + name + " is " + std::to_string(value) +
+                 "; it must be from 1 to " + std::to_string(largest));
   }
 }
 
 void check_heads(const ModelOptions& options) {
   const auto heads = std::to_string(options.heads), kv_heads = std::to_string(options.kv_heads);
   if (options.width % options.heads != 0) {
-    refuse("model.width is " + std::to_string(options.width) +
-           ", which is not a multiple of model.heads, " + heads);
+    refuse_model("model.width is " + std::to_string(options.width) +
+                 ", which is not a multiple of model.heads, " + heads);
   }
   if (options.family == Family::gpt2) {
     if (options.kv_heads != options.heads) {
-      refuse("model.kv_heads is " + kv_heads +
-             " but the gpt2 family has no grouped queries: set it to model.heads, " + heads);
+      refuse_model("model.kv_heads is " + kv_heads +
+                   " but the gpt2 family has no grouped queries: set it to model.heads, " + heads);
     }
     return;
   }
   if (options.heads % options.kv_heads != 0) {
-    refuse("model.heads is " + heads + ", which is not a multiple of model.kv_heads, " + kv_heads);
+    refuse_model("model.heads is " + heads + ", which is not a multiple of model.kv_heads, " +
+                 kv_heads);
   }
   if (options.width / options.heads % 2 != 0) {
-    refuse(
+    refuse_model(
         "a head is model.width / model.heads = " + std::to_string(options.width / options.heads) +
         " wide; rotary positions need an even number");
   }
@@ -51,23 +52,24 @@ void check_heads(const ModelOptions& options) {
 
 void check_reals(const ModelOptions& options) {
   if (!(options.dropout >= 0 && options.dropout < 1)) {
-    refuse("model.dropout is " + std::to_string(options.dropout) +
-           "; it must be at least 0 and below 1");
+    refuse_model("model.dropout is " + std::to_string(options.dropout) +
+                 "; it must be at least 0 and below 1");
   }
   if (!(options.norm_epsilon > 0 && options.norm_epsilon < 1)) {
-    refuse("model.norm_epsilon is " + std::to_string(options.norm_epsilon) +
-           "; it must be between 0 and 1");
+    refuse_model("model.norm_epsilon is " + std::to_string(options.norm_epsilon) +
+                 "; it must be between 0 and 1");
   }
   if (!(options.rope_theta > 0 && std::isfinite(options.rope_theta))) {
-    refuse("model.rope_theta is " + std::to_string(options.rope_theta) + "; it must be positive");
+    refuse_model("model.rope_theta is " + std::to_string(options.rope_theta) +
+                 "; it must be positive");
   }
   const auto& scaling = options.rope_scaling;
   if (!(scaling.factor >= 1 && std::isfinite(scaling.factor) && scaling.low_frequency_factor > 0 &&
         scaling.high_frequency_factor > scaling.low_frequency_factor &&
         std::isfinite(scaling.high_frequency_factor))) {
-    refuse("the scaling of rotary positions is impossible: factor " +
-           std::to_string(scaling.factor) + " must be at least 1, and 0 < low_freq_factor < " +
-           "high_freq_factor");
+    refuse_model("the scaling of rotary positions is impossible: factor " +
+                 std::to_string(scaling.factor) +
+                 " must be at least 1, and 0 < low_freq_factor < " + "high_freq_factor");
   }
 }
 

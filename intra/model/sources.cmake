@@ -17,4 +17,9 @@ target_sources(
           ${CMAKE_CURRENT_LIST_DIR}/random_kernels.cc
           ${CMAKE_CURRENT_LIST_DIR}/rotation.cc
           ${CMAKE_CURRENT_LIST_DIR}/transformer.cc)
+# Highway has such a file include itself, once for each instruction set.
+set_source_files_properties(
+  ${CMAKE_CURRENT_LIST_DIR}/attention_kernels.cc ${CMAKE_CURRENT_LIST_DIR}/classifier_kernels.cc
+  ${CMAKE_CURRENT_LIST_DIR}/norm_kernels.cc ${CMAKE_CURRENT_LIST_DIR}/pointwise_kernels.cc
+  ${CMAKE_CURRENT_LIST_DIR}/random_kernels.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_link_libraries(causeway_intra PRIVATE Dnnl::dnnl OpenMP::OpenMP_CXX hwy::hwy hwy::hwy_contrib)
