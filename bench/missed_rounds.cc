@@ -57,6 +57,7 @@ class Region {
   const intra::OuterState& state() const { return state_; }
 
   intra::InFlight contribute() {
+    state_.work.data_cursor = state_.steps * batch().samples;
     while (state_.work.steps < options_.train.k) {
       trainer_->step({state_.steps, state_.work.data_cursor + state_.work.steps * batch().samples},
                      false);
