@@ -98,7 +98,10 @@ double Bbr::packets_per_s() const {
   return full_ ? rate : std::max(rate, kHighGain * floor);
 }
 
+// The few packets of a look at the round trip say nothing of the bandwidth, and what is known of it
+// does not age meanwhile.
 void Bbr::update_bandwidth(const AckSample& sample) {
+  if (mode_ == Mode::probe_rtt) return;
   if (sample.new_round) ++round_;
   while (!bests_.empty() && bests_.front().round + kBandwidthRounds <= round_ &&
          bests_.size() > 1) {

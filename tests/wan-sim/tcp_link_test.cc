@@ -95,6 +95,15 @@ TEST(TcpLink, ALongTransferReachesTheRate) {
   }
 }
 
+// A fifth of a second, every ten.
+TEST(TcpLink, BbrGoesOnAtItsRateAfterItLookedForAShorterRoundTrip) {
+  Wire wire(profile_of(Congestion::bbr, 10ms));
+  const auto flow = wire.link().add_flow(1);
+  const double s = in_seconds(wire.transfer(flow, 250'000'000));
+  EXPECT_GT(s, 20.0);
+  EXPECT_LT(s, 21.2);
+}
+
 TEST(TcpLink, AFullQueueDropsAndTheBytesComeAgain) {
   LinkProfile profile = profile_of(Congestion::reno, 50ms);
   profile.queue_bytes = 64 * 1024;
