@@ -9,9 +9,15 @@
 namespace causeway::diloco::testing {
 namespace {
 
+// Sanitizers take ten to twenty times as long, and look for other things.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kPerBlock = 50;
+#else
+constexpr std::uint64_t kPerBlock = 500;
+#endif
+
 // A block of them.
 void expect_all_hold(Schedule (*make)(std::uint64_t seed), int block) {
-  constexpr std::uint64_t kPerBlock = 500;
   const auto first = static_cast<std::uint64_t>(block) * kPerBlock;
   for (std::uint64_t seed = first; seed < first + kPerBlock; ++seed) {
     if (!run(make(seed)).failure.empty()) return ADD_FAILURE() << report(make(seed)), void();
