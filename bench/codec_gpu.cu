@@ -81,12 +81,11 @@ class Bench {
         next_(device_array<float>(count)),
         bytes_(device_array<std::uint8_t>(2 * count)),
         norms_(device_array<ChunkNorms>(count / kChunk)),
-        first_bad_(device_array<std::uint32_t>(1)) {
+        bad_(device_array<std::uint32_t>(count / kChunk)) {
     const auto blocks = static_cast<unsigned>((count + 255) / 256);
     fill<<<blocks, 256>>>(delta_.get(), count, 1);
     fill<<<blocks, 256>>>(residual_.get(), count, 2);
     check(cudaGetLastError(), "filling the arrays");
-    check(cudaMemset(first_bad_.get(), 0xFF, sizeof(std::uint32_t)), "filling the arrays");
     copy_rate_ = rate(8, timer_.median_ms([&] {
       check(cudaMemcpyAsync(next_.get(), delta_.get(), count_ * sizeof(float),
                             cudaMemcpyDeviceToDevice),
@@ -98,17 +97,16 @@ class Bench {
   template <typename Format>
   void run(const std::string& name, const Format& format, double encoded_bytes_per_element,
            double share_decoded) const {
-    const std::size_t chunks = count_ / kChunk;
-    const EncodeJob encode{chunks,
-                           {delta_.get(), residual_.get(), next_.get(), 0.95F},
-                           bytes_.get(),
-                           norms_.get(),
-                           first_bad_.get()};
-    const DecodeJob decode{chunks, bytes_.get(), 0.25F, next_.get(), first_bad_.get()};
+    const auto chunks = static_cast<std::int64_t>(count_ / kChunk);
+    const typename JobsOf<Format>::Encode encode{
+        format,       chunks,       {delta_.get(), residual_.get(), next_.get(), 0.95F},
+        bytes_.get(), norms_.get(), bad_.get()};
+    const typename JobsOf<Format>::Decode decode{format, chunks,      bytes_.get(),
+                                                 0.25F,  next_.get(), bad_.get()};
     row(name, "encode with feedback", 12 + encoded_bytes_per_element,
-        timer_.median_ms([&] { launch(format, encode, nullptr); }));
+        timer_.median_ms([&] { launch(encode, nullptr); }));
     row(name, "decode and add", 8 * share_decoded + encoded_bytes_per_element,
-        timer_.median_ms([&] { launch(format, decode, nullptr); }));
+        timer_.median_ms([&] { launch(decode, nullptr); }));
   }
 
  private:
@@ -125,7 +123,7 @@ class Bench {
   std::unique_ptr<float, Free> delta_, residual_, next_;
   std::unique_ptr<std::uint8_t, Free> bytes_;
   std::unique_ptr<ChunkNorms, Free> norms_;
-  std::unique_ptr<std::uint32_t, Free> first_bad_;
+  std::unique_ptr<std::uint32_t, Free> bad_;
   Timer timer_;
   double copy_rate_ = 0;
 };

@@ -55,6 +55,8 @@ run() {
     echo "== $(basename "$program")"
     "$program" || failed=1
   done
+  echo "== bench_outer_gpu --offload"
+  "$here/bench_outer_gpu" --offload || failed=1
   echo "== bench_train_step_gpu --plain-attention"
   "$here/bench_train_step_gpu" --plain-attention --steps 10 || failed=1
   echo "== train_step_torch.py"

@@ -13,7 +13,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "digests are over little-endian floats");
 
-constexpr std::size_t kLeafElements = 4096;
 constexpr std::byte kLeafTag{
     0x00};  // Part of the format: do not renumber. Two tags, so that no leaf can
 constexpr std::byte kInnerTag{0x01};  // be passed off as an inner node (RFC 6962, section 2.1).

@@ -14,11 +14,13 @@ namespace causeway::diloco {
 
 using Digest = std::array<std::uint8_t, 32>;
 
+inline constexpr std::size_t kLeafElements = 4096;
+
 Digest sha256(std::span<const std::byte> bytes);
 std::string to_hex(const Digest& digest);
 
-// Leaf i covers elements [4096 i, 4096 (i+1)); size must be a multiple of 4,096. Leaf =
-// SHA-256(0x00 || bytes).
+// Leaf i covers kLeafElements elements from kLeafElements i on; size must be a multiple of that.
+// Leaf = SHA-256(0x00 || bytes).
 std::vector<Digest> merkle_leaves(std::span<const float> values);
 
 // Inner node = SHA-256(0x01 || left || right); an odd node is promoted. The root of no leaves is

@@ -3,36 +3,29 @@
 #include <cassert>
 #include <cstddef>
 
+#include "diloco/outer_element.h"
+
 namespace causeway::diloco {
 namespace {
 
-// Each arithmetic operation below rounds on its own (the build forbids contraction), in the order
-// written: that order is part of what all regions share.
 void nesterov(float lr, float mu, std::span<const float> delta, std::span<float> anchor,
               std::span<float> momentum) {
   assert(momentum.size() == delta.size());
   for (std::size_t i = 0; i < delta.size(); ++i) {
-    momentum[i] = mu * momentum[i] + delta[i];
-    anchor[i] -= lr * (delta[i] + mu * momentum[i]);
+    nesterov_element(lr, mu, delta[i], anchor[i], momentum[i]);
   }
 }
 
 void delayed_nesterov(const OuterOptions& options, std::uint64_t turn, std::span<const float> delta,
                       std::span<float> anchor, std::span<float> momentum) {
   assert(momentum.size() == delta.size() && options.delay > 0);
-  const std::uint64_t place = turn % options.delay;
-  const float decay = place == 0 ? options.momentum : 1.0F;
-  const float carried = place + 1 == options.delay ? options.momentum : 0.0F;
-  const auto n = static_cast<float>(options.delay);
-  for (std::size_t i = 0; i < delta.size(); ++i) {
-    const float part = delta[i] / n;
-    momentum[i] = decay * momentum[i] + part;
-    anchor[i] -= options.lr * (part + carried * momentum[i]);
-  }
+  const DelayedFactors factors = delayed_factors(options, turn);
+  for (std::size_t i = 0; i < delta.size(); ++i)
+    delayed_nesterov_element(factors, delta[i], anchor[i], momentum[i]);
 }
 
 void sgd(float lr, std::span<const float> delta, std::span<float> anchor) {
-  for (std::size_t i = 0; i < delta.size(); ++i) anchor[i] -= lr * delta[i];
+  for (std::size_t i = 0; i < delta.size(); ++i) sgd_element(lr, delta[i], anchor[i]);
 }
 
 }  // namespace
@@ -40,7 +33,8 @@ void sgd(float lr, std::span<const float> delta, std::span<float> anchor) {
 void pseudo_gradient(std::span<const float> anchor, std::span<const float> local,
                      std::span<float> delta) {
   assert(anchor.size() == local.size() && anchor.size() == delta.size());
-  for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = anchor[i] - local[i];
+  for (std::size_t i = 0; i < delta.size(); ++i)
+    delta[i] = pseudo_gradient_element(anchor[i], local[i]);
 }
 
 void outer_step(const OuterOptions& options, std::span<const float> delta, std::span<float> anchor,

@@ -3,17 +3,14 @@
 #include <cassert>
 #include <cstddef>
 
+#include "diloco/outer_element.h"
+
 namespace causeway::diloco {
 
 void mix(float alpha, std::span<const float> anchor, std::span<float> base,
          std::span<float> params) {
   assert(anchor.size() == params.size() && anchor.size() == base.size());
-  const float rest = 1.0F - alpha;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const float beyond = params[i] - base[i];
-    base[i] = alpha * base[i] + rest * anchor[i];
-    params[i] = base[i] + beyond;
-  }
+  for (std::size_t i = 0; i < params.size(); ++i) mix_element(alpha, anchor[i], base[i], params[i]);
 }
 
 float immediate_gain(const OuterOptions& outer) {

@@ -9,6 +9,7 @@
 #include "compression/feedback.h"
 #include "compression/ladder.h"
 #include "intra/error.h"
+#include "intra/optimizer.h"
 
 namespace causeway::intra {
 namespace {
@@ -99,14 +100,15 @@ std::uint8_t CodecPolicy::add(const std::string& text, const std::string& key,
 
 CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const float> delta,
                                          std::span<float> residual, std::vector<std::byte>& out,
-                                         compression::EncodeKey key) const {
+                                         const compression::EncodeKey& key) const {
   assert(index < own_.size());
   const std::size_t size_before = out.size();
   const std::span<const std::uint8_t> ladder =
       ladder_.empty() ? std::span<const std::uint8_t>() : ladder_[own_[index]];
   std::vector<float> residual_before;
   if (!ladder.empty()) residual_before.assign(residual.begin(), residual.end());
-  Encoded encoded{.stats = {}, .codec = own_[index]};
+  const double norm = global_norm(delta);
+  Encoded encoded{.delta_squared = norm * norm};
   const auto encode_with = [&](std::uint8_t codec) {
     encoded.codec = codec;
     encoded.stats =
@@ -120,6 +122,7 @@ CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const floa
     encode_with(codec);
     encoded.stepped_up = true;
   }
+  encoded.bytes = out.size() - size_before;
   return encoded;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,15 +49,25 @@ class CodecPolicy {
   // The codec table that Encoded::codec counts in.
   const std::vector<std::string>& specs() const { return specs_; }
 
+  // The only codec that segment `index` may be encoded with; nothing if it may step up.
+  std::optional<std::uint8_t> sole_codec(std::size_t index) const {
+    return ladder_.empty() ? std::optional(own_[index]) : std::nullopt;
+  }
+  // What is left of the residual when something is added to it.
+  float decay() const { return decay_; }
+
+  // How a segment was encoded.
   struct Encoded {
-    compression::EncodeStats stats;
+    double delta_squared = 0;  // ||delta||^2
+    compression::EncodeStats stats = {};
+    std::uint64_t bytes = 0;
     std::uint8_t codec = 0;   // the one used
     bool stepped_up = false;  // not the segment's own
   };
   // compression::encode_with_feedback of segment `index` with its codec, or a higher one. `delta`
   // and `residual` are the segment's elements; the encoding is appended to `out`.
   Encoded encode(std::size_t index, std::span<const float> delta, std::span<float> residual,
-                 std::vector<std::byte>& out, compression::EncodeKey key) const;
+                 std::vector<std::byte>& out, const compression::EncodeKey& key) const;
 
  private:
   std::uint8_t add(const std::string& spec, const std::string& key, const CodecOptions& options);

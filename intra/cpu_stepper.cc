@@ -48,6 +48,7 @@ class CpuStepper final : public Stepper {
     if (share_) share_->keep();
     lr_ = lr;
     loss_ = 0;
+    model_->params_changed();  // by an outer round, perhaps
     std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
   }
 

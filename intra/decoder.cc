@@ -5,8 +5,6 @@
 #include <string>
 #include <system_error>
 
-#include "compression/feedback.h"
-
 namespace causeway::intra {
 namespace {
 
@@ -50,11 +48,6 @@ const compression::EncodedSegment& Decoder::at(std::size_t index) const {
 void Decoder::add(std::size_t index, float weight, std::span<float> sum) const {
   const compression::EncodedSegment& segment = at(index);
   codecs_[segment.codec]->decode_add(segment.bytes, weight, sum);
-}
-
-void Decoder::return_to(std::size_t index, std::span<float> residual) const {
-  const compression::EncodedSegment& segment = at(index);
-  compression::return_to_residual(*codecs_[segment.codec], segment.bytes, residual);
 }
 
 }  // namespace causeway::intra

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compression/codec.h"
@@ -20,15 +21,15 @@ class Decoder {
   Decoder(std::span<const std::byte> payload, const diloco::Layout& layout,
           std::span<const std::size_t> segments);
 
+  const std::vector<std::string>& specs() const { return payload_.codec_specs; }
+  // The encoding of segment `index`, its codec one of specs().
+  const compression::EncodedSegment& at(std::size_t index) const;
+
   // sum += weight * Q, for segment `index`. Throws for a damaged segment; `sum` may then hold part
   // of it.
   void add(std::size_t index, float weight, std::span<float> sum) const;
-  // residual += Q.
-  void return_to(std::size_t index, std::span<float> residual) const;
 
  private:
-  const compression::EncodedSegment& at(std::size_t index) const;
-
   compression::Payload payload_;
   std::vector<std::unique_ptr<compression::Codec>> codecs_;
 };

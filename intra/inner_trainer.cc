@@ -92,6 +92,7 @@ class ModelTrainer : public InnerTrainer {
     return {agreed[0], agreed[1] > 0, own.in_region_s + in_region.count()};
   }
 
+  OuterSpans* outer_spans() override { return stepper_->outer_spans(); }
   void params_changed() override { stepper_->params_changed(); }
   void moments_changed() override { stepper_->moments_changed(); }
   void settle(Settle what) override { stepper_->settle(what); }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "intra/collective.h"
+#include "intra/outer_spans.h"
 #include "intra/training_state.h"
 #include "intra/worker_loop.h"
 
@@ -38,7 +39,11 @@ class InnerTrainer {
   // ranks, with the parameters untouched.
   virtual StepOutcome step(const InnerStep& step, bool stop_requested) = 0;
 
-  // Must be called when the parameters, or the moments, changed otherwise than by step().
+  // Where outer rounds compute on the joined state, parameters included; null: in the state itself.
+  virtual OuterSpans* outer_spans() { return nullptr; }
+
+  // Must be called when the state's parameters, or moments, were changed otherwise than by step()
+  // or an outer round.
   virtual void params_changed() = 0;
   virtual void moments_changed() {}
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "intra/flat_parts.h"
+#include "intra/square_sums.h"
 
 namespace causeway::intra {
 namespace {
@@ -25,16 +26,13 @@ void step_elements(const AdamWFactors& f, float decay, std::size_t count,
   }
 }
 
-// Four streams through the block keep more reads in flight than one does (1.5 times the rate on the
-// machine this was written on), and four sums in each let the compiler vectorise without changing
-// their order.
+// The sums of square_sums.h, all at once.
 double sum_of_squares(std::span<const float> values) {
-  constexpr std::size_t kStreams = 4, kLanes = 4;
-  std::array<std::array<double, kLanes>, kStreams> sums{};
-  const std::size_t stride = values.size() / (kStreams * kLanes) * kLanes;
-  for (std::size_t i = 0; i < stride; i += kLanes) {
-    for (std::size_t stream = 0; stream < kStreams; ++stream) {
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+  std::array<std::array<double, kSquareLanes>, kSquareStreams> sums{};
+  const std::size_t stride = values.size() / kSquareSums * kSquareLanes;
+  for (std::size_t i = 0; i < stride; i += kSquareLanes) {
+    for (std::size_t stream = 0; stream < kSquareStreams; ++stream) {
+      for (std::size_t lane = 0; lane < kSquareLanes; ++lane) {
         const double value = values[stream * stride + i + lane];
         sums[stream][lane] += value * value;
       }
@@ -44,7 +42,7 @@ double sum_of_squares(std::span<const float> values) {
   for (const auto& stream : sums) {
     for (const double sum : stream) total += sum;
   }
-  for (const float value : values.subspan(kStreams * stride)) {
+  for (const float value : values.subspan(kSquareStreams * stride)) {
     total += static_cast<double>(value) * value;
   }
   return total;
@@ -75,12 +73,13 @@ float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64
 
 double global_norm(std::span<const float> values) {
   // One sum per block, added in block order: the same bits for any number of threads.
-  const std::size_t blocks = (values.size() + kBlock - 1) / kBlock;
+  const std::size_t blocks = (values.size() + kSquareBlock - 1) / kSquareBlock;
   std::vector<double> sums(blocks);
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (std::size_t block = 0; block < blocks; ++block) {
-    const std::size_t begin = block * kBlock;
-    sums[block] = sum_of_squares(values.subspan(begin, std::min(kBlock, values.size() - begin)));
+    const std::size_t begin = block * kSquareBlock;
+    sums[block] =
+        sum_of_squares(values.subspan(begin, std::min(kSquareBlock, values.size() - begin)));
   }
   double total = 0;
   for (const double sum : sums) total += sum;

@@ -1,7 +1,6 @@
 #include "intra/outer_round.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -13,32 +12,21 @@
 #include "diloco/error.h"
 #include "intra/decoder.h"
 #include "intra/float_mode.h"
-#include "intra/optimizer.h"
 #include "intra/together.h"
 
 namespace causeway::intra {
-
-// What precedes the bytes of one segment when they are gathered.
-struct SegmentHead {
-  double delta_squared = 0;
-  compression::EncodeStats stats{};
-  std::uint64_t bytes = 0;
-  std::uint8_t codec = 0;
-  bool stepped_up = false;
-};
 
 namespace {
 
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
-bool all_finite(std::span<const float> delta, float beta, std::span<const float> residual) {
-  constexpr std::uint32_t kExponent = 0x7F800000;
-  std::uint32_t bad = 0;
-  for (std::size_t i = 0; i < delta.size(); ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(beta * residual[i] + delta[i]);
-    bad |= (bits & kExponent) == kExponent ? 1U : 0U;
-  }
-  return bad == 0;
+// Where the open work began.
+Flat base(const OuterState& state) {
+  return state.mark.empty() ? Flat::anchor : Flat::mark;
+}
+
+bool has(const std::vector<Outcome>& outcomes, Fate fate) {
+  return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
 }
 
 std::string name_at(const diloco::Layout& layout, const diloco::Segment& segment) {
@@ -53,7 +41,6 @@ OuterRound::OuterRound(const Place& place, const CodecOptions& codec,
                        const diloco::Layout& layout)
     : place_(place),
       feedback_(codec.feedback),
-      decay_(codec.feedback ? codec.feedback_decay : 0.0F),
       policy_(codec, layout),
       outer_(outer),
       overlap_(overlap),
@@ -62,24 +49,19 @@ OuterRound::OuterRound(const Place& place, const CodecOptions& codec,
 
 // ---- Encoding ----
 
-std::span<const float> OuterRound::base(const OuterState& state) const {
-  return state.mark.empty() ? state.anchor : state.mark;
-}
-
-void OuterRound::take_delta(OuterState& state) const {
-  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
-    diloco::pseudo_gradient(ownership_.segment(index, base(state)),
-                            ownership_.segment(index, std::span<const float>(state.params)),
-                            ownership_.segment(index, std::span<float>(state.scratch)));
-  }
-}
-
 Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterState& state) const {
+  HostSpans spans(ownership_.layout(), state);
+  return encode(collective, batch, state, spans);
+}
+
+Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterState& state,
+                            OuterSpans& spans) const {
   restore_float_mode();
   state.intact = false;
-  take_delta(state);
+  const std::size_t fragment = fragment_of(state);
+  const auto bad = spans.take_delta(base(state), policy_.decay(), ownership_.mine(fragment));
   Encoding encoding{
-      .part = state.next_part(), .tensors = {}, .not_finite = first_not_finite(collective, state)};
+      .part = state.next_part(), .tensors = {}, .not_finite = first_not_finite(collective, bad)};
   InFlight in_flight;
   diloco::Contribution& made = in_flight.contribution;
   made = {.run_id = state.run_id,
@@ -95,69 +77,56 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
           .state = state.digest,
           .held_out_loss = state.held_out_loss};
   if (made.sits_out) {
-    const auto from = base(state);
-    std::copy(from.begin(), from.end(), state.params.begin());
+    spans.copy(base(state), Flat::params);
   } else {
     std::vector<std::byte> own;
-    together(collective, "encoding", [&] { own = encode_own(state); });
-    encoding.tensors = assemble(collective.all_gather(own), fragment_of(state), in_flight);
-    if (feedback_) ownership_.complete(collective, fragment_of(state), state.residual);
+    together(collective, "encoding", [&] { own = encode_own(state, spans); });
+    encoding.tensors = assemble(collective.all_gather(own), fragment, in_flight);
+    if (feedback_) spans.complete(collective, ownership_.by_rank(fragment), Flat::residual);
   }
   state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
   const bool sits_out = made.sits_out;
   state.put_in_flight(std::move(in_flight));
-  if (!sits_out) go_on_from(collective, state);
+  if (!sits_out) go_on_from(collective, state, spans);
   state.intact = true;
   return encoding;
 }
 
 // Where the next steps start, and what they are counted from.
-void OuterRound::go_on_from(Collective& collective, OuterState& state) const {
+void OuterRound::go_on_from(Collective& collective, OuterState& state, OuterSpans& spans) const {
   switch (overlap_.variant) {
     case Variant::synchronous:
       return state.mark.clear();
     case Variant::streaming:
-      if (state.mark.empty()) state.mark = state.anchor;
-      for (const std::size_t index : ownership_.fragments().segments(fragment_of(state))) {
-        const auto from = ownership_.segment(index, std::span<const float>(state.params));
-        std::ranges::copy(from, ownership_.segment(index, std::span<float>(state.mark)).begin());
-      }
-      return;
+      if (state.mark.empty()) spans.copy(Flat::anchor, Flat::mark);
+      return spans.copy(Flat::params, Flat::mark,
+                        ownership_.fragments().segments(fragment_of(state)));
     case Variant::delayed:
-      return void(state.mark = state.params = state.anchor);
+      spans.copy(Flat::anchor, Flat::params);
+      break;
     case Variant::eager:
-      return start_ahead(collective, state);
+      start_ahead(collective, state, spans);
+      break;
   }
+  spans.copy(Flat::params, Flat::mark);
 }
 
 // From where the record under way will move the anchor, if the other regions learned as much as
 // this one: its contributions stand for theirs. Counting them for 1 / regions, as published, leaves
 // most of what was learned to come a round late.
-void OuterRound::start_ahead(Collective& collective, OuterState& state) const {
-  const float share = -diloco::immediate_gain(outer_);
-  state.params = state.anchor;
+void OuterRound::start_ahead(Collective& collective, const OuterState& state,
+                             OuterSpans& spans) const {
+  spans.copy(Flat::anchor, Flat::params);
   for (const InFlight& own : state.in_flight) {
-    if (own.payload.empty()) continue;
-    const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
-    const Decoder decoder(own.payload, ownership_.layout(),
-                          ownership_.fragments().segments(fragment));
-    for (const std::size_t index : ownership_.mine(fragment))
-      decoder.add(index, share, ownership_.segment(index, std::span<float>(state.params)));
+    if (!own.payload.empty()) add_own(own, -diloco::immediate_gain(outer_), Flat::params, spans);
   }
-  ownership_.complete(collective, state.params);
-  state.mark = state.params;
+  spans.complete(collective, ownership_.by_rank(), Flat::params);
 }
 
 // Canonical order, so that all ranks name the same one.
-std::string OuterRound::first_not_finite(Collective& collective, const OuterState& state) const {
-  std::uint64_t bad = kNone;
-  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
-    if (bad != kNone) break;
-    const bool finite =
-        all_finite(ownership_.segment(index, std::span<const float>(state.scratch)), decay_,
-                   ownership_.segment(index, std::span<const float>(state.residual)));
-    if (!finite) bad = index;
-  }
+std::string OuterRound::first_not_finite(Collective& collective,
+                                         std::optional<std::size_t> own) const {
+  std::uint64_t bad = own.value_or(kNone);
   for (const auto& bytes : collective.all_gather(std::as_bytes(std::span(&bad, 1)))) {
     std::uint64_t other = kNone;
     assert(bytes.size() == sizeof other);
@@ -169,24 +138,16 @@ std::string OuterRound::first_not_finite(Collective& collective, const OuterStat
   return name_at(layout, layout.segments()[bad]);
 }
 
-// For each own segment: its head, then its encoding.
-std::vector<std::byte> OuterRound::encode_own(OuterState& state) const {
-  std::vector<std::byte> own;
-  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
-    const auto delta = ownership_.segment(index, std::span<const float>(state.scratch));
-    const std::size_t head_at = own.size();
-    own.resize(head_at + sizeof(SegmentHead));
-    const auto encoded = policy_.encode(
-        index, delta, ownership_.segment(index, std::span<float>(state.residual)), own,
-        {.seed = place_.seed + state.next_part(),
-         .round = static_cast<std::uint32_t>(state.version),
-         .region = place_.region_index,
-         .first_element = ownership_.layout().segments()[index].offset});
-    const double norm = global_norm(delta);
-    const SegmentHead head{norm * norm, encoded.stats, own.size() - head_at - sizeof(SegmentHead),
-                           encoded.codec, encoded.stepped_up};
-    std::memcpy(own.data() + head_at, &head, sizeof head);
-  }
+// How each own segment was encoded, then their encodings.
+std::vector<std::byte> OuterRound::encode_own(const OuterState& state, OuterSpans& spans) const {
+  const Segments mine = ownership_.mine(fragment_of(state));
+  std::vector<std::byte> own(mine.size() * sizeof(CodecPolicy::Encoded));
+  const auto heads = spans.encode(policy_,
+                                  {.seed = place_.seed + state.next_part(),
+                                   .round = static_cast<std::uint32_t>(state.version),
+                                   .region = place_.region_index},
+                                  mine, own);
+  std::ranges::copy(std::as_bytes(std::span(heads)), own.begin());
   return own;
 }
 
@@ -195,23 +156,23 @@ std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std
                                                  std::size_t fragment, InFlight& made) const {
   const auto segments = ownership_.fragments().segments(fragment);
   std::vector<compression::EncodedSegment> encoded(segments.size());
-  std::vector<SegmentHead> heads(segments.size());
+  std::vector<CodecPolicy::Encoded> heads(segments.size());
   for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
-    std::span<const std::byte> rest = gathered[rank];
-    for (const std::size_t index : ownership_.of(fragment, rank)) {
-      const diloco::Segment& segment = ownership_.layout().segments()[index];
-      const auto place = std::ranges::lower_bound(segments, index) - segments.begin();
-      SegmentHead& head = heads[static_cast<std::size_t>(place)];
-      assert(rest.size() >= sizeof head);
-      std::memcpy(&head, rest.data(), sizeof head);
-      rest = rest.subspan(sizeof head);
-      assert(rest.size() >= head.bytes);
-      encoded[static_cast<std::size_t>(place)] = {static_cast<std::uint32_t>(index),
-                                                  static_cast<std::uint32_t>(segment.count),
-                                                  head.codec, rest.first(head.bytes)};
-      rest = rest.subspan(head.bytes);
+    const Segments owned = ownership_.by_rank(fragment)[rank];
+    std::span<const std::byte> own_heads = gathered[rank];
+    std::span<const std::byte> bytes = own_heads.subspan(owned.size() * sizeof heads[0]);
+    for (const std::size_t index : owned) {
+      const auto place =
+          static_cast<std::size_t>(std::ranges::lower_bound(segments, index) - segments.begin());
+      std::memcpy(&heads[place], own_heads.data(), sizeof heads[0]);
+      own_heads = own_heads.subspan(sizeof heads[0]);
+      assert(bytes.size() >= heads[place].bytes);
+      encoded[place] = {static_cast<std::uint32_t>(index),
+                        static_cast<std::uint32_t>(ownership_.layout().segments()[index].count),
+                        heads[place].codec, bytes.first(heads[place].bytes)};
+      bytes = bytes.subspan(heads[place].bytes);
     }
-    assert(rest.empty());
+    assert(bytes.empty());
   }
   made.payload = compression::write_payload(policy_.specs(), encoded);
   made.contribution.payload = {diloco::sha256(made.payload), made.payload.size()};
@@ -219,8 +180,8 @@ std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std
 }
 
 // In canonical order, so that the sums do not depend on the number of ranks either.
-std::vector<TensorEncoding> OuterRound::report(std::span<const std::size_t> segments,
-                                               std::span<const SegmentHead> heads,
+std::vector<TensorEncoding> OuterRound::report(Segments segments,
+                                               std::span<const CodecPolicy::Encoded> heads,
                                                diloco::Contribution& made) const {
   const diloco::Layout& layout = ownership_.layout();
   std::vector<TensorEncoding> tensors;
@@ -249,30 +210,37 @@ std::vector<TensorEncoding> OuterRound::report(std::span<const std::size_t> segm
 std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
                                        std::span<const std::span<const std::byte>> payloads,
                                        OuterState& state) const {
+  HostSpans spans(ownership_.layout(), state);
+  return apply(collective, record, payloads, state, spans);
+}
+
+std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
+                                       std::span<const std::span<const std::byte>> payloads,
+                                       OuterState& state, OuterSpans& spans) const {
   assert(record.round == state.version && payloads.size() == record.participants.size());
   check_state(record, state);
   restore_float_mode();
-  together(collective, "decoding", [&] { reduce(record, payloads, state.scratch); });
+  together(collective, "decoding", [&] { reduce(record, payloads, spans); });
 
   state.intact = false;
-  if (!synchronous() && state.mark.empty()) state.mark = state.anchor;
-  std::vector<Outcome> outcomes;
-  together(collective, "settling own contributions", [&] { outcomes = settle_own(record, state); });
-  if (std::ranges::find(outcomes, Fate::returned, &Outcome::fate) != outcomes.end())
-    ownership_.complete(collective, state.residual);
-  step(record, state);
   const std::size_t fragment = fragment_of(state);
-  ownership_.complete(collective, fragment, state.anchor);
+  if (!synchronous() && state.mark.empty()) spans.copy(Flat::anchor, Flat::mark);
+  step(record, ownership_.mine(fragment), spans);
+  const SegmentsByRank& by_rank = ownership_.by_rank(fragment);
+  spans.complete(collective, by_rank, Flat::anchor);
   if (outer_.kind != diloco::OuterOptions::Kind::sgd)
-    ownership_.complete(collective, fragment, state.momentum);
-  const diloco::Digest anchor_root =
-      ownership_.root(collective, fragment, state.anchor, state.leaves.anchor);
-  const diloco::Digest momentum_root =
-      ownership_.root(collective, fragment, state.momentum, state.leaves.momentum);
-  state.digest = diloco::state_digest(anchor_root, momentum_root);
-  const bool forgotten =
-      std::ranges::find(outcomes, Fate::forgotten, &Outcome::fate) != outcomes.end();
-  follow_anchor(state, synchronous() || forgotten);
+    spans.complete(collective, by_rank, Flat::momentum);
+  std::vector<Outcome> outcomes;
+  together(collective, "settling own contributions",
+           [&] { outcomes = settle_own(record, state, spans); });
+  if (has(outcomes, Fate::returned))
+    spans.complete(collective, ownership_.by_rank(), Flat::residual);
+  const auto root = [&](Flat which, std::vector<diloco::Digest>& leaves) {
+    return ownership_.root(collective, fragment, spans, which, leaves);
+  };
+  const diloco::Digest anchor_root = root(Flat::anchor, state.leaves.anchor);
+  state.digest = diloco::state_digest(anchor_root, root(Flat::momentum, state.leaves.momentum));
+  follow_anchor(state, synchronous() || has(outcomes, Fate::forgotten), spans);
   ++state.version;
   state.held_out_loss.reset();
   state.intact = true;
@@ -280,18 +248,13 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
 }
 
 // Steps that no contribution holds yet stay, unless an earlier life of the worker contributed them.
-void OuterRound::follow_anchor(OuterState& state, bool drop_open_work) const {
+void OuterRound::follow_anchor(OuterState& state, bool drop_open_work, OuterSpans& spans) const {
   if (drop_open_work) {
-    state.params = state.anchor;
+    spans.copy(Flat::anchor, Flat::params);
     state.mark.clear();
     state.work = {};
-    return;
-  }
-  if (overlap_.variant != Variant::streaming) return;
-  for (const std::size_t index : ownership_.fragments().segments(fragment_of(state))) {
-    diloco::mix(overlap_.mixing, ownership_.segment(index, std::span<const float>(state.anchor)),
-                ownership_.segment(index, std::span<float>(state.mark)),
-                ownership_.segment(index, std::span<float>(state.params)));
+  } else if (overlap_.variant == Variant::streaming) {
+    spans.mix(overlap_.mixing, ownership_.fragments().segments(fragment_of(state)));
   }
 }
 
@@ -306,19 +269,16 @@ void OuterRound::check_state(const diloco::CommitRecord& record, const OuterStat
 
 void OuterRound::reduce(const diloco::CommitRecord& record,
                         std::span<const std::span<const std::byte>> payloads,
-                        std::span<float> sum) const {
+                        OuterSpans& spans) const {
   const std::size_t fragment = ownership_.fragments().of_round(record.round);
-  for (const std::size_t index : ownership_.mine(fragment)) {
-    const auto part = ownership_.segment(index, sum);
-    std::fill(part.begin(), part.end(), 0.0F);
-  }
+  const Segments mine = ownership_.mine(fragment);
+  spans.clear(Flat::scratch, mine);
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     const diloco::Participant& participant = record.participants[i];
     try {
       const Decoder decoder(payloads[i], ownership_.layout(),
                             ownership_.fragments().segments(fragment));
-      for (const std::size_t index : ownership_.mine(fragment))
-        decoder.add(index, participant.weight, ownership_.segment(index, sum));
+      spans.add(decoder, participant.weight, Flat::scratch, mine);
     } catch (const std::system_error& error) {
       throw std::system_error(error.code(), "the payload of region " + participant.region +
                                                 " in round " + std::to_string(record.round) + ": " +
@@ -327,36 +287,34 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
   }
 }
 
-std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record,
-                                            OuterState& state) const {
+std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,
+                                            OuterSpans& spans) const {
   Settled settled = settle(
       record, {.region = place_.region, .feedback = feedback_, .follows_anchor = synchronous()},
       state);
-  if (settled.forget_residual) std::fill(state.residual.begin(), state.residual.end(), 0.0F);
-  for (const InFlight& returned : settled.returned) {
-    const std::size_t fragment = ownership_.fragments().of_round(returned.contribution.round);
-    const Decoder decoder(returned.payload, ownership_.layout(),
-                          ownership_.fragments().segments(fragment));
-    for (const std::size_t index : ownership_.mine(fragment))
-      decoder.return_to(index, ownership_.segment(index, std::span<float>(state.residual)));
-  }
+  if (settled.forget_residual) spans.clear(Flat::residual, spans.everything());
+  for (const InFlight& returned : settled.returned) add_own(returned, 1.0F, Flat::residual, spans);
   return std::move(settled.outcomes);
+}
+
+// which += weight * Q, on the own segments.
+void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const {
+  const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
+  const Decoder decoder(own.payload, ownership_.layout(),
+                        ownership_.fragments().segments(fragment));
+  spans.add(decoder, weight, which, ownership_.mine(fragment));
 }
 
 // With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean
 // (algorithms.md 7.5, rule 4).
-void OuterRound::step(const diloco::CommitRecord& record, OuterState& state) const {
+void OuterRound::step(const diloco::CommitRecord& record, Segments segments,
+                      OuterSpans& spans) const {
   diloco::OuterOptions options = outer_;
   options.momentum = record.momentum.value_or(outer_.momentum);
   // Delayed Nesterov is for rounds of little weight.
   using Kind = diloco::OuterOptions::Kind;
   if (record.skip_momentum && options.kind == Kind::nesterov) options.kind = Kind::sgd;
-  const std::uint64_t turn = record.round / ownership_.fragments().count();
-  for (const std::size_t index : ownership_.mine(fragment_of(state))) {
-    diloco::outer_step(options, ownership_.segment(index, std::span<const float>(state.scratch)),
-                       ownership_.segment(index, std::span<float>(state.anchor)),
-                       ownership_.segment(index, std::span<float>(state.momentum)), turn);
-  }
+  spans.outer_step(options, record.round / ownership_.fragments().count(), segments);
 }
 
 }  // namespace causeway::intra

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "intra/codec_policy.h"
 #include "intra/collective.h"
 #include "intra/in_flight.h"
+#include "intra/outer_spans.h"
 #include "intra/outer_state.h"
 #include "intra/ownership.h"
 
@@ -44,8 +46,6 @@ struct Encoding {
   std::vector<TensorEncoding> tensors;
   std::string not_finite;  // the first tensor that made it sit out; empty: none
 };
-
-struct SegmentHead;  // of outer_round.cc
 
 class OuterRound {
  public:
@@ -69,13 +69,20 @@ class OuterRound {
 
   // Makes a contribution of the open work: puts it in flight and updates the residual, on every
   // rank alike. A delta that is not finite sits out instead: no payload, the residual as it was,
-  // and the parameters back at the base.
-  Encoding encode(Collective& collective, const Batch& batch, OuterState& state) const;
+  // and the parameters back at the base. `spans`: the state's, wherever they are.
+  Encoding encode(Collective& collective, const Batch& batch, OuterState& state,
+                  OuterSpans& spans) const;
 
   // Takes `state` from version record.round to the next, and returns what became of the region's
   // own work. payloads[i] belongs to participants[i] and is untrusted: a bad one throws
   // std::system_error naming the region, with the anchor untouched. Throws diloco::Errc::divergence
   // if the record was made for another state than this one.
+  std::vector<Outcome> apply(Collective& collective, const diloco::CommitRecord& record,
+                             std::span<const std::span<const std::byte>> payloads,
+                             OuterState& state, OuterSpans& spans) const;
+
+  // The same in the state itself.
+  Encoding encode(Collective& collective, const Batch& batch, OuterState& state) const;
   std::vector<Outcome> apply(Collective& collective, const diloco::CommitRecord& record,
                              std::span<const std::span<const std::byte>> payloads,
                              OuterState& state) const;
@@ -87,27 +94,25 @@ class OuterRound {
   std::size_t fragment_of(const OuterState& state) const {
     return ownership_.fragments().of_round(state.version);
   }
-  std::span<const float> base(const OuterState& state) const;
-  void take_delta(OuterState& state) const;
-  std::string first_not_finite(Collective& collective, const OuterState& state) const;
-  std::vector<std::byte> encode_own(OuterState& state) const;
-  void go_on_from(Collective& collective, OuterState& state) const;
-  void start_ahead(Collective& collective, OuterState& state) const;
+  std::string first_not_finite(Collective& collective, std::optional<std::size_t> own) const;
+  std::vector<std::byte> encode_own(const OuterState& state, OuterSpans& spans) const;
+  void go_on_from(Collective& collective, OuterState& state, OuterSpans& spans) const;
+  void start_ahead(Collective& collective, const OuterState& state, OuterSpans& spans) const;
   std::vector<TensorEncoding> assemble(std::span<const std::vector<std::byte>> gathered,
                                        std::size_t fragment, InFlight& made) const;
-  std::vector<TensorEncoding> report(std::span<const std::size_t> segments,
-                                     std::span<const SegmentHead> heads,
+  std::vector<TensorEncoding> report(Segments segments, std::span<const CodecPolicy::Encoded> heads,
                                      diloco::Contribution& made) const;
   void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
   void reduce(const diloco::CommitRecord& record,
-              std::span<const std::span<const std::byte>> payloads, std::span<float> sum) const;
-  std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state) const;
-  void step(const diloco::CommitRecord& record, OuterState& state) const;
-  void follow_anchor(OuterState& state, bool drop_open_work) const;
+              std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
+  std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,
+                                  OuterSpans& spans) const;
+  void add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;
+  void step(const diloco::CommitRecord& record, Segments segments, OuterSpans& spans) const;
+  void follow_anchor(OuterState& state, bool drop_open_work, OuterSpans& spans) const;
 
   Place place_;
   bool feedback_;
-  float decay_;
   CodecPolicy policy_;
   diloco::OuterOptions outer_;
   diloco::OverlapOptions overlap_;

@@ -12,6 +12,24 @@ OuterState::OuterState(const diloco::Layout& layout)
       residual(layout.size()),
       scratch(layout.size()) {}
 
+std::vector<float>& OuterState::flat(Flat which) {
+  switch (which) {
+    case Flat::params:
+      return params;
+    case Flat::anchor:
+      return anchor;
+    case Flat::momentum:
+      return momentum;
+    case Flat::residual:
+      return residual;
+    case Flat::mark:
+      return mark;
+    case Flat::scratch:
+      break;
+  }
+  return scratch;
+}
+
 const InFlight* OuterState::own(std::uint32_t part) const {
   const auto found = std::find_if(in_flight.begin(), in_flight.end(), [&](const InFlight& entry) {
     return entry.contribution.round == version && entry.contribution.part == part;

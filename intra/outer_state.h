@@ -32,6 +32,9 @@ struct Work {
   double compute_s = 0;  // that they took
 };
 
+// The spans of an OuterState.
+enum class Flat : std::uint8_t { params, anchor, momentum, residual, mark, scratch };
+
 struct OuterState {
   explicit OuterState(const diloco::Layout& layout);
 
@@ -46,7 +49,8 @@ struct OuterState {
   struct Leaves {
     std::vector<diloco::Digest> anchor, momentum;
   } leaves;
-  // Gradients in an inner step, delta or the reduced sum in an outer round.
+  // Gradients in an inner step; delta while a round is encoded, the weighted sum while it is
+  // applied.
   std::vector<float> scratch;
 
   diloco::Round version = 0;
@@ -55,6 +59,8 @@ struct OuterState {
   std::optional<double> held_out_loss;  // of the anchor, if it was evaluated
   Work work;
   std::vector<InFlight> in_flight;  // ascending (round, part)
+
+  std::vector<float>& flat(Flat which);
 
   // False while an outer round or a restore is half way: if that fails, only the state on disk is
   // good.

@@ -52,6 +52,7 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       attach_(std::move(attach)),
       layout_(parameter_tensors(options.model)),
       state_(options.inner, layout_),
+      host_spans_(layout_, state_),
       round_(make_round(0, 1)),
       trainer_(make_inner_trainer(options)) {
   if (options_.train.timed_step_ms > 0) {
@@ -83,6 +84,12 @@ OuterRound RegionWorker::make_round(std::size_t rank, std::size_t world) const {
           options_.outer,
           options_.overlap,
           layout_};
+}
+
+// Where the trainer has them.
+OuterSpans& RegionWorker::spans() {
+  OuterSpans* const elsewhere = trainer_->outer_spans();
+  return elsewhere != nullptr ? *elsewhere : host_spans_;
 }
 
 void RegionWorker::start_afresh() {
@@ -136,8 +143,8 @@ void RegionWorker::gather() {
   }
   const Collective& group = gathering_->group();
   round_ = make_round(group.rank(), group.size());
-  trainer_->join(gathering_->group(), state_);
   note_earlier_life();
+  trainer_->join(gathering_->group(), state_);
   diloco::reached(diloco::ProtocolState::attached);
 }
 
@@ -150,7 +157,6 @@ void RegionWorker::note_earlier_life() {
         state_.version, state_.work.steps);
   }
   state_.forget_earlier_life(options_.region);
-  trainer_->params_changed();
 }
 
 diloco::AttachRequest RegionWorker::request() {
@@ -263,8 +269,7 @@ void RegionWorker::sit_out() {
 // From the parameters that were contributed, if any were.
 void RegionWorker::go_on(const diloco::Continue& order) {
   check_instruction("to train on in round", order.round, state_.version);
-  trainer_->settle(Settle::params);
-  if (state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
+  if (state_.contributed() && state_.mark.empty()) spans().copy(Flat::params, Flat::mark);
   if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
   enter("compute");
   for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step) {
@@ -278,10 +283,9 @@ void RegionWorker::go_on(const diloco::Continue& order) {
 
 // Back to where the steps since the last contribution began.
 void RegionWorker::drop_work() {
-  state_.params = state_.mark.empty() ? state_.anchor : state_.mark;
+  spans().copy(state_.mark.empty() ? Flat::anchor : Flat::mark, Flat::params);
   state_.work.data_cursor += state_.work.steps * batch().samples;
   state_.work.steps = 0;
-  trainer_->params_changed();
   reset_moments();
 }
 
@@ -327,13 +331,11 @@ bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataSha
 
 void RegionWorker::encode() {
   enter("encode");
-  trainer_->settle(Settle::params);
-  const Encoding encoding = round_.encode(gathering_->group(), batch(), state_);
+  const Encoding encoding = round_.encode(gathering_->group(), batch(), state_, spans());
   if (encoding.not_finite.empty()) {
     if (gathering_->leads()) record_encodings(options_.directory, state_.version, encoding.tensors);
     return;
   }
-  trainer_->params_changed();
   reset_moments();
   if (gathering_->leads()) {
     spdlog::error(
@@ -372,13 +374,11 @@ void RegionWorker::apply(const diloco::Apply& apply) {
                                                        " came to a region of run " + state_.run_id);
   }
   enter("apply");
-  trainer_->settle(Settle::params);
   diloco::reached(diloco::ProtocolState::record_received);
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
   const std::vector<Outcome> outcomes =
-      round_.apply(gathering_->group(), apply.record, payloads, state_);
-  trainer_->params_changed();
+      round_.apply(gathering_->group(), apply.record, payloads, state_, spans());
   evaluate_held_out();
   log(outcomes, apply.record.round);
   diloco::reached(diloco::ProtocolState::record_applied);
@@ -391,7 +391,7 @@ void RegionWorker::apply(const diloco::Apply& apply) {
 void RegionWorker::evaluate_held_out() {
   const std::uint64_t sequences = options_.train.held_out_sequences;
   if (sequences == 0 || state_.version % options_.overlap.fragments != 0) return;
-  const double loss = trainer_->evaluate(state_.anchor, sequences);
+  const double loss = trainer_->evaluate(spans().settled(Flat::anchor), sequences);
   if (std::isfinite(loss)) state_.held_out_loss = loss;
 }
 
@@ -428,14 +428,16 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
       .tokens = state_.tokens,
       .rounds = state_.version,
       .run_steps = options_.train.steps,
-      .val_loss = trainer_->evaluate(state_.anchor, options_.train.validation_sequences),
+      .val_loss =
+          trainer_->evaluate(spans().settled(Flat::anchor), options_.train.validation_sequences),
       .compute_s = state_.compute_s,
       .wait_s = state_.wait_s,
       .in_region_s = state_.in_region_s,
       .outer_s = state_.outer_s,
       .memory_peak_bytes = memory_peak_bytes(),
       .mfu = state_.compute_s > 0 ? mfu(static_cast<double>(state_.tokens) / state_.compute_s) : 0,
-      .params_digest = diloco::to_hex(round_.ownership().root(gathering_->group(), state_.anchor)),
+      .params_digest =
+          diloco::to_hex(round_.ownership().root(gathering_->group(), spans(), Flat::anchor)),
       .timed_steps = options_.train.timed_step_ms > 0};
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;

@@ -39,6 +39,7 @@ class RegionWorker {
   void open_state();
   void start_afresh();  // from the initial weights
   OuterRound make_round(std::size_t rank, std::size_t world) const;
+  OuterSpans& spans();
   std::optional<WorkerResult> result_of(const TrainingState& state) const;
   void gather();
   diloco::AttachRequest request();
@@ -78,6 +79,7 @@ class RegionWorker {
   Attach attach_;
   diloco::Layout layout_;
   TrainingState state_;
+  HostSpans host_spans_;
   OuterRound round_;  // of the gathering's ranks
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group

@@ -9,6 +9,7 @@
 
 #include "intra/collective.h"
 #include "intra/model/model.h"
+#include "intra/outer_spans.h"
 #include "intra/training_state.h"
 #include "intra/worker_loop.h"
 
@@ -21,6 +22,7 @@ class Stepper {
   // As InnerTrainer's of the same names.
   virtual void join(Collective& group, TrainingState& state) = 0;
   virtual void leave() = 0;
+  virtual OuterSpans* outer_spans() { return nullptr; }
   virtual void params_changed() = 0;
   virtual void moments_changed() {}
   virtual void settle(Settle) {}

@@ -57,6 +57,8 @@ struct TrainOptions {
   // Of devices: what backward computes again instead of keeping. 0 nothing; 1 the activation
   // function's output; 2 the norms' outputs too.
   std::int32_t recompute = 0;
+  // Of devices: anchor, outer momentum and residual stay in the host's memory.
+  bool offload_outer_state = false;
   // Of devices in bf16: weights are rounded up or down at random, so that the mean is exact.
   bool stochastic_rounding = false;
 };

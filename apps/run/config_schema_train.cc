@@ -43,6 +43,11 @@ void add_device_keys(std::vector<Key<Config>>& keys) {
       "On GPUs, what the backward pass computes again instead of keeping, to save memory. 0: "
       "nothing. 1: the activation function's output. 2: the norms' outputs too."));
   keys.push_back(C::boolean(
+      "train.offload_outer_state", [](auto& c) -> auto& { return c.train.offload_outer_state; },
+      "On GPUs: anchor, outer momentum and residual stay in the host's memory and pass through the "
+      "GPU's in outer rounds, to save 12 bytes a parameter there (16 where the exchange "
+      "overlaps)."));
+  keys.push_back(C::boolean(
       "train.stochastic_rounding", [](auto& c) -> auto& { return c.train.stochastic_rounding; },
       "On GPUs with model.precision bf16: the weights that are multiplied are rounded from the "
       "fp32 ones up or down at random, so that the mean is exact."));

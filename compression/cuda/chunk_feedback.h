@@ -35,7 +35,7 @@ constexpr unsigned element_of(unsigned lane, unsigned row) {
 struct DeviceChunk {
   const float* delta;
   const float* residual;
-  float* next;  // p - Q(p); may be delta
+  float* next;  // p - Q(p); may be delta, or residual
   float beta;
 };
 

@@ -81,8 +81,8 @@ constexpr std::uint16_t scale_of(const Int8Format& format, std::size_t block,
 
 // Writes format.bytes() bytes. False, with nothing written, if p is not finite.
 template <typename Group>
-constexpr bool encode_int8_chunk(Group& group, const Int8Format& format, const DeviceChunk& chunk,
-                                 Int8Memory& memory, std::uint8_t* out, ChunkNorms& norms) {
+constexpr bool encode_chunk(Group& group, const Int8Format& format, const DeviceChunk& chunk,
+                            Int8Memory& memory, std::uint8_t* out, ChunkNorms& norms) {
   LargestPerLane<Group> largest{};
   if (!form_p(group, chunk, memory.chunk, largest, norms)) return false;
   find_scales(group, format, memory);
@@ -120,6 +120,16 @@ constexpr bool decode_add_int8_lane(unsigned lane, const Int8Format& format,
     accumulator[i] += weight * (ufloat16_value(bits) * static_cast<float>(code));
   }
   return canonical;
+}
+
+struct NoMemory {};
+
+template <typename Group>
+constexpr bool decode_add_chunk(Group& group, const Int8Format& format, const std::uint8_t* bytes,
+                                float weight, float* accumulator, NoMemory&) {
+  return !group.any([&](unsigned lane) {
+    return !decode_add_int8_lane(lane, format, bytes, weight, accumulator);
+  });
 }
 
 }  // namespace causeway::compression::cuda

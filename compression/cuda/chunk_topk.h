@@ -235,8 +235,8 @@ constexpr void write_values(Group& group, const TopKFormat& format, const TwoBit
 
 // Writes format.bytes() bytes. False, with nothing written, if p is not finite.
 template <typename Group>
-constexpr bool encode_topk_chunk(Group& group, const TopKFormat& format, const DeviceChunk& chunk,
-                                 TopKMemory& memory, std::uint8_t* out, ChunkNorms& norms) {
+constexpr bool encode_chunk(Group& group, const TopKFormat& format, const DeviceChunk& chunk,
+                            TopKMemory& memory, std::uint8_t* out, ChunkNorms& norms) {
   LargestPerLane<Group> largest{};
   if (!form_p(group, chunk, memory.chunk, largest, norms)) return false;
   const auto k = static_cast<std::uint32_t>(format.k());

@@ -79,9 +79,8 @@ constexpr bool codes_are_canonical(Group& group, std::size_t k, Centroids centro
 
 // accumulator += weight * Q. False, with nothing added, unless canonical.
 template <typename Group>
-constexpr bool decode_add_topk_chunk(Group& group, const TopKFormat& format,
-                                     const std::uint8_t* bytes, float weight, float* accumulator,
-                                     TopKDecodeMemory& memory) {
+constexpr bool decode_add_chunk(Group& group, const TopKFormat& format, const std::uint8_t* bytes,
+                                float weight, float* accumulator, TopKDecodeMemory& memory) {
   const std::uint8_t* codes = bytes + format.index.bytes();
   const std::uint32_t both = word_at(codes, format.code_bytes(), format.code_bytes() + 4);
   Centroids centroids;

@@ -1,6 +1,6 @@
-// Where a training step runs: memory, jobs and matrix products, in the order they are asked for.
-// Implementations: CUDA (cuda_backend.h), and a serial one on the CPU in the tests, which runs the
-// same lines.
+// Where training steps and outer rounds run: memory, jobs and matrix products, in the order they
+// are asked for. Implementations: CUDA (cuda_backend.h), and a serial one on the CPU in the tests,
+// which runs the same lines.
 #pragma once
 
 #include <chrono>
@@ -64,6 +64,7 @@ class Backend {
   virtual void clear(void* values, std::size_t bytes) = 0;
 
   virtual void run(const Job& job) = 0;
+  virtual void run(const OuterJob& job) = 0;
   virtual void multiply(const Product& product) = 0;
   // out and log_sum_exp; d_qkv. Null `d_out`: forward.
   virtual void attend(const AttentionArrays<float>& arrays) = 0;

@@ -58,6 +58,10 @@ void CudaBackend::run(const Job& job) {
   launch(job, stream_.get());
 }
 
+void CudaBackend::run(const OuterJob& job) {
+  launch(job, stream_.get());
+}
+
 void CudaBackend::multiply(const Product& product) {
   if (!products_.run(product, stream_.get())) multiply_in_steps(product);
 }

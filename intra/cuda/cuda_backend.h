@@ -36,6 +36,7 @@ class CudaBackend final : public Backend {
   void download(const void* from, void* to, std::size_t bytes) override;
   void clear(void* values, std::size_t bytes) override;
   void run(const Job& job) override;
+  void run(const OuterJob& job) override;
   void multiply(const Product& product) override;
   void attend(const AttentionArrays<float>& arrays) override;
   void attend(const AttentionArrays<Bfloat16>& arrays) override;

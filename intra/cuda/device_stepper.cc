@@ -7,6 +7,7 @@
 
 #include "intra/cuda/decoder.h"
 #include "intra/cuda/device_optimizer.h"
+#include "intra/cuda/device_spans.h"
 #include "intra/cuda/host_sums.h"
 #include "intra/gradient_reducer.h"
 
@@ -26,13 +27,16 @@ class DeviceStepper final : public Stepper {
         result_(reinterpret_cast<StepResult*>(backend_->allocate(sizeof(StepResult)))),
         decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
                               spans(), result_, *backend_)),
-        optimizer_(options, layout_, spans(), decoder_->weights(), result_, *backend_) {}
+        optimizer_(options, layout_, spans(), decoder_->weights(), result_, *backend_),
+        outer_(layout_, *backend_, params_, gradients_.device(),
+               options.train.offload_outer_state) {}
 
   void join(Collective& group, TrainingState& state) override {
     state_ = &state;
     if (group.size() > 1) join_ranks(group);
     params_.changed_on_host();
     optimizer_.moments_changed();
+    outer_.join(state, group_.get());
   }
 
   void leave() override {
@@ -45,6 +49,7 @@ class DeviceStepper final : public Stepper {
   }
 
   std::string device() const override { return backend_->device(); }
+  OuterSpans* outer_spans() override { return &outer_; }
   void params_changed() override { params_.changed_on_host(); }
   void moments_changed() override { optimizer_.moments_changed(); }
 
@@ -55,7 +60,8 @@ class DeviceStepper final : public Stepper {
 
   void begin(float lr) override {
     assert(state_);
-    if (params_.load(state_->params)) decoder_->params_changed();
+    const bool loaded = params_.load(state_->params);
+    if (outer_.take_params_changed() || loaded) decoder_->params_changed();
     optimizer_.begin(*state_, lr);
     backend_->clear(gradients_.device().data(), gradients_.device().size_bytes());
     backend_->clear(result_, sizeof(StepResult));
@@ -121,7 +127,9 @@ class DeviceStepper final : public Stepper {
   void settle_here(Settle what) {
     if (state_ == nullptr) return;  // leave() did
     params_.settle(state_->params);
-    if (what == Settle::all) optimizer_.settle(state_->optimizer);
+    if (what == Settle::params) return;
+    optimizer_.settle(state_->optimizer);
+    outer_.settle();
   }
 
   void join_ranks(Collective& hosts) {
@@ -162,6 +170,7 @@ class DeviceStepper final : public Stepper {
   StepResult* result_;
   std::unique_ptr<Decoder> decoder_;
   DeviceOptimizer optimizer_;
+  DeviceSpans outer_;
   StepResult came_to_;
   TrainingState* state_ = nullptr;
   std::unique_ptr<Collective> group_;    // null, as the reducer: this rank is alone

@@ -10,12 +10,14 @@
 
 #include <variant>
 
+#include "compression/cuda/chunk_jobs.h"
 #include "intra/cuda/job_attention.h"
 #include "intra/cuda/job_classifier.h"
 #include "intra/cuda/job_columns.h"
 #include "intra/cuda/job_embedding.h"
 #include "intra/cuda/job_norm.h"
 #include "intra/cuda/job_optimizer.h"
+#include "intra/cuda/job_outer.h"
 #include "intra/cuda/job_pointwise.h"
 
 namespace causeway::intra::cuda {
@@ -30,6 +32,11 @@ using Job = JobList<FoldStripes, AddLosses, SquareSums, Clip>::With<
     AddNorm, NormGradient, ColumnSums, NormColumnSums, Gelu, GeluGradient, Swiglu, SwigluGradient,
     Embed, Drop, Rotate, Round, Classify, TokenGradient, PositionGradient, AdamWStep,
     AttentionForward, AttentionQueryGradient, AttentionKeyGradient>;
+
+// What outer rounds are made of, of the same two kinds.
+using OuterJob = std::variant<CopyPacks, TakeDelta, BlockSquares, compression::cuda::EncodeTopK,
+                              compression::cuda::EncodeInt8, compression::cuda::DecodeTopK,
+                              compression::cuda::DecodeInt8, StepAnchor, Mix, HashLeaves>;
 
 template <typename T>
 concept ElementJob = requires(const T& job) {

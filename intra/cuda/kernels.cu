@@ -1,22 +1,16 @@
-// Two kernels, for the two kinds of jobs; the logic is in job_*.h.
+// A kernel for each of the two kinds of jobs; the logic is in job_*.h.
 #include "intra/cuda/kernels.h"
 
 #include <type_traits>
 
 #include "compression/cuda/error.h"
+#include "intra/cuda/element_kernel.cuh"
 #include "intra/cuda/lane_groups.cuh"
 
 namespace causeway::intra::cuda {
 namespace {
 
-constexpr unsigned kElementThreads = 256;
 constexpr unsigned kWarps = 4;  // rows of a block, of jobs whose groups are warps
-
-template <typename J>
-__global__ void __launch_bounds__(kElementThreads) run_elements(J job) {
-  const auto i = static_cast<std::int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
-  if (i < job.count()) job.element(i);
-}
 
 template <typename J>
 inline constexpr unsigned kGroups = J::kLanes == 32 ? kWarps : 1;  // of a block
@@ -34,15 +28,10 @@ __global__ void __launch_bounds__(J::kLanes* kGroups<J>) run_rows(J job) {
   job.row(group, memory[own], row);
 }
 
-unsigned blocks_of(std::int64_t count, unsigned of_block) {
-  return static_cast<unsigned>((count + of_block - 1) / of_block);
-}
-
 template <typename J>
 void launch_one(const J& job, cudaStream_t stream) {
   if constexpr (ElementJob<J>) {
-    if (job.count() == 0) return;
-    run_elements<<<blocks_of(job.count(), kElementThreads), kElementThreads, 0, stream>>>(job);
+    launch_elements(job, stream);
   } else {
     if (job.rows == 0) return;
     constexpr unsigned kThreads = J::kLanes * kGroups<J>;

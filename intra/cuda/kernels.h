@@ -9,5 +9,6 @@ namespace causeway::intra::cuda {
 
 // Does not wait.
 void launch(const Job& job, cudaStream_t stream);
+void launch(const OuterJob& job, cudaStream_t stream);
 
 }  // namespace causeway::intra::cuda

@@ -4,7 +4,9 @@ target_sources(
   causeway_intra
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_backward.cc
           ${CMAKE_CURRENT_LIST_DIR}/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_forward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc ${CMAKE_CURRENT_LIST_DIR}/host_sums.cc)
+          ${CMAKE_CURRENT_LIST_DIR}/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/device_spans.cc
+          ${CMAKE_CURRENT_LIST_DIR}/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc
+          ${CMAKE_CURRENT_LIST_DIR}/host_sums.cc)
 if(CAUSEWAY_HAS_CUDA)
   # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include.
   find_package(Python3 QUIET COMPONENTS Interpreter)
@@ -20,6 +22,7 @@ if(CAUSEWAY_HAS_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/device.cc
     ${CMAKE_CURRENT_LIST_DIR}/kernels.cu
     ${CMAKE_CURRENT_LIST_DIR}/matrix_products.cc
+    ${CMAKE_CURRENT_LIST_DIR}/outer_kernels.cu
     ${CMAKE_CURRENT_LIST_DIR}/shared_library.cc)
   if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
     target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/cudnn_attention.cc)
@@ -40,8 +43,9 @@ if(CAUSEWAY_HAS_CUDA)
     message(STATUS "nccl.h was not found: regions of several GPUs will sum gradients by way of the host")
     target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_nccl.cc)
   endif()
-  # The inner step's numbers are not canonical (design.md, numbers): multiply-adds are fused.
+  # The inner step's numbers are not canonical (design.md, numbers): multiply-adds are fused. Those of outer rounds are.
   set_target_properties(causeway_intra_cuda PROPERTIES CAUSEWAY_FUSED ON)
+  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/outer_kernels.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
   target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS}
                         PRIVATE spdlog::spdlog)
   target_link_libraries(causeway_intra PRIVATE causeway::intra_cuda)

@@ -9,6 +9,7 @@
 #include "compression/codec.h"
 #include "compression/cuda/chunk_int8.h"
 #include "compression/cuda/chunk_topk_decode.h"
+#include "compression/cuda/device_format.h"
 #include "compression/feedback.h"
 #include "tests/compression/chunks.h"
 #include "tests/compression/serial_group.h"
@@ -57,7 +58,7 @@ Outcome by_lanes(const Format& format, const Floats& delta, const Floats& residu
 
 Outcome topk_by_lanes(std::size_t k, const Floats& delta, const Floats& residual, bool backwards) {
   return by_lanes<TopKMemory>(TopKFormat{{k}}, delta, residual, backwards,
-                              [](auto&&... of) { return encode_topk_chunk(of...); });
+                              [](auto&&... of) { return encode_chunk(of...); });
 }
 
 TEST(ChunkOnLanes, EncodesTopKAsTheCodecDoes) {
@@ -75,7 +76,7 @@ TEST(ChunkOnLanes, EncodesTopKAsTheCodecDoes) {
 Outcome int8_by_lanes(std::size_t block, const Floats& delta, const Floats& residual,
                       bool backwards) {
   return by_lanes<Int8Memory>(Int8Format{block}, delta, residual, backwards,
-                              [](auto&&... of) { return encode_int8_chunk(of...); });
+                              [](auto&&... of) { return encode_chunk(of...); });
 }
 
 TEST(ChunkOnLanes, EncodesInt8AsTheCodecDoes) {
@@ -103,9 +104,8 @@ TEST(ChunkOnLanes, WritesNothingWhenNotFinite) {
       ChunkNorms norms{7, 7};
       SerialGroup<kChunkLanes> group(false);
       const DeviceChunk chunk{delta.data(), residual.data(), next.data(), kBeta};
-      EXPECT_FALSE(encode_topk_chunk(group, TopKFormat{{64}}, chunk, *memory, bytes.data(), norms));
-      EXPECT_FALSE(
-          encode_int8_chunk(group, Int8Format{128}, chunk, *int8_memory, bytes.data(), norms));
+      EXPECT_FALSE(encode_chunk(group, TopKFormat{{64}}, chunk, *memory, bytes.data(), norms));
+      EXPECT_FALSE(encode_chunk(group, Int8Format{128}, chunk, *int8_memory, bytes.data(), norms));
       EXPECT_EQ(next, Floats(kChunk, 7.0F));
       EXPECT_EQ(bytes, Bytes(2 * kChunk, 7));
       EXPECT_EQ(norms.input, 7);
@@ -150,8 +150,8 @@ TEST(ChunkOnLanes, DecodesTopKAsTheCodecDoes) {
     for (const std::size_t k : {1U, 3U, 41U, 64U, 500U, 2048U, 4096U}) {
       const auto decode = [&](const Bytes& bytes, float weight, Floats& accumulator) {
         SerialGroup<32> group(weight > 0.5F);
-        return decode_add_topk_chunk(group, TopKFormat{{k}}, bytes.data(), weight,
-                                     accumulator.data(), *memory);
+        return decode_add_chunk(group, TopKFormat{{k}}, bytes.data(), weight, accumulator.data(),
+                                *memory);
       };
       expect_decodes_alike("topk:k=" + std::to_string(k), chunk, decode);
     }
@@ -162,16 +162,27 @@ TEST(ChunkOnLanes, DecodesInt8AsTheCodecDoes) {
   for (const Floats& chunk : chunks()) {
     for (const std::size_t block : {1U, 16U, 128U, 4096U}) {
       const auto decode = [&](const Bytes& bytes, float weight, Floats& accumulator) {
-        bool canonical = true;
-        for (unsigned lane = 0; lane < kChunkLanes; ++lane) {
-          canonical &= decode_add_int8_lane(lane, Int8Format{block}, bytes.data(), weight,
-                                            accumulator.data());
-        }
-        return canonical;
+        SerialGroup<kChunkLanes> group(weight > 0.5F);
+        NoMemory memory;
+        return decode_add_chunk(group, Int8Format{block}, bytes.data(), weight, accumulator.data(),
+                                memory);
       };
       expect_decodes_alike("dense:int8,block=" + std::to_string(block), chunk, decode);
     }
   }
+}
+
+TEST(DeviceFormat, IsOfCodecsThatHaveDeviceCode) {
+  const auto topk = device_format("topk:k=64"), int8 = device_format("dense:int8,block=64");
+  ASSERT_TRUE(topk && int8);
+  EXPECT_EQ(std::get<TopKFormat>(*topk).k(), 64);
+  EXPECT_EQ(std::get<Int8Format>(*int8).block, 64);
+  for (const char* spec : {"dense:fp32", "topk:k=64,value=fp32", "topk:k=64,index=rice",
+                           "dense:int8,rounding=stochastic"}) {
+    EXPECT_FALSE(device_format(spec)) << spec;
+  }
+  for (const char* spec : {"topk:k=0", "dense:int7"})
+    EXPECT_THROW(device_format(spec), std::system_error) << spec;
 }
 
 }  // namespace

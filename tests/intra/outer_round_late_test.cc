@@ -157,8 +157,9 @@ std::vector<Ended> late_rounds(std::size_t world) {
     // The first is delivered late, its second part expires.
     apply_late(group, round, state, {{"us", 0, 0, first}, {"us", 1, 0, end.payload}}, 1);
     EXPECT_TRUE(state.in_flight.empty());
-    round.ownership().complete(group, state.momentum);
-    round.ownership().complete(group, state.residual);
+    HostSpans spans(layout(), state);
+    spans.complete(group, round.ownership().by_rank(), Flat::momentum);
+    spans.complete(group, round.ownership().by_rank(), Flat::residual);
     end.anchor = state.anchor;
     end.momentum = state.momentum;
     end.residual = state.residual;

@@ -27,8 +27,9 @@ std::vector<float> part(const OuterRound& round, std::size_t fragment,
                         const std::vector<float>& flat) {
   std::vector<float> values;
   for (const std::size_t index : round.ownership().fragments().segments(fragment)) {
-    const auto segment = round.ownership().segment(index, std::span<const float>(flat));
-    values.insert(values.end(), segment.begin(), segment.end());
+    const diloco::Segment& segment = layout().segments()[index];
+    const auto begin = flat.begin() + static_cast<std::ptrdiff_t>(segment.offset);
+    values.insert(values.end(), begin, begin + static_cast<std::ptrdiff_t>(segment.count));
   }
   return values;
 }

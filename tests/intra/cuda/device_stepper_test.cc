@@ -103,6 +103,27 @@ TEST(DeviceStepper, StateFollowsWhenAskedAndTheDeviceFollowsTheState) {
   EXPECT_GT(tiny::norm(device.state.optimizer.first_moment()), 0);
 }
 
+// Without the state's own copies, and with the weights of bf16 that follow the parameters.
+TEST(DeviceStepper, StepsGoOnFromWhereAnOuterRoundPutTheParameters) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::bf16);
+  const tiny::Sequences sequences(options.model, kBatch, kLength);
+  Trainee device = on_device(options), expected = on_device(options);
+  std::vector<float> anchor = device.state.params;
+  for (float& value : anchor) value *= 0.5F;
+  device.state.anchor = anchor;
+  device.step(sequences);
+  device.stepper->outer_spans()->copy(Flat::anchor, Flat::params);
+  expected.state.params = anchor;
+  expected.stepper->params_changed();
+  EXPECT_EQ(device.step(sequences), expected.step(sequences));
+
+  device.stepper->outer_spans()->copy(Flat::params, Flat::anchor);
+  EXPECT_EQ(device.state.anchor, anchor) << "not asked yet";
+  device.stepper->settle(Settle::all);
+  EXPECT_EQ(device.state.anchor, device.state.params);
+  EXPECT_NE(device.state.anchor, anchor);
+}
+
 TEST(DeviceStepper, EvaluatesMoreSequencesThanFitAtATime) {
   const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
   Trainee cpu(options, make_cpu_stepper(options));

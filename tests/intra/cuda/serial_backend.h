@@ -62,6 +62,9 @@ class SerialBackend final : public Backend {
   void run(const Job& job) override {
     later([this, job] { std::visit([this](const auto& each) { play(each); }, job); });
   }
+  void run(const OuterJob& job) override {
+    later([this, job] { std::visit([this](const auto& each) { play(each); }, job); });
+  }
   void multiply(const Product& product) override {
     later([this, product] {
       if (product.element == Element::fp32) return multiply<float, float>(product);
