@@ -30,6 +30,9 @@ constexpr void add_block(Sha256State& state, std::uint32_t (&block)[16]) {
       0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
       0xc67178f2};
   auto [a, b, c, d, e, f, g, h] = state.words;
+#ifdef __CUDA_ARCH__
+#pragma unroll  // so that block and constants are in registers and instructions, not on the stack
+#endif
   for (unsigned t = 0; t < 64; ++t) {
     if (t >= 16) {
       const std::uint32_t x = block[(t + 1) & 15], y = block[(t + 14) & 15];

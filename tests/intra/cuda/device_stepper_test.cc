@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "intra/model/initialise.h"
+#include "intra/outer_round.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/serial_backend.h"
 #include "tests/intra/on_ranks.h"
@@ -122,6 +123,54 @@ TEST(DeviceStepper, StepsGoOnFromWhereAnOuterRoundPutTheParameters) {
   device.stepper->settle(Settle::all);
   EXPECT_EQ(device.state.anchor, device.state.params);
   EXPECT_NE(device.state.anchor, anchor);
+}
+
+// Two rounds of a region that is alone, with a step between contribution and record.
+TrainingState two_rounds(diloco::OverlapOptions::Variant variant, bool in_the_state) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::bf16);
+  const tiny::Sequences sequences(options.model, kBatch, kLength);
+  Trainee trainee = on_device(options);
+  TrainingState& state = trainee.state;
+  const OuterRound round({.region = "us"}, {}, {}, {.variant = variant}, trainee.layout);
+  state.anchor = state.params;
+  state.digest = whole_digest(state);
+  const auto where = [&](const auto& work) {
+    if (!in_the_state) return work(*trainee.stepper->outer_spans());
+    HostSpans spans(trainee.layout, state);
+    trainee.stepper->settle(Settle::all);
+    work(spans);
+    trainee.stepper->params_changed();
+  };
+  while (state.version < 2) {
+    trainee.step(sequences);
+    state.work.steps = 1;
+    where([&](OuterSpans& spans) { round.encode(*trainee.group, {2, 24}, state, spans); });
+    trainee.step(sequences);
+    const InFlight own = *state.own(0);
+    diloco::CommitRecord record;
+    record.round = state.version;
+    record.state = state.digest;
+    record.participants.push_back(
+        {.region = "us", .round = state.version, .weight = 1, .payload = own.contribution.payload});
+    const std::span<const std::byte> payload(own.payload);
+    where([&](OuterSpans& spans) {
+      round.apply(*trainee.group, record, std::span(&payload, 1), state, spans);
+    });
+  }
+  trainee.step(sequences);
+  trainee.stepper->leave();
+  return std::move(state);
+}
+
+TEST(DeviceStepper, RoundsThereAndInTheStateLeadToTheSameBits) {
+  using Variant = diloco::OverlapOptions::Variant;
+  for (const Variant variant : {Variant::synchronous, Variant::eager, Variant::streaming}) {
+    const TrainingState there = two_rounds(variant, false), here = two_rounds(variant, true);
+    EXPECT_EQ(there.digest, here.digest);
+    EXPECT_EQ(there.params, here.params);
+    EXPECT_EQ(there.residual, here.residual);
+    EXPECT_EQ(there.mark, here.mark);
+  }
 }
 
 TEST(DeviceStepper, EvaluatesMoreSequencesThanFitAtATime) {
