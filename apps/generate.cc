@@ -86,6 +86,7 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->add_option("--prompt", flags->prompt, "Text to continue (default: a new line)")
       ->check([](const std::string& text) { return text.empty() ? "must not be empty" : ""; });
   command->add_option("--tokens", flags->generation.tokens, "Tokens to write")
+      ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   command
       ->add_option("--temperature", flags->generation.temperature, "0: always the likeliest token")

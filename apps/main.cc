@@ -1,8 +1,12 @@
 // `causeway`: parses the command line, runs one subcommand, and turns every failure into a message
 // that says what to do and an exit code.
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <string>
 #include <system_error>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -16,6 +20,15 @@
 #include "wan-sim/error.h"
 
 namespace {
+
+// Of what somebody gave: addresses, names and certificates.
+bool is_usage(const std::error_code& code) {
+  using causeway::inter::Errc;
+  constexpr std::array kUsage{Errc::already_exists, Errc::no_ca,         Errc::bad_name,
+                              Errc::bad_address,    Errc::cannot_listen, Errc::unreachable_peer,
+                              Errc::bad_credentials};
+  return std::ranges::any_of(kUsage, [&](Errc one) { return code == make_error_code(one); });
+}
 
 int exit_code_of(const std::system_error& error) {
   const std::error_code code = error.code();
@@ -31,7 +44,7 @@ int exit_code_of(const std::system_error& error) {
       code == make_error_code(causeway::intra::Errc::bad_data) ||
       code == make_error_code(causeway::intra::Errc::bad_model) ||
       code == make_error_code(causeway::intra::Errc::no_device) ||
-      code == make_error_code(causeway::wan_sim::Errc::bad_scenario)) {
+      code == make_error_code(causeway::wan_sim::Errc::bad_scenario) || is_usage(code)) {
     return 2;
   }
   return 1;
@@ -40,6 +53,12 @@ int exit_code_of(const std::system_error& error) {
 int report(const char* message, int exit_code) {
   std::fprintf(stderr, "causeway: %s\n", message);
   return exit_code;
+}
+
+int report_place(const std::filesystem::filesystem_error& error) {
+  const std::string text = error.path1().string() + ": " + error.code().message() +
+                           "; name a place that can be read and written";
+  return report(text.c_str(), error.code() == std::errc::no_space_on_device ? 1 : 2);
 }
 
 }  // namespace
@@ -75,6 +94,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const causeway::run::ConfigError& error) {
     return report(error.what(), 2);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report_place(error);
   } catch (const std::system_error& error) {
     return report(error.what(), exit_code_of(error));
   } catch (const std::exception& error) {

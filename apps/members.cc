@@ -57,6 +57,14 @@ void list(const diloco::Membership& membership) {
   }
 }
 
+// A name that is mistyped must not look like a removal.
+void require_member(const diloco::Membership& membership, const std::string& name) {
+  if (membership.find(name) != nullptr) return;
+  std::string names;
+  for (const diloco::Member& member : membership.members) names += " " + member.region;
+  throw run::ConfigError("NAME " + name + ": is no member of the run; its members are" + names);
+}
+
 // The leader's word is in the ledger when a majority has it.
 void change(const MembersFlags& flags, bool remove) {
   diloco::ask_coordinator(
@@ -106,12 +114,18 @@ void add_members(CLI::App& app, int&) {
   add->add_option("ADDRESS", flags->address, "HOST:PORT to dial it at; none: it dials the others");
   add->add_flag("--witness", flags->witness, "It votes without training");
   add->callback([flags] {
-    if (!flags->address.empty()) inter::parse_endpoint(flags->address);
+    inter::check_region_name(flags->name);
+    if (!flags->address.empty() && inter::parse_endpoint(flags->address).port == 0) {
+      throw run::ConfigError("ADDRESS " + flags->address + ": nobody can dial port 0");
+    }
     change(*flags, false);
   });
   CLI::App* remove = add_command(members, "remove", "Take a region out of the run", flags);
   remove->add_option("NAME", flags->name, "The region")->required();
-  remove->callback([flags] { change(*flags, true); });
+  remove->callback([flags] {
+    require_member(membership_in(flags->directory), flags->name);
+    change(*flags, true);
+  });
 }
 
 }  // namespace causeway::apps

@@ -7,6 +7,7 @@
 #include "apps/commands.h"
 #include "apps/run/region_files.h"
 #include "apps/run/tune_plan.h"
+#include "compression/codec.h"
 
 namespace causeway::apps {
 namespace {
@@ -24,15 +25,25 @@ void say(const std::string& text) {
 }
 
 void resolve(TuneFlags& flags) {
+  // Now, not after half an hour of measuring.
+  if (!flags.out.empty()) std::filesystem::create_directories(flags.out);
   flags.options.step_s = flags.step_ms / 1e3;
   for (const std::string& name : flags.variants) {
     flags.options.grid.variants.push_back(*diloco::tuner::parse_variant(name));
   }
 }
 
+std::string codec_objection(const std::string& spec) {
+  try {
+    compression::make_codec(spec);
+    return "";
+  } catch (const std::system_error& error) {
+    return error.what();
+  }
+}
+
 int show(const TuneFlags& flags, const run::Tuning& tuning) {
   if (!flags.out.empty()) {
-    std::filesystem::create_directories(flags.out);
     run::write_text_file(flags.out / "tune.json", run::tuning_json(tuning));
     run::write_text_file(flags.out / "report.html", run::tuning_html(tuning));
   }
@@ -49,6 +60,7 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1'000'000));
   command.add_option("--codec", options.codecs, "Codec of matrices to try, repeated")
+      ->check(codec_objection)
       ->allow_extra_args(false);
   command
       .add_option("--variant", flags.variants,
@@ -88,8 +100,7 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
                   "Seconds for real rounds with timed steps on this host, to hold against the "
                   "predicted ones")
       ->check(CLI::NonNegativeNumber);
-  command.add_flag("--measure-all", options.measure_all,
-                   "Measure every choice, whatever it takes");
+  command.add_flag("--measure-all", options.measure_all, "Measure every choice, whatever it takes");
   command.add_option("--cache", options.cache, "Where calibrations are kept")
       ->capture_default_str();
 }

@@ -11,6 +11,7 @@
 #include "apps/run/config.h"
 #include "apps/run/launcher.h"
 #include "apps/signals.h"
+#include "diloco/file_io.h"
 #include "intra/worker_loop.h"
 
 namespace causeway::apps {
@@ -43,6 +44,15 @@ run::LaunchedRank place(const WorkerFlags& flags, const run::Config& config) {
   return launched.value_or(run::LaunchedRank{});
 }
 
+// Two workers of one rank would take its place from each other without end.
+diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
+  std::filesystem::create_directories(directory);
+  auto lock = diloco::lock_file(directory / ("worker-" + std::to_string(rank) + ".lock"));
+  if (lock) return std::move(*lock);
+  throw run::ConfigError("--rank " + std::to_string(rank) + ": a worker of this rank runs in " +
+                         directory.string() + " already; stop it before another takes its place");
+}
+
 int run_worker(const WorkerFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   const auto directory = flags.directory.empty()
@@ -51,6 +61,7 @@ int run_worker(const WorkerFlags& flags) {
   const run::LaunchedRank launched = place(flags, config);
   intra::WorkerOptions options =
       run::worker_options(config, flags.region, launched.rank, directory);
+  const diloco::Descriptor claimed = claim(directory, launched.rank);
   options.meeting_host = launched.meeting_host;
   options.coordinator = flags.coordinator;
   options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;

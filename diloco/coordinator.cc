@@ -13,6 +13,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/coordinator_core.h"
+#include "diloco/error.h"
 #include "diloco/fault_point.h"
 #include "diloco/origin.h"
 #include "diloco/random_name.h"
@@ -98,12 +99,16 @@ asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
   if (const std::string text = objection(options_); !text.empty()) co_return Outcome{2, text};
   std::filesystem::create_directories(options_.directory);
   if (std::optional<Outcome> outcome = open_ledger()) co_return *outcome;
-  open_protocol();
-  open_links();
-  tasks_.spawn(pulse());
-  handle(Tick{});
-  while (!outcome_ && !failure_ && storage_failure_.empty()) co_await changed_.wait();
-  if (!outcome_ && !failure_) co_await abstain();
+  try {
+    open_protocol();
+    open_links();
+    tasks_.spawn(pulse());
+    handle(Tick{});
+    while (!outcome_ && !failure_ && storage_failure_.empty()) co_await changed_.wait();
+    if (!outcome_ && !failure_) co_await abstain();
+  } catch (...) {  // a port in use, for one: what is open already must not keep the program alive
+    failure_ = std::current_exception();
+  }
   co_await close();
   if (failure_) std::rethrow_exception(failure_);
   co_return outcome_;
@@ -164,6 +169,17 @@ void Coordinator::Implementation::open_protocol() {
                                     .snapshot = ledger_->snapshot(),
                                     .finished = ledger_->finished(),
                                     .blobs = {blobs.begin(), blobs.end()}});
+  refuse_anothers_directory();
+}
+
+// What another region promised in it, this one must not go on with.
+void Coordinator::Implementation::refuse_anothers_directory() const {
+  for (const Member& member : protocol_->membership().members) {
+    if (member.region == options_.region || member.incarnation != ledger_->incarnation()) continue;
+    throw std::system_error(make_error_code(Errc::lineage),
+                            options_.directory.string() + " is that of region " + member.region +
+                                ": give " + options_.region + " its own with --directory");
+  }
 }
 
 void Coordinator::Implementation::open_links() {
@@ -227,18 +243,22 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   farewell_.cancel();
   const int exit_code = outcome_ ? outcome_->exit_code : 1;
   if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message, exit_code == 2);
-  co_await mesh_->stop();
-  co_await operator_door_->stop();
+  if (mesh_) co_await mesh_->stop();
+  if (operator_door_) co_await operator_door_->stop();
   if (exit_code == 0) co_await say_goodbye();
-  co_await workers_->stop();
+  if (workers_) co_await workers_->stop();
   co_await tasks_.join();
-  try {
-    files_->write(status());
-  } catch (const std::system_error&) {
-    if (storage_failure_.empty()) throw;
-  }
+  if (operator_door_) write_last_status();
   // Whoever starts this region again may open the directory from here on.
   ledger_.reset();
+}
+
+void Coordinator::Implementation::write_last_status() {
+  try {
+    files_->write(status());
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+  }
 }
 
 // A worker that was told to finish still evaluates and saves; its ranks must not take the closed

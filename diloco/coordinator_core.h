@@ -73,10 +73,12 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::optional<Outcome> open_ledger();
   void found_run();
   void open_protocol();
+  void refuse_anothers_directory() const;
   void open_links();
   void open_workers();
   std::map<std::string, inter::Endpoint> dialled(const Membership& membership) const;
   asio::awaitable<void> close();
+  void write_last_status();
   asio::awaitable<void> pulse();
   asio::awaitable<void> say_goodbye();
   bool goodbye_is_over() const;

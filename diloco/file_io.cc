@@ -1,5 +1,7 @@
 #include "diloco/file_io.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +23,13 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   std::string content{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   if (stream.bad()) throw_errno("read", path);
   return content;
+}
+
+std::optional<Descriptor> lock_file(const std::filesystem::path& path) {
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (lock.get() < 0) throw_errno("create", path);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  return lock;
 }
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "diloco/worker_channel.h"
 #include "inter/file.h"
 
 namespace causeway::diloco {
@@ -25,6 +26,10 @@ void replace_file(const std::filesystem::path& path, std::span<const std::byte> 
                   Durability durability);
 void replace_file(const std::filesystem::path& path, std::string_view content,
                   Durability durability);
+
+// The file's lock, the file made if need be; whoever ends gives it back, however that happens.
+// Nothing: another program has it.
+std::optional<Descriptor> lock_file(const std::filesystem::path& path);
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,7 +44,12 @@ Wire parse_file(const std::filesystem::path& path) {
 
 std::optional<Snapshot> read_snapshot(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  return decode(parse_file<wire::Snapshot>(path));
+  const auto file = parse_file<wire::Snapshot>(path);
+  try {
+    return decode(file);
+  } catch (const std::system_error& error) {
+    throw_damaged(path, error.what());
+  }
 }
 
 std::string read_run_id(const std::filesystem::path& ledger_directory) {
@@ -63,27 +67,24 @@ Ledger::Ledger(std::filesystem::path directory, Sign sign)
 
 Ledger::~Ledger() {
   if (records_fd_ >= 0) ::close(records_fd_);
-  if (lock_fd_ >= 0) ::close(lock_fd_);
 }
 
 void Ledger::lock() {
-  const std::filesystem::path path = directory_ / "lock";
-  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_fd_ < 0) throw_errno("create", path);
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock_fd_);
+  std::optional<Descriptor> lock = lock_file(directory_ / "lock");
+  if (!lock) {
     throw std::system_error(make_error_code(Errc::lineage),
                             "another coordinator uses " + directory_.string() +
                                 ": stop it, or give this one a directory of its own");
   }
+  lock_ = std::move(*lock);
 }
 
 void Ledger::open_incarnation() {
   const std::filesystem::path path = directory_ / "incarnation";
   incarnation_ = read_line(path);
-  if (!incarnation_.empty()) return;
-  if (std::filesystem::exists(directory_ / "records")) {
-    throw_damaged(path, "missing: this directory no longer knows what it promised");
+  if (is_random_name(incarnation_)) return;
+  if (!incarnation_.empty() || std::filesystem::exists(directory_ / "records")) {
+    throw_damaged(path, "missing or garbled: this directory no longer knows what it promised");
   }
   incarnation_ = random_name();
   replace_file(path, incarnation_ + "\n", Durability::on_disk);
@@ -133,6 +134,10 @@ void Ledger::note_offset(std::size_t offset) {
 
 RaftState Ledger::raft() const {
   const auto file = parse_file<wire::RaftFile>(directory_ / "raft");
+  // Nothing is promised only before a founder's first entry has a second.
+  if (file.term() == 0 && committed_ > 1) {
+    throw_damaged(directory_ / "raft", "missing: this directory no longer knows what it promised");
+  }
   const Index newest = std::min<Index>(committed_, kStride);
   RaftState state{.term = file.term(),
                   .vote = file.vote(),

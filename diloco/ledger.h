@@ -23,6 +23,7 @@
 #include "diloco/messages.h"
 #include "diloco/raft.h"
 #include "diloco/record.h"
+#include "diloco/worker_channel.h"
 
 namespace causeway::diloco {
 
@@ -77,7 +78,7 @@ class Ledger : public CommittedLog {
 
   std::filesystem::path directory_;
   Sign sign_;
-  int lock_fd_ = -1;
+  Descriptor lock_;
   int records_fd_ = -1;
   std::string run_id_;
   std::string incarnation_;

@@ -6,5 +6,6 @@
 namespace causeway::diloco {
 
 std::string random_name();  // 32 hexadecimal digits. Throws std::system_error
+bool is_random_name(const std::string& text);
 
 }  // namespace causeway::diloco

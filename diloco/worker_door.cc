@@ -45,7 +45,7 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
       acceptor_.bind(endpoint);
       acceptor_.listen();
     } catch (const std::system_error& error) {
-      throw std::system_error(error.code(), "cannot listen for workers at " + to_string(bind));
+      inter::throw_cannot_listen(bind, error.code());
     }
   }
 

@@ -52,9 +52,7 @@ CertificatePtr load_certificate(const std::filesystem::path& file) {
   CertificatePtr certificate(pem ? PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr)
                                  : nullptr);
   if (!certificate) {
-    throw std::system_error(
-        std::make_error_code(std::errc::io_error),
-        "cannot read the certificate " + file.string() + ": " + take_openssl_error());
+    throw_bad_credentials("cannot read the certificate " + file.string());
   }
   return certificate;
 }
@@ -66,9 +64,7 @@ CrlPtr load_revocations(const std::filesystem::path& file) {
   const BioPtr pem(BIO_new_file(file.c_str(), "r"));
   CrlPtr revocations(pem ? PEM_read_bio_X509_CRL(pem.get(), nullptr, nullptr, nullptr) : nullptr);
   if (!revocations) {
-    throw std::system_error(
-        std::make_error_code(std::errc::io_error),
-        "cannot read the revocation list " + file.string() + ": " + take_openssl_error());
+    throw_bad_credentials("cannot read the revocation list " + file.string());
   }
   return revocations;
 }

@@ -54,6 +54,12 @@ Endpoint parse_endpoint(const std::string& text) {
   return endpoint;
 }
 
+void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
+  throw std::system_error(Errc::cannot_listen,
+                          "cannot listen on " + to_string(bind) + " (" + reason.message() +
+                              "): end what uses it, or give another address of this host");
+}
+
 std::string to_string(const Endpoint& endpoint) {
   const bool ipv6 = endpoint.host.find(':') != std::string::npos;
   return (ipv6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);

@@ -32,6 +32,10 @@ class Category : public std::error_category {
         return "invalid address";
       case Errc::unreachable_peer:
         return "neither region can be dialled";
+      case Errc::cannot_listen:
+        return "no listening socket";
+      case Errc::bad_credentials:
+        return "unusable credentials";
     }
     return "unknown error";
   }

@@ -47,6 +47,7 @@ struct Endpoint {
 // "host:port", "[v6]:port". Throws Errc::bad_address with what is allowed.
 Endpoint parse_endpoint(const std::string& text);
 std::string to_string(const Endpoint& endpoint);
+[[noreturn]] void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason);
 
 struct MeshOptions {
   std::string self;  // this region's name

@@ -237,7 +237,7 @@ void MeshCore::bind() {
     acceptor_.bind(endpoint);
     acceptor_.listen();
   } catch (const std::system_error& error) {
-    throw std::system_error(error.code(), "cannot listen on " + to_string(options_.bind));
+    throw_cannot_listen(options_.bind, error.code());
   }
 }
 

@@ -49,18 +49,6 @@ void refuse_overwrite(const path& file) {
   }
 }
 
-void check_region_name(const std::string& region) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  if (region.empty() || region.size() > 63 || !std::all_of(region.begin(), region.end(), allowed)) {
-    throw std::system_error(Errc::bad_name, "\"" + region + "\": use 1 to 63 of a-z, 0-9 and -");
-  }
-  if (region == "ca") {
-    throw std::system_error(Errc::bad_name, "\"ca\" is the name of the authority's own files");
-  }
-}
-
 void write_pem(const path& file, BIO* pem, unsigned mode) {
   char* data = nullptr;
   const auto size = static_cast<std::size_t>(BIO_get_mem_data(pem, &data));
@@ -160,7 +148,7 @@ void sign(X509* certificate, EVP_PKEY* key) {
 KeyPtr load_key(const path& file) {
   const BioPtr pem(BIO_new_file(file.c_str(), "r"));
   KeyPtr key(pem ? PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr) : nullptr);
-  check(key != nullptr, ("cannot read " + file.string()).c_str());
+  if (!key) throw_bad_credentials("cannot read the private key " + file.string());
   return key;
 }
 
@@ -227,6 +215,18 @@ void append(X509_CRL* list, const X509* certificate) {
 }
 
 }  // namespace
+
+void check_region_name(const std::string& region) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (region.empty() || region.size() > 63 || !std::all_of(region.begin(), region.end(), allowed)) {
+    throw std::system_error(Errc::bad_name, "\"" + region + "\": use 1 to 63 of a-z, 0-9 and -");
+  }
+  if (region == "ca") {
+    throw std::system_error(Errc::bad_name, "\"ca\" is the name of the authority's own files");
+  }
+}
 
 Credentials credentials_in(const path& directory, const std::string& region) {
   return {directory / "ca.crt", directory / (region + ".crt"), directory / (region + ".key"),

@@ -24,9 +24,11 @@ Credentials credentials_in(const std::filesystem::path& directory, const std::st
 void create_ca(const std::filesystem::path& directory, const std::string& run_name,
                std::chrono::days validity = std::chrono::days{3650});
 
+// 1-63 of [a-z0-9-], but not "ca": throws Errc::bad_name if no region can have this name.
+void check_region_name(const std::string& region);
+
 // Issues a certificate for `region`. `starts_in` may be negative (tests: expired and not yet valid
-// certificates). Region names: 1-63 of [a-z0-9-], but not "ca". Throws Errc::bad_name,
-// Errc::already_exists, or Errc::no_ca saying what to run.
+// certificates). Throws Errc::bad_name, Errc::already_exists, or Errc::no_ca saying what to run.
 void add_region(const std::filesystem::path& directory, const std::string& region,
                 std::chrono::days validity = std::chrono::days{365},
                 std::chrono::seconds starts_in = std::chrono::seconds{-300});

@@ -35,7 +35,7 @@ SigningKey::SigningKey(const std::filesystem::path& key)
   const BioPtr pem(BIO_new_file(key.c_str(), "r"));
   if (pem)
     implementation_->key.reset(PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr));
-  if (!implementation_->key) fail("cannot read the private key " + key.string());
+  if (!implementation_->key) throw_bad_credentials("cannot read the private key " + key.string());
 }
 
 SigningKey::~SigningKey() = default;

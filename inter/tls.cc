@@ -11,8 +11,7 @@ namespace causeway::inter {
 namespace {
 
 [[noreturn]] void cannot_use(const std::filesystem::path& file) {
-  throw std::system_error(std::make_error_code(std::errc::io_error),
-                          "cannot use " + file.string() + ": " + take_openssl_error());
+  throw_bad_credentials("cannot use " + file.string());
 }
 
 int subject_index() {

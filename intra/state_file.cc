@@ -278,7 +278,12 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
       if (!failure) failure = error;
     }
   }
-  if (failure) throw *failure;
+  if (failure) {
+    throw std::system_error(make_error_code(Errc::bad_checkpoint),
+                            std::string(failure->what()) + "; no state in " +
+                                checkpoint_directory(region_directory).string() +
+                                " can be used: move them away to go on from the run's own");
+  }
   return false;
 }
 

@@ -48,7 +48,9 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
       fail(std::make_error_code(std::errc::address_in_use), path_, "another wan-sim answers there");
     }
     std::error_code error;
-    std::filesystem::remove(path_, error);  // of one that ended without removing it
+    if (std::filesystem::is_socket(path_, error)) {  // of one that ended without removing it
+      std::filesystem::remove(path_, error);
+    }
     acceptor_.open(stream_protocol());
     const mode_t mask = ::umask(0077);
     acceptor_.bind(stream_protocol::endpoint(path_.string()), error);

@@ -234,7 +234,9 @@ Scenario parse_scenario(const std::string& text, const std::filesystem::path& fi
 
 Scenario load_scenario(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be opened");
+  if (!stream || std::filesystem::is_directory(file)) {
+    throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be opened");
+  }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   return parse_scenario(text, file);
 }

@@ -1,5 +1,6 @@
 #include "wan-sim/trace.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -103,6 +104,14 @@ std::vector<const Column*> header(const Lines& lines, std::string_view line) {
   return columns;
 }
 
+// A link that never moves again would be waited for without end.
+bool always_stopped(const Trace& trace) {
+  return std::ranges::all_of(trace.steps, [](const Trace::Step& step) {
+    const auto rate = step.settings.find("rate_mbit_s");
+    return rate != step.settings.end() && rate->second == kStandstillMbitS;
+  });
+}
+
 Trace parse_csv(Lines& lines) {
   std::string_view line;
   if (!lines.next(line)) lines.fail("is empty; it needs t,rate,rtt,loss and rows");
@@ -126,6 +135,7 @@ Trace parse_csv(Lines& lines) {
     if (trace.steps.size() > kStepsMax) lines.fail("has more than 2000000 rows");
   }
   if (trace.steps.empty()) lines.fail("has no rows");
+  if (always_stopped(trace)) lines.fail("has no row whose rate is above 0");
   // The last row lasts as long as the one before it.
   const auto last = trace.steps.back().at;
   const auto before = trace.steps.size() > 1 ? trace.steps[trace.steps.size() - 2].at : Time{0};

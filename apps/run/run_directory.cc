@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/region_files.h"
+#include "diloco/file_io.h"
 #include "inter/pki.h"
 
 namespace causeway::run {
@@ -50,6 +51,20 @@ void create_certificates(const fs::path& directory, const Config& config) {
   }
 }
 
+// The directory, made if need be, and nobody else's as long as the descriptor is open.
+std::optional<diloco::Descriptor> open_alone(const fs::path& path) {
+  const std::string flag = "--out " + path.string();
+  try {
+    fs::create_directories(path);
+    if (auto lock = diloco::lock_file(path / "lock")) return lock;
+  } catch (const std::system_error& error) {
+    throw ConfigError(flag + ": cannot be written (" + error.code().message() +
+                      "); give another directory");
+  }
+  throw ConfigError(flag +
+                    ": another `causeway simulate` runs there; stop it, or give another directory");
+}
+
 double seconds_since_epoch() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -66,6 +81,7 @@ RunDirectory::RunDirectory(fs::path path, const Config& config, bool resume)
   }
   if (!holds_run && resume)
     throw ConfigError("--out " + path_.string() + ": holds no run that could be resumed");
+  lock_ = open_alone(path_);
   if (resume) refuse_another_run(config_file(), config);
   for (const RegionConfig& region : config.regions)
     fs::create_directories(this->region(region.name));

@@ -9,17 +9,19 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "apps/run/config.h"
+#include "diloco/worker_channel.h"
 
 namespace causeway::run {
 
 class RunDirectory {
  public:
   // Creates it, or takes it up again. Throws ConfigError if it holds a run and `resume` is false,
-  // if it holds none and `resume` is true, or if the run there does not share its settings with
-  // `config`.
+  // if it holds none and `resume` is true, if another program has it open, or if the run there does
+  // not share its settings with `config`.
   RunDirectory(std::filesystem::path path, const Config& config, bool resume);
 
   const std::filesystem::path& path() const { return path_; }
@@ -46,6 +48,7 @@ class RunDirectory {
 
  private:
   std::filesystem::path path_;
+  std::optional<diloco::Descriptor> lock_;  // goes with the program, however it ends
 };
 
 // "runs/quickstart-20250131T120000Z"

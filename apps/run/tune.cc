@@ -55,6 +55,7 @@ class Tuner {
       throw ConfigError("regions: one region exchanges nothing, so any K will do");
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) out_.prices = load_prices(options_.prices);
+    step_s_ = parse_step_s(options_.region_step_s, out_.regions);
     probe_machine();
     rehearse(links);
     calibrate_price();
@@ -96,7 +97,7 @@ class Tuner {
                        .links = links,
                        .grid = options_.grid,
                        .prices = out_.prices,
-                       .step_s = parse_step_s(options_.region_step_s, out_.regions),
+                       .step_s = step_s_,
                        .measured_s_min = options_.rehearse_s,
                        .rounds = options_.rounds};
     if (input.grid.variants.empty()) {
@@ -209,6 +210,7 @@ class Tuner {
   const TuneOptions& options_;
   const std::function<void(const std::string&)>& note_;
   Config config_;
+  std::map<std::string, double> step_s_;  // of regions that differ
   Tuning out_;
 };
 

@@ -43,6 +43,21 @@ TEST(RunDirectory, OnlyARunCanBeResumed) {
   EXPECT_THAT(problem(directory / "run", load_text(kSmallConfig), true), HasSubstr("holds no run"));
 }
 
+TEST(RunDirectory, IsForOneProgramAtATime) {
+  const TemporaryDirectory directory;
+  const Config config = load_text(kSmallConfig);
+  const RunDirectory run(directory / "run", config, false);
+  EXPECT_THAT(problem(directory / "run", config, true),
+              HasSubstr("another `causeway simulate` runs there"));
+}
+
+TEST(RunDirectory, APlaceThatCannotBeADirectoryIsRefused) {
+  const TemporaryDirectory directory;
+  directory.write("file", "text");
+  EXPECT_THAT(problem(directory / "file" / "run", load_text(kSmallConfig), false),
+              HasSubstr("cannot be written (Not a directory)"));
+}
+
 TEST(RunDirectory, ResumingKeepsTheTimeSpent) {
   const TemporaryDirectory directory;
   const Config config = load_text(kSmallConfig);

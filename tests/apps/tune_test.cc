@@ -113,6 +113,14 @@ TEST_F(TuneTest, ASlowRegionIsGivenByName) {
   EXPECT_THROW(tuned(slow), ConfigError);
 }
 
+TEST_F(TuneTest, ARegionThatIsNoneIsRefusedBeforeAnythingIsMeasured) {
+  TuneOptions asked = options();
+  asked.region_step_s = {"mars=5"};
+  std::string notes;
+  EXPECT_THROW(tune(asked, [&notes](const std::string& note) { notes += note; }), ConfigError);
+  EXPECT_EQ(notes, "");
+}
+
 TEST_F(TuneTest, TrafficCostsWhatTheTableSays) {
   TuneOptions priced = options();
   priced.prices =

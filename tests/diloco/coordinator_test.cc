@@ -145,6 +145,16 @@ TEST(Coordinator, ResumingWithoutARunSaysWhatToDo) {
   EXPECT_NE(run.outcome("b")->message.find("--join"), std::string::npos);
 }
 
+TEST(Coordinator, ThatCannotListenEndsAndLeavesNothingRunning) {
+  TestRun run({"a", "b"}, 4);
+  run.start("a", Start::found);
+  run.collide("b", "a");
+  run.start("b", Start::join);
+  ASSERT_TRUE(run.is_idle("b"));
+  EXPECT_NE(run.outcome("b")->message.find("cannot listen on 127.0.0.1:"), std::string::npos)
+      << run.outcome("b")->message;
+}
+
 TEST(Coordinator, FoundingOverARunIsRefused) {
   TestRun run({"a"}, 1);
   run.start_all();
@@ -152,6 +162,20 @@ TEST(Coordinator, FoundingOverARunIsRefused) {
   run.destroy("a");
   run.start("a", Start::found);
   EXPECT_EQ(run.outcome("a")->exit_code, 4);
+}
+
+TEST(Coordinator, AnotherRegionsDirectoryIsRefused) {
+  TestRun run({"a", "b"}, 2);
+  run.start_all();
+  expect_complete(run, {"a", "b"}, 2);
+  run.destroy("a");
+  run.destroy("b");
+  std::filesystem::remove_all(run.directory("b"));
+  std::filesystem::rename(run.directory("a"), run.directory("b"));
+  run.start("b", Start::resume);
+  const auto outcome = run.outcome("b");
+  ASSERT_TRUE(outcome);
+  EXPECT_NE(outcome->message.find("is that of region a"), std::string::npos) << outcome->message;
 }
 
 TEST(Coordinator, ARegionOfAnotherRunIsRefused) {

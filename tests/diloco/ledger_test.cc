@@ -45,7 +45,20 @@ class LedgerTest : public ::testing::Test {
   void write_rounds(Round count) {
     Ledger ledger(path());
     ledger.set_run_id("run-1");
+    ledger.save_raft(1, "", count + 1, {});
     for (Round round = 0; round < count; ++round) ledger.append(entries(round, 1));
+  }
+  // Expects that the action finds this file of the ledger damaged.
+  template <typename Action>
+  void expect_damaged(const std::string& file, const Action& action) {
+    try {
+      action();
+      ADD_FAILURE() << file << " was taken as it is";
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), Errc::lineage) << error.what();
+      EXPECT_NE(std::string(error.what()).find(file + " is damaged"), std::string::npos)
+          << error.what();
+    }
   }
   void corrupt(std::uintmax_t offset) {
     std::fstream file(records(), std::ios::in | std::ios::out | std::ios::binary);
@@ -90,6 +103,7 @@ TEST_F(LedgerTest, ReadsAnyEntriesAgainAndStartsWithTheNewest) {
     ledger.set_run_id("run-1");
     ledger.append(entries(0, 150));
     for (Round round = 150; round < 200; ++round) ledger.append(entries(round, 1));
+    ledger.save_raft(1, "", 201, {});
   }
   const Ledger ledger(path());
   for (const auto& [first, count] : {std::pair<Index, std::size_t>{1, 1},
@@ -126,6 +140,20 @@ TEST_F(LedgerTest, AFoundingThatWasInterruptedIsNone) {
   EXPECT_EQ(again.raft().committed, 1);
 }
 
+TEST_F(LedgerTest, RefusesToForgetWhatItPromised) {
+  write_rounds(3);
+  std::filesystem::remove(path() / "raft");
+  expect_damaged("raft", [this] { Ledger(path()).raft(); });
+  std::ofstream(path() / "incarnation") << "nonsense\n";
+  expect_damaged("incarnation", [this] { Ledger{path()}; });
+}
+
+TEST_F(LedgerTest, NamesASnapshotFileThatIsEmpty) {
+  write_rounds(1);
+  std::ofstream(path() / "snapshot").flush();
+  expect_damaged("snapshot", [this] { Ledger(path()).snapshot(); });
+}
+
 TEST_F(LedgerTest, EqualHistoriesAreEqualFilesHoweverTheyWereAppended) {
   write_rounds(3);
   Ledger other(directory_.path() / "other");
@@ -150,13 +178,7 @@ TEST_F(LedgerTest, CutsOffAnUnfinishedEntryAtAnyLength) {
 TEST_F(LedgerTest, RefusesAnEntryThatWasChangedInTheMiddle) {
   write_rounds(3);
   corrupt(20);
-  try {
-    const Ledger ledger(path());
-    FAIL() << "a damaged ledger was opened";
-  } catch (const std::system_error& error) {
-    EXPECT_EQ(error.code(), Errc::lineage);
-    EXPECT_NE(std::string(error.what()).find("records"), std::string::npos);
-  }
+  expect_damaged("records", [this] { Ledger{path()}; });
 }
 
 TEST_F(LedgerTest, IsLockedAgainstASecondCoordinator) {

@@ -258,6 +258,14 @@ void TestRun::stop(const std::string& region) {
   asio::post(*node.context, [coordinator = node.coordinator.get()] { coordinator->stop(); });
 }
 
+void TestRun::collide(const std::string& region, const std::string& other) {
+  nodes_.at(region).port = nodes_.at(other).port;
+}
+
+bool TestRun::is_idle(const std::string& region) {
+  return eventually([this, &region] { return nodes_.at(region).context->stopped(); });
+}
+
 void TestRun::join(Node& node) {
   if (node.thread.joinable()) node.thread.join();
 }

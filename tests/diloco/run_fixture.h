@@ -75,6 +75,10 @@ class TestRun {
   // The coordinator goes without a word to anyone, as if killed.
   void destroy(const std::string& region);
   void stop(const std::string& region);
+  // Binds the port that another region has.
+  void collide(const std::string& region, const std::string& other);
+  // Whether the coordinator's context has nothing left to do, waited for.
+  bool is_idle(const std::string& region);
   void stop_worker(const std::string& region) { nodes_.at(region).worker.reset(); }
 
   FakeWorker& worker(const std::string& region) { return *nodes_.at(region).worker; }

@@ -86,6 +86,8 @@ class ByHand(EndToEnd):
         self.assertIn("waiting for: nothing", self.run_causeway("status", east))
         self.assertIn("no coordinator runs", self.run_causeway(
             "members", "remove", "--directory", east, "eu-west", code=3))
+        self.assertIn("is no member", self.run_causeway("members", "remove", "--directory", east, "eu-wst", code=2))
+        self.assertIn("use 1 to 63 of a-z", self.run_causeway("members", "add", "--directory", east, "UP", code=2))
         # Another run's ledger under the same name.
         (west / "ledger" / "run").write_text("0" * 32 + "\n")
         self.assertIn("is damaged", self.run_causeway("verify", east, west, code=4))
@@ -127,6 +129,22 @@ listen = "{self.addresses[REGIONS[2]]}"
         config = self.config(addresses=self.addresses)
         output = self.finish(self.coordinator(config, "eu-west"), code=4)
         self.assertIn("--join", output)
+
+    def test_a_rank_is_one_worker(self):
+        config = self.config(addresses=self.addresses)
+        first = self.worker(config, "us-east")
+        wait_until((self.region_directory("us-east") / "worker-0.lock").exists, "the first worker", first)
+        self.assertIn("a worker of this rank runs", self.finish(self.worker(config, "us-east"), code=2))
+        first.terminate()
+
+    def test_a_port_in_use_and_missing_certificates_end_it_with_what_to_do(self):
+        config = self.config(addresses=self.addresses)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            output = self.finish(self.coordinator(config, "us-east", "--found", "--listen", address), code=2)
+        self.assertIn(f"cannot listen on {address} (Address already in use)", output)
+        output = self.finish(self.coordinator(config, "eu-west", "--join", "--certificates", "none"), code=2)
+        self.assertIn("none/eu-west.key: No such file or directory; `causeway certs`", output)
 
     def test_t5_a_fork_begins_with_its_parents_weights_and_refuses_its_parents_regions(self):
         config = self.config(addresses=self.addresses, steps=30, **DENSE)

@@ -105,8 +105,9 @@ TEST_F(Pki, NamesTheFileThatIsNoCertificate) {
   std::ofstream(path() / "x.crt") << "nonsense";
   EXPECT_THAT(failure_of([&] { describe_certificate(path() / "x.crt"); }).what(),
               HasSubstr("x.crt"));
-  EXPECT_THAT(failure_of([&] { describe_certificate(path() / "none.crt"); }).what(),
-              HasSubstr("none.crt"));
+  const auto missing = failure_of([&] { describe_certificate(path() / "none.crt"); });
+  EXPECT_EQ(missing.code(), Errc::bad_credentials);
+  EXPECT_THAT(missing.what(), HasSubstr("none.crt: No such file or directory; `causeway certs`"));
 }
 
 TEST_F(Pki, ValidityCanLieInThePastOrFuture) {

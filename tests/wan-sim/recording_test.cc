@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "tests/support/temporary_directory.h"
 #include "wan-sim/control.h"
 #include "wan-sim/error.h"
 
@@ -96,6 +98,25 @@ TEST(ControlSocket, AnswersOneLineWithOneLineAndLeavesNothingBehind) {
   thread.join();
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_THROW(tell(path, "hello"), std::system_error);
+}
+
+TEST(ControlSocket, TakesNoFilesPlace) {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.path() / "notes.txt";
+  std::ofstream(path) << "precious";
+  asio::io_context context(1);
+  EXPECT_THROW(ControlSocket(context.get_executor(), path, {}), std::system_error);
+  EXPECT_EQ(std::filesystem::file_size(path), 8U);
+}
+
+TEST(Recording, ADirectoryIsNone) {
+  const test::TemporaryDirectory directory;
+  try {
+    load_recording(directory.path());
+    ADD_FAILURE() << "a directory was read";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::bad_scenario);
+  }
 }
 
 }  // namespace

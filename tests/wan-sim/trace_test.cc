@@ -63,6 +63,12 @@ TEST(Trace, CountsMahimahisOpportunitiesAsARate) {
   EXPECT_EQ(trace.length, 60ms);
 }
 
+TEST(Trace, RefusesALinkThatNeverMoves) {
+  expect_refused("t,rate\n0,0\n1,0\n", TraceFormat::csv, 3, "no row whose rate is above 0");
+  EXPECT_EQ(parse_trace("t,rate\n0,0\n1,5\n", TraceFormat::csv, "x").steps.size(), 2U);
+  EXPECT_EQ(parse_trace("t,loss\n0,0\n", TraceFormat::csv, "x").steps.size(), 1U);
+}
+
 TEST(Trace, SaysWhatIsWrongWithAMahimahiTrace) {
   const auto refuse = [](const std::string& text, int line, const std::string& what) {
     expect_refused(text, TraceFormat::mahimahi, line, what);
