@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   int exit_code = 0;
   causeway::apps::add_simulate(app, exit_code);
   causeway::apps::add_coordinator(app, exit_code);
@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_protocol_states(app, exit_code);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) return report("which subcommand? --help lists them", 2);
     return exit_code;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -193,8 +193,11 @@ class BadInput(EndToEnd):
         output = self.run_causeway("simulate", config, "--out", self.out, "--no-baseline", code=2)
         self.assertIn("set regions.device to cpu", output)
 
-    def test_unknown_subcommand_is_a_usage_error(self):
-        self.run_causeway("trian", code=2)
+    def test_what_cannot_be_meant_is_a_usage_error(self):
+        self.assertIn("not expected: trian", self.run_causeway("trian", code=2))
+        self.assertIn('unknown family "foo"', self.run_causeway("tune", "none.toml", "--codec", "foo", code=2))
+        self.assertIn("text/made: Not a directory",
+                      self.run_causeway("certs", "--directory", self.directory / "text" / "made", "init", code=2))
 
     def test_missing_checkpoint_is_named(self):
         self.assertIn("none.safetensors", self.run_causeway("generate", "none.safetensors", code=4))

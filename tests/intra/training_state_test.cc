@@ -163,7 +163,7 @@ TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
   save_state(directory.path(), layout(), state, 2);
   EXPECT_FALSE(std::filesystem::exists(file("state.2.safetensors")));
   std::ofstream(file("state.safetensors")) << "nonsense";
-  expect_refusal(Errc::bad_checkpoint, {"state.safetensors"},
+  expect_refusal(Errc::bad_checkpoint, {"state.safetensors", "move them away"},
                  [&] { load_state(directory.path(), layout(), loaded); });
 }
 
