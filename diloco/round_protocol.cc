@@ -444,7 +444,20 @@ std::string RoundProtocol::waiting_for(Time now) const {
     return std::to_string(membership.majority() - membership.voters()) +
            " more of the run's regions to join: most of them make a round";
   }
-  return decider_->waiting_for(now);
+  const std::string contributions = decider_->waiting_for(now);
+  return contributions.empty() || raft_.settled() ? contributions : votes_sentence();
+}
+
+// What was decided is not agreed on as long as this lasts.
+std::string RoundProtocol::votes_sentence() const {
+  std::string unreachable;
+  for (const Member& member : raft_.membership().members) {
+    const bool silent = !member.incarnation.empty() && member.region != options_.self &&
+                        !up_.contains(member.region);
+    if (silent) unreachable += (unreachable.empty() ? "" : ", ") + member.region;
+  }
+  return "most of the voting regions to put the last entry on disk" +
+         (unreachable.empty() ? "" : " (" + unreachable + " unreachable)");
 }
 
 }  // namespace causeway::diloco

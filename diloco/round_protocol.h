@@ -275,6 +275,7 @@ class RoundProtocol {
   bool leads() const { return decider_.has_value(); }
   bool cut_off() const;
   std::string no_leader_sentence() const;
+  std::string votes_sentence() const;
 
   // catch_up.cc
   bool behind_a_peer() const;

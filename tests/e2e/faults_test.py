@@ -24,8 +24,9 @@ class Processes(EndToEnd):
         self.assertGreaterEqual(summary["restarts"], 5)  # a worker's death may take the other's
 
     def test_a_region_that_stays_down_fails_the_run_when_the_others_have_ended(self):
-        self.add_events('at_s = 0.5; process = "kill"; region = "eu-west"')
-        output = self.run_causeway("simulate", self.config(steps=20), "--out", self.out, "--no-baseline",
+        # Once it votes: a run of one vote that gives the second to a region that dies waits for that one.
+        self.add_events('at_s = 3; process = "kill"; region = "eu-west"')
+        output = self.run_causeway("simulate", self.config(steps=600), "--out", self.out, "--no-baseline",
                                    "--set", "sync.grace_max_s=2", code=3)
         self.assertIn("eu-west", output)
         self.assertIn("killed on purpose", output)
