@@ -1,6 +1,5 @@
 // RoundProtocol: the log that the regions agree on, and what its leader does.
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "diloco/ledger_chain.h"
@@ -143,24 +142,6 @@ void RoundProtocol::follow_leader() {
 // No majority within reach, and for longer than an election takes.
 bool RoundProtocol::cut_off() const {
   return !raft_.leader() && now_ >= leader_seen_at_ + 4 * options_.election;
-}
-
-std::string RoundProtocol::no_leader_sentence() const {
-  const Membership& membership = raft_.membership();
-  std::string unreachable;
-  std::size_t reachable = raft_.votes(options_.self) ? 1 : 0;
-  for (const Member& member : membership.members) {
-    if (member.region == options_.self) continue;
-    if (up_.contains(member.region)) {
-      reachable += raft_.votes(member.region) ? 1 : 0;
-    } else {
-      unreachable += (unreachable.empty() ? "" : ", ") + member.region;
-    }
-  }
-  if (membership.members.empty()) return "the run's log";
-  return "a majority of the regions to agree on a leader (" + std::to_string(reachable) +
-         " votes seem within reach, " + std::to_string(raft_.quorum()) + " are needed" +
-         (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
 }
 
 // ---- The leader ----

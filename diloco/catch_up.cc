@@ -303,29 +303,6 @@ std::uint64_t RoundProtocol::steps_since_exchange() const {
   return schedule_step() + nominal_k(version()) - steps_before_[before];
 }
 
-std::string RoundProtocol::catching_up_sentence() const {
-  if (applied_->version > version()) {
-    return "commit records from round " + std::to_string(version()) + " on";
-  }
-  for (const inter::BlobId& blob : fetcher_.wanted()) {
-    const bool is_snapshot = target_ && target_->blob == blob;
-    if (!is_snapshot && applied_->version == version()) continue;
-    return (is_snapshot ? "a snapshot of version " + std::to_string(target_->version)
-                        : "payloads from round " + std::to_string(applied_->version) + " on") +
-           std::string(" (") + std::to_string(fetcher_.received_bytes(blob)) + " of " +
-           std::to_string(blob.size_bytes) + " bytes of the next)";
-  }
-  if (distrusted_ && origin() && distrusted_->version == 0) {
-    return "a snapshot of this run, which was forked from run " + origin()->run_id;
-  }
-  if (distrusted_) {
-    return "a snapshot that the run agreed on, to replace a wrong state of version " +
-           std::to_string(distrusted_->version);
-  }
-  if (behind_a_peer()) return "commit records from round " + std::to_string(version()) + " on";
-  return {};
-}
-
 // ---- Letting go ----
 
 // Payloads of this many rounds are kept even if a snapshot covers them, for regions that are just

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "diloco/worker_channel.h"
+#include "diloco/descriptor.h"
 #include "inter/file.h"
 
 namespace causeway::diloco {

@@ -23,7 +23,7 @@
 #include "diloco/messages.h"
 #include "diloco/raft.h"
 #include "diloco/record.h"
-#include "diloco/worker_channel.h"
+#include "diloco/descriptor.h"
 
 namespace causeway::diloco {
 

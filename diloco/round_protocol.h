@@ -205,6 +205,8 @@ class RoundProtocol {
   std::string waiting_for(Time now) const;
 
  private:
+  static constexpr Time kProgressReportInterval = std::chrono::seconds{1};
+
   struct Peer {
     std::optional<Status> status;  // since this process started
     bool heard = false;            // since the link is up

@@ -4,9 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
@@ -98,15 +96,6 @@ Descriptor make_socket() {
 }
 
 }  // namespace
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 bool FrameReader::receive(int socket) {
   for (;;) {

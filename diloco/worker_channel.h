@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <optional>
@@ -14,27 +15,18 @@
 #include <utility>
 #include <vector>
 
+#include "diloco/descriptor.h"
+
 namespace causeway::diloco {
-
-// An owned file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_ = -1;
-};
 
 struct Frame {
   std::string bytes;
   std::vector<Descriptor> descriptors;
 };
+
+// What both ends name when they attach; it counts up with every change that an older end would
+// misread.
+inline constexpr std::uint32_t kWorkerProtocol = 2;
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 

@@ -21,6 +21,7 @@
 #include "diloco/roster.h"
 #include "diloco/wire.h"
 #include "diloco/worker.pb.h"
+#include "diloco/worker_channel.h"
 #include "diloco/worker_door.h"
 #include "diloco/worker_messages.h"
 #include "diloco/worker_report.h"
@@ -33,8 +34,6 @@ namespace {
 using Socket = asio::generic::stream_protocol::socket;
 using worker_wire::CoordinatorMessage;
 using worker_wire::WorkerMessage;
-
-constexpr std::uint32_t kProtocolVersion = 2;
 
 struct Session {
   Session(Socket socket_in, std::unique_ptr<WorkerStream> stream_in, std::string forbidden_in)
@@ -212,7 +211,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   void handle(const SessionPointer& session, const WorkerMessage& message,
               std::vector<Descriptor> descriptors) {
     if (message.body_case() == WorkerMessage::kAttach) {
-      if (message.attach().protocol() != kProtocolVersion) {
+      if (message.attach().protocol() != kWorkerProtocol) {
         throw_malformed("a worker of another program version");
       }
       return attach(session, to_request(message.attach()));

@@ -25,7 +25,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::uint32_t kProtocolVersion = 2;
 constexpr milliseconds kKeepWaitingInterval{500};
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
@@ -185,7 +184,7 @@ SocketSession::Received SocketSession::wait(const KeepWaiting& keep_waiting) {
 void SocketSession::join(const KeepWaiting& keep_waiting) {
   worker_wire::WorkerMessage message;
   auto* attach = message.mutable_attach();
-  attach->set_protocol(kProtocolVersion);
+  attach->set_protocol(kWorkerProtocol);
   attach->set_region(request_.region);
   attach->set_rank(request_.rank);
   attach->set_world(request_.world);

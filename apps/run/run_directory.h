@@ -13,7 +13,7 @@
 #include <string>
 
 #include "apps/run/config.h"
-#include "diloco/worker_channel.h"
+#include "diloco/descriptor.h"
 
 namespace causeway::run {
 
