@@ -155,15 +155,8 @@ class Run {
     record.skip_momentum = weights.skip_momentum;
     std::vector<std::span<const std::byte>> payloads;
     for (std::size_t i = 0; i < listed.size(); ++i) {
-      const diloco::Contribution& one = listed[i].contribution;
-      record.participants.push_back({.region = one.region,
-                                     .round = one.round,
-                                     .part = one.part,
-                                     .weight = weights.values[i],
-                                     .data_begin = one.data_begin,
-                                     .data_cursor = one.data_cursor,
-                                     .tokens = one.tokens,
-                                     .payload = one.payload});
+      record.participants.push_back(
+          diloco::participant_of(listed[i].contribution, weights.values[i]));
       payloads.emplace_back(listed[i].payload);
     }
     for (const auto& region : regions_) region->apply(record, payloads);

@@ -326,15 +326,7 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
                       .standings = standings(steps.next_k),
                       .measured = measured(offers, steps.k)};
   for (std::size_t i = 0; i < offers.size(); ++i) {
-    const Contribution& contribution = offers[i].contribution;
-    record.participants.push_back({.region = contribution.region,
-                                   .round = contribution.round,
-                                   .part = contribution.part,
-                                   .weight = weights.values[i],
-                                   .data_begin = contribution.data_begin,
-                                   .data_cursor = contribution.data_cursor,
-                                   .tokens = contribution.tokens,
-                                   .payload = contribution.payload});
+    record.participants.push_back(participant_of(offers[i].contribution, weights.values[i]));
   }
   return record;
 }

@@ -65,6 +65,17 @@ void encode(const KDecision& decision, wire::KDecision* out) {
 
 }  // namespace
 
+Participant participant_of(const Contribution& contribution, float weight) {
+  return {.region = contribution.region,
+          .round = contribution.round,
+          .part = contribution.part,
+          .weight = weight,
+          .data_begin = contribution.data_begin,
+          .data_cursor = contribution.data_cursor,
+          .tokens = contribution.tokens,
+          .payload = contribution.payload};
+}
+
 void encode(const CommitRecord& record, wire::CommitRecord* out) {
   out->set_run_id(record.run_id);
   out->set_round(record.round);

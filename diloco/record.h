@@ -61,6 +61,9 @@ struct Participant {
   inter::BlobId payload{};
 };
 
+// `contribution`, listed.
+Participant participant_of(const Contribution& contribution, float weight);
+
 inline ContributionKey key_of(const Participant& participant) {
   return {participant.region, participant.round, participant.part};
 }
