@@ -62,6 +62,7 @@ class RegionWorker {
   void apply(const diloco::Apply& apply);
   void evaluate_held_out();
   void restore(const diloco::Restore& restore);
+  void check_version(const std::string& what, diloco::Round told) const;
   WorkerResult finish(const diloco::Finish& finish);
 
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
