@@ -212,15 +212,19 @@ void report_reference(const Shape& shape, const Times& times, double step) {
               with_update / (step + times.median("optimizer")));
 }
 
-void bench(Shape shape, ModelOptions::Precision precision, const Settings& settings) {
-  shape.options.precision = precision;
-  const bool fp32 = precision == ModelOptions::Precision::fp32;
-  const auto kind = intra::choose_products(precision);
+void print_heading(const Shape& shape, bool fp32, intra::Products kind) {
   std::printf(
       "%s, B=%ld, T=%ld, %s%s, %d threads\n", shape.name.c_str(), static_cast<long>(shape.batch),
       static_cast<long>(shape.length), fp32 ? "fp32" : "bf16",
       kind == intra::Products::bf16_emulated ? " (emulated: rounded operands, fp32 products)" : "",
       omp_get_max_threads());
+}
+
+void bench(Shape shape, ModelOptions::Precision precision, const Settings& settings) {
+  shape.options.precision = precision;
+  const bool fp32 = precision == ModelOptions::Precision::fp32;
+  const auto kind = intra::choose_products(precision);
+  print_heading(shape, fp32, kind);
   const auto model = intra::make_model(shape.options);
   const auto& layout = model->layout();
   std::vector<float> params(layout.size()), gradients(layout.size());

@@ -128,9 +128,4 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
   }
 }
 
-void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,
-                        std::span<float> residual) {
-  codec.decode_add(encoded, 1.0F, residual);
-}
-
 }  // namespace causeway::compression

@@ -22,8 +22,4 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
                                  std::span<float> residual, std::span<std::byte> out,
                                  const EncodeKey& key = {});
 
-// The outcome "expired": residual <- residual + Q(p), decoded from the region's own encoding.
-void return_to_residual(const Codec& codec, std::span<const std::byte> encoded,
-                        std::span<float> residual);
-
 }  // namespace causeway::compression

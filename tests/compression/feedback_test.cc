@@ -93,7 +93,7 @@ TEST_P(Feedback, AnExpiredPayloadGoesBackToTheResidual) {
   Floats residual(2 * kChunk);
   std::vector<std::byte> expired;
   encode_with_feedback(*codec_, first, 1.0F, residual, expired, kKey);
-  return_to_residual(*codec_, expired, residual);
+  codec_->decode_add(expired, 1.0F, residual);
   for (std::size_t i = 0; i < residual.size(); ++i) {
     ASSERT_NEAR(residual[i], first[i], 0x1p-20) << i;
   }
