@@ -6,21 +6,9 @@
 
 #include "intra/data.h"
 #include "intra/error.h"
+#include "intra/splitmix.h"
 
 namespace causeway::intra {
-namespace {
-
-constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio, as in SplitMix64
-
-// The finaliser of SplitMix64: every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
 Permutation::Permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t epoch)
     : size_(size),
       key_(mix(mix(seed + kGolden) + epoch * kGolden)),

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "intra/model/model.h"
+#include "intra/splitmix.h"
 
 namespace causeway::intra {
 namespace {
@@ -22,12 +23,8 @@ void wait_until(Clock::time_point end) {
   }
 }
 
-// splitmix64 (Vigna, 2015).
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
+std::uint64_t draw(std::uint64_t key) {
+  return mix(key + kGolden);
 }
 
 class TimedTrainer : public InnerTrainer {
@@ -59,11 +56,11 @@ class TimedTrainer : public InnerTrainer {
  private:
   // A change of at most 2^-10 per element, the same on every rank. Padding stays zero.
   void nudge(std::uint64_t step) {
-    const std::uint64_t key = mix(mix(options_.train.seed + options_.region_index) + step);
+    const std::uint64_t key = draw(draw(options_.train.seed + options_.region_index) + step);
     for (const diloco::PlacedTensor& tensor : layout_.tensors()) {
       const std::size_t end = tensor.offset + tensor.spec.count();
       for (std::size_t i = tensor.offset; i < end; ++i) {
-        const auto signed_bits = static_cast<std::int32_t>(mix(key + i) >> 32);
+        const auto signed_bits = static_cast<std::int32_t>(draw(key + i) >> 32);
         state_->params[i] += static_cast<float>(signed_bits) * 0x1p-41F;
       }
     }

@@ -6,12 +6,6 @@
 #include "wan-sim/chance.h"
 
 namespace causeway::wan_sim {
-namespace {
-
-constexpr std::uint64_t kLossKey = 0x6c6f7373;  // keeps loss apart from jitter
-
-}  // namespace
-
 LinkModel::LinkModel(const LinkProfile& profile, std::uint64_t key) : LinkRules(profile, key) {
   assert(profile.congestion == Congestion::none);
 }

@@ -24,6 +24,9 @@ LossProfile independent_loss(double probability);
 // Loses `probability` of all packets in bursts of `burst_packets` on average.
 LossProfile burst_loss(double probability, double burst_packets);
 
+// Mixed into the key of a flow whose jitter is drawn by that key too.
+inline constexpr std::uint64_t kLossKey = 0x6c6f7373;
+
 class LossChain {
  public:
   explicit LossChain(std::uint64_t key) : key_(key) {}

@@ -18,7 +18,6 @@ namespace {
 constexpr std::size_t kFrameBytesMax = 65'536;
 constexpr int kFramesAtOnce = 64;
 constexpr Time kWaitMax = std::chrono::milliseconds{10};
-constexpr std::uint64_t kReleasesMin = 100;
 
 Time now_of_clock() {
   return std::chrono::steady_clock::now().time_since_epoch();

@@ -19,8 +19,6 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
-// A verdict on fewer releases would be about the first few, when everything starts.
-constexpr std::uint64_t kReleasesMin = 100;
 
 std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
   LinkProfile profile;

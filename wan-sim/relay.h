@@ -34,6 +34,9 @@ struct DirectedStats {
   std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
 };
 
+// A verdict on fewer releases would be about the first few, when everything starts.
+inline constexpr std::uint64_t kReleasesMin = 100;
+
 // Whether the relay kept up: if not, the figures of the run describe the machine, not the WAN.
 struct Verdict {
   bool valid = true;

@@ -7,12 +7,6 @@
 #include "wan-sim/chance.h"
 
 namespace causeway::wan_sim {
-namespace {
-
-constexpr std::uint64_t kLossKey = 0x6c6f7373;  // keeps loss apart from jitter
-
-}  // namespace
-
 TcpLink::TcpLink(const LinkProfile& profile, std::uint64_t key) : LinkRules(profile, key) {
   // What is not yet sent waits in the sender's socket, beside a window with holes in it.
   window_bytes_ *= 2;
