@@ -90,12 +90,14 @@ void add_generate(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command
       ->add_option("--temperature", flags->generation.temperature, "0: always the likeliest token")
-      ->check(CLI::Range(0.0F, 10.0F))
+      ->check(number_from(0, 10))
       ->capture_default_str();
   command
       ->add_option("--top-k", flags->generation.top_k, "Choose among the likeliest; 0: among all")
+      ->check(number_from(0, 1e6))
       ->capture_default_str();
   command->add_option("--seed", flags->generation.seed, "The same seed writes the same text")
+      ->check(number_from(0, 1e18))
       ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = generate(*flags); });
 }

@@ -24,9 +24,10 @@ namespace {
 // Of what somebody gave: addresses, names and certificates.
 bool is_usage(const std::error_code& code) {
   using causeway::inter::Errc;
-  constexpr std::array kUsage{Errc::already_exists, Errc::no_ca,         Errc::bad_name,
-                              Errc::bad_address,    Errc::cannot_listen, Errc::unreachable_peer,
-                              Errc::bad_credentials};
+  constexpr std::array kUsage{Errc::already_exists,  Errc::no_ca,
+                              Errc::bad_name,        Errc::bad_address,
+                              Errc::cannot_listen,   Errc::unreachable_peer,
+                              Errc::bad_credentials, Errc::no_congestion_control};
   return std::ranges::any_of(kUsage, [&](Errc one) { return code == make_error_code(one); });
 }
 
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
   app.require_subcommand(0, 1);
+  app.set_version_flag("--version", "causeway " CAUSEWAY_VERSION);
   int exit_code = 0;
   causeway::apps::add_simulate(app, exit_code);
   causeway::apps::add_coordinator(app, exit_code);

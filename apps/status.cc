@@ -128,7 +128,7 @@ void add_status(CLI::App& app, int&) {
       ->capture_default_str();
   command->add_option("--as", flags->as, "Whose certificate, if that directory has several");
   command->add_option("--timeout", flags->timeout_s, "Seconds to wait for the answer")
-      ->check(CLI::Range(0.1, 600.0))
+      ->check(number_from(0.1, 600))
       ->capture_default_str();
   command->callback([flags] { show(*flags); });
 }

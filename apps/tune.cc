@@ -81,12 +81,12 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
 void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
   run::TuneOptions& options = flags.options;
   command.add_option("--probe", options.probe_s, "Seconds of inner steps to measure")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(number_from(0.1, 3600))
       ->capture_default_str();
   command
       .add_option("--step-ms", flags.step_ms,
                   "Time of an inner step where the regions' machines differ from this one")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(0.001, 3.6e6));
   command
       .add_option("--region-step-ms", options.region_step_s,
                   "REGION=MILLISECONDS, repeated: a region that differs from the others")
@@ -94,12 +94,12 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
   command
       .add_option("--calibrate", options.calibrate_s,
                   "Seconds for paired real runs on this host: the price of K in steps")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0, 1e6));
   command
       .add_option("--measure", options.measure_s,
                   "Seconds for real rounds with timed steps on this host, to hold against the "
                   "predicted ones")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0, 1e6));
   command.add_flag("--measure-all", options.measure_all, "Measure every choice, whatever it takes");
   command.add_option("--cache", options.cache, "Where calibrations are kept")
       ->capture_default_str();
@@ -112,7 +112,7 @@ void add_output_flags(CLI::App& command, TuneFlags& flags) {
   command
       .add_option("--rehearse", flags.options.rehearse_s,
                   "Seconds of virtual time per choice, at least")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0, 1e6));
   command.add_option("--out", flags.out, "Directory for report.html and tune.json");
   command.add_flag("--json", flags.json, "Print JSON instead of a table");
 }

@@ -51,14 +51,14 @@ void add_wan_sim(CLI::App& app, int& exit_code) {
   command->add_option("--engine", flags->engine, "relay, packet, virtual (chunks) or fluid")
       ->check(CLI::IsMember({"relay", "packet", "virtual", "fluid"}));
   command->add_option("--seconds", flags->seconds, "End after so long; the default is Ctrl-C")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(0.001, 1e9));
   add_relay_flags(*command, *flags);
   command->add_option(
       "--transfer", flags->transfers,
       "virtual and fluid: FROM:TO=BYTES[xCONNECTIONS], repeated, one after the other "
       "on the same connections. Prints how long each takes");
   command->add_option("--idle", flags->idle_s, "virtual and fluid: seconds between transfers")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0, 1e9));
   command->add_option("--run", flags->run_in, "packet: the region in which PROGRAM runs");
   command->add_option("program", flags->program,
                       "packet: after --, a program and its arguments; the WAN ends with it");

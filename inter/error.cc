@@ -34,6 +34,8 @@ class Category : public std::error_category {
         return "neither region can be dialled";
       case Errc::cannot_listen:
         return "no listening socket";
+      case Errc::no_congestion_control:
+        return "no such congestion control";
       case Errc::bad_credentials:
         return "unusable credentials";
     }

@@ -118,7 +118,7 @@ void MeshCore::choose_congestion_control() {
   const bool automatic = wanted == "auto";
   const bool granted = set_congestion_control(probe.native_handle(), automatic ? "bbr" : wanted);
   if (!granted && !automatic) {
-    throw std::system_error(std::make_error_code(std::errc::invalid_argument),
+    throw std::system_error(Errc::no_congestion_control,
                             "the kernel does not grant the congestion control \"" + wanted +
                                 "\"; see net.ipv4.tcp_allowed_congestion_control, or use auto");
   }

@@ -38,7 +38,7 @@ void RegionWorker::train(const diloco::Train& train) {
   // After a restart, or when the coordinator was lost, part of the round or all of it may already
   // be done.
   if (own == nullptr) {
-    if (state_.work.steps == 0) state_.work.data_cursor = train.data_cursor;
+    begin_at(train.data_cursor);
     if (state_.work.steps < train.k) enter("compute");
     while (state_.work.steps < train.k) {
       if (!inner_step(train.schedule_step, train.share)) {
@@ -55,6 +55,11 @@ void RegionWorker::train(const diloco::Train& train) {
   }
   contribute(*own, [&] { go_ahead(train); });
   diloco::reached(diloco::ProtocolState::contribution_stored);
+}
+
+void RegionWorker::begin_at(std::uint64_t cursor) {
+  cursor_told_ = std::max(cursor_told_, cursor);
+  if (state_.work.steps == 0) state_.work.data_cursor = cursor;
 }
 
 // All ranks must come to the same answer, those included that were restarted a moment ago.
@@ -82,7 +87,7 @@ void RegionWorker::sit_out() {
 void RegionWorker::go_on(const diloco::Continue& order) {
   check_version("to train on in round", order.round);
   if (state_.contributed() && state_.mark.empty()) spans().copy(Flat::params, Flat::mark);
-  if (state_.work.steps == 0) state_.work.data_cursor = order.data_cursor;
+  begin_at(order.data_cursor);
   enter("compute");
   for (std::uint32_t step = 0; step < order.k && !gathering_->called_back(); ++step) {
     if (!inner_step(order.schedule_step, order.share)) {
@@ -187,6 +192,9 @@ void RegionWorker::apply(const diloco::Apply& apply) {
   }
   enter("apply");
   diloco::reached(diloco::ProtocolState::record_received);
+  for (const diloco::Participant& listed : apply.record.participants) {
+    if (listed.region == options_.region) cursor_told_ = std::max(cursor_told_, listed.data_cursor);
+  }
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
   const std::vector<Outcome> outcomes =

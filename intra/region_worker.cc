@@ -228,22 +228,24 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
   diloco::reached(diloco::ProtocolState::finish_received);
   checkpoint();
   enter("evaluate");
-  WorkerResult result{
-      .steps = state_.steps,
-      .tokens = state_.tokens,
-      .rounds = state_.version,
-      .run_steps = options_.train.steps,
-      .val_loss =
-          trainer_->evaluate(spans().settled(Flat::anchor), options_.train.validation_sequences),
-      .compute_s = state_.compute_s,
-      .wait_s = state_.wait_s,
-      .in_region_s = state_.in_region_s,
-      .outer_s = state_.outer_s,
-      .memory_peak_bytes = memory_peak_bytes(),
-      .mfu = state_.compute_s > 0 ? mfu(static_cast<double>(state_.tokens) / state_.compute_s) : 0,
-      .params_digest =
-          diloco::to_hex(round_.ownership().root(gathering_->group(), spans(), Flat::anchor)),
-      .timed_steps = options_.train.timed_step_ms > 0};
+  const double tokens_per_s =
+      state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
+  WorkerResult result{.steps = steps_taken(),
+                      .tokens = steps_taken() * batch().tokens,
+                      .rounds = state_.version,
+                      .run_steps = options_.train.steps,
+                      .val_loss = trainer_->evaluate(spans().settled(Flat::anchor),
+                                                     options_.train.validation_sequences),
+                      .compute_s = state_.compute_s,
+                      .wait_s = state_.wait_s,
+                      .in_region_s = state_.in_region_s,
+                      .outer_s = state_.outer_s,
+                      .memory_peak_bytes = memory_peak_bytes(),
+                      .tokens_per_s = tokens_per_s,
+                      .mfu = tokens_per_s > 0 ? mfu(tokens_per_s) : 0,
+                      .params_digest = diloco::to_hex(
+                          round_.ownership().root(gathering_->group(), spans(), Flat::anchor)),
+                      .timed_steps = options_.train.timed_step_ms > 0};
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;
     save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,

@@ -89,6 +89,7 @@ class SynchronousWorker {
         .wait_s = state_.wait_s,
         .in_region_s = state_.in_region_s,
         .memory_peak_bytes = memory_peak_bytes(),
+        .tokens_per_s = tokens_per_s(),
         .mfu = mfu(),
         .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
         .timed_steps = options_.train.timed_step_ms > 0};

@@ -93,12 +93,15 @@ struct WorkerOptions {
 // What a finished worker (rank 0) leaves in directory/result.json, besides
 // checkpoints/final.
 struct WorkerResult {
+  // Of the region over the whole run, those included that are listed of a worker that died before
+  // it saved; times and rates leave them out.
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
   std::uint64_t run_steps = 0;  // of the run that it is the result of
   double val_loss = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
   std::uint64_t memory_peak_bytes = 0;
+  double tokens_per_s = 0;    // of compute_s
   double mfu = 0;             // over the whole run; 0: unknown
   std::string params_digest;  // hex Merkle root of the final anchor
   bool timed_steps = false;

@@ -39,6 +39,7 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"in_region_s", result.in_region_s},
          {"outer_s", result.outer_s},
          {"memory_peak_bytes", result.memory_peak_bytes},
+         {"tokens_per_s", result.tokens_per_s},
          {"mfu", result.mfu > 0 ? nlohmann::json(result.mfu) : nlohmann::json(nullptr)},
          {"params_digest", result.params_digest},
          {"timed_steps", result.timed_steps}},
@@ -61,6 +62,7 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
                         .in_region_s = json.at("in_region_s"),
                         .outer_s = json.at("outer_s"),
                         .memory_peak_bytes = json.at("memory_peak_bytes"),
+                        .tokens_per_s = json.at("tokens_per_s"),
                         .mfu = json.at("mfu").is_null() ? 0 : json.at("mfu").get<double>(),
                         .params_digest = json.at("params_digest"),
                         .timed_steps = json.at("timed_steps")};

@@ -56,6 +56,12 @@ std::string suggestion(std::string_view unknown, const std::vector<std::string>&
 }
 
 template <typename Owner>
+std::string must_be(const Key<Owner>& key) {
+  const bool vowel = std::string_view("aeiou").find(key.type.front()) != std::string_view::npos;
+  return "must be " + std::string(vowel ? "an " : "a ") + key.type + ": " + key.allowed;
+}
+
+template <typename Owner>
 std::vector<std::string> names_of(const std::vector<Key<Owner>>& keys) {
   std::vector<std::string> names;
   for (const auto& key : keys) names.push_back(key.name);
@@ -232,7 +238,7 @@ class Loader {
            const std::string& place, const std::string& path) {
     const bool named = place.rfind("--set", 0) == 0;  // the place says the key already
     const std::string where = place + ": " + (named ? "" : key.name + ": ");
-    if (!value) throw ConfigError(where + "must be " + key.type + ": " + key.allowed);
+    if (!value) throw ConfigError(where + must_be(key));
     try {
       key.set(owner, *value);
     } catch (const std::invalid_argument& error) {
@@ -253,7 +259,7 @@ class Loader {
       if (table.size() != 1) return std::nullopt;
       return to_value(*table.get("value"));
     } catch (const toml::parse_error&) {
-      throw ConfigError(place + ": must be " + key.type + ": " + key.allowed);
+      throw ConfigError(place + ": " + must_be(key));
     }
   }
 

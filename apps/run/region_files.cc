@@ -96,25 +96,6 @@ std::vector<Event> read_events(const std::filesystem::path& file) {
   return events;
 }
 
-std::optional<RegionResult> read_result(const std::filesystem::path& region_directory) {
-  const auto json = parse_object(read_text_file(region_directory / "result.json"));
-  if (!json) return std::nullopt;
-  RegionResult result;
-  result.steps = get<std::uint64_t>(*json, "steps");
-  result.tokens = get<std::uint64_t>(*json, "tokens");
-  result.rounds = get<std::uint64_t>(*json, "rounds");
-  result.val_loss = get<double>(*json, "val_loss");
-  result.compute_s = get<double>(*json, "compute_s");
-  result.wait_s = get<double>(*json, "wait_s");
-  result.in_region_s = get<double>(*json, "in_region_s");
-  result.outer_s = get<double>(*json, "outer_s");
-  result.memory_peak_bytes = get<std::uint64_t>(*json, "memory_peak_bytes");
-  result.mfu = get<double>(*json, "mfu");
-  result.params_digest = get<std::string>(*json, "params_digest");
-  result.timed_steps = get<bool>(*json, "timed_steps");
-  return result;
-}
-
 std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory) {
   const std::string text = read_text_file(region_directory / "listening_port");
   std::uint16_t port = 0;

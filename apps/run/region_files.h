@@ -1,6 +1,6 @@
 // What a region's processes leave in its directory, as this program reads it: status.json (now and
-// then), events.jsonl (one object per round), result.json (at the end), listening_port. Missing and
-// half-written files are normal while a run goes on.
+// then), events.jsonl (one object per round), listening_port. Its result.json:
+// intra/worker_result.h. Missing and half-written files are normal while a run goes on.
 #pragma once
 
 #include <cstdint>
@@ -54,15 +54,6 @@ struct Restart {
 };
 void append_restart(const std::filesystem::path& file, const Restart& restart);
 std::vector<Restart> read_restarts(const std::filesystem::path& file);
-
-struct RegionResult {
-  std::uint64_t steps = 0, tokens = 0, rounds = 0;
-  double val_loss = 0, compute_s = 0, wait_s = 0, in_region_s = 0, outer_s = 0, mfu = 0;
-  std::uint64_t memory_peak_bytes = 0;
-  std::string params_digest;
-  bool timed_steps = false;
-};
-std::optional<RegionResult> read_result(const std::filesystem::path& region_directory);
 
 std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory);
 

@@ -25,6 +25,9 @@
 #include "apps/run/report.h"
 #include "apps/run/summary.h"
 #include "apps/run/tensorboard.h"
+#include "intra/data.h"
+#include "intra/evaluation.h"
+#include "intra/worker_result.h"
 #include "wan-sim/scenario.h"
 
 namespace causeway::run {
@@ -49,6 +52,18 @@ std::string last_words(const ExitStatus& status, const std::filesystem::path& lo
   return lines.empty() ? "" : " (" + lines.back() + ")";
 }
 
+// Throws what a worker would only find once everything else runs.
+const Config& with_checked_data(const Config& config) {
+  if (config.train.timed_step_ms > 0) return config;  // reads none
+  const intra::Dataset dataset(config.data);
+  intra::check_validation(dataset, config.model.context);
+  for (std::size_t i = 0; i < config.regions.size(); ++i) {
+    const intra::Sampler sampler(dataset, config.model.context, config.train.seed, i,
+                                 config.regions.size());
+  }
+  return config;
+}
+
 // One thread, one io_context: children, timers, signals and the display. The WAN alone has a
 // thread of its own.
 class Simulation {
@@ -57,8 +72,8 @@ class Simulation {
       : options_(options),
         config_(load_config(options.config, options.overrides)),
         out_(options.out.empty() ? default_run_path(config_.name) : options.out),
-        wan_(make_wan()),  // before anything is written: the scenario may be wrong
-        directory_(out_, config_, options.resume),
+        wan_(make_wan()),  // before anything is written: the scenario may be wrong, or the data
+        directory_(out_, with_checked_data(config_), options.resume),
         spent_(directory_.read_spent()),
         launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
                 std::max(1U, std::thread::hardware_concurrency())},
@@ -109,7 +124,8 @@ class Simulation {
     }
     lateness_ms_ = wan_->stop_and_report_lateness_ms();
     SupervisionOutcome baseline;
-    if (options_.baseline && !read_result(directory_.baseline(config_.regions.front().name))) {
+    if (options_.baseline &&
+        !intra::read_result(directory_.baseline(config_.regions.front().name))) {
       baseline = co_await run_baseline();
       if (baseline.exit_code == 130) co_return explain(baseline);
     }
@@ -119,7 +135,7 @@ class Simulation {
 
   bool training_is_complete() const {
     return std::all_of(config_.regions.begin(), config_.regions.end(), [&](const RegionConfig& r) {
-      return read_result(directory_.region(r.name)).has_value();
+      return intra::read_result(directory_.region(r.name)).has_value();
     });
   }
 
@@ -221,6 +237,12 @@ class Simulation {
                  outcome.log.c_str());
     for (const std::string& line : last_lines(outcome.log, 15))
       std::fprintf(stderr, "  %s\n", line.c_str());
+    const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3;
+    if (may_go_on) {
+      std::fprintf(stderr,
+                   "causeway: what was saved stays; once the cause is gone, go on with:\n  %s\n",
+                   resume_command().c_str());
+    }
     return outcome.exit_code;
   }
 

@@ -10,12 +10,13 @@
 
 #include "diloco/layout.h"
 #include "intra/model/model.h"
+#include "intra/worker_result.h"
 
 namespace causeway::run {
 namespace {
 
 RegionSummary summarize_region(const RegionConfig& region, const std::filesystem::path& directory) {
-  const auto result = read_result(directory);
+  const auto result = intra::read_result(directory);
   if (!result)
     throw std::runtime_error((directory / "result.json").string() + " is missing or damaged");
   const RegionStatus status = read_status(directory).value_or(RegionStatus{});
@@ -31,7 +32,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   out.wait_s = result->wait_s;
   out.in_region_s = result->in_region_s;
   out.outer_s = result->outer_s;
-  out.tokens_per_s = result->compute_s > 0 ? double(result->tokens) / result->compute_s : 0;
+  out.tokens_per_s = result->tokens_per_s;
   out.mfu = result->mfu;
   out.memory_peak_bytes = result->memory_peak_bytes;
   const double total_s = result->compute_s + result->wait_s;
@@ -43,7 +44,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
 
 // All ranks of the baseline hold the same parameters; the first region's result speaks for them.
 std::optional<double> baseline_loss(const Config& config, const std::filesystem::path& out) {
-  const auto result = read_result(out / "baseline" / config.regions.front().name);
+  const auto result = intra::read_result(out / "baseline" / config.regions.front().name);
   if (!result) return std::nullopt;
   return result->val_loss;
 }

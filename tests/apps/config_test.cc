@@ -78,7 +78,7 @@ TEST(Config, WrongTypeSaysWhatIsAllowed) {
   EXPECT_EQ(problem_of("[codec]\nfeedback = 1\n" + kSmallConfig),
             "run.toml:2: codec.feedback: must be true or false");
   EXPECT_EQ(problem_of("[model]\nlayers = 1979-05-27\n" + kSmallConfig),
-            "run.toml:2: model.layers: must be integer: 1 to 1024");
+            "run.toml:2: model.layers: must be an integer: 1 to 1024");
   EXPECT_EQ(problem_of("model = 3\n" + kSmallConfig),
             "run.toml:1: model: must be a section, [model]");
   EXPECT_EQ(problem_of("regions = 3\n[train]\nk=1\nsteps=1\n"),
@@ -149,7 +149,7 @@ TEST(Config, OverridesUseTheSameChecks) {
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers=0"}),
             "--set model.layers: must be an integer, 1 to 1024");
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers=seven"}),
-            "--set model.layers: must be integer: 1 to 1024");
+            "--set model.layers: must be an integer: 1 to 1024");
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers"}),
             "--set model.layers: must be section.key=value");
   EXPECT_THAT(problem_of(kSmallConfig, {"regions.north.workers=2"}),

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "intra/worker_result.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {
@@ -35,15 +36,16 @@ class SummaryTest : public testing::Test {
   }
 
   void write_result(const std::string& where, double val_loss, const std::string& digest) {
-    directory_.write(where + "/result.json", Json{{"steps", 200},
-                                                  {"tokens", 51'200},
-                                                  {"rounds", 10},
-                                                  {"val_loss", val_loss},
-                                                  {"compute_s", 30.0},
-                                                  {"wait_s", 10.0},
-                                                  {"params_digest", digest},
-                                                  {"timed_steps", false}}
-                                                 .dump());
+    std::filesystem::create_directories(directory_ / where);
+    intra::write_result(directory_ / where, {.steps = 200,
+                                             .tokens = 51'200,
+                                             .rounds = 10,
+                                             .run_steps = 200,
+                                             .val_loss = val_loss,
+                                             .compute_s = 30.0,
+                                             .wait_s = 10.0,
+                                             .tokens_per_s = 1'706.7,
+                                             .params_digest = digest});
   }
   void write_status(const std::string& region, std::uint64_t sent) {
     directory_.write(

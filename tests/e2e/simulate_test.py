@@ -184,6 +184,12 @@ class BadInput(EndToEnd):
     def test_missing_data_file_is_named(self):
         output = self.run_causeway("simulate", self.config(text="missing.txt"), "--out", self.out, code=2)
         self.assertIn("missing.txt", output)
+        self.assertFalse(self.out.exists(), "nothing is left in the way of the next attempt")
+
+    def test_a_congestion_control_that_the_kernel_lacks_is_named(self):
+        output = self.run_causeway("simulate", self.config(), "--out", self.out, "--set",
+                                   "links.congestion_control=none-such", code=2)
+        self.assertIn('"none-such"', output)
 
     @unittest.skipIf(pathlib.Path("/dev/nvidiactl").exists(), "there is a GPU here")
     def test_a_gpu_that_is_not_there_ends_the_run_with_what_to_do(self):
@@ -195,6 +201,10 @@ class BadInput(EndToEnd):
 
     def test_what_cannot_be_meant_is_a_usage_error(self):
         self.assertIn("not expected: trian", self.run_causeway("trian", code=2))
+        for flags in (("generate", ".", "--temperature", "nan"), ("generate", ".", "--top-k", "-1"),
+                      ("generate", ".", "--seed", "-1"), ("tune", "none.toml", "--step-ms", "nan"),
+                      ("wan-sim", "none.toml", "--idle", "nan"), ("status", "there:1", "--timeout", "nan")):
+            self.assertIn(f"{flags[2]}: {flags[3]}: must be a number from", self.run_causeway(*flags, code=2))
         self.assertIn('unknown family "foo"', self.run_causeway("tune", "none.toml", "--codec", "foo", code=2))
         self.assertIn("text/made: Not a directory",
                       self.run_causeway("certs", "--directory", self.directory / "text" / "made", "init", code=2))

@@ -37,7 +37,7 @@ TEST(RegionWorker, WorkAfterALostLifeIsAnotherPartOfTheRound) {
   us.start();
   eu.start();
   EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
-  EXPECT_EQ(us.finished().steps, (kRounds - 1) * kSteps + 2);
+  EXPECT_EQ(us.finished().steps, kRounds * kSteps + 2);
 }
 
 TEST(RegionWorker, WhatFailsOnRankZeroAloneEndsAllRanksWithTheReason) {

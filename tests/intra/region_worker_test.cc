@@ -274,7 +274,8 @@ TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {
   eu.start();
   EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
   EXPECT_EQ(run.records().at(0).participants.size(), 2);
-  EXPECT_EQ(us.finished().steps, (kRounds - 1) * kSteps);
+  EXPECT_EQ(us.finished().steps, kRounds * kSteps) << "those of the worker that died are listed";
+  EXPECT_EQ(us.finished().tokens, kRounds * kSteps * 6 * 8);
 }
 
 TEST(RegionWorker, ALateRegionReplaysTheRecords) {
