@@ -42,7 +42,6 @@ class Region {
         trainer_(intra::make_inner_trainer(options_)),
         round_({.region = name,
                 .region_index = static_cast<std::uint32_t>(options_.region_index),
-                .regions = static_cast<std::uint32_t>(options_.region_count),
                 .rank = 0,
                 .world = 1,
                 .seed = options_.train.seed},

@@ -12,6 +12,7 @@
 #include "diloco/error.h"
 #include "intra/decoder.h"
 #include "intra/float_mode.h"
+#include "intra/look_ahead.h"
 #include "intra/together.h"
 
 namespace causeway::intra {
@@ -111,14 +112,15 @@ void OuterRound::go_on_from(Collective& collective, OuterState& state, OuterSpan
   spans.copy(Flat::params, Flat::mark);
 }
 
-// From where the record under way will move the anchor, if the other regions learned as much as
-// this one: its contributions stand for theirs. Counting them for 1 / regions, as published, leaves
-// most of what was learned to come a round late.
+// From where the record under way will move the anchor, as far as this region's own contribution
+// tells: by the share of it that the last record confirmed. Counting it for 1 / regions, as
+// published, leaves out what all learn alike; counting all of it, what only this region sees.
 void OuterRound::start_ahead(Collective& collective, const OuterState& state,
                              OuterSpans& spans) const {
   spans.copy(Flat::anchor, Flat::params);
   for (const InFlight& own : state.in_flight) {
-    if (!own.payload.empty()) add_own(own, -diloco::immediate_gain(outer_), Flat::params, spans);
+    if (!own.payload.empty())
+      add_own(own, -diloco::immediate_gain(outer_) * state.confirmed_share, Flat::params, spans);
   }
   spans.complete(collective, ownership_.by_rank(), Flat::params);
 }
@@ -221,6 +223,7 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   check_state(record, state);
   restore_float_mode();
   together(collective, "decoding", [&] { reduce(record, payloads, spans); });
+  const std::optional<float> share = confirm(record, payloads);
 
   state.intact = false;
   const std::size_t fragment = fragment_of(state);
@@ -241,6 +244,7 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   const diloco::Digest anchor_root = root(Flat::anchor, state.leaves.anchor);
   state.digest = diloco::state_digest(anchor_root, root(Flat::momentum, state.leaves.momentum));
   follow_anchor(state, synchronous() || has(outcomes, Fate::forgotten), spans);
+  state.confirmed_share = share.value_or(state.confirmed_share);
   ++state.version;
   state.held_out_loss.reset();
   state.intact = true;
@@ -285,6 +289,14 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
                                                 error.what());
     }
   }
+}
+
+std::optional<float> OuterRound::confirm(
+    const diloco::CommitRecord& record,
+    std::span<const std::span<const std::byte>> payloads) const {
+  if (overlap_.variant != Variant::eager) return std::nullopt;
+  return confirmed_share(record, payloads, place_.region, ownership_.layout(),
+                         ownership_.fragments().segments(0));
 }
 
 std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,

@@ -52,7 +52,6 @@ class OuterRound {
   struct Place {
     std::string region;
     std::uint32_t region_index = 0;  // in sorted-name order
-    std::uint32_t regions = 1;
     std::size_t rank = 0, world = 1;
     std::uint64_t seed = 1;  // the run's
   };
@@ -105,6 +104,8 @@ class OuterRound {
   void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
+  std::optional<float> confirm(const diloco::CommitRecord& record,
+                               std::span<const std::span<const std::byte>> payloads) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,
                                   OuterSpans& spans) const;
   void add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;

@@ -109,6 +109,7 @@ diloco::Digest open_digest(const OuterState& state) {
   };
   add(state.work.data_cursor);
   add(state.work.steps);
+  add(state.confirmed_share);
   add(diloco::merkle_root(diloco::merkle_leaves(state.mark)));
   for (const InFlight& entry : state.in_flight) {
     add(entry.contribution.round);

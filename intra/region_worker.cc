@@ -61,7 +61,6 @@ void RegionWorker::open_state() {
 OuterRound RegionWorker::make_round(std::size_t rank, std::size_t world) const {
   return {{.region = options_.region,
            .region_index = static_cast<std::uint32_t>(options_.region_index),
-           .regions = static_cast<std::uint32_t>(options_.region_count),
            .rank = rank,
            .world = world,
            .seed = options_.train.seed},

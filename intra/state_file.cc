@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
 
-constexpr const char* kFormat = "causeway-state-3";
+constexpr const char* kFormat = "causeway-state-4";
 
 fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
   const std::string name = age == 0 ? "state" : "state." + std::to_string(age);
@@ -180,6 +180,7 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
           {"run_id", state.run_id},
           {"version", to_metadata(state.version)},
           {"digest", diloco::to_hex(state.digest)},
+          {"confirmed_share", to_metadata(state.confirmed_share)},
           {"data_cursor", to_metadata(state.work.data_cursor)},
           {"work_steps", to_metadata(state.work.steps)},
           {"work_compute_s", to_metadata(state.work.compute_s)},
@@ -210,6 +211,7 @@ void load(const StateReader& reader, const fs::path& region_directory, const dil
   read_spans(reader, layout, state);
   state.run_id = reader.get("run_id");
   reader.read("version", state.version);
+  reader.read("confirmed_share", state.confirmed_share);
   reader.read("data_cursor", state.work.data_cursor);
   reader.read("work_steps", state.work.steps);
   reader.read("work_compute_s", state.work.compute_s);

@@ -9,9 +9,8 @@ namespace {
 
 using Variant = diloco::OverlapOptions::Variant;
 
-OuterRound overlapping(const diloco::OverlapOptions& overlap, std::uint32_t regions = 1) {
-  return OuterRound({.region = "us", .regions = regions}, codec(kExact), averaging(), overlap,
-                    layout());
+OuterRound overlapping(const diloco::OverlapOptions& overlap) {
+  return OuterRound({.region = "us"}, codec(kExact), averaging(), overlap, layout());
 }
 
 // A few more inner steps.
@@ -115,14 +114,32 @@ TEST(Eager, OfOneRegionIsTrainingWithoutInterruption) {
   }
 }
 
-TEST(Eager, LooksAheadAsIfTheOthersContributedTheSame) {
-  const OuterRound round = overlapping({.variant = Variant::eager}, 4);
+TEST(Eager, LooksAheadAtFirstAsIfTheOthersContributedTheSame) {
+  const OuterRound round = overlapping({.variant = Variant::eager});
   OuterState state = dyadic_state(1);
   const OuterState before = state;
   encode(round, state);
   for (std::size_t i = 0; i < before.params.size(); ++i) {
     const float delta = before.anchor[i] - before.params[i];
     ASSERT_EQ(state.params[i], before.anchor[i] - delta);
+  }
+}
+
+// The other region learned nothing: the record moves half as far as this one went.
+TEST(Eager, LooksAheadByWhatTheRecordConfirmed) {
+  const OuterRound round = overlapping({.variant = Variant::eager});
+  OuterState us = dyadic_state(1), eu = us;
+  eu.params = eu.anchor;
+  const Bytes mine = encode(round, us);
+  const Bytes other = encode(overlapping({}), eu);
+  train(us, 5);
+  apply(round, us, {{"eu", other}, {"us", mine}});
+  EXPECT_EQ(us.confirmed_share, 0.5F);
+  const OuterState before = us;
+  encode(round, us);
+  for (std::size_t i = 0; i < us.params.size(); ++i) {
+    const float delta = before.mark[i] - before.params[i];
+    ASSERT_EQ(us.params[i], before.anchor[i] - 0.5F * delta);
   }
 }
 

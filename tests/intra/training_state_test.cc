@@ -71,6 +71,7 @@ void expect_equal(TrainingState& a, TrainingState& b) {
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.run_id, b.run_id);
   EXPECT_EQ(a.mark, b.mark);
+  EXPECT_EQ(a.confirmed_share, b.confirmed_share);
   EXPECT_EQ(a.work.data_cursor, b.work.data_cursor);
   EXPECT_EQ(a.work.steps, b.work.steps);
   EXPECT_EQ(a.work.compute_s, b.work.compute_s);

@@ -67,8 +67,8 @@ class RegionOfHistory {
  public:
   RegionOfHistory(const HistoryCase& tested, Collective& group, std::unique_ptr<Backend> backend)
       : state(real_state(0)),
-        round_({.region = "us", .regions = 2, .rank = group.rank(), .world = group.size()},
-               tested.codec, tested.outer, tested.overlap, layout()),
+        round_({.region = "us", .rank = group.rank(), .world = group.size()}, tested.codec,
+               tested.outer, tested.overlap, layout()),
         group_(group),
         backend_(std::move(backend)),
         host_(layout(), state) {
@@ -146,8 +146,7 @@ struct History {
 
 // What the other region contributes to each round.
 inline std::vector<Bytes> contributions_of_another(const HistoryCase& tested, std::size_t rounds) {
-  const OuterRound other({.region = "ap", .regions = 2}, tested.codec, tested.outer, tested.overlap,
-                         layout());
+  const OuterRound other({.region = "ap"}, tested.codec, tested.outer, tested.overlap, layout());
   std::vector<Bytes> made;
   OuterState state = real_state(7);
   for (std::size_t i = 0; i < rounds; ++i) {

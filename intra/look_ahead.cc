@@ -1,0 +1,52 @@
+#include "intra/look_ahead.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "intra/decoder.h"
+
+namespace causeway::intra {
+namespace {
+
+struct Products {
+  double with_mean = 0, with_itself = 0;
+};
+
+std::vector<Decoder> decoders_of(std::span<const std::span<const std::byte>> payloads,
+                                 const diloco::Layout& layout,
+                                 std::span<const std::size_t> segments) {
+  std::vector<Decoder> decoders;
+  for (const auto payload : payloads) decoders.emplace_back(payload, layout, segments);
+  return decoders;
+}
+
+}  // namespace
+
+std::optional<float> confirmed_share(const diloco::CommitRecord& record,
+                                     std::span<const std::span<const std::byte>> payloads,
+                                     const std::string& region, const diloco::Layout& layout,
+                                     std::span<const std::size_t> segments) {
+  const std::vector<Decoder> decoders = decoders_of(payloads, layout, segments);
+  const std::size_t stride = (layout.size() + kShareElements - 1) / kShareElements;
+  Products products;
+  std::vector<float> own, mean;
+  for (std::size_t place = 0; place < segments.size(); place += stride) {
+    const std::size_t index = segments[place];
+    own.assign(layout.segments()[index].count, 0);
+    mean.assign(own.size(), 0);
+    for (std::size_t i = 0; i < decoders.size(); ++i) {
+      const diloco::Participant& participant = record.participants[i];
+      decoders[i].add(index, participant.weight, mean);
+      if (participant.region == region) decoders[i].add(index, 1.0F, own);
+    }
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      products.with_mean += double{own[i]} * mean[i];
+      products.with_itself += double{own[i]} * own[i];
+    }
+  }
+  if (products.with_itself == 0) return std::nullopt;
+  return static_cast<float>(std::clamp(products.with_mean / products.with_itself, 0.0, 1.0));
+}
+
+}  // namespace causeway::intra
