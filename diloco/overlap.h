@@ -10,10 +10,10 @@
 //                where params themselves are mixed, which discards 1 - alpha of the tau steps)
 //   delayed      train on for a whole round from the newest anchor, which lacks what was just
 //                contributed                                                 (arXiv 2502.12996)
-//   eager        as delayed, but from the anchor moved by what this region has in flight, as the
-//                record would move it if all regions had contributed the same
+//   eager        as delayed, but from the anchor moved by what this region has in flight, by the
+//                share of it that the last record confirmed (intra/look_ahead.h)
 //                                                                            (arXiv 2502.12996,
-//                where it counts for one of them)
+//                where it counts for one of the regions)
 #pragma once
 
 #include <cstdint>
