@@ -1,6 +1,7 @@
 #include "intra/look_ahead.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -45,8 +46,9 @@ std::optional<float> confirmed_share(const diloco::CommitRecord& record,
       products.with_itself += double{own[i]} * own[i];
     }
   }
-  if (products.with_itself == 0) return std::nullopt;
-  return static_cast<float>(std::clamp(products.with_mean / products.with_itself, 0.0, 1.0));
+  const double share = products.with_mean / products.with_itself;
+  if (!std::isfinite(share)) return std::nullopt;
+  return static_cast<float>(std::clamp(share, 0.0, 1.0));
 }
 
 }  // namespace causeway::intra
