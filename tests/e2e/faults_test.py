@@ -64,8 +64,9 @@ class Links(EndToEnd):
     def test_a_link_at_one_percent_in_the_middle_of_a_transfer_only_makes_its_region_late(self):
         for pair in ('["ap-northeast", "us-east"]', '["ap-northeast", "eu-west"]'):
             self.add_events(f"at_s = 2; pair = {pair}; rate_mbit_s = 1; for_s = 6")
+        # Timed steps: on a quick machine sixteen rounds would be over before the slow transfer is.
         self.simulate(self.config(steps=400, **DENSE), "--no-baseline", "--set", "sync.staleness_max=16",
-                      "--set", "sync.grace_min_s=0.05")
+                      "--set", "sync.grace_min_s=0.05", "--set", "train.timed_step_ms=20")
         rounds = [event for event in self.events_of("us-east") if "participants" in event]
         self.assertEqual([event["round"] for event in rounds], list(range(80)))
         self.assertTrue(any("ap-northeast" not in event["participants"] for event in rounds), "nobody waited")
