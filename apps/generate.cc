@@ -97,7 +97,7 @@ void add_generate(CLI::App& app, int& exit_code) {
       ->check(number_from(0, 1e6))
       ->capture_default_str();
   command->add_option("--seed", flags->generation.seed, "The same seed writes the same text")
-      ->check(number_from(0, 1e18))
+      ->check(number_from(0, 1.8e19))
       ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = generate(*flags); });
 }

@@ -28,18 +28,20 @@ std::optional<float> confirmed_share(const diloco::CommitRecord& record,
                                      std::span<const std::span<const std::byte>> payloads,
                                      const std::string& region, const diloco::Layout& layout,
                                      std::span<const std::size_t> segments) {
+  const auto is_own = [&](const diloco::Participant& p) { return p.region == region; };
+  if (std::ranges::all_of(record.participants, is_own)) return std::nullopt;
   const std::vector<Decoder> decoders = decoders_of(payloads, layout, segments);
   const std::size_t stride = (layout.size() + kShareElements - 1) / kShareElements;
   Products products;
   std::vector<float> own, mean;
-  for (std::size_t place = 0; place < segments.size(); place += stride) {
+  for (std::size_t place = record.round % stride; place < segments.size(); place += stride) {
     const std::size_t index = segments[place];
     own.assign(layout.segments()[index].count, 0);
     mean.assign(own.size(), 0);
     for (std::size_t i = 0; i < decoders.size(); ++i) {
       const diloco::Participant& participant = record.participants[i];
       decoders[i].add(index, participant.weight, mean);
-      if (participant.region == region) decoders[i].add(index, 1.0F, own);
+      if (is_own(participant)) decoders[i].add(index, 1.0F, own);
     }
     for (std::size_t i = 0; i < own.size(); ++i) {
       products.with_mean += double{own[i]} * mean[i];

@@ -13,8 +13,9 @@ namespace causeway::intra {
 // The share of a region's contribution that the others confirmed: s = <m, q> / <q, q>, with q what
 // it contributed to the record and m the record's weighted mean, so that s q is the part of m along
 // q (least squares). Between alike regions s is 1; between R that have nothing in common, 1 / R.
-// From at most kShareElements elements of `segments`, the same on every rank. Within [0, 1]. None
-// if nothing of the region is listed, or numbers are not finite. Throws what Decoder throws.
+// From about kShareElements elements of `segments`, others in each round, the same on every rank.
+// Within [0, 1]. None if nothing of the region is listed, or nothing else, or numbers are not
+// finite. Throws what Decoder throws.
 inline constexpr std::size_t kShareElements = 1 << 22;
 std::optional<float> confirmed_share(const diloco::CommitRecord& record,
                                      std::span<const std::span<const std::byte>> payloads,

@@ -222,8 +222,11 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   assert(record.round == state.version && payloads.size() == record.participants.size());
   check_state(record, state);
   restore_float_mode();
-  together(collective, "decoding", [&] { reduce(record, payloads, spans); });
-  const std::optional<float> share = confirm(record, payloads);
+  std::optional<float> share;
+  together(collective, "decoding", [&] {
+    reduce(record, payloads, spans);
+    share = confirm(record, payloads);
+  });
 
   state.intact = false;
   const std::size_t fragment = fragment_of(state);

@@ -19,12 +19,6 @@ void RegionWorker::log(const std::vector<Outcome>& outcomes, diloco::Round round
   }
 }
 
-// Of the whole run. An earlier worker of this region may have died after its work was listed and
-// before it was saved here: the cursors of the data know of it.
-std::uint64_t RegionWorker::steps_taken() const {
-  return std::max(state_.steps, cursor_told_ / batch().samples);
-}
-
 double RegionWorker::mfu(double tokens_per_s) const {
   return model_flops_utilisation(options_.model, tokens_per_s, trainer_->device(), options_.world)
       .value_or(0);
@@ -46,7 +40,7 @@ void RegionWorker::report() {
   charge_wait();
   progress_.step = std::max(progress_.step, schedule_step_ + state_.step_in_round());
   progress_.round = state_.version;
-  progress_.tokens = steps_taken() * batch().tokens;
+  progress_.tokens = state_.steps * batch().tokens;
   progress_.compute_s = state_.compute_s;
   progress_.wait_s = state_.wait_s;
   progress_.in_region_s = state_.in_region_s;

@@ -57,8 +57,14 @@ void RegionWorker::train(const diloco::Train& train) {
   diloco::reached(diloco::ProtocolState::contribution_stored);
 }
 
+// An earlier worker of this region may have died after it contributed and before it saved: the run
+// knows of its steps, and so do the cursors.
+void RegionWorker::count_up_to(std::uint64_t cursor) {
+  state_.steps = std::max(state_.steps, cursor / batch().samples);
+}
+
 void RegionWorker::begin_at(std::uint64_t cursor) {
-  cursor_told_ = std::max(cursor_told_, cursor);
+  count_up_to(cursor);
   if (state_.work.steps == 0) state_.work.data_cursor = cursor;
 }
 
@@ -190,11 +196,11 @@ void RegionWorker::apply(const diloco::Apply& apply) {
     throw std::system_error(diloco::Errc::lineage, "a commit record of run " + apply.record.run_id +
                                                        " came to a region of run " + state_.run_id);
   }
+  for (const diloco::Participant& listed : apply.record.participants) {
+    if (listed.region == options_.region) count_up_to(listed.data_cursor);
+  }
   enter("apply");
   diloco::reached(diloco::ProtocolState::record_received);
-  for (const diloco::Participant& listed : apply.record.participants) {
-    if (listed.region == options_.region) cursor_told_ = std::max(cursor_told_, listed.data_cursor);
-  }
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
   const std::vector<Outcome> outcomes =

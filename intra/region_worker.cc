@@ -229,8 +229,8 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
   enter("evaluate");
   const double tokens_per_s =
       state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
-  WorkerResult result{.steps = steps_taken(),
-                      .tokens = steps_taken() * batch().tokens,
+  WorkerResult result{.steps = state_.steps,
+                      .tokens = state_.steps * batch().tokens,
                       .rounds = state_.version,
                       .run_steps = options_.train.steps,
                       .val_loss = trainer_->evaluate(spans().settled(Flat::anchor),

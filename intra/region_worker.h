@@ -59,6 +59,7 @@ class RegionWorker {
   void contribute(InFlight& own, const std::function<void()>& meanwhile);
   void reset_moments();
   void drop_work();
+  void count_up_to(std::uint64_t cursor);
   void begin_at(std::uint64_t cursor);
   void apply(const diloco::Apply& apply);
   void evaluate_held_out();
@@ -68,7 +69,6 @@ class RegionWorker {
 
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   OuterRound::Batch batch() const;
-  std::uint64_t steps_taken() const;
   double mfu(double tokens_per_s) const;
   void enter(const std::string& phase);
   void charge_wait();
@@ -88,7 +88,6 @@ class RegionWorker {
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
   diloco::Progress progress_;
   std::uint64_t schedule_step_ = 0;  // of the round in progress, as last heard
-  std::uint64_t cursor_told_ = 0;    // the region's highest sample cursor that was heard of
   Stopwatch stopwatch_;
   int failures_ = 0;  // gatherings in a row that ended before anything was done
 };

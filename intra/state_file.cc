@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
 
-constexpr const char* kFormat = "causeway-state-4";
+constexpr const char* kFormat = "causeway-state-3";
 
 fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
   const std::string name = age == 0 ? "state" : "state." + std::to_string(age);
@@ -211,7 +211,9 @@ void load(const StateReader& reader, const fs::path& region_directory, const dil
   read_spans(reader, layout, state);
   state.run_id = reader.get("run_id");
   reader.read("version", state.version);
-  reader.read("confirmed_share", state.confirmed_share);
+  if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
+  if (!(state.confirmed_share >= 0 && state.confirmed_share <= 1))
+    reader.refuse("holds a confirmed_share that is none");
   reader.read("data_cursor", state.work.data_cursor);
   reader.read("work_steps", state.work.steps);
   reader.read("work_compute_s", state.work.compute_s);

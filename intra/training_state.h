@@ -17,7 +17,8 @@ struct TrainingState : OuterState {
   AdamW optimizer;
   std::uint64_t optimizer_steps = 0;  // since the moments were zero, for bias correction
 
-  std::uint64_t steps = 0, tokens = 0;  // of the region, over the whole run
+  // Of the region, over the whole run; tokens: those that compute_s was spent on.
+  std::uint64_t steps = 0, tokens = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
 };

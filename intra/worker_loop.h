@@ -93,7 +93,7 @@ struct WorkerOptions {
 // What a finished worker (rank 0) leaves in directory/result.json, besides
 // checkpoints/final.
 struct WorkerResult {
-  // Of the region over the whole run, those included that are listed of a worker that died before
+  // Of the region over the whole run, those included that a worker contributed which died before
   // it saved; times and rates leave them out.
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
   std::uint64_t run_steps = 0;  // of the run that it is the result of

@@ -62,7 +62,7 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
                         .in_region_s = json.at("in_region_s"),
                         .outer_s = json.at("outer_s"),
                         .memory_peak_bytes = json.at("memory_peak_bytes"),
-                        .tokens_per_s = json.at("tokens_per_s"),
+                        .tokens_per_s = json.value("tokens_per_s", 0.0),
                         .mfu = json.at("mfu").is_null() ? 0 : json.at("mfu").get<double>(),
                         .params_digest = json.at("params_digest"),
                         .timed_steps = json.at("timed_steps")};

@@ -48,7 +48,7 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
        {"eager", Variant::eager}},
       "How the exchange is hidden. synchronous: not. streaming: a part of the model at a time, and "
       "training goes on for overlap_steps. delayed, eager: a whole round late; eager looks ahead "
-      "by the region's own share. docs/overlap.md.")));
+      "by what the last record confirmed. docs/overlap.md.")));
   keys.push_back(shared(C::integer(
       "sync.fragments", "", [](auto& c) -> auto& { return c.overlap.fragments; }, 1, 1024,
       "Parts of the model that take turns, each exchanged every k steps; a divisor of k. For "

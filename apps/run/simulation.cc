@@ -72,8 +72,8 @@ class Simulation {
       : options_(options),
         config_(load_config(options.config, options.overrides)),
         out_(options.out.empty() ? default_run_path(config_.name) : options.out),
-        wan_(make_wan()),  // before anything is written: the scenario may be wrong, or the data
-        directory_(out_, with_checked_data(config_), options.resume),
+        wan_(make_wan()),  // before anything is written: the scenario may be wrong
+        directory_(out_, options.resume ? config_ : with_checked_data(config_), options.resume),
         spent_(directory_.read_spent()),
         launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
                 std::max(1U, std::thread::hardware_concurrency())},

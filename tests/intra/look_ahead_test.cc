@@ -33,7 +33,6 @@ std::optional<float> share_of(const std::string& region,
 
 TEST(ConfirmedShare, IsAllWhereTheOthersLearnedTheSame) {
   EXPECT_EQ(share_of("us", {{"eu", moved(1)}, {"us", moved(1)}}), 1.0F);
-  EXPECT_EQ(share_of("us", {{"us", moved(1)}}), 1.0F);
 }
 
 TEST(ConfirmedShare, IsOneOfRWhereTheyHaveNothingInCommon) {
@@ -55,8 +54,9 @@ TEST(ConfirmedShare, IsOfWhatWasSentNotOfWhatWasLearned) {
   EXPECT_EQ(share_of("us", {{"eu", moved(1, 1, kSparse)}, {"us", moved(1, 1, kSparse)}}), 1.0F);
 }
 
-TEST(ConfirmedShare, SaysNothingOfARegionThatIsNotListedOrDidNotMove) {
+TEST(ConfirmedShare, SaysNothingOfARegionThatIsNotListedOrAloneOrDidNotMove) {
   EXPECT_EQ(share_of("us", {{"eu", moved(1)}}), std::nullopt);
+  EXPECT_EQ(share_of("us", {{"us", moved(1)}}), std::nullopt) << "nobody confirmed it";
   EXPECT_EQ(share_of("us", {{"eu", moved(1)}, {"us", moved(1, 0)}}), std::nullopt);
 }
 
