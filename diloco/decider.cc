@@ -5,17 +5,9 @@
 #include <cmath>
 
 namespace causeway::diloco {
-namespace {
 
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-std::string in_seconds(Time time) {
-  return std::to_string(std::max<std::int64_t>(0, duration_cast<seconds>(time).count())) + " s";
-}
-
-}  // namespace
 
 Decider::Decider(const ProtocolOptions& options, const Membership& membership,
                  const CommitRecord* last)
@@ -105,120 +97,6 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
   }
 }
 
-// ---- What can be listed ----
-
-std::size_t Decider::holders(const Candidate& candidate) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(candidate.received_bytes, [&candidate](const auto& holder) {
-        return holder.second >= candidate.contribution.payload.size_bytes;
-      }));
-}
-
-// Held by enough regions, one of which can be asked now.
-bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
-  const std::uint64_t size_bytes = candidate.contribution.payload.size_bytes;
-  return holders(candidate) >= holders_required &&
-         std::ranges::any_of(candidate.received_bytes, [this, size_bytes](const auto& holder) {
-           return holder.second >= size_bytes && up_.contains(holder.first);
-         });
-}
-
-// One more than may fail while the run goes on, so that one is always left; two at least. After the
-// deadline regions that are cut off cannot be asked to hold anything, but no fewer will do than
-// every majority has, witnesses left out.
-std::size_t Decider::holders_required(Time now) const {
-  if (options_.planted == PlantedBug::list_unspooled) return 1;
-  const std::set<std::string> regions = membership_.regions();
-  const std::size_t voters = std::max<std::size_t>(membership_.voters(), 1);
-  const std::size_t witnesses = membership_.members.size() - regions.size();
-  const std::size_t wanted = std::min(std::max<std::size_t>(2, (voters - 1) / 2 + 1),
-                                      std::max<std::size_t>(1, regions.size()));
-  if (!past_deadline(now)) return wanted;
-  const std::size_t majority = voters / 2 + 1;
-  const std::size_t least = majority > witnesses ? majority - witnesses : 1;
-  const auto reachable = std::ranges::count_if(
-      regions, [this](const std::string& region) { return up_.contains(region); });
-  return std::min(wanted, std::max(least, static_cast<std::size_t>(reachable)));
-}
-
-std::optional<Time> Decider::deadline() const {
-  if (!quorum_at_) return std::nullopt;
-  Time deadline = *quorum_at_ + grace();
-  // What moves but is late is listed later, if that may be.
-  const bool moving =
-      candidates_.size() > usable_.size() && progress_at_ && options_.staleness_max == 0;
-  if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
-  return std::min(deadline, *quorum_at_ + options_.grace_max);
-}
-
-// A region that may be listed later is not worth more waiting than a quarter of a round's compute,
-// or the part of it that goes on meanwhile (algorithms.md 7.5, rule 1).
-Time Decider::grace() const {
-  double compute_s = 0;
-  for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key)) compute_s = std::max(compute_s, candidate.contribution.compute_s);
-  }
-  const bool may_be_late = options_.staleness_max > 0 && compute_s > 0 && compute_s < 1e9;
-  if (!may_be_late) return grace_.length();
-  const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);
-  const double share = std::clamp(options_.overlap_steps / round_steps, 0.25, 1.0);
-  const Time worth{static_cast<Time::rep>(compute_s * share * 1e6)};
-  return std::min(grace_.length(), std::max(options_.grace_min, worth));
-}
-
-bool Decider::past_deadline(Time now) const {
-  const std::optional<Time> at = deadline();
-  return at && now >= *at;
-}
-
-std::size_t Decider::contributions_min() const {
-  const std::size_t majority = membership_.regions().size() / 2 + 1;
-  const std::size_t wanted =
-      options_.contributions_min == 0 ? majority : options_.contributions_min;
-  return std::min(wanted, membership_.regions().size());  // some may have been removed
-}
-
-std::size_t Decider::contributors() const {
-  std::set<std::string> regions;
-  for (const ContributionKey& key : usable_) regions.insert(key.region);
-  return regions.size();
-}
-
-// Brings the set of usable contributions up to date.
-void Decider::refresh(Time now) {
-  std::set<std::string> known;
-  for (const auto& [key, candidate] : candidates_) {
-    if (!candidate.contribution.sits_out && has_its_turn(key)) known.insert(key.region);
-  }
-  if (!quorum_at_ && known.size() >= contributions_min()) quorum_at_ = now;
-  const std::size_t required = holders_required(now);
-  std::set<ContributionKey> usable;
-  for (const auto& [key, candidate] : candidates_) {
-    const bool offers = !candidate.contribution.sits_out && has_its_turn(key);
-    if (offers && obtainable(candidate, required)) usable.insert(key);
-  }
-  if (usable.size() > usable_.size()) last_usable_at_ = now;
-  usable_ = std::move(usable);
-}
-
-// Nothing more is to come from it for this round.
-bool Decider::settled(const std::string& region) const {
-  const ContributionKey key{region, round_, 0};
-  const auto candidate = candidates_.find(key);
-  return candidate != candidates_.end() &&
-         (candidate->second.contribution.sits_out || usable_.contains(key));
-}
-
-// Whoever the last record does not name has no share of the data yet, and contributes nothing.
-bool Decider::complete() const {
-  return std::ranges::all_of(attached_, [this](const std::string& region) {
-    const bool new_here = !standings_.empty() && !standings_.contains(region);
-    return new_here || settled(region);
-  });
-}
-
-// ---- The decision ----
-
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   Verdict verdict;
   refresh(now);
@@ -231,7 +109,9 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   verdict.diverged = remove_diverged(agreed);
   if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
   if (!barren) learn_lateness();
-  learn_speeds();
+  for (const auto& [key, candidate] : candidates_) {
+    if (key.part == 0) speeds_.learn(candidate.contribution);
+  }
   verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps);
   verdict.record->run_id = run_id;
   return verdict;
@@ -359,23 +239,11 @@ std::vector<Standing> Decider::standings(std::uint32_t next_k) const {
     const bool late = std::ranges::any_of(
         usable_, [&region](const ContributionKey& key) { return key.region == region; });
     const double after = liveness_after(before, late || settled(region));
-    standings.push_back({.region = region,
-                         .liveness = static_cast<float>(after),
-                         .next_k = adapted_k(region, next_k)});
+    const std::uint32_t own_k =
+        options_.speed_adaptive_k ? speeds_.adapted(next_k, region) : next_k;
+    standings.push_back({.region = region, .liveness = static_cast<float>(after), .next_k = own_k});
   }
   return standings;
-}
-
-// DyLU (arXiv 2401.09135, equation 6): K_r = floor(K * v_r / v_max), so that unequal regions arrive
-// together.
-std::uint32_t Decider::adapted_k(const std::string& region, std::uint32_t nominal) const {
-  const auto speed = steps_per_s_.find(region);
-  if (!options_.speed_adaptive_k || speed == steps_per_s_.end()) return nominal;
-  if (nominal == 0) return 0;
-  double fastest = 0;
-  for (const auto& [other, steps_per_s] : steps_per_s_) fastest = std::max(fastest, steps_per_s);
-  const double share = std::floor(nominal * speed->second / fastest);
-  return static_cast<std::uint32_t>(std::clamp<double>(share, 1, nominal));
 }
 
 // A region that stood at this round and was reachable but still missed it is slow, not gone: it
@@ -391,65 +259,6 @@ void Decider::learn_lateness() {
   } else if (contributors() > contributions_min()) {
     grace_.add(last_usable_at_ - *quorum_at_);
   }
-}
-
-void Decider::learn_speeds() {
-  constexpr double kNewest = 0.5;
-  for (const auto& [key, candidate] : candidates_) {
-    const Contribution& made = candidate.contribution;
-    if (key.part > 0 || made.steps == 0 || !(made.compute_s > 0)) continue;
-    const double measured = made.steps / made.compute_s;
-    const auto [entry, first] = steps_per_s_.try_emplace(key.region, measured);
-    if (!first) entry->second += kNewest * (measured - entry->second);
-  }
-}
-
-Time Decider::slowest(std::uint32_t steps) const {
-  constexpr double kMostS = 86'400;  // whatever a region claims
-  double most_s = 0;
-  for (const auto& [region, steps_per_s] : steps_per_s_)
-    most_s = std::max(most_s, steps / steps_per_s);
-  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(std::min(most_s, kMostS)));
-}
-
-// ---- Words ----
-
-std::string Decider::describe(const std::string& region) const {
-  const auto found = candidates_.find({region, round_, 0});
-  if (found == candidates_.end()) {
-    return region + (up_.contains(region) ? " (no contribution yet)" : " (unreachable)");
-  }
-  std::uint64_t most = 0;
-  for (const auto& [holder, bytes] : found->second.received_bytes) {
-    if (holder != region) most = std::max(most, bytes);
-  }
-  return region + " (" + std::to_string(most) + " of " +
-         std::to_string(found->second.contribution.payload.size_bytes) + " payload bytes at " +
-         std::to_string(holders(found->second) - 1) + " other regions)";
-}
-
-std::string Decider::sitting_out() const {
-  std::string names;
-  for (const auto& [key, candidate] : candidates_) {
-    if (!is_fresh(key) || !candidate.contribution.sits_out) continue;
-    names += (names.empty() ? "" : ", ") + key.region;
-  }
-  return names.empty() ? "" : " (" + names + " sit this round out: nothing finite to offer)";
-}
-
-std::string Decider::waiting_for(Time now) const {
-  std::string text;
-  for (const std::string& region : attached_) {
-    if (!settled(region)) text += (text.empty() ? "" : ", ") + describe(region);
-  }
-  const std::size_t count = contributors();
-  if (text.empty() && count >= contributions_min()) return {};
-  if (text.empty()) text = "any region" + sitting_out();
-  text += " for round " + std::to_string(round_);
-  const std::optional<Time> until = deadline();
-  if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";
-  return text + "; it needs " + std::to_string(contributions_min()) + " contributions and has " +
-         std::to_string(count);
 }
 
 }  // namespace causeway::diloco

@@ -19,6 +19,7 @@
 #include "diloco/membership.h"
 #include "diloco/messages.h"
 #include "diloco/protocol_options.h"
+#include "diloco/speeds.h"
 #include "diloco/weights.h"
 
 namespace causeway::diloco {
@@ -59,7 +60,7 @@ class Decider {
 
   std::optional<Time> deadline() const;
   // What the slowest region takes for so many inner steps; 0 while no speed is known.
-  Time slowest(std::uint32_t steps) const;
+  Time slowest(std::uint32_t steps) const { return speeds_.slowest(steps); }
   // Who is waited for, for what, and how far it got; empty if the round can commit.
   std::string waiting_for(Time now) const;
 
@@ -93,9 +94,7 @@ class Decider {
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
   std::optional<float> momentum(std::uint64_t since_exchange) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
-  std::uint32_t adapted_k(const std::string& region, std::uint32_t nominal) const;
   void learn_lateness();
-  void learn_speeds();
   std::string describe(const std::string& region) const;
   std::string sitting_out() const;
 
@@ -106,7 +105,7 @@ class Decider {
   std::map<std::string, Applied> applied_;
   std::set<std::string> attached_;             // waited for
   std::map<std::string, Standing> standings_;  // after the last record
-  std::map<std::string, double> steps_per_s_;  // smoothed
+  Speeds speeds_;
 
   // Of the open round.
   Round round_ = 0;

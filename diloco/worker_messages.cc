@@ -8,7 +8,7 @@ using worker_wire::CoordinatorMessage;
 
 namespace {
 
-void encode(const DataShare& share, worker_wire::DataShare* out) {
+void encode_share(const DataShare& share, worker_wire::DataShare* out) {
   out->set_index(share.index);
   out->set_count(share.count);
   out->set_pass(share.pass);
@@ -36,7 +36,7 @@ CoordinatorMessage to_message(const Train& train) {
   message.mutable_train()->set_data_cursor(train.data_cursor);
   message.mutable_train()->set_schedule_step(train.schedule_step);
   message.mutable_train()->set_ahead(train.ahead);
-  encode(train.share, message.mutable_train()->mutable_share());
+  encode_share(train.share, message.mutable_train()->mutable_share());
   return message;
 }
 
@@ -46,7 +46,7 @@ CoordinatorMessage to_message(const Continue& order) {
   message.mutable_continue_training()->set_k(order.k);
   message.mutable_continue_training()->set_data_cursor(order.data_cursor);
   message.mutable_continue_training()->set_schedule_step(order.schedule_step);
-  encode(order.share, message.mutable_continue_training()->mutable_share());
+  encode_share(order.share, message.mutable_continue_training()->mutable_share());
   return message;
 }
 

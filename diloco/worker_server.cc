@@ -1,7 +1,6 @@
 #include "diloco/worker_server.h"
 
 #include <fcntl.h>
-#include <openssl/rand.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -10,54 +9,39 @@
 #include <optional>
 #include <utility>
 
-#include <asio/generic/stream_protocol.hpp>
 #include <asio/local/stream_protocol.hpp>
-#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/error.h"
 #include "diloco/file_io.h"
+#include "diloco/random_name.h"
 #include "diloco/roster.h"
 #include "diloco/wire.h"
 #include "diloco/worker.pb.h"
 #include "diloco/worker_channel.h"
+#include "diloco/worker_connection.h"
 #include "diloco/worker_door.h"
 #include "diloco/worker_messages.h"
 #include "diloco/worker_report.h"
-#include "diloco/worker_stream.h"
 #include "inter/async.h"
 
 namespace causeway::diloco {
 namespace {
 
-using Socket = asio::generic::stream_protocol::socket;
+using Socket = WorkerConnection::Socket;
 using worker_wire::CoordinatorMessage;
 using worker_wire::WorkerMessage;
 
-struct Session {
-  Session(Socket socket_in, std::unique_ptr<WorkerStream> stream_in, std::string forbidden_in)
-      : socket(std::move(socket_in)),
-        stream(std::move(stream_in)),
+struct Session : WorkerConnection {
+  Session(inter::TaskGroup& tasks, Socket socket, std::unique_ptr<WorkerStream> stream,
+          std::string forbidden_in)
+      : WorkerConnection(tasks, std::move(socket), std::move(stream)),
         forbidden(std::move(forbidden_in)) {}
-  Socket socket;
-  std::unique_ptr<WorkerStream> stream;
   std::string forbidden;  // why it may not attach; empty: it may
-  bool writing = false;   // a coroutine waits for room in the socket
   std::optional<AttachRequest> request;
-  bool close_when_sent = false;
 };
 using SessionPointer = std::shared_ptr<Session>;
-
-std::string fresh_name(const std::string& region) {
-  std::array<std::uint8_t, 8> bytes{};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
-    throw std::system_error(std::make_error_code(std::errc::io_error), "no random bytes");
-  }
-  Digest digest{};
-  std::copy(bytes.begin(), bytes.end(), digest.begin());
-  return region + "-" + to_hex(digest).substr(0, 2 * bytes.size());
-}
 
 // The payload, mapped only if it cannot shrink or change under us.
 MappedBytes map_sealed(Descriptor file) {
@@ -102,7 +86,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     std::error_code ignored;
     acceptor_.close(ignored);
     if (door_) door_->close();
-    for (const SessionPointer& session : sessions_) session->socket.close(ignored);
+    for (const SessionPointer& session : sessions_) session->close();
     sessions_.clear();
     roster_ = {};
     patience_.reset();
@@ -116,13 +100,13 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
 
   void send_leader(const CoordinatorMessage& message, std::vector<Descriptor> descriptors = {}) {
     if (!roster_.stands()) return;
-    send(roster_.members().begin()->second, message, std::move(descriptors));
+    roster_.members().begin()->second->send(message, std::move(descriptors));
   }
 
   void welcome(const std::string& run_id, bool contributed) {
     CoordinatorMessage message;
     worker_wire::Attached& attached = *message.mutable_attached();
-    attached.set_generation(fresh_name(options_.region));
+    attached.set_generation(options_.region + "-" + random_name());
     attached.set_run_id(run_id);
     attached.set_contributed(contributed);
     attached.set_settings(options_.settings);
@@ -130,15 +114,12 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     std::uint32_t rank = 0;
     for (const auto& [configured, session] : roster_.members()) {
       attached.set_rank(rank++);
-      send(session, message);
+      session->send(message);
     }
   }
 
   void refuse(const CoordinatorMessage& message) {
-    for (const auto& [rank, session] : roster_.members()) {
-      session->close_when_sent = true;
-      send(session, message);
-    }
+    for (const auto& [rank, session] : roster_.members()) session->send_last(message);
   }
 
  private:
@@ -157,23 +138,14 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   }
 
   void begin(Socket socket, std::unique_ptr<WorkerStream> stream, std::string forbidden) {
-    sessions_.push_back(
-        std::make_shared<Session>(std::move(socket), std::move(stream), std::move(forbidden)));
+    sessions_.push_back(std::make_shared<Session>(tasks_, std::move(socket), std::move(stream),
+                                                  std::move(forbidden)));
     tasks_.spawn(serve(shared_from_this(), sessions_.back()));
   }
 
   static asio::awaitable<void> serve(Self self, SessionPointer session) {
-    bool open = true;
-    while (open && session->socket.is_open()) {
-      std::error_code error;
-      if (session->stream->more()) {
-        co_await asio::post(self->executor_, asio::use_awaitable);
-      } else {
-        co_await session->socket.async_wait(Socket::wait_read,
-                                            asio::redirect_error(asio::use_awaitable, error));
-      }
-      if (error || !session->socket.is_open()) break;
-      open = self->read(session);
+    while (co_await session->readable()) {
+      if (!self->read(session)) break;
     }
     self->end(session);
   }
@@ -182,28 +154,17 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   // coordinator.
   bool read(const SessionPointer& session) {
     try {
-      const bool open = receive(session);
-      while (std::optional<Frame> frame = session->stream->next()) {
+      const bool open = session->receive();
+      while (std::optional<Frame> frame = session->next()) {
         WorkerMessage message;
         if (!message.ParseFromString(frame->bytes)) throw_malformed("not a worker's message");
         handle(session, message, std::move(frame->descriptors));
-        if (handler_ == nullptr || !session->socket.is_open()) return false;
+        if (handler_ == nullptr || !session->is_open()) return false;
       }
       return open;
     } catch (const std::system_error& error) {
       if (error.code() != Errc::malformed) throw;
       spdlog::error("a worker's session is closed: {}", error.what());
-      return false;
-    }
-  }
-
-  // A connection that broke is one that closed.
-  static bool receive(const SessionPointer& session) {
-    try {
-      return session->stream->receive();
-    } catch (const std::system_error& error) {
-      if (error.code() == Errc::malformed) throw;
-      spdlog::warn("a worker's connection broke: {}", error.what());
       return false;
     }
   }
@@ -247,26 +208,21 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   void attach(const SessionPointer& session, AttachRequest request) {
     const bool fits = request.region == options_.region && request.world == options_.workers &&
                       request.rank < options_.workers && !session->request;
-    if (!session->forbidden.empty()) return turn_away(session, session->forbidden);
+    if (!session->forbidden.empty()) return session->send_last(refusal(session->forbidden));
     if (!fits) {
-      return turn_away(session, "this coordinator expects " + std::to_string(options_.workers) +
-                                    " workers of " + options_.region + ", not rank " +
-                                    std::to_string(request.rank) + " of " +
-                                    std::to_string(request.world) + " of " + request.region);
+      return session->send_last(
+          refusal("this coordinator expects " + std::to_string(options_.workers) + " workers of " +
+                  options_.region + ", not rank " + std::to_string(request.rank) + " of " +
+                  std::to_string(request.world) + " of " + request.region));
     }
     const std::uint32_t rank = request.rank;
     session->request = std::move(request);
     dismiss(roster_.enter(rank, session));
   }
 
-  void turn_away(const SessionPointer& session, const std::string& reason) {
-    session->close_when_sent = true;
-    send(session, refusal(reason));
-  }
-
   // After every change of the roster: those whose sessions end by it, and what follows.
   void dismiss(const std::vector<SessionPointer>& leaving) {
-    for (const SessionPointer& session : leaving) close(session);
+    for (const SessionPointer& session : leaving) session->close();
     if (handler_ == nullptr) return;
     const bool lost = std::exchange(stood_, roster_.stands()) && !roster_.stands();
     if (lost) handler_->on_worker_lost();
@@ -302,55 +258,19 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     for (const std::uint32_t rank : missing())
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
     for (const auto& [rank, session] : roster_.members())
-      send(session, waiting("rank " + ranks + " of " + options_.region + " to attach"));
+      session->send(waiting("rank " + ranks + " of " + options_.region + " to attach"));
   }
 
   void tell_who_waits() {
     for (const auto& [rank, session] : roster_.waiting())
-      send(session, waiting("the other ranks of " + options_.region + " to end their round"));
-  }
-
-  void send(const SessionPointer& session, const CoordinatorMessage& message,
-            std::vector<Descriptor> descriptors = {}) {
-    session->stream->add({message.SerializeAsString(), std::move(descriptors)});
-    flush(session);
-  }
-
-  void close(const SessionPointer& session) {
-    std::error_code ignored;
-    session->socket.close(ignored);
+      session->send(waiting("the other ranks of " + options_.region + " to end their round"));
   }
 
   void end(const SessionPointer& session) {
-    close(session);
+    session->close();
     std::erase(sessions_, session);
     if (!session->request) return;
     dismiss(roster_.leave(session->request->rank, session));
-  }
-
-  // Writes what the socket takes now, and the rest when it takes more.
-  void flush(const SessionPointer& session) {
-    if (session->writing || !session->socket.is_open()) return;
-    try {
-      if (!session->stream->flush()) {
-        session->writing = true;
-        return tasks_.spawn(flush_later(shared_from_this(), session));
-      }
-    } catch (const std::system_error&) {
-      return;  // the reading side notices that the worker is gone
-    }
-    if (session->close_when_sent) {
-      std::error_code ignored;
-      session->socket.shutdown(Socket::shutdown_both, ignored);
-    }
-  }
-
-  static asio::awaitable<void> flush_later(Self self, SessionPointer session) {
-    std::error_code error;
-    co_await session->socket.async_wait(Socket::wait_write,
-                                        asio::redirect_error(asio::use_awaitable, error));
-    session->writing = false;
-    if (!error) self->flush(session);
   }
 
   asio::any_io_executor executor_;
