@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/flag_range.h"
 #include "apps/run/config.h"
 #include "intra/checkpoint.h"
 #include "intra/generation.h"

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/flag_range.h"
 #include "apps/run/config.h"
 #include "inter/observer.h"
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/flag_range.h"
 #include "apps/run/region_files.h"
 #include "apps/run/tune_plan.h"
 #include "compression/codec.h"

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/flag_range.h"
 #include "wan-sim/control.h"
 #include "wan-sim/recording.h"
 

@@ -53,15 +53,14 @@ std::string last_words(const ExitStatus& status, const std::filesystem::path& lo
 }
 
 // Throws what a worker would only find once everything else runs.
-const Config& with_checked_data(const Config& config) {
-  if (config.train.timed_step_ms > 0) return config;  // reads none
+void check_data(const Config& config) {
+  if (config.train.timed_step_ms > 0) return;  // reads none
   const intra::Dataset dataset(config.data);
   intra::check_validation(dataset, config.model.context);
   for (std::size_t i = 0; i < config.regions.size(); ++i) {
     const intra::Sampler sampler(dataset, config.model.context, config.train.seed, i,
                                  config.regions.size());
   }
-  return config;
 }
 
 // One thread, one io_context: children, timers, signals and the display. The WAN alone has a
@@ -73,7 +72,7 @@ class Simulation {
         config_(load_config(options.config, options.overrides)),
         out_(options.out.empty() ? default_run_path(config_.name) : options.out),
         wan_(make_wan()),  // before anything is written: the scenario may be wrong
-        directory_(out_, options.resume ? config_ : with_checked_data(config_), options.resume),
+        directory_(open_directory()),
         spent_(directory_.read_spent()),
         launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
                 std::max(1U, std::thread::hardware_concurrency())},
@@ -109,6 +108,11 @@ class Simulation {
       return read_listening_port(regions / region);
     };
     return make_relay_wan(config_.wan, names, port_of, on_process);
+  }
+
+  RunDirectory open_directory() const {
+    if (!options_.resume) check_data(config_);
+    return {out_, config_, options_.resume};
   }
 
   void act(const wan_sim::ProcessAction& action) {
