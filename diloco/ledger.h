@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "diloco/descriptor.h"
 #include "diloco/ledger_file.h"
 #include "diloco/messages.h"
 #include "diloco/raft.h"
 #include "diloco/record.h"
-#include "diloco/descriptor.h"
 
 namespace causeway::diloco {
 

@@ -48,7 +48,7 @@ struct AttachRequest {
   std::uint32_t rank = 0;   // as configured
   std::uint32_t world = 1;  // ranks that the region is to have
   Round version = 0;        // version of the anchor held
-  Digest state{};     // its state digest
+  Digest state{};           // its state digest
   bool has_lineage =
       false;           // false: fresh weights, may only receive unless the run is at version 0
   std::string run_id;  // empty when has_lineage is false

@@ -9,6 +9,7 @@
 #include "intra/splitmix.h"
 
 namespace causeway::intra {
+
 Permutation::Permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t epoch)
     : size_(size),
       key_(mix(mix(seed + kGolden) + epoch * kGolden)),

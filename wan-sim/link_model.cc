@@ -6,6 +6,7 @@
 #include "wan-sim/chance.h"
 
 namespace causeway::wan_sim {
+
 LinkModel::LinkModel(const LinkProfile& profile, std::uint64_t key) : LinkRules(profile, key) {
   assert(profile.congestion == Congestion::none);
 }

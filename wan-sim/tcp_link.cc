@@ -7,6 +7,7 @@
 #include "wan-sim/chance.h"
 
 namespace causeway::wan_sim {
+
 TcpLink::TcpLink(const LinkProfile& profile, std::uint64_t key) : LinkRules(profile, key) {
   // What is not yet sent waits in the sender's socket, beside a window with holes in it.
   window_bytes_ *= 2;

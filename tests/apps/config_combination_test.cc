@@ -106,9 +106,9 @@ class PublishedModel : public testing::Test {
 
   // The keys of [model], instead of those of the small configuration.
   Config load(const std::string& keys, const std::vector<std::string>& overrides = {}) const {
-    return load_text("[model]\nfrom = \"" + (directory_ / "model").string() + "\"\n" + keys +
-                         kWithoutModel,
-                     overrides);
+    return load_text(
+        "[model]\nfrom = \"" + (directory_ / "model").string() + "\"\n" + keys + kWithoutModel,
+        overrides);
   }
   void refuses(const std::string& keys, const std::vector<std::string>& parts) const {
     try {

@@ -48,6 +48,15 @@ def functions(path):
             start = None
 
 
+def has_our_clang_format():
+    """Versions differ in what they make of the same style."""
+    try:
+        told = subprocess.run(["clang-format", "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return "version 14." in told.stdout
+
+
 class Tidy(unittest.TestCase):
     def check(self, problems):
         self.assertEqual(problems, [], "\n" + "\n".join(map(str, problems)))
@@ -59,6 +68,11 @@ class Tidy(unittest.TestCase):
     def test_functions_fit_in_a_reader_s_head(self):
         self.check([f"{p.relative_to(ROOT)}:{start}: {length} lines, at most {FUNCTION_LINES_MAX}"
                     for p in code_files() for start, length in functions(p) if length > FUNCTION_LINES_MAX])
+
+    @unittest.skipUnless(has_our_clang_format(), "needs clang-format 14, which is Debian 12's")
+    def test_code_is_formatted(self):
+        told = subprocess.run(["clang-format", "--dry-run", *code_files()], capture_output=True, text=True, check=True)
+        self.check([line for line in told.stderr.splitlines() if "[-Wclang-format-violations]" in line])
 
     def test_lines_fit(self):
         self.check([f"{p.relative_to(ROOT)}:{n}: {len(line)} columns" for p in code_files()
