@@ -1,6 +1,6 @@
 """Tokens a second over a shaped WAN, beside those of the same run without one: what the exchange costs a real trainer.
 
-    python3 bench/wan_price.py PATH/TO/causeway [--rate 100] [--rtt 100] [--k 100] [--steps 300] [--pairs 1]
+    python3 bench/wan_tokens.py PATH/TO/causeway [--rate 100] [--rtt 100] [--k 100] [--steps 300] [--pairs 1]
 
 The quickstart's model and sparse codec, two regions of one worker with a core each, real inner steps of 16 sequences. For each variant `causeway
 simulate --wan none` and `--wan relay` take turns; a pair is a row. Tokens/s: a region's tokens over its compute and wait, the sum of both regions.
