@@ -10,10 +10,6 @@
 namespace causeway::intra {
 namespace {
 
-struct Products {
-  double with_mean = 0, with_itself = 0;
-};
-
 std::vector<Decoder> decoders_of(std::span<const std::span<const std::byte>> payloads,
                                  const diloco::Layout& layout,
                                  std::span<const std::size_t> segments) {
@@ -32,7 +28,7 @@ std::optional<float> confirmed_share(const diloco::CommitRecord& record,
   if (std::ranges::all_of(record.participants, is_own)) return std::nullopt;
   const std::vector<Decoder> decoders = decoders_of(payloads, layout, segments);
   const std::size_t stride = (layout.size() + kShareElements - 1) / kShareElements;
-  Products products;
+  double with_mean = 0, with_itself = 0;  // inner products of what the region contributed
   std::vector<float> own, mean;
   for (std::size_t place = record.round % stride; place < segments.size(); place += stride) {
     const std::size_t index = segments[place];
@@ -44,11 +40,11 @@ std::optional<float> confirmed_share(const diloco::CommitRecord& record,
       if (is_own(participant)) decoders[i].add(index, 1.0F, own);
     }
     for (std::size_t i = 0; i < own.size(); ++i) {
-      products.with_mean += double{own[i]} * mean[i];
-      products.with_itself += double{own[i]} * own[i];
+      with_mean += double{own[i]} * mean[i];
+      with_itself += double{own[i]} * own[i];
     }
   }
-  const double share = products.with_mean / products.with_itself;
+  const double share = with_mean / with_itself;
   if (!std::isfinite(share)) return std::nullopt;
   return static_cast<float>(std::clamp(share, 0.0, 1.0));
 }

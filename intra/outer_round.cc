@@ -225,7 +225,9 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   std::optional<float> share;
   together(collective, "decoding", [&] {
     reduce(record, payloads, spans);
-    share = confirm(record, payloads);
+    if (overlap_.variant != Variant::eager) return;
+    share = confirmed_share(record, payloads, place_.region, ownership_.layout(),
+                            ownership_.fragments().segments(fragment_of(state)));
   });
 
   state.intact = false;
@@ -292,14 +294,6 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
                                                 error.what());
     }
   }
-}
-
-std::optional<float> OuterRound::confirm(
-    const diloco::CommitRecord& record,
-    std::span<const std::span<const std::byte>> payloads) const {
-  if (overlap_.variant != Variant::eager) return std::nullopt;
-  return confirmed_share(record, payloads, place_.region, ownership_.layout(),
-                         ownership_.fragments().segments(0));
 }
 
 std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,

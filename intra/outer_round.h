@@ -104,8 +104,6 @@ class OuterRound {
   void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
-  std::optional<float> confirm(const diloco::CommitRecord& record,
-                               std::span<const std::span<const std::byte>> payloads) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,
                                   OuterSpans& spans) const;
   void add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;

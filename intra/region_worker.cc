@@ -227,8 +227,6 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
   diloco::reached(diloco::ProtocolState::finish_received);
   checkpoint();
   enter("evaluate");
-  const double tokens_per_s =
-      state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
   WorkerResult result{.steps = state_.steps,
                       .tokens = state_.steps * batch().tokens,
                       .rounds = state_.version,
@@ -240,8 +238,8 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
                       .in_region_s = state_.in_region_s,
                       .outer_s = state_.outer_s,
                       .memory_peak_bytes = memory_peak_bytes(),
-                      .tokens_per_s = tokens_per_s,
-                      .mfu = tokens_per_s > 0 ? mfu(tokens_per_s) : 0,
+                      .tokens_per_s = state_.tokens_per_s(),
+                      .mfu = mfu(state_.tokens_per_s()),
                       .params_digest = diloco::to_hex(
                           round_.ownership().root(gathering_->group(), spans(), Flat::anchor)),
                       .timed_steps = options_.train.timed_step_ms > 0};

@@ -89,7 +89,7 @@ class SynchronousWorker {
         .wait_s = state_.wait_s,
         .in_region_s = state_.in_region_s,
         .memory_peak_bytes = memory_peak_bytes(),
-        .tokens_per_s = tokens_per_s(),
+        .tokens_per_s = state_.tokens_per_s(),
         .mfu = mfu(),
         .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
         .timed_steps = options_.train.timed_step_ms > 0};
@@ -111,17 +111,14 @@ class SynchronousWorker {
     progress_.wait_s = state_.wait_s;
     progress_.in_region_s = state_.in_region_s;
     progress_.memory_peak_bytes = memory_peak_bytes();
-    progress_.tokens_per_s = tokens_per_s();
+    progress_.tokens_per_s = state_.tokens_per_s();
     progress_.mfu = mfu();
     progress_.phase = phase;
     write_status(options_.directory, progress_);
   }
 
-  double tokens_per_s() const {
-    return state_.compute_s > 0 ? static_cast<double>(state_.tokens) / state_.compute_s : 0;
-  }
   double mfu() const {
-    return model_flops_utilisation(options_.model, tokens_per_s(), trainer_->device(),
+    return model_flops_utilisation(options_.model, state_.tokens_per_s(), trainer_->device(),
                                    options_.world)
         .value_or(0);
   }

@@ -21,6 +21,11 @@ struct TrainingState : OuterState {
   std::uint64_t steps = 0, tokens = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
+
+  // While it computed; 0 before it did.
+  double tokens_per_s() const {
+    return compute_s > 0 ? static_cast<double>(tokens) / compute_s : 0;
+  }
 };
 
 // What steps change of it.

@@ -135,11 +135,10 @@ class Worker::Implementation {
 
   void open_round(const intra::RunSettings& run) {
     const auto place = std::find(run.regions.begin(), run.regions.end(), settings_.region);
-    round_.emplace(intra::OuterRound::Place{.region = settings_.region,
-                                            .region_index = static_cast<std::uint32_t>(
-                                                place - run.regions.begin()),
-                                            .seed = run.seed},
-                   run.codec, run.outer, run.overlap, layout_);
+    const auto index = static_cast<std::uint32_t>(place - run.regions.begin());
+    const intra::OuterRound::Place here{
+        .region = settings_.region, .region_index = index, .seed = run.seed};
+    round_.emplace(here, run.codec, run.outer, run.overlap, layout_);
   }
 
   void attach_again(const std::system_error& error) {
