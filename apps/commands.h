@@ -1,6 +1,5 @@
 // The subcommands of `causeway`, one file each. Each adds itself to the command line; its callback
-// sets `exit_code` (design.md section 5: 0 done, 2 usage or configuration, 3 a peer failed for
-// good, 4 state missing or foreign, 130 interrupted).
+// sets `exit_code` (README.md says what each code means, and where a command differs).
 #pragma once
 
 #include <string>

@@ -1,9 +1,8 @@
 // Codecs: one segment of a pseudo-gradient to bytes and back.
 //
-// Where they stand in a round (design.md section 3): the worker forms p = beta * residual + delta
-// (step 5-6), encodes it segment by segment (this file), keeps residual = p - Q(p) (feedback.h) and
-// ships the segments as one payload (payload.h). Every region decodes every payload, its own
-// included (step 11).
+// Where they stand in a round: the worker forms p = beta * residual + delta, encodes it segment by
+// segment (this file), keeps residual = p - Q(p) (feedback.h) and ships the segments as one payload
+// (payload.h). Every region decodes every payload, its own included.
 //
 // A codec is composed of three parts: which elements are kept (sparsifier.h), how their positions
 // are written (index.h), and how their values are (value.h).
@@ -51,7 +50,7 @@ struct EncodeStats {
   double error_norm_squared = 0;  // ||p - Q(p)||^2: with feedback, of the residual
 
   EncodeStats& operator+=(const EncodeStats& other);
-  // ||p - Q(p)||^2 / ||p||^2, as in algorithms.md 9.3; 0 for p = 0.
+  // ||p - Q(p)||^2 / ||p||^2; 0 for p = 0.
   double relative_squared_error() const;
 };
 

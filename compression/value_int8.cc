@@ -1,4 +1,4 @@
-// int8: per block one 16-bit scale, then one signed byte per value (algorithms.md 9.1).
+// int8: per block one 16-bit scale, then one signed byte per value (docs/wire-format.md).
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -56,8 +56,8 @@ struct CoordinatorOptions {
   inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
 
-// Exit codes as in design.md section 5: 0 done, 3 a peer failed for good, 4 state missing or of
-// another lineage.
+// Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
+// lineage.
 struct Outcome {
   int exit_code = 0;
   std::string message;

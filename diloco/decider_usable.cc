@@ -52,7 +52,7 @@ std::optional<Time> Decider::deadline() const {
 }
 
 // A region that may be listed later is not worth more waiting than a quarter of a round's compute,
-// or the part of it that goes on meanwhile (algorithms.md 7.5, rule 1).
+// or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
 Time Decider::grace() const {
   double compute_s = 0;
   for (const auto& [key, candidate] : candidates_) {

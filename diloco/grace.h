@@ -1,5 +1,5 @@
 // How long a round waits for the last regions: mean lateness + 4 deviations of past rounds, as TCP
-// does for its retransmission timer (RFC 6298; algorithms.md 7.5, rule 1), between two limits.
+// does for its retransmission timer (RFC 6298), between two limits.
 #pragma once
 
 #include "diloco/protocol_options.h"

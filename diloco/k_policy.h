@@ -1,6 +1,6 @@
-// K while the run goes on: when to change it, and to what (algorithms.md 11.5, steps 4 to 6). A
-// pure function of the records so far: whoever leads decides the same, after a restart as well, and
-// every region knows before a round what K its record will say.
+// K while the run goes on: when to change it, and to what (docs/choosing-k.md). A pure function of
+// the records so far: whoever leads decides the same, after a restart as well, and every region
+// knows before a round what K its record will say.
 //
 // - Every refit_rounds rounds of full length it fits step, exchange and preparation to medians, and
 //   takes the K between K/2 and 2K, and within the limits, with the least predicted time to a loss

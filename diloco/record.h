@@ -17,8 +17,7 @@ namespace causeway::diloco {
 // Round t takes the anchor from version t to version t + 1. Version 0 is the initial weights.
 using Round = std::uint64_t;
 
-// One region's offer; its payload is the blob. (design.md section 3, row 7) Identified by region,
-// round and part.
+// One region's offer; its payload is the blob. Identified by region, round and part.
 struct Contribution {
   std::string run_id;
   std::string region;
@@ -105,7 +104,7 @@ struct KDecision {
 // In words.
 std::string to_string(const KDecision& decision);
 
-// The decision on one round: every region applies exactly this. (design.md section 3, row 9)
+// The decision on one round: every region applies exactly this.
 struct CommitRecord {
   std::string run_id;
   Round round = 0;
@@ -116,7 +115,7 @@ struct CommitRecord {
   bool skip_momentum =
       false;  // too little weight: anchor <- anchor - lr * mean, momentum unchanged
   // Of the outer optimizer in this round, if not the configured one: mu^(steps / K) when the
-  // fragment was exchanged after other than K steps (algorithms.md 11.5).
+  // fragment was exchanged after other than K steps (docs/overlap.md).
   std::optional<float> momentum{};
   std::uint32_t next_k = 0;  // inner steps of the next round, nominal: the schedule counts these
   std::uint32_t next_grace_ms = 0;    // how long the next round waits for the last regions

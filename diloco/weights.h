@@ -1,4 +1,4 @@
-// What each listed contribution counts (algorithms.md 7.5, rules 3, 4 and 6).
+// What each listed contribution counts (docs/rounds.md, "One round").
 //
 //   raw_i    = tokens_i * liveness_i * (1 + staleness_i)^-0.5
 //   weight_i = raw_i / sum(raw) * min(1, 3 * median(norm) / norm_i)

@@ -2,7 +2,7 @@
 //
 // - A matrix takes codec.matrix, or the spec of the first pattern of codec.tensors that its name
 //   matches; vectors, which lie packed together, take codec.vector.
-// - A bound on the relative squared error (algorithms.md 9.3: ||p - Q(p)||^2 / ||p||^2) makes a
+// - A bound on the relative squared error (||p - Q(p)||^2 / ||p||^2) makes a
 //   segment that exceeds it step up: it is encoded again with the specs of codec.step_up, in order,
 //   or, if there are none, with those of compression::ladder_above its own, until one holds the
 //   bound. Compression never degrades silently.

@@ -1,10 +1,10 @@
 // Training data: memory-mapped tokens, the train/validation split, and which samples a step reads.
 //
-// Sampling (design.md section 3, Determinism): a sample is a window of context + 1 tokens starting
-// at a multiple of `context`. Sample index = permutation(seed, epoch)[region's range + cursor]:
-// each region owns a contiguous range of the permuted order, and the cursor counts the region's
-// samples. Ranks split the region's batch, so n workers with batch b equal one with n x b. When the
-// regions change, all begin a new pass, which has permutations of its own.
+// Sampling (docs/rounds.md, "Shares of the data"): a sample is a window of context + 1 tokens
+// starting at a multiple of `context`. Sample index = permutation(seed, epoch)[region's range +
+// cursor]: each region owns a contiguous range of the permuted order, and the cursor counts the
+// region's samples. Ranks split the region's batch, so n workers with batch b equal one with n x b.
+// When the regions change, all begin a new pass, which has permutations of its own.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What a commit record makes of a region's contributions (the outcome table of design.md section
-// 3), as far as it follows from the record alone.
+// What a commit record makes of a region's contributions (docs/rounds.md, "The worker socket"), as
+// far as it follows from the record alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Inner steps: what happens K times between two outer rounds (design.md section 3, rows 1-4). The
-// fully synchronous baseline runs the same steps in one group over all regions.
+// Inner steps: what happens K times between two outer rounds. The fully synchronous baseline runs
+// the same steps in one group over all regions.
 #pragma once
 
 #include <cstdint>

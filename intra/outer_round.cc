@@ -315,7 +315,7 @@ void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpa
 }
 
 // With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean
-// (algorithms.md 7.5, rule 4).
+// (docs/rounds.md, "One round").
 void OuterRound::step(const diloco::CommitRecord& record, Segments segments,
                       OuterSpans& spans) const {
   diloco::OuterOptions options = outer_;

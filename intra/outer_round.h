@@ -1,5 +1,4 @@
-// The worker's side of one outer round (design.md section 3, rows 5-6 and 11-13), on the segments
-// that this rank owns.
+// The worker's side of one outer round, on the segments that this rank owns.
 //
 //   encode   delta = base - params, the base being the anchor or the mark; p = beta * residual +
 //            delta; payload = Q(p), in flight from now on; residual <- p - Q(p)

@@ -1,5 +1,4 @@
-// The worker: K inner steps, one outer round, until the run is over (design.md section 3, rows 1-6
-// and 11-13).
+// The worker: K inner steps, one outer round, until the run is over (docs/rounds.md).
 //
 //   attach -> form the region's collective, of the ranks that are there -> agree on the newest
 //   state that any of them holds

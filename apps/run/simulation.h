@@ -27,7 +27,7 @@ struct SimulateOptions {
   std::uint32_t sample_tokens = 240;  // 0: no sample
 };
 
-// Returns the exit code of design.md section 5. Throws ConfigError for what is wrong before
+// Returns the exit code, as README.md lists them. Throws ConfigError for what is wrong before
 // anything was started.
 int simulate(const SimulateOptions& options);
 

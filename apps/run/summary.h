@@ -1,5 +1,4 @@
-// What a run achieved: summary.json (design.md section 5), the data behind the closing table and
-// the report.
+// What a run achieved: summary.json, the data behind the closing table and the report.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace {
 
 namespace tuner = diloco::tuner;
 
-constexpr std::uint32_t kLayersPerFragment = 3;  // algorithms.md 4.1
-constexpr std::uint32_t kOverlapStepsMax = 5;    // algorithms.md 4.2
+constexpr std::uint32_t kLayersPerFragment = 3;  // Streaming DiLoCo, arXiv 2501.18512
+constexpr std::uint32_t kOverlapStepsMax = 5;    // the same
 // What a rehearsal may take beyond its compute before it counts as stuck, in exchanges.
 constexpr double kPatience = 20;
 

@@ -1,4 +1,4 @@
-// A tuning as JSON (design.md section 5) and as text.
+// A tuning as JSON (docs/choosing-k.md) and as text.
 #include <algorithm>
 #include <cstdio>
 

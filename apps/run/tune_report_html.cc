@@ -13,7 +13,7 @@ namespace {
 
 namespace tuner = diloco::tuner;
 
-// dLoss / dln K at equal tokens, of published runs of 1B parameters (algorithms.md 11.4).
+// dLoss / dln K at equal tokens, of published runs of 1B parameters (arXiv 2501.18512, Table 5).
 constexpr double kPublishedSlope = 0.017;
 
 // One series per group of rows that differ in K alone, of those that `keep`.

@@ -1,5 +1,5 @@
 // What a link costs, from what transfers over it took: seconds = alpha + beta x bytes, and how far
-// single transfers stray from that. (algorithms.md 11.5, step 1)
+// single transfers stray from that.
 #pragma once
 
 #include <span>

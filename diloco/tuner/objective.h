@@ -2,8 +2,8 @@
 //
 //   T(K) = S(K) x round(K) / K          S(K) = S0 x (1 + lambda ln(K / K0)), K >= K0
 //
-// S is the inner steps needed, lambda the statistical price of exchanging rarely. (algorithms.md
-// 11.4)
+// S is the inner steps needed, lambda the statistical price of exchanging rarely
+// (docs/choosing-k.md).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@ struct StatisticalPrice {
 double steps_factor(double k, const StatisticalPrice& price);
 
 // What applying an exchange late costs in inner steps, from published losses (500M parameters, K =
-// 30, algorithms.md 6) over b = 0.108 nats per e-fold of tokens: eager 2.69 and delayed, with a
-// lowered outer rate, 2.73, against 2.67. Streaming with few steps of overlap: nothing.
+// 30; Kale et al. 2025, arXiv 2502.12996, Table 2): eager 2.69 and delayed, with a lowered outer
+// rate, 2.73, against 2.67, over b = 0.108 nats per e-fold of tokens (1B parameters, arXiv
+// 2501.18512, Table 1). Streaming with few steps of overlap: nothing.
 double steps_factor(Variant variant);
 
 // lambda = a / b from losses of paired runs: the same initial weights and data order with K and

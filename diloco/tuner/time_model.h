@@ -1,5 +1,5 @@
-// How long K inner steps and their exchange take: the closed form (algorithms.md 11.3). It is quick
-// and leaves out agreement, queues and unequal regions; rehearsal.h does not.
+// How long K inner steps and their exchange take: the closed form. It is quick and leaves out
+// agreement, queues and unequal regions; rehearsal.h does not.
 //
 //   round(K) = K x step + prepare + P x max(0, exchange - h)
 //

@@ -43,7 +43,7 @@ if(CAUSEWAY_HAS_CUDA)
     message(STATUS "nccl.h was not found: regions of several GPUs will sum gradients by way of the host")
     target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_nccl.cc)
   endif()
-  # The inner step's numbers are not canonical (design.md, numbers): multiply-adds are fused. Those of outer rounds are.
+  # The inner step's numbers are not canonical (docs/gpu.md): multiply-adds are fused. Those of outer rounds are.
   set_target_properties(causeway_intra_cuda PROPERTIES CAUSEWAY_FUSED ON)
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/outer_kernels.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
   target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS}

@@ -54,7 +54,7 @@ Bytes bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-// Bits per value with the scales (algorithms.md 9.2).
+// Bits per value with the scales.
 TEST(ValueSize, IsAsComputed) {
   const auto bits = [](const char* spec) {
     return 8 * static_cast<double>(make(spec)->bytes(kChunk)) / kChunk;

@@ -74,8 +74,7 @@ TEST(PseudoGradient, IsAnchorMinusLocal) {
   EXPECT_EQ(delta, (Floats{2, -2}));
 }
 
-// The sign test of algorithms section 1: one region, no momentum, outer rate 1 must land on the
-// local weights.
+// The sign test: one region, no momentum, outer rate 1 must land on the local weights.
 TEST(OuterStep, OneRegionWithRateOneLandsOnTheLocalWeights) {
   const Floats local = on_grid(8192, 2);
   for (const OuterOptions& options : {kNesterovIdentity, kSgdIdentity}) {

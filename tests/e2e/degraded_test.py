@@ -1,4 +1,4 @@
-"""T19 of the field study: a rank that dies or hangs costs its region that rank, and the other regions nothing."""
+"""A rank that dies or hangs costs its region that rank, and the other regions nothing."""
 import json
 import os
 import signal

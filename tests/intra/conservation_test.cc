@@ -1,5 +1,5 @@
-// Nothing of a region's work is counted twice or lost silently (the outcome table of design.md
-// section 3): whatever happens to its contributions,
+// Nothing of a region's work is counted twice or lost silently (docs/rounds.md, "What happens to a
+// contribution"): whatever happens to its contributions,
 //
 //   all displacements = delivered + residual + in flight + reported as dropped,
 //

@@ -13,7 +13,7 @@
 namespace causeway::intra {
 namespace {
 
-// ---- algorithms.md section 1 ----
+// ---- Without momentum and with outer rate 1 ----
 
 TEST(OuterRound, OneRegionWithoutMomentumEndsWhereItsStepsLed) {
   for (const auto kind : {diloco::OuterOptions::Kind::sgd, diloco::OuterOptions::Kind::nesterov}) {

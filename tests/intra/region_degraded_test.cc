@@ -1,5 +1,5 @@
-// A region whose ranks die, hang and come back (field.md calls it T19): the others go on without
-// them, and nothing that was done is lost or counted twice.
+// A region whose ranks die, hang and come back: the others go on without them, and nothing that was
+// done is lost or counted twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

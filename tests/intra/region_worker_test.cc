@@ -89,8 +89,7 @@ TEST(RegionWorker, RegionsOfOneTwoAndThreeRanksEndWithTheSameBits) {
   EXPECT_EQ(run.states().size(), kRounds + 1);
 }
 
-// algorithms.md section 1: with one region, eta = 1 and no momentum an outer round changes nothing
-// but roundings.
+// With one region, eta = 1 and no momentum an outer round changes nothing but roundings.
 TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
   const TemporaryDirectory directory;
   FakeRun run({"eu"}, 1, kRounds * kSteps);

@@ -6,7 +6,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "themes.md"
-# Of field.md 3.11: T13 is compression's, T16 the first run's, T17 the tuner's, T19 the GPU region's.
+# All that the page has; numbers that are missing are themes of compression, first runs, tuning and GPUs.
 THEMES = [f"T{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 18)]
 
 

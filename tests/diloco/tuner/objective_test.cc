@@ -7,7 +7,8 @@
 namespace causeway::diloco::tuner {
 namespace {
 
-// The table of algorithms.md 11.4, K0 = 30.
+// Where d/dK of (1 + lambda ln(K / K0)) (K + c) / K is 0 for K0 = 30 and an exchange of c steps:
+// K = c ((1 + lambda ln(K / K0)) / lambda - 1).
 struct Row {
   double exchange_per_step;
   double k[4];  // for lambda .05, .10, .15, .30; 0: clamped, whatever it is

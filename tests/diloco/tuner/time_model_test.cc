@@ -7,8 +7,8 @@
 namespace causeway::diloco::tuner {
 namespace {
 
-// algorithms.md 4.4: bandwidths of Streaming DiLoCo's Table 4, DiLoCo rows, K = 100, and how far
-// above them the closed form is said to be.
+// Bandwidths of Streaming DiLoCo's Table 4 (Douillard et al. 2025, arXiv 2501.18512), DiLoCo rows,
+// K = 100.
 struct PublishedRow {
   double parameters, step_s;
   double gbit_s[5];
