@@ -144,8 +144,9 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   }
 
   static asio::awaitable<void> serve(Self self, SessionPointer session) {
-    while (co_await session->readable()) {
-      if (!self->read(session)) break;
+    for (;;) {
+      const bool readable = co_await session->readable();
+      if (!readable || !self->read(session)) break;
     }
     self->end(session);
   }
