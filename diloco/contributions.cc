@@ -33,8 +33,10 @@ bool RoundProtocol::is_open(const Contribution& contribution) const {
 bool RoundProtocol::judge(const std::string& peer, const Contribution& contribution) {
   const Membership& membership = raft_.membership();
   const bool ours = contribution.run_id == run_id_ && contribution.part <= kPartMax;
-  const bool member =
-      membership.members.empty() || membership.regions().contains(contribution.region);
+  // Before a joiner has the log any name would do, so everybody speaks for itself alone.
+  const bool member = membership.members.empty()
+                          ? contribution.region == peer
+                          : membership.regions().contains(contribution.region);
   if (!ours || !member) {
     note(Note::Severity::warning, peer + " announced a foreign contribution");
     return false;
@@ -44,6 +46,35 @@ bool RoundProtocol::judge(const std::string& peer, const Contribution& contribut
   return contribution.state == records_[contribution.round].state;
 }
 
+// A region contributes to round t when t rounds are committed, however far this one lags: what it
+// made beyond the staleness cap before t is expired by records still to come. So a region has only
+// so many contributions at once, whatever rounds a peer names. False: this one is such an old one.
+bool RoundProtocol::displaces_older(const Contribution& contribution) {
+  const Round cap = options_.staleness_max * options_.pace.fragments;
+  const auto expired_by = [cap](const ContributionKey& one, const ContributionKey& newer) {
+    return one.region == newer.region && one.round < newer.round && newer.round - one.round > cap;
+  };
+  const ContributionKey key = key_of(contribution);
+  const bool old = std::ranges::any_of(
+      contributions_, [&](const auto& known) { return expired_by(key, known.first); });
+  if (old) return false;
+  std::vector<inter::BlobId> displaced;
+  std::erase_if(contributions_, [&](const auto& known) {
+    if (!expired_by(known.first, key)) return false;
+    if (!known.second.sits_out) displaced.push_back(known.second.payload);
+    peers_hold_.erase(known.first);
+    return true;
+  });
+  for (const inter::BlobId& blob : displaced) {
+    if (blobs_.contains(blob)) {
+      unclaimed_[blob] = version();  // of use if one of those records lists it
+    } else {
+      discard(blob);
+    }
+  }
+  return true;
+}
+
 void RoundProtocol::on_message(const std::string& peer, const Holding& holding) {
   const Contribution& contribution = holding.contribution;
   const ContributionKey key = key_of(contribution);
@@ -51,6 +82,7 @@ void RoundProtocol::on_message(const std::string& peer, const Holding& holding) 
   const auto known = contributions_.find(key);
   const bool own = key.region == options_.self;
   if (own && known == contributions_.end()) return;  // of a lost disk
+  if (known == contributions_.end() && !displaces_older(contribution)) return;
   if (known != contributions_.end() && known->second.payload != contribution.payload) {
     if (own || peer != key.region) return;
     // A record still to come may list the older payload.

@@ -116,6 +116,8 @@ Digest decode_digest(const std::string& bytes) {
 }
 
 inter::BlobId decode(const wire::BlobId& message) {
+  if (message.size_bytes() > inter::kBlobBytesMax)
+    throw_malformed("a blob of more than 2^40 bytes");
   return {.hash = decode_digest(message.hash()), .size_bytes = message.size_bytes()};
 }
 

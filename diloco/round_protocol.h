@@ -247,6 +247,7 @@ class RoundProtocol {
   void settle();
   bool is_open(const Contribution& contribution) const;
   bool judge(const std::string& peer, const Contribution& contribution);
+  bool displaces_older(const Contribution& contribution);
   void report_holding(const Contribution& contribution, std::uint64_t received_bytes);
   std::uint64_t held_bytes(const Contribution& contribution) const;
   void time_outcome();

@@ -107,7 +107,7 @@ void StreamParser::next_blob() {
 void StreamParser::begin_blob() {
   std::memcpy(&blob_left_, head_.data(), sizeof blob_left_);
   head_.clear();
-  if (blob_left_ > kBlobBytesMax) throw_malformed("a frame's bytes are too many");
+  if (blob_left_ > inter::kBlobBytesMax) throw_malformed("a frame's bytes are too many");
   blob_ = Descriptor(::memfd_create("received", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (blob_.get() < 0) throw_errno("memfd_create", "received bytes");
   stage_ = Stage::blob;

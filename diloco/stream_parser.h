@@ -15,9 +15,6 @@ namespace causeway::diloco {
 
 class StreamParser {
  public:
-  // Of the bytes behind one descriptor.
-  static constexpr std::uint64_t kBlobBytesMax = std::uint64_t{1} << 40;
-
   // Throws Errc::malformed for a frame that is too large, after which the stream is lost.
   void feed(std::span<const std::byte> bytes);
   std::optional<Frame> next();

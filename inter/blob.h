@@ -15,6 +15,9 @@ struct BlobId {
   std::uint64_t size_bytes = 0;
   auto operator<=>(const BlobId&) const = default;
 };
+// No blob is larger, so that a map of its chunks fits in a frame. Peers may claim any size: to be
+// checked where an id comes in.
+constexpr std::uint64_t kBlobBytesMax = 1ULL << 40;
 std::string to_string(const BlobId& id);  // short form for logs: first 8 hex digits and size
 
 // The unit of sending, acknowledging and storing. Smaller in small blobs, so that there are enough

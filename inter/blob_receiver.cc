@@ -90,13 +90,23 @@ BlobReceiver::~BlobReceiver() {
   intake_->receivers_.erase(this);
 }
 
+// Its map of chunks would take memory in proportion.
+bool BlobReceiver::declines_size_of(const BlobId& id) {
+  const std::uint64_t most = intake_->blob_bytes_max_;
+  if (id.size_bytes <= most) {
+    return false;
+  }
+  decline(id, "larger than the limit of " + std::to_string(most) + " bytes");
+  return true;
+}
+
 void BlobReceiver::want(const BlobId& id) {
   const bool all_here = id.size_bytes > 0 && intake_->spool_.received_bytes(id) == id.size_bytes;
   if (all_here) {
     intake_->verifier_.advance(id);  // unless it is at it
     return;
   }
-  if (intake_->spool_.has(id) || incoming_.contains(id)) {
+  if (intake_->spool_.has(id) || incoming_.contains(id) || declines_size_of(id)) {
     return;
   }
   declined_.erase(id);
@@ -110,9 +120,10 @@ void BlobReceiver::ask(const BlobId& id) {
 }
 
 void BlobReceiver::on_offer(const BlobId& id) {
-  if (id.size_bytes > intake_->blob_bytes_max_) {
-    decline(id, "larger than the limit of " + std::to_string(intake_->blob_bytes_max_) + " bytes");
-  } else if (intake_->spool_.has(id)) {
+  if (declines_size_of(id)) {
+    return;
+  }
+  if (intake_->spool_.has(id)) {
     answer_(encode_id(FrameType::blob_complete, id));
   } else {
     declined_.erase(id);
@@ -126,11 +137,7 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
     on_completed(id);
     return;
   }
-  if (declined_.contains(id)) {
-    return;
-  }
-  if (id.size_bytes > intake_->blob_bytes_max_) {
-    decline(id, "larger than the limit of " + std::to_string(intake_->blob_bytes_max_) + " bytes");
+  if (declined_.contains(id) || declines_size_of(id)) {
     return;
   }
   try {

@@ -69,6 +69,7 @@ class BlobReceiver {
   friend class Intake;
   // It sends the blob or was asked to.
   bool is_source(const BlobId& id) const { return incoming_.contains(id) || asked_.contains(id); }
+  bool declines_size_of(const BlobId& id);
   void ask(const BlobId& id);
   void decline(const BlobId& id, const std::string& reason);
   void on_stored(const BlobId& id, std::uint64_t chunk);

@@ -42,8 +42,7 @@ constexpr std::size_t kRegionNameBytesMax = 63;
 constexpr std::size_t kGreetingBytesMax = 1U << 20;
 constexpr std::size_t kReasonBytesMax = 64U << 10;
 constexpr std::size_t kReportedLinksMax = 256;
-constexpr std::size_t kBlobIdBytes = 32 + 8;         // hash, size
-constexpr std::uint64_t kBlobBytesMax = 1ULL << 40;  // so that a map of its chunks fits in a frame
+constexpr std::size_t kBlobIdBytes = 32 + 8;  // hash, size
 
 // The header of a frame, for a body of `body_bytes` that the caller appends.
 void write_frame_header(ByteWriter& writer, FrameType type, std::size_t body_bytes);

@@ -194,6 +194,9 @@ TEST(Record, RefusesWhatIsNotARecord) {
   CommitRecord negative = record(0);
   negative.participants[0].weight = -1;
   EXPECT_THROW(parse_commit_record(serialize(negative)), std::system_error);
+  CommitRecord boundless = record(0);
+  boundless.participants[0].payload.size_bytes = inter::kBlobBytesMax + 1;
+  EXPECT_THROW(parse_commit_record(serialize(boundless)), std::system_error);
   const std::string whole = serialize(record(0));
   EXPECT_NO_THROW(parse_commit_record(whole));
   EXPECT_THROW(parse_commit_record(whole.substr(0, whole.size() / 2)), std::system_error);

@@ -221,6 +221,34 @@ TEST(T11, MemoryOfTheHistoryIsBoundedOverAThousandRounds) {
   expect_one_state(cluster, options);
 }
 
+// T11: nor with what a peer says. A region that lags hears of rounds that it does not know yet, but
+// no region has more contributions at once than may still be listed.
+TEST(T11, ContributionsToFutureRoundsAreBounded) {
+  ProtocolOptions options;
+  options.self = "a";
+  options.pace = {.steps = 10, .k = 1};
+  options.staleness_max = 2;
+  PersistentState joiner;
+  joiner.run_id = "run";
+  RoundProtocol protocol(options, joiner);
+  protocol.handle(PeerUp{"b", "disk"}, seconds{1});
+  const auto hear = [&protocol](const std::string& region, Round round) {
+    Contribution made{.run_id = "run", .region = region, .round = round};
+    made.payload = {.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 1 + round};
+    protocol.handle(PeerSaid{"b", Holding{made, made.payload.size_bytes, true}}, seconds{1});
+    return made.payload;
+  };
+  inter::BlobId newest;
+  for (Round round = 5; round < 1000; ++round) newest = hear("b", round);
+  const auto wanted = protocol.wanted();
+  EXPECT_EQ(wanted.size(), 3) << "one in time, and two that may come late";
+  EXPECT_NE(std::ranges::find(wanted, newest), wanted.end());
+  hear("b", 10);
+  hear("c", 10);  // a name that no log has, in another's mouth
+  hear("a", 2000);
+  EXPECT_EQ(protocol.wanted(), wanted);
+}
+
 // T12: each sample of a region is counted at most once, and all that were listed in order are there
 // (History checks the first part).
 TEST(T12, SamplesAreCountedOnceThroughKillsAndRejoins) {

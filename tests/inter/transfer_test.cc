@@ -255,6 +255,13 @@ TEST_F(Transfer, FetchOfAnAbsentBlobIsAnsweredAndHarmless) {
   EXPECT_EQ(link_->abandoned, 1);
 }
 
+// Its map of chunks would not fit in memory.
+TEST_F(Transfer, NothingIsWantedThatIsBeyondTheLimit) {
+  link_->receiver.want(BlobId{{}, std::uint64_t{1} << 63});
+  run(*link_);
+  EXPECT_THAT(link_->declines, ElementsAre(HasSubstr("larger than the limit")));
+}
+
 TEST_F(Transfer, NothingIsWantedThatIsHereOrUnderWay) {
   link_->sender.push(id_);
   link_->step();
