@@ -12,6 +12,7 @@
 #include "diloco/error.h"
 #include "diloco/file_io.h"
 #include "diloco/worker_channel.h"
+#include "inter/accept.h"
 
 namespace causeway::diloco {
 namespace {
@@ -41,12 +42,8 @@ asio::awaitable<void> OperatorDoor::stop() {
 }
 
 asio::awaitable<void> OperatorDoor::accept() {
-  while (acceptor_.is_open()) {
-    std::error_code error;
-    Socket socket =
-        co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
-    if (!error) tasks_.spawn(serve(std::move(socket)));
-  }
+  const auto serve_socket = [this](Socket socket) { tasks_.spawn(serve(std::move(socket))); };
+  co_await inter::accept_all(acceptor_, "operator.sock", serve_socket);
 }
 
 asio::awaitable<void> OperatorDoor::serve(Socket socket) {

@@ -11,6 +11,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "inter/accept.h"
 #include "inter/async.h"
 
 namespace causeway::diloco {
@@ -64,15 +65,11 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
   using Self = std::shared_ptr<Implementation>;
 
   static asio::awaitable<void> accept(Self self) {
-    while (self->admit_) {
-      std::error_code error;
-      tcp::socket socket =
-          co_await self->acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
-      if (error == asio::error::operation_aborted || !self->admit_) co_return;
-      if (error) throw std::system_error(error, "accept of workers on other hosts");
-      if (self->knocking_.size() == kHandshakesMax) continue;  // closes it
+    const auto serve_socket = [&self](tcp::socket socket) {
+      if (self->knocking_.size() == kHandshakesMax) return;  // closes it
       self->tasks_.spawn(serve(self, std::move(socket)));
-    }
+    };
+    co_await inter::accept_all(self->acceptor_, "workers on other hosts", serve_socket);
   }
 
   static asio::awaitable<void> serve(Self self, tcp::socket accepted) {

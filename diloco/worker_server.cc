@@ -10,8 +10,6 @@
 #include <utility>
 
 #include <asio/local/stream_protocol.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include "diloco/error.h"
 #include "diloco/file_io.h"
@@ -24,6 +22,7 @@
 #include "diloco/worker_door.h"
 #include "diloco/worker_messages.h"
 #include "diloco/worker_report.h"
+#include "inter/accept.h"
 #include "inter/async.h"
 
 namespace causeway::diloco {
@@ -126,15 +125,11 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   using Self = std::shared_ptr<Implementation>;
 
   static asio::awaitable<void> accept(Self self) {
-    while (self->handler_ != nullptr) {
-      std::error_code error;
-      auto socket =
-          co_await self->acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
-      if (error == asio::error::operation_aborted || self->handler_ == nullptr) co_return;
-      if (error) throw std::system_error(error, "accept at " + self->options_.socket.string());
+    const auto serve_socket = [&self](asio::local::stream_protocol::socket socket) {
       auto stream = make_unix_stream(socket.native_handle());
       self->begin(Socket(std::move(socket)), std::move(stream), {});
-    }
+    };
+    co_await inter::accept_all(self->acceptor_, self->options_.socket.string(), serve_socket);
   }
 
   void begin(Socket socket, std::unique_ptr<WorkerStream> stream, std::string forbidden) {

@@ -1,6 +1,7 @@
 // The listening half of the mesh: from an accepted socket to a served session.
 #include <spdlog/spdlog.h>
 
+#include "inter/accept.h"
 #include "inter/limits.h"
 #include "inter/mesh_core.h"
 #include "inter/pki.h"
@@ -10,25 +11,10 @@ namespace causeway::inter {
 using asio::ip::tcp;
 
 asio::awaitable<void> MeshCore::accept_loop(Self self) {
-  while (!self->stopping_) {
-    std::error_code error;
-    tcp::socket socket(self->executor_);
-    co_await self->acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-    if (self->stopping_) {
-      break;
-    }
-    if (!error) {
-      self->tasks_.spawn(serve(self, std::move(socket)));
-      continue;
-    }
-    // Most likely out of file descriptors, which only time can mend.
-    if (const auto times = self->refusals_.count(error.message())) {
-      spdlog::error("{}: cannot accept: {}{}", self->options_.self, error.message(),
-                    times_seen(times));
-    }
-    self->accept_retry_.expires_after(self->options_.reconnect_delay_min);
-    co_await self->accept_retry_.async_wait(asio::redirect_error(asio::use_awaitable, error));
-  }
+  const auto admit_socket = [&self](tcp::socket socket) {
+    self->tasks_.spawn(serve(self, std::move(socket)));
+  };
+  co_await accept_all(self->acceptor_, self->options_.self, admit_socket);
 }
 
 asio::awaitable<void> MeshCore::serve(Self self, tcp::socket socket) {

@@ -50,7 +50,6 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
           [this](const std::string& from, const BlobId& id) { on_completed(from, id); })),
       router_(options_.self, options_.topology),
       acceptor_(executor_),
-      accept_retry_(executor_),
       credentials_timer_(executor_),
       tasks_(executor_) {
   assert(options_.greeting.size() <= kGreetingBytesMax);
@@ -198,7 +197,6 @@ void MeshCore::shut_down() {
   intake_->stop();
   std::error_code ignored;
   acceptor_.close(ignored);
-  accept_retry_.cancel();
   credentials_timer_.cancel();
   for (const auto& weak : connections_) {
     if (const auto connection = weak.lock()) {

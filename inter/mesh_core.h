@@ -131,7 +131,6 @@ class MeshCore {
   TlsContext client_context_;
   TlsContext server_context_;
   asio::ip::tcp::acceptor acceptor_;
-  asio::steady_timer accept_retry_;
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
   std::vector<std::weak_ptr<Connection>> connections_;      // all that may be open

@@ -6,10 +6,14 @@
 #include <system_error>
 #include <utility>
 
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/read_until.hpp>
 #include <asio/write.hpp>
+
+#include "inter/accept.h"
 
 namespace causeway::wan_sim {
 namespace {
@@ -59,14 +63,8 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
     acceptor_.listen();
   }
 
-  void accept() {
-    acceptor_.async_accept(
-        [self = shared_from_this()](std::error_code error, stream_protocol::socket socket) {
-          if (error) return;
-          auto client = self->clients_.emplace(self->clients_.end(), Client{std::move(socket), {}});
-          self->read(client);
-          self->accept();
-        });
+  void start() {
+    asio::co_spawn(acceptor_.get_executor(), accept(shared_from_this()), asio::detached);
   }
 
   void stop() {
@@ -83,6 +81,13 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
     std::string buffer;
   };
   using Place = std::list<Client>::iterator;
+
+  static asio::awaitable<void> accept(std::shared_ptr<Server> self) {
+    const auto serve = [&self](stream_protocol::socket socket) {
+      self->read(self->clients_.emplace(self->clients_.end(), Client{std::move(socket), {}}));
+    };
+    co_await inter::accept_all(self->acceptor_, self->path_.string(), serve);
+  }
 
   void read(Place client) {
     asio::async_read_until(client->socket, asio::dynamic_buffer(client->buffer, kLineBytesMax),
@@ -115,7 +120,7 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
 ControlSocket::ControlSocket(asio::any_io_executor executor, std::filesystem::path path,
                              Answer answer)
     : server_(std::make_shared<Server>(executor, std::move(path), std::move(answer))) {
-  server_->accept();
+  server_->start();
 }
 
 ControlSocket::~ControlSocket() {

@@ -1,0 +1,60 @@
+#include "inter/accept.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/io_context.hpp>
+#include <asio/local/stream_protocol.hpp>
+
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::inter {
+namespace {
+
+using asio::local::stream_protocol;
+
+// As long as it lives, this process gets no more file descriptors.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest_free = ::dup(0);
+    ::close(lowest_free);
+    const rlimit none{static_cast<rlim_t>(lowest_free), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(AcceptAll, GoesOnWhenThereAreDescriptorsAgain) {
+  const test::TemporaryDirectory directory;
+  const stream_protocol::endpoint endpoint((directory.path() / "socket").string());
+  asio::io_context context;
+  stream_protocol::acceptor acceptor(context, endpoint);
+  stream_protocol::socket client(context);
+  client.connect(endpoint);
+  int served = 0;
+  const auto serve = [&](stream_protocol::socket) {
+    ++served;
+    acceptor.close();
+  };
+  asio::co_spawn(context, accept_all(acceptor, "here", serve), asio::detached);
+  {
+    const NoDescriptors none;
+    EXPECT_LT(::dup(0), 0);
+    context.poll();
+    EXPECT_EQ(served, 0);
+    EXPECT_EQ(context.poll(), 0) << "it tries again without a pause";
+  }
+  context.run();
+  EXPECT_EQ(served, 1);
+}
+
+}  // namespace
+}  // namespace causeway::inter
