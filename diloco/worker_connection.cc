@@ -61,8 +61,12 @@ void WorkerConnection::flush() {
       writing_ = true;
       return tasks_.spawn(flush_later(shared_from_this()));
     }
-  } catch (const std::system_error&) {
-    return;
+  } catch (const std::system_error& error) {
+    if (error.code() == Errc::coordinator_lost) return;  // the worker is gone
+    // In the middle of a frame, so that nothing can follow.
+    spdlog::error("a worker's session is closed, as what it needs cannot be sent: {}",
+                  error.what());
+    return close();
   }
   if (!last_sent_) return;
   std::error_code ignored;

@@ -33,7 +33,7 @@ class WorkerConnection : public std::enable_shared_from_this<WorkerConnection> {
   std::optional<Frame> next() { return stream_->next(); }
 
   // What the socket takes is written now, the rest when it takes more. That the worker is gone
-  // shows in receive().
+  // shows in receive(); when the bytes to send cannot be read, the connection is closed.
   void send(const worker_wire::CoordinatorMessage& message,
             std::vector<Descriptor> descriptors = {});
   // Nothing is to come after it, from either side.

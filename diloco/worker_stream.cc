@@ -106,7 +106,10 @@ class Pieces {
         ::pread(file_->get(), piece.data(), piece.size(), static_cast<off_t>(offset_));
     if (got < 0 && errno == EINTR) return;
     if (got < 0) throw_errno("read", "bytes to send");
-    if (got == 0) throw_lost("a file became shorter while it was sent");
+    if (got == 0) {
+      throw std::system_error(std::make_error_code(std::errc::io_error),
+                              "a file became shorter while it was sent");
+    }
     piece.resize(static_cast<std::size_t>(got));
     offset_ += piece.size();
     left_ -= piece.size();

@@ -27,7 +27,7 @@ class WorkerStream {
 
   virtual void add(Frame frame) = 0;
   // Writes what the socket takes; true when nothing is left. Throws Errc::coordinator_lost if the
-  // other side is gone.
+  // other side is gone, and errno if the bytes behind a descriptor cannot be read.
   virtual bool flush() = 0;
   virtual bool empty() const = 0;
   virtual std::uint64_t sent_bytes() const = 0;  // so far: progress

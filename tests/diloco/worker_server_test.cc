@@ -376,6 +376,21 @@ TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {
   EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
+TEST_F(OverTls, AFileThatCannotBeSentToItsEndEndsTheSession) {
+  start(1);
+  const std::filesystem::path file = directory_.path() / "file";
+  constexpr std::uint64_t kMoreThanSocketsHold = 256U << 20;
+  std::ofstream(file).close();
+  std::filesystem::resize_file(file, kMoreThanSocketsHold);
+  const auto session = attach(0, 1);
+  on_server([&] {
+    server_->restore(9, {}, file, kMoreThanSocketsHold);
+    std::filesystem::resize_file(file, 0);
+    return 0;
+  });
+  EXPECT_THROW(session->next(keep), std::system_error);
+}
+
 TEST_F(OverTls, ACertificateOfAnotherRegionIsRefused) {
   start(1);
   inter::add_region(certificates_, "us");
