@@ -163,13 +163,12 @@ void FrameWriter::add(Frame frame) {
 bool FrameWriter::flush(int socket) {
   while (!frames_.empty()) {
     Frame& frame = frames_.front();
-    iovec part{.iov_base = frame.bytes.data() + sent_bytes_,
-               .iov_len = frame.bytes.size() - sent_bytes_};
+    iovec part{.iov_base = frame.bytes.data() + begun_, .iov_len = frame.bytes.size() - begun_};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     ControlBuffer control;
-    if (sent_bytes_ == 0 && !frame.descriptors.empty()) {
+    if (begun_ == 0 && !frame.descriptors.empty()) {
       attach_descriptors(frame.descriptors, message, control);
     }
     const ssize_t sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -178,10 +177,11 @@ bool FrameWriter::flush(int socket) {
     if (sent < 0) {
       throw std::system_error(make_error_code(Errc::coordinator_lost), std::strerror(errno));
     }
-    sent_bytes_ += static_cast<std::size_t>(sent);
-    if (sent_bytes_ < frame.bytes.size()) continue;
+    begun_ += static_cast<std::size_t>(sent);
+    sent_bytes_ += static_cast<std::uint64_t>(sent);
+    if (begun_ < frame.bytes.size()) continue;
     frames_.pop_front();
-    sent_bytes_ = 0;
+    begun_ = 0;
   }
   return true;
 }

@@ -58,10 +58,13 @@ class FrameWriter {
   // Errc::coordinator_lost if the other side is gone.
   bool flush(int socket);
   bool empty() const { return frames_.empty(); }
+  // Of all frames so far. What is behind descriptors stays there.
+  std::uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
-  std::deque<Frame> frames_;    // bytes with header
-  std::size_t sent_bytes_ = 0;  // of the first one
+  std::deque<Frame> frames_;  // bytes with header
+  std::size_t begun_ = 0;     // bytes of the first one that are sent
+  std::uint64_t sent_bytes_ = 0;
 };
 
 // Non-blocking Unix sockets by path; paths longer than a socket address can hold work too. Both

@@ -34,19 +34,14 @@ class UnixStream : public WorkerStream {
   bool receive() override { return reader_.receive(socket_); }
   std::optional<Frame> next() override { return reader_.next(); }
   void add(Frame frame) override { writer_.add(std::move(frame)); }
-  bool flush() override {
-    const bool all = writer_.flush(socket_);
-    if (all) ++flushed_;
-    return all;
-  }
+  bool flush() override { return writer_.flush(socket_); }
   bool empty() const override { return writer_.empty(); }
-  std::uint64_t sent_bytes() const override { return flushed_; }
+  std::uint64_t sent_bytes() const override { return writer_.sent_bytes(); }
 
  private:
   int socket_;
   FrameReader reader_;
   FrameWriter writer_;
-  std::uint64_t flushed_ = 0;  // frames are small: their bytes stay behind descriptors
 };
 
 // ---- Leaving bytes ----
