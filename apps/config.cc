@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config.h"
+#include "apps/set_option.h"
 
 namespace causeway::apps {
 
@@ -19,7 +20,7 @@ void add_config(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand(
       "config", "Check a configuration and print it resolved; without a file, all keys");
   command->add_option("CONFIG", flags->file, "The run's configuration file");
-  command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
+  add_set_option(*command, flags->overrides);
   command->callback([flags] {
     std::cout << (flags->file.empty()
                       ? run::reference_markdown()

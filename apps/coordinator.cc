@@ -15,6 +15,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config.h"
+#include "apps/set_option.h"
 #include "diloco/coordinator.h"
 
 namespace causeway::apps {
@@ -159,7 +160,7 @@ namespace {
 
 void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags) {
   command->add_option("CONFIG", flags->config, "The run's configuration file")->required();
-  command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
+  add_set_option(*command, flags->overrides);
   command->add_option("--directory", flags->directory,
                       "Where this region keeps its state (default: runs/NAME/REGION)");
   command->add_option("--certificates", flags->certificates,
@@ -167,8 +168,8 @@ void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags
   command->add_option("--listen", flags->listen, "HOST:PORT to bind instead of the configured one");
   command->add_option("--worker-listen", flags->worker_listen,
                       "HOST:PORT where workers of this region on other hosts attach, over TLS");
-  command->add_option("--peer", flags->peers,
-                      "NAME=HOST:PORT to dial instead of the advertised one");
+  add_repeated(*command, "--peer", flags->peers,
+               "NAME=HOST:PORT to dial instead of the advertised one");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config.h"
+#include "apps/set_option.h"
 #include "intra/checkpoint.h"
 #include "intra/collective.h"
 #include "intra/evaluation.h"
@@ -63,7 +64,7 @@ void add_eval(CLI::App& app, int& exit_code) {
   command
       ->add_option("--config", flags->config, "The run's configuration; its data section is used")
       ->required();
-  command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
+  add_set_option(*command, flags->overrides);
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, &exit_code] { exit_code = evaluate(*flags); });
 }

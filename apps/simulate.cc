@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "apps/run/config.h"
 #include "apps/run/simulation.h"
+#include "apps/set_option.h"
 
 namespace causeway::apps {
 
@@ -28,8 +29,7 @@ void add_simulate(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"relay", "none", "packet"}))
       ->capture_default_str();
   command->add_option("--out", options.out, "Run directory (default: runs/NAME-TIME)");
-  command->add_option("--set", options.overrides, "Override a setting: section.key=value")
-      ->allow_extra_args(false);
+  add_set_option(*command, options.overrides);
   command->add_flag("--no-baseline", flags->no_baseline,
                     "Skip the fully synchronous run that the result is compared with");
   command->add_flag("--resume", options.resume, "Go on with the run in --out");

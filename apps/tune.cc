@@ -8,6 +8,7 @@
 #include "apps/flag_range.h"
 #include "apps/run/region_files.h"
 #include "apps/run/tune_plan.h"
+#include "apps/set_option.h"
 #include "compression/codec.h"
 
 namespace causeway::apps {
@@ -125,8 +126,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   run::TuneOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("tune", "Which K, codec and overlap, and why");
   command->add_option("CONFIG", options.config, "The run's configuration file")->required();
-  command->add_option("--set", options.overrides, "Override a setting: section.key=value")
-      ->allow_extra_args(false);
+  add_set_option(*command, options.overrides);
   auto* links = command->add_option("--links", options.links,
                                     "Scenario file of the WAN (default: wan.profile)");
   command

@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/run/config.h"
 #include "apps/run/launcher.h"
+#include "apps/set_option.h"
 #include "apps/signals.h"
 #include "diloco/file_io.h"
 #include "intra/worker_loop.h"
@@ -81,7 +82,7 @@ void add_worker(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<WorkerFlags>();
   CLI::App* command = app.add_subcommand("worker", "Train as one rank of a region");
   command->add_option("CONFIG", flags->config, "The run's configuration file")->required();
-  command->add_option("--set", flags->overrides, "Override a setting: section.key=value");
+  add_set_option(*command, flags->overrides);
   command->add_option("--region", flags->region, "This region's name")->required();
   command->add_option(
       "--rank", flags->rank,

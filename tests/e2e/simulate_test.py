@@ -209,6 +209,30 @@ class BadInput(EndToEnd):
         self.assertIn("text/made: Not a directory",
                       self.run_causeway("certs", "--directory", self.directory / "text" / "made", "init", code=2))
 
+    def test_repeated_flags_take_one_value_each_and_leave_the_file_alone(self):
+        config = self.config()
+        self.assertIn('name = "other"', self.run_causeway("config", "--set", "run.name=other", config))
+        for flags in (("coordinator", "--region", REGIONS[0]), ("worker", "--region", "none"), ("witness",)):
+            output = self.run_causeway(*flags, "--set", "sync.none=1", config, code=2)
+            self.assertIn("sync.none", output)
+        output = self.run_causeway("eval", "--config", config, "--set", "run.name=other", self.directory, code=4)
+        self.assertNotIn("CHECKPOINT is required", output)
+
+    def test_flags_of_another_wan_engine_are_refused(self):
+        wan = self.directory / "wan.toml"
+        for engine, flag, value, honoured in (("virtual", "--record", "events", "relay"),
+                                              ("virtual", "--seconds", "3", "relay or packet"),
+                                              ("relay", "--transfer", "a:b=1", "virtual or fluid"),
+                                              ("packet", "--map", "a:b=host:1", "relay")):
+            output = self.run_causeway("wan-sim", wan, "--engine", engine, flag, value, code=2)
+            self.assertIn(f"{flag}: is for --engine {honoured}, and this is --engine {engine}", output)
+
+    def test_a_virtual_transfer_sends_every_byte_over_whatever_connections(self):
+        wan = self.directory / "wan.toml"
+        wan.write_text('regions = ["eu", "us"]\n[defaults]\ndelay_ms = 10\nrate_mbit_s = 100\n')
+        output = self.run_causeway("wan-sim", "--transfer", "eu:us=3x8", wan, "--engine", "virtual")
+        self.assertIn("3 bytes over 8 connections", output)
+
     def test_missing_checkpoint_is_named(self):
         self.assertIn("none.safetensors", self.run_causeway("generate", "none.safetensors", code=4))
 

@@ -1,0 +1,21 @@
+// Options that may be repeated and take one value each time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace causeway::apps {
+
+// CLI11's own would swallow what follows the value, such as CONFIG.
+inline CLI::Option* add_repeated(CLI::App& command, const std::string& flag,
+                                 std::vector<std::string>& values, const std::string& meaning) {
+  return command.add_option(flag, values, meaning)->allow_extra_args(false);
+}
+
+inline void add_set_option(CLI::App& command, std::vector<std::string>& overrides) {
+  add_repeated(command, "--set", overrides, "Override a setting: section.key=value");
+}
+
+}  // namespace causeway::apps
