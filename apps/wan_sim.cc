@@ -1,18 +1,41 @@
 // causeway wan-sim: the WAN alone, for any program.
 #include "apps/wan_sim.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/commands.h"
 #include "apps/flag_range.h"
+#include "apps/set_option.h"
 #include "wan-sim/control.h"
 #include "wan-sim/recording.h"
 
 namespace causeway::apps {
 namespace {
 
-int run_wan_sim(const WanSimFlags& flags) {
+// Each means something to some engines alone; to ignore it would be to do something else.
+void refuse_flags_of_other_engines(const CLI::App& command, const std::string& engine) {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> engines_of{
+      {"--map", {"relay"}},
+      {"--control", {"relay"}},
+      {"--record", {"relay"}},
+      {"--seconds", {"relay", "packet"}},
+      {"--run", {"packet"}},
+      {"program", {"packet"}},
+      {"--transfer", {"virtual", "fluid"}},
+      {"--idle", {"virtual", "fluid"}}};
+  for (const auto& [flag, engines] : engines_of) {
+    if (command.count(flag) == 0 || std::ranges::count(engines, engine) > 0) continue;
+    throw CLI::ValidationError(flag, "is for --engine " + CLI::detail::join(engines, " or ") +
+                                         ", and this is --engine " + engine);
+  }
+}
+
+int run_wan_sim(const CLI::App& command, const WanSimFlags& flags) {
   if (!flags.tell.empty()) {
     const std::string answer = wan_sim::tell(flags.tell, flags.command);
     std::printf("%s\n", answer.c_str());
@@ -21,6 +44,7 @@ int run_wan_sim(const WanSimFlags& flags) {
   if (flags.profile.empty() == flags.replay.empty()) {
     throw CLI::ValidationError("PROFILE", "give a scenario file, or --replay RECORDING");
   }
+  refuse_flags_of_other_engines(command, flags.engine);
   const wan_sim::Scenario scenario = flags.replay.empty() ? wan_sim::load_scenario(flags.profile)
                                                           : wan_sim::load_recording(flags.replay);
   if (flags.engine == "relay") return run_wan_relay(flags, scenario);
@@ -29,10 +53,9 @@ int run_wan_sim(const WanSimFlags& flags) {
 }
 
 void add_relay_flags(CLI::App& command, WanSimFlags& flags) {
-  command.add_option(
-      "--map", flags.maps,
-      "relay: FROM:TO=HOST:PORT, repeated: where TO listens as seen from FROM. Prints "
-      "the address that FROM dials instead");
+  add_repeated(command, "--map", flags.maps,
+               "relay: FROM:TO=HOST:PORT, repeated: where TO listens as seen from FROM. Prints "
+               "the address that FROM dials instead");
   command.add_option("--control", flags.control,
                      "relay: a Unix socket that takes one command a line, as in [[event]]");
   command.add_option("--record", flags.record, "relay: write what happens to this file");
@@ -54,16 +77,15 @@ void add_wan_sim(CLI::App& app, int& exit_code) {
   command->add_option("--seconds", flags->seconds, "End after so long; the default is Ctrl-C")
       ->check(number_from(0.001, 1e9));
   add_relay_flags(*command, *flags);
-  command->add_option(
-      "--transfer", flags->transfers,
-      "virtual and fluid: FROM:TO=BYTES[xCONNECTIONS], repeated, one after the other "
-      "on the same connections. Prints how long each takes");
+  add_repeated(*command, "--transfer", flags->transfers,
+               "virtual and fluid: FROM:TO=BYTES[xCONNECTIONS], repeated, one after the other "
+               "on the same connections. Prints how long each takes");
   command->add_option("--idle", flags->idle_s, "virtual and fluid: seconds between transfers")
       ->check(number_from(0, 1e9));
   command->add_option("--run", flags->run_in, "packet: the region in which PROGRAM runs");
   command->add_option("program", flags->program,
                       "packet: after --, a program and its arguments; the WAN ends with it");
-  command->callback([flags, &exit_code] { exit_code = run_wan_sim(*flags); });
+  command->callback([flags, command, &exit_code] { exit_code = run_wan_sim(*command, *flags); });
 }
 
 }  // namespace causeway::apps

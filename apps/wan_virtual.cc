@@ -63,17 +63,21 @@ class VirtualCommand {
     if (flows_.size() != transfer.connections || pair_ != Pair{transfer.from, transfer.to}) {
       connect(transfer);
     }
-    const std::uint64_t share = transfer.bytes / transfer.connections;
-    const std::uint64_t wanted = arrived_ + share * transfer.connections;
-    for (const auto flow : flows_) wan_.network().offer(flow, share, wan_.now());
+    const std::uint64_t wanted = arrived_ + transfer.bytes;
+    std::uint64_t left = transfer.bytes;
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      const std::uint64_t share = left / (flows_.size() - i);  // they differ by one byte at most
+      if (share > 0) wan_.network().offer(flows_[i], share, wan_.now());
+      left -= share;
+    }
     while (arrived_ < wanted && wan_.step(kGiveUp)) {
     }
     const double s = in_seconds(wan_.now() - begin);
     std::printf("%s:%s  %llu bytes over %llu connections: %.6f s, %.2f Mbit/s\n",
                 transfer.from.c_str(), transfer.to.c_str(),
-                static_cast<unsigned long long>(share * transfer.connections),
+                static_cast<unsigned long long>(transfer.bytes),
                 static_cast<unsigned long long>(transfer.connections), s,
-                static_cast<double>(share * transfer.connections) * 8 / 1e6 / s);
+                static_cast<double>(transfer.bytes) * 8 / 1e6 / s);
   }
   void idle(double seconds) {
     wan_.run_until(wan_.now() + Time(static_cast<Time::rep>(1e9 * seconds)));
