@@ -47,6 +47,10 @@ std::string address_of(std::size_t index) {
   return "198.18.0." + std::to_string(index + 1);
 }
 
+std::string path_of(const std::string& region) {
+  return kNamedDirectory + (kPrefix + region);
+}
+
 void set_namespace(int fd) {
   if (::setns(fd, CLONE_NEWNET) != 0) fail("cannot enter a network namespace", "run as root");
 }
@@ -105,7 +109,11 @@ bool write_text(const std::string& file, const std::string& text) {
 
 }  // namespace
 
-Namespaces::Namespaces(const Scenario& scenario, bool named) : regions_(scenario.regions) {
+Namespaces::Namespaces(const Scenario& scenario) : regions_(scenario.regions) {}
+
+// Whatever is thrown from here on, the destructor takes back what was made: the other constructor
+// is done.
+Namespaces::Namespaces(const Scenario& scenario, bool named) : Namespaces(scenario) {
   if (::geteuid() != 0) become_root_of_own();
   home_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (home_ < 0) fail("cannot open /proc/self/ns/net", "mount /proc");
@@ -117,7 +125,7 @@ Namespaces::Namespaces(const Scenario& scenario, bool named) : regions_(scenario
     for (std::size_t other = 0; other < regions_.size(); ++other) {
       if (other != i) add_neighbour(i, other, scenario.links.at({regions_[i], regions_[other]}));
     }
-    sockets_.push_back(open_socket(i));
+    open_socket(i);
     if (named && !own_user_namespace_) name(i);
   }
 }
@@ -186,13 +194,14 @@ void Namespaces::add_neighbour(std::size_t index, std::size_t other, const LinkP
   run_ip(region, "route replace " + address_of(other) + "/32 dev wan0 congctl " + kind);
 }
 
-int Namespaces::open_socket(std::size_t index) {
+void Namespaces::open_socket(std::size_t index) {
   set_namespace(middle_);
   const int socket = ::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_IP));
   const std::string interface = "cable" + std::to_string(index);
   const unsigned place = ::if_nametoindex(interface.c_str());
   set_namespace(home_);
   if (socket < 0) fail("cannot open a packet socket", "run as root, or with CAP_NET_RAW");
+  sockets_.push_back(socket);
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_IP);
@@ -206,18 +215,32 @@ int Namespaces::open_socket(std::size_t index) {
   for (const int option : {SO_RCVBUFFORCE, SO_SNDBUFFORCE}) {
     ::setsockopt(socket, SOL_SOCKET, option, &kBufferBytes, sizeof kBufferBytes);
   }
-  return socket;
+}
+
+// How to remove the regions' names that are there and not ours.
+std::string Namespaces::removal_of_old_names() const {
+  std::string commands;
+  for (const std::string& region : regions_) {
+    const std::string path = path_of(region);
+    const bool ours = std::find(named_.begin(), named_.end(), path) != named_.end();
+    if (ours || !std::filesystem::exists(path)) continue;
+    commands += (commands.empty() ? "" : "; ") + ("ip netns delete " + (kPrefix + region));
+  }
+  return commands;
 }
 
 // So that `ip netns exec` knows it.
 void Namespaces::name(std::size_t index) {
-  const std::string path = kNamedDirectory + (kPrefix + regions_[index]);
+  const std::string path = path_of(regions_[index]);
   std::error_code ignored;
   std::filesystem::create_directories(kNamedDirectory, ignored);
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0444);
   if (file < 0) {
+    const int error = errno;
     fail("cannot name a namespace " + path,
-         "another one is running, or was killed: ip netns delete " + (kPrefix + regions_[index]));
+         error == EEXIST ? "another WAN runs: stop it; or it was killed: " + removal_of_old_names()
+                         : "run as root",
+         error);
   }
   ::close(file);
   named_.push_back(path);

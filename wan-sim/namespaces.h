@@ -16,7 +16,7 @@ class Namespaces {
   // Throws std::system_error saying what is missing and how to get it. One thread only: it moves
   // the process between namespaces, and leaves it where it was. Without root the process is moved
   // into a user namespace and a network of its own, for good. named: for `ip netns exec`.
-  explicit Namespaces(const Scenario& scenario, bool named = true);
+  Namespaces(const Scenario& scenario, bool named);
   ~Namespaces();
   Namespaces(const Namespaces&) = delete;
   Namespaces& operator=(const Namespaces&) = delete;
@@ -31,13 +31,16 @@ class Namespaces {
   const std::vector<int>& sockets() const { return sockets_; }
 
  private:
+  explicit Namespaces(const Scenario& scenario);  // nothing yet
+
   std::size_t index(const std::string& region) const;
   void become_root_of_own();
   int make_namespace();
   void add_region(std::size_t index);
   void add_neighbour(std::size_t index, std::size_t other, const LinkProfile& link);
-  int open_socket(std::size_t index);
+  void open_socket(std::size_t index);
   void name(std::size_t index);
+  std::string removal_of_old_names() const;
 
   std::vector<std::string> regions_;
   std::vector<int> namespaces_;  // of the regions
