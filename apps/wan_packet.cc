@@ -2,10 +2,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -24,15 +25,24 @@ using Clock = std::chrono::steady_clock;
 
 pid_t start_program(const wan_sim::PacketWan& wan, const std::string& region,
                     std::vector<std::string> words) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  wan.namespaces().enter(region);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  std::fprintf(stderr, "causeway: cannot run %s: %s\n", argv[0],
-               std::generic_category().message(errno).c_str());
+  const pid_t child = ::fork();
+  if (child < 0) {
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot start " + words[0] + "; free some memory or processes");
+  }
+  if (child > 0) return child;
+  // Nothing may leave the child: unwinding would take the parent's namespaces away.
+  try {
+    wan.namespaces().enter(region);
+    ::execvp(argv[0], argv.data());
+    std::fprintf(stderr, "causeway: cannot run %s: %s\n", argv[0],
+                 std::generic_category().message(errno).c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "causeway: %s\n", error.what());
+  }
   ::_exit(127);
 }
 
