@@ -278,7 +278,10 @@ void add_witness_keys(std::vector<Key<Config>>& keys) {
       "none",
       shared(C::text_as(
           "witness.name", [](const Config& c) { return c.witness.name; },
-          [](Config& c, const std::string& text) { c.witness.name = text; },
+          [](Config& c, const std::string& text) {
+            c.witness.name.clear();
+            if (!text.empty()) name_writer(is_region_letter, "[a-z0-9-]")(c.witness, text);
+          },
           "1 to 63 of [a-z0-9-], or empty",
           "A process that votes without training (`causeway witness`), so that a run of two "
           "regions goes on when one is lost."))));

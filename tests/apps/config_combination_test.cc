@@ -78,6 +78,10 @@ TEST(ConfigCombination, RegionsMustBeThereAndHaveNamesOfTheirOwn) {
               HasSubstr("must be 1 to 63 of [a-z0-9-]"));
   EXPECT_THAT(problem_with({}, "[[regions]]\nname = \"../up\"\n"),
               HasSubstr("must be 1 to 63 of [a-z0-9-]"));
+  for (const char* name : {"witness.name=../A b", "witness.name=Third"}) {
+    EXPECT_THAT(problem_with({name}), HasSubstr("must be 1 to 63 of [a-z0-9-]"));
+  }
+  EXPECT_EQ(problem_with({"witness.name="}), "");
   EXPECT_THROW(load_text("[data]\nfiles=[\"a\"]\n[train]\nsteps=1\nk=1\n"), ConfigError);
 }
 
