@@ -107,12 +107,14 @@ std::string describe(const std::vector<InFlight>& in_flight) {
   return text;
 }
 
-std::vector<std::byte> read_payload_of(const fs::path& region_directory, const InFlight& own) {
+// `state` names it.
+std::vector<std::byte> read_payload_of(const fs::path& region_directory, const fs::path& state,
+                                       const InFlight& own) {
   const fs::path file = contribution_file(region_directory, own);
   const std::optional<std::string> bytes = diloco::read_file(file);
   const auto refuse = [&](const std::string& why) {
     throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why + "; remove " +
-                                                      state_file(region_directory).string() +
+                                                      state.string() +
                                                       " to start from the run's own state");
   };
   if (!bytes) refuse("is missing");
@@ -140,7 +142,7 @@ std::vector<std::pair<InFlight, bool>> parse_in_flight(const StateReader& reader
 std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
   std::vector<InFlight> in_flight;
   for (auto& [own, has_payload] : parse_in_flight(reader)) {
-    if (has_payload) own.payload = read_payload_of(region_directory, own);
+    if (has_payload) own.payload = read_payload_of(region_directory, reader.file(), own);
     in_flight.push_back(std::move(own));
   }
   return in_flight;

@@ -39,6 +39,7 @@ std::string to_metadata(Number value) {
 class StateReader {
  public:
   explicit StateReader(const std::filesystem::path& file) : file_(file), reader_(file) {}
+  const std::filesystem::path& file() const { return file_; }
   bool has(const std::string& key) const { return reader_.metadata().contains(key); }
   const std::string& get(const std::string& key) const;
   template <typename Number>

@@ -207,6 +207,18 @@ TEST(TrainingState, WithoutItsContributionIsRefused) {
                  [&] { load_state(directory.path(), layout(), state); });
 }
 
+TEST(TrainingState, ARefusalNamesTheStateThatLacksItsContribution) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  ++state.version;
+  save_state(directory.path(), layout(), state);
+  std::filesystem::remove(directory.path() / "checkpoints" / "state.safetensors");
+  std::filesystem::remove(contributions(directory).at(0));
+  expect_refusal(Errc::bad_checkpoint, {"missing; remove", "/state.1.safetensors to start"},
+                 [&] { load_state(directory.path(), layout(), state); });
+}
+
 TEST(Snapshot, BringsAnchorAndMomentumAndDropsTheRest) {
   const TemporaryDirectory directory;
   const TrainingState saved = distinct_state();
