@@ -25,29 +25,16 @@ extern "C" {
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "diloco/descriptor.h"
+
 namespace causeway::run {
 namespace {
+
+using diloco::Descriptor;
 
 [[noreturn]] void fail(int error, const std::string& what) {
   throw std::system_error(error, std::generic_category(), what);
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { reset(); }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
 
 // Pointers to strings that live elsewhere, ended by a null pointer, as exec wants them.
 std::vector<char*> pointers(std::vector<std::string>& strings) {
@@ -124,7 +111,7 @@ pid_t start(const ProcessOptions& options) {
            const_cast<char**>(environment_pointers.data()), parent, output.get(), log.get(),
            failure_in.get(), options.network_namespace);
   }
-  failure_in.reset();
+  failure_in = Descriptor();
   int error = 0;
   ssize_t got = 0;
   do {

@@ -25,6 +25,7 @@
 #include "apps/run/report.h"
 #include "apps/run/summary.h"
 #include "apps/run/tensorboard.h"
+#include "apps/run/tune_predict.h"
 #include "intra/data.h"
 #include "intra/evaluation.h"
 #include "intra/worker_result.h"
@@ -38,12 +39,6 @@ constexpr std::chrono::milliseconds kRedraw{250};
 
 std::filesystem::path this_program() {
   return std::filesystem::read_symlink("/proc/self/exe");
-}
-
-std::vector<std::string> region_names(const Config& config) {
-  std::vector<std::string> names;
-  for (const RegionConfig& region : config.regions) names.push_back(region.name);
-  return names;
 }
 
 // What a process that ended by itself gave as its reason, if it gave one.
@@ -98,7 +93,7 @@ class Simulation {
 
  private:
   std::unique_ptr<Wan> make_wan() {
-    const std::vector<std::string> names = region_names(config_);
+    const std::vector<std::string> names = names_of(config_);
     if (options_.wan == WanEngine::none) return make_direct_wan(names);
     const auto on_process = [this](const wan_sim::ProcessAction& action) {
       asio::post(context_, [this, action] { act(action); });
