@@ -172,7 +172,6 @@ void Raft::count_vote(const std::string& region, Time now) {
 void Raft::become_leader(Time now) {
   role_ = Role::leader;
   leader_ = options_.self;
-  led_since_ = now;
   votes_.clear();
   for (auto& [region, peer] : peers_) {
     peer.next = last_index() + 1;

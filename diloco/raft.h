@@ -185,10 +185,9 @@ class Raft {
   std::optional<std::string> leader_;
   std::optional<Time> leader_heard_at_;
   Time election_at_{0};
-  bool pre_ = false;             // votes_ answer a pre-vote
-  std::set<std::string> votes_;  // of regions that vote
-  Index own_first_ = 0;          // of a leader: its first entry
-  Time led_since_{0};
+  bool pre_ = false;                   // votes_ answer a pre-vote
+  std::set<std::string> votes_;        // of regions that vote
+  Index own_first_ = 0;                // of a leader: its first entry
   std::map<std::string, Peer> peers_;  // connected
   Output output_;
 };

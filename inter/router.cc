@@ -148,7 +148,7 @@ LinkMatrix Router::links_among(const std::set<std::string>& members) const {
 
 // What the other regions send is taken to be as large.
 void Router::plan_ring_of(std::set<std::string> members, std::uint64_t bytes, LinkMatrix links) {
-  PlanInput input{links, {}, {}};
+  PlanInput input{links, {}};
   for (const std::string& region : members) {
     input.payload_bytes[region] = bytes;
   }

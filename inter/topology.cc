@@ -5,9 +5,6 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <system_error>
-
-#include "inter/error.h"
 
 namespace causeway::inter {
 namespace {
@@ -42,17 +39,13 @@ double payload(const PlanInput& input, const std::string& region) {
   return static_cast<double>(input.payload_bytes.at(region));
 }
 
-// What all routes together ask of links and regions. A payload arrives when the last of its hops
+// What all routes together ask of links. A payload arrives when the last of its hops
 // has carried it behind everything else that goes over the same link.
 double predict(const PlanInput& input, const std::map<std::string, std::vector<Hop>>& routes) {
   std::map<std::pair<std::string, std::string>, double> link_bytes;
-  std::map<std::string, double> sent_bytes, received_bytes;
   for (const auto& [origin, hops] : routes) {
     for (const Hop& hop : hops) {
-      const double bytes = payload(input, origin);
-      link_bytes[{hop.from, hop.to}] += bytes;
-      sent_bytes[hop.from] += bytes;
-      received_bytes[hop.to] += bytes;
+      link_bytes[{hop.from, hop.to}] += payload(input, origin);
     }
   }
   double last_s = 0;
@@ -69,9 +62,6 @@ double predict(const PlanInput& input, const std::map<std::string, std::vector<H
       slowest_s[hop.to] = std::max(slowest_s[hop.from] + own_s, all_s);
       last_s = std::max(last_s, latency_s[hop.to] + slowest_s[hop.to]);
     }
-  }
-  for (const auto& [region, rate] : input.region_bytes_per_s) {
-    last_s = std::max(last_s, std::max(sent_bytes[region], received_bytes[region]) / rate);
   }
   return last_s;
 }
@@ -182,15 +172,6 @@ std::string to_string(Shape shape) {
       return "relay";
   }
   return "unknown";
-}
-
-Shape parse_shape(const std::string& text) {
-  for (const Shape shape : {Shape::direct, Shape::ring, Shape::relay}) {
-    if (to_string(shape) == text) {
-      return shape;
-    }
-  }
-  throw std::system_error(Errc::bad_name, "topology \"" + text + "\"; use direct, ring or relay");
 }
 
 std::string find_relay(const LinkMatrix& links, const std::string& from, const std::string& to,

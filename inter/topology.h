@@ -31,12 +31,10 @@ using LinkMatrix = std::map<std::pair<std::string, std::string>, LinkCost>;
 struct PlanInput {
   LinkMatrix links;
   std::map<std::string, std::uint64_t> payload_bytes;  // of every region that takes part
-  std::map<std::string, double> region_bytes_per_s;    // each way, over all links; absent: no limit
 };
 
 enum class Shape { direct, ring, relay };
 std::string to_string(Shape shape);
-Shape parse_shape(const std::string& text);  // throws std::system_error with what is allowed
 
 struct Hop {
   std::string from, to;

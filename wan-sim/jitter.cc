@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <numeric>
 
 #include "wan-sim/chance.h"
 
@@ -46,29 +45,6 @@ double value_s(const JitterProfile& profile, double z) {
   return 0;
 }
 
-double mean_s(const JitterProfile& profile) {
-  const double scale = std::chrono::duration<double>(profile.scale).count();
-  const auto& table = profile.table_ms;
-  switch (profile.shape) {
-    case JitterShape::half_normal:
-      return scale * std::sqrt(2 / std::numbers::pi);
-    case JitterShape::constant:
-      return scale;
-    case JitterShape::uniform:
-    case JitterShape::normal:
-      return 0;
-    case JitterShape::lognormal:
-      return scale * std::exp(profile.parameter * profile.parameter / 2);
-    case JitterShape::pareto:
-      return scale / (profile.parameter - 1);
-    case JitterShape::table:
-      return table.empty() ? 0
-                           : std::accumulate(table.begin(), table.end(), 0.0) /
-                                 static_cast<double>(table.size()) / 1000;
-  }
-  return 0;
-}
-
 Time from_s(double seconds) {
   return Time(static_cast<Time::rep>(1e9 * std::min(seconds, kJitterMaxS)));
 }
@@ -77,10 +53,6 @@ Time from_s(double seconds) {
 
 Time jitter_of(const JitterProfile& profile, double z) {
   return from_s(value_s(profile, z));
-}
-
-Time mean_jitter(const JitterProfile& profile) {
-  return from_s(mean_s(profile));
 }
 
 double JitterChain::draw(const JitterProfile& profile, std::uint64_t key, bool on_grid) {

@@ -38,9 +38,6 @@ struct JitterProfile {
 // sent.
 Time jitter_of(const JitterProfile& profile, double z);
 
-// The mean of the distribution, for round trips; of a table, its average.
-Time mean_jitter(const JitterProfile& profile);
-
 // The draws of one flow. A segment that begins on the grid continues the chain of grid points,
 // whatever lay between, so that bulk data draws the same again however its reads were cut.
 class JitterChain {

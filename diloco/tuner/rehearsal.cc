@@ -74,9 +74,7 @@ class Rehearsal {
         if ((i - before()) % per_round() != 0) continue;
         rounds_s.push_back(in_seconds(marks[i + per_round()].at - marks[i].at));
       }
-      const double share = (marks[end].compute_s - marks[before()].compute_s) / span_s;
-      result.utilisation_by_region[name] = share;
-      result.utilisation += share / n;
+      result.utilisation += (marks[end].compute_s - marks[before()].compute_s) / span_s / n;
       result.round_s += span_s / static_cast<double>(count) / n;
       result.rounds += static_cast<double>(count) / n;
       result.sent_bytes += static_cast<double>(world_.sent_bytes(name) * per_round()) /

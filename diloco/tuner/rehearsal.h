@@ -77,7 +77,6 @@ struct RehearsalResult {
   double utilisation = 0;    // inner steps' share of the time, on average over the regions
   double participation = 0;  // contributions listed in their round, of all there could be
   double sent_bytes = 0;     // by all regions, per round
-  std::map<std::string, double> utilisation_by_region;
 };
 
 // A region that never gets anywhere makes the result incomplete; nothing is thrown for it.

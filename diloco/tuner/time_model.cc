@@ -56,11 +56,6 @@ double utilisation(std::uint32_t k, const Overlap& overlap, const RoundCosts& co
   return k * costs.step_s / round_s(k, overlap, costs);
 }
 
-double smallest_k(double utilisation, double step_s, double exchange_s) {
-  assert(utilisation > 0 && utilisation < 1 && step_s > 0);
-  return exchange_s / step_s * utilisation / (1 - utilisation);
-}
-
 double hiding_k(double step_s, double exchange_s) {
   assert(step_s > 0);
   return std::ceil(exchange_s / step_s);

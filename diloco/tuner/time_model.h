@@ -43,8 +43,6 @@ struct RoundCosts {
 double round_s(std::uint32_t k, const Overlap& overlap, const RoundCosts& costs);
 double utilisation(std::uint32_t k, const Overlap& overlap, const RoundCosts& costs);
 
-// The smallest K that keeps a synchronous region busy for this share of the time.
-double smallest_k(double utilisation, double step_s, double exchange_s);
 // The smallest K that hides an exchange that is applied one round late. `exchange_s` should be a
 // 95th percentile: link times have heavy tails.
 double hiding_k(double step_s, double exchange_s);

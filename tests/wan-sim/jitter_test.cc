@@ -113,16 +113,5 @@ TEST(Jitter, OnTheGridWhatLayBetweenChangesNothing) {
   }
 }
 
-TEST(Jitter, KnowsItsMean) {
-  for (const Case& each : cases()) {
-    double sum = 0;
-    for (const double value : draws_ms(each.profile)) sum += value;
-    if (each.name == "table") continue;  // checked below
-    EXPECT_NEAR(sum / kDraws, 1000 * in_seconds(mean_jitter(each.profile)), 0.05) << each.name;
-  }
-  EXPECT_EQ(mean_jitter({JitterShape::table, 0us, 0, 0, {1, 3}}), 2ms);
-  EXPECT_EQ(mean_jitter({JitterShape::constant, 3ms}), 3ms);
-}
-
 }  // namespace
 }  // namespace causeway::wan_sim
