@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 
+#include "inter/hex.h"
+
 namespace causeway::diloco {
 namespace {
 
@@ -51,14 +53,8 @@ Digest sha256(std::span<const std::byte> bytes) {
   return Sha256()({bytes});
 }
 
-std::string to_hex(const Digest& digest) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const std::uint8_t byte : digest) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+std::string to_hex(std::span<const std::uint8_t> bytes) {
+  return inter::hex(bytes);
 }
 
 std::vector<Digest> merkle_leaves(std::span<const float> values) {

@@ -17,7 +17,7 @@ using Digest = std::array<std::uint8_t, 32>;
 inline constexpr std::size_t kLeafElements = 4096;
 
 Digest sha256(std::span<const std::byte> bytes);
-std::string to_hex(const Digest& digest);
+std::string to_hex(std::span<const std::uint8_t> bytes);  // such as a Digest
 
 // Leaf i covers kLeafElements elements from kLeafElements i on; size must be a multiple of that.
 // Leaf = SHA-256(0x00 || bytes).

@@ -1,4 +1,4 @@
-// Bytes as text. Internal to inter.
+// Bytes as text.
 #pragma once
 
 #include <cstdint>

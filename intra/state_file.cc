@@ -75,14 +75,7 @@ fs::path contribution_file(const fs::path& region_directory, const InFlight& own
 // ---- Contributions, as metadata: one line each ----
 
 std::string hex(const std::string& bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return diloco::to_hex({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 std::optional<std::string> unhex(const std::string& text) {
