@@ -25,11 +25,18 @@ asio::awaitable<void> MeshCore::serve(Self self, tcp::socket socket) {
   } catch (const LinkError& error) {
     failure = error.reason();
   }
-  self->unauthenticated_.remove(connection);
-  if (failure.empty() || self->stopping_) {
+  if (!failure.empty() && !self->stopping_) {
+    self->log_refusal(*connection, failure);
+    co_await see_off(self, connection);
+  }
+  self->strangers_.leave(connection);
+}
+
+asio::awaitable<void> MeshCore::see_off(Self self, std::shared_ptr<Connection> connection) {
+  if (connection->is_closed()) {
     co_return;
   }
-  self->log_refusal(*connection, failure);
+  self->strangers_.refused(connection);
   const Deadline deadline(self->executor_, self->options_.handshake_deadline, [connection] {
     connection->close(Errc::deadline, "the peer does not close");
   });
@@ -43,17 +50,8 @@ void MeshCore::log_refusal(const Connection& connection, const std::string& reas
   }
 }
 
-void MeshCore::wait_for_greeting(const std::shared_ptr<Connection>& connection) {
-  unauthenticated_.push_back(connection);
-  if (unauthenticated_.size() > kUnauthenticatedMax) {
-    const auto oldest = unauthenticated_.front();
-    unauthenticated_.pop_front();
-    oldest->close(Errc::refused, "too many connections wait for their handshake");
-  }
-}
-
 asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> connection) {
-  self->wait_for_greeting(connection);
+  self->strangers_.enter(connection);
   std::optional<Deadline> deadline;
   deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, connection] {
     connection->close(Errc::deadline, "no TLS handshake and greeting within " +
@@ -65,7 +63,7 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
     co_await admit_observer(self, connection, region, theirs);
     co_return;
   }
-  self->unauthenticated_.remove(connection);
+  self->strangers_.leave(connection);
   const std::string objection = self->objection_to(region, theirs);
   if (!objection.empty()) {
     co_await refuse(*connection, objection);

@@ -3,7 +3,6 @@
 // something to end on.
 #pragma once
 
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "inter/retry.h"
 #include "inter/router.h"
 #include "inter/session.h"
+#include "inter/strangers.h"
 
 namespace causeway::inter {
 
@@ -85,6 +85,7 @@ class MeshCore {
   // listener.cc
   static asio::awaitable<void> accept_loop(Self self);
   static asio::awaitable<void> serve(Self self, asio::ip::tcp::socket socket);
+  static asio::awaitable<void> see_off(Self self, std::shared_ptr<Connection> connection);
   static asio::awaitable<void> admit(Self self, std::shared_ptr<Connection> connection);
   static asio::awaitable<void> admit_control(Self self, std::shared_ptr<Connection> control,
                                              PeerPtr peer, Hello theirs);
@@ -95,7 +96,6 @@ class MeshCore {
   std::string objection_to(const std::string& region, const Hello& hello) const;
   std::string objection_to_observer(const std::string& name, const Hello& hello) const;
   void log_refusal(const Connection& connection, const std::string& reason);
-  void wait_for_greeting(const std::shared_ptr<Connection>& connection);
 
   // dialler.cc
   static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
@@ -133,8 +133,8 @@ class MeshCore {
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
-  std::vector<std::weak_ptr<Connection>> connections_;      // all that may be open
-  std::list<std::shared_ptr<Connection>> unauthenticated_;  // oldest first
+  std::vector<std::weak_ptr<Connection>> connections_;  // all that may be open
+  Strangers strangers_;
   LogThrottle refusals_;
   TaskGroup tasks_;
   bool restarts_ = false;  // our TCP begins anew after every pause

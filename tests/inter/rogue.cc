@@ -18,6 +18,10 @@ struct Client : std::enable_shared_from_this<Client<Stream>> {
   void end(const std::error_code& error) {
     outcome->ended = true;
     outcome->error = error.message();
+    if (keeps_socket) {
+      stream.lowest_layer().async_wait(
+          tcp::socket::wait_error, [self = this->shared_from_this()](const std::error_code&) {});
+    }
   }
 
   void send_and_read() {
@@ -42,6 +46,7 @@ struct Client : std::enable_shared_from_this<Client<Stream>> {
   Stream stream;
   std::string bytes;
   std::array<char, 4096> buffer;
+  bool keeps_socket = false;
   std::shared_ptr<RogueOutcome> outcome = std::make_shared<RogueOutcome>();
 };
 
@@ -54,9 +59,12 @@ tcp::endpoint loopback(std::uint16_t port) {
 
 }  // namespace
 
-Outcome rogue_tcp(asio::io_context& context, std::uint16_t port, std::string bytes) {
-  const auto client = std::make_shared<TcpClient>(context);
+Outcome rogue_tcp(asio::io_context& context, std::uint16_t port, std::string bytes,
+                  const RogueTcp& settings) {
+  const tcp::endpoint source(asio::ip::make_address(settings.source), 0);
+  const auto client = std::make_shared<TcpClient>(context, source);
   client->bytes = std::move(bytes);
+  client->keeps_socket = settings.keeps_socket;
   client->stream.async_connect(loopback(port),
                                [client](const std::error_code&) { client->send_and_read(); });
   return client->outcome;

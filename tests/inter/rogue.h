@@ -28,8 +28,14 @@ struct RogueTls {
   bool only_tls12 = false;
 };
 
+struct RogueTcp {
+  std::string source = "127.0.0.1";
+  bool keeps_socket = false;  // even when the other side has closed
+};
+
 // Connects, sends `bytes`, and stays until the other side closes.
-Outcome rogue_tcp(asio::io_context& context, std::uint16_t port, std::string bytes);
+Outcome rogue_tcp(asio::io_context& context, std::uint16_t port, std::string bytes,
+                  const RogueTcp& settings = {});
 
 // Connects, sends `bytes` and closes without reading.
 void rogue_tcp_that_leaves(asio::io_context& context, std::uint16_t port, std::string bytes);

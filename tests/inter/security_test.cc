@@ -1,4 +1,7 @@
 // What must be refused, in which words, and that an honest peer is served all the same.
+#include <algorithm>
+#include <filesystem>
+
 #include "inter/frame_body.h"
 #include "inter/mesh.h"
 #include "tests/inter/mesh_fixture.h"
@@ -15,6 +18,15 @@ std::string text_of(const Bytes& bytes) {
 
 std::string hello_of(const std::string& sender, ConnectionKind kind = ConnectionKind::control) {
   return text_of(encode(Hello{kind, {1, 2, 3}, sender, "greeting"}));
+}
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+// Nobody is closed for having waited, however slow the machine.
+void patient(MeshOptions& options) {
+  options.handshake_deadline = std::chrono::minutes(5);
 }
 
 // "b" listens and expects "a". Every test ends with an honest "a" that comes up.
@@ -268,6 +280,41 @@ TEST_F(T15Listener, CrowdOfSilentStrangersKeepsNobodyOut) {
     crowd.push_back(rogue_tcp(context_, port(), "\x16"));
   }
   expect_refused("too many connections wait for their handshake");
+  expect_honest_peer_works();
+}
+
+TEST_F(T15Listener, CrowdFromOneAddressOnlyPushesOutItself) {
+  constexpr int kCrowd = 300;
+  start_listener(patient);
+  const auto elsewhere = rogue_tcp(context_, port(), "\x16", {.source = "127.0.0.2"});
+  std::vector<Outcome> crowd;
+  for (int i = 0; i < kCrowd; ++i) {
+    crowd.push_back(rogue_tcp(context_, port(), "\x16"));
+  }
+  const auto pushed_out = [&] {
+    return std::count_if(crowd.begin(), crowd.end(), [](const auto& one) { return one->ended; });
+  };
+  // One less than the limit, as there is the one from elsewhere.
+  EXPECT_TRUE(run_until([&] { return pushed_out() >= kCrowd - 255; })) << pushed_out();
+  EXPECT_EQ(pushed_out(), kCrowd - 255);
+  EXPECT_FALSE(elsewhere->ended) << "it came first, but it is alone";
+  expect_honest_peer_works();
+}
+
+TEST_F(T15Listener, RefusedStrangersWhoDoNotCloseStayWithinTheLimitAndPushOutNobody) {
+  constexpr std::ptrdiff_t kCrowd = 300, kLimit = 256;
+  start_listener(patient);
+  const auto shaking_hands = rogue_tcp(context_, port(), "\x16");
+  const std::ptrdiff_t before = open_descriptors();
+  for (std::ptrdiff_t i = 0; i < kCrowd; ++i) {
+    const auto refused = rogue_tcp(context_, port(), std::string(1000, '\xa5'),
+                                   {.source = "127.0.0.1", .keeps_socket = true});
+    ASSERT_TRUE(run_until([&] { return refused->ended; }));
+  }
+  const std::ptrdiff_t more = open_descriptors() - before;  // their ends and ours
+  EXPECT_LE(more, kCrowd + kLimit);
+  EXPECT_GE(more, kCrowd + kLimit - 1) << "those who find room are let close themselves";
+  EXPECT_FALSE(shaking_hands->ended);
   expect_honest_peer_works();
 }
 
