@@ -69,12 +69,10 @@ CrlPtr load_revocations(const std::filesystem::path& file) {
   return revocations;
 }
 
-bool lists(X509_CRL* revocations, const X509* certificate) {
+bool lists(X509_CRL* revocations, const ASN1_INTEGER* serial) {
   X509_REVOKED* entry = nullptr;
   return revocations != nullptr &&
-         X509_CRL_get0_by_serial(revocations, &entry,
-                                 const_cast<ASN1_INTEGER*>(X509_get0_serialNumber(certificate))) ==
-             1;
+         X509_CRL_get0_by_serial(revocations, &entry, const_cast<ASN1_INTEGER*>(serial)) == 1;
 }
 
 std::vector<std::string> dns_names(const X509* certificate) {

@@ -14,8 +14,8 @@ CertificatePtr load_certificate(const std::filesystem::path& file);  // throws n
 // Null if there is no such file; throws naming one that cannot be read.
 CrlPtr load_revocations(const std::filesystem::path& file);
 
-// Whether the list has the certificate's number. Null lists nothing.
-bool lists(X509_CRL* revocations, const X509* certificate);
+// Whether the list has a certificate's number. Null lists nothing.
+bool lists(X509_CRL* revocations, const ASN1_INTEGER* serial);
 
 std::vector<std::string> dns_names(const X509* certificate);
 

@@ -14,6 +14,7 @@
 #include "inter/certificate.h"
 #include "inter/error.h"
 #include "inter/file.h"
+#include "inter/issued.h"
 #include "inter/openssl.h"
 
 namespace causeway::inter {
@@ -179,15 +180,24 @@ CertificatePtr issue(const Issuer& issuer, const std::string& region, EVP_PKEY* 
   return owned;
 }
 
-void issue_new(const path& directory, const Credentials& files, const std::string& name,
+// `certified` may say more than `name`, which the files and ca.issued have.
+void issue_new(const path& directory, const std::string& name, const std::string& certified,
                std::chrono::seconds starts_in, std::chrono::days validity) {
   const Issuer issuer = load_issuer(directory);
+  const Credentials files = credentials_in(directory, name);
   refuse_overwrite(files.key);
   refuse_overwrite(files.certificate);
   const KeyPtr key = make_key();
-  const CertificatePtr certificate = issue(issuer, name, key.get(), starts_in, validity);
+  const CertificatePtr certificate = issue(issuer, certified, key.get(), starts_in, validity);
+  remember_issued(directory, name, certificate.get());
   write_key(files.key, key.get());
   write_certificate(files.certificate, certificate.get());
+}
+
+// The certificate that is there may be older than ca.issued.
+void remember_present(const path& directory, const std::string& name) {
+  const path file = credentials_in(directory, name).certificate;
+  remember_issued(directory, name, load_certificate(file).get());
 }
 
 // Valid as long as the CA is: there is nobody who would fetch a new one every week.
@@ -202,16 +212,22 @@ CrlPtr make_revocations(const Issuer& issuer) {
   return list;
 }
 
-void append(X509_CRL* list, const X509* certificate) {
+void append(X509_CRL* list, ASN1_INTEGER* serial) {
   std::unique_ptr<X509_REVOKED, OpensslDeleter<X509_REVOKED_free>> entry(X509_REVOKED_new());
   const std::unique_ptr<ASN1_TIME, OpensslDeleter<ASN1_TIME_free>> now(X509_gmtime_adj(nullptr, 0));
-  check(entry && now &&
-            X509_REVOKED_set_serialNumber(
-                entry.get(), const_cast<ASN1_INTEGER*>(X509_get0_serialNumber(certificate))) == 1 &&
+  check(entry && now && X509_REVOKED_set_serialNumber(entry.get(), serial) == 1 &&
             X509_REVOKED_set_revocationDate(entry.get(), now.get()) == 1 &&
             X509_CRL_add0_revoked(list, entry.get()) == 1,
         "cannot extend the revocation list");
   entry.release();  // the list owns it now
+}
+
+void write_revocations(const path& file, X509_CRL* list, const Issuer& issuer) {
+  check(X509_CRL_sort(list) == 1 && X509_CRL_sign(list, issuer.key.get(), nullptr) > 0,
+        "cannot sign the revocation list");
+  const BioPtr pem(BIO_new(BIO_s_mem()));
+  check(pem && PEM_write_bio_X509_CRL(pem.get(), list) == 1, "cannot encode the revocation list");
+  replace_pem(file, pem.get());
 }
 
 }  // namespace
@@ -251,7 +267,7 @@ void create_ca(const path& directory, const std::string& run_name, std::chrono::
 void add_region(const path& directory, const std::string& region, std::chrono::days validity,
                 std::chrono::seconds starts_in) {
   check_region_name(region);
-  issue_new(directory, credentials_in(directory, region), region, starts_in, validity);
+  issue_new(directory, region, region, starts_in, validity);
 }
 
 void add_observer(const path& directory, const std::string& name, std::chrono::days validity) {
@@ -261,8 +277,7 @@ void add_observer(const path& directory, const std::string& name, std::chrono::d
     throw std::system_error(Errc::bad_name, "\"" + name + "\": an observer's name has at most " +
                                                 std::to_string(kNameMax) + " characters");
   }
-  issue_new(directory, credentials_in(directory, name), name + std::string(kObserverSuffix),
-            -kClockSkew, validity);
+  issue_new(directory, name, name + std::string(kObserverSuffix), -kClockSkew, validity);
 }
 
 bool is_observer(const std::string& certified_name) {
@@ -274,34 +289,37 @@ void renew_region(const path& directory, const std::string& region, std::chrono:
   const Issuer issuer = load_issuer(directory);
   const Credentials files = credentials_in(directory, region);
   const KeyPtr key = load_key(files.key);
+  remember_present(directory, region);
   const CertificatePtr certificate = issue(issuer, region, key.get(), -kClockSkew, validity);
+  remember_issued(directory, region, certificate.get());
   replace_pem(files.certificate, encode_pem(certificate.get()).get());
 }
 
 bool revoke_region(const path& directory, const std::string& region) {
   check_region_name(region);
   const Issuer issuer = load_issuer(directory);
-  const Credentials files = credentials_in(directory, region);
-  const CertificatePtr certificate = load_certificate(files.certificate);
-  CrlPtr list = load_revocations(files.revocations);
-  if (lists(list.get(), certificate.get())) {
-    return false;
-  }
+  remember_present(directory, region);
+  const path file = credentials_in(directory, region).revocations;
+  CrlPtr list = load_revocations(file);
   if (!list) {
     list = make_revocations(issuer);
   }
-  append(list.get(), certificate.get());
-  check(X509_CRL_sort(list.get()) == 1 && X509_CRL_sign(list.get(), issuer.key.get(), nullptr) > 0,
-        "cannot sign the revocation list");
-  const BioPtr pem(BIO_new(BIO_s_mem()));
-  check(pem && PEM_write_bio_X509_CRL(pem.get(), list.get()) == 1,
-        "cannot encode the revocation list");
-  replace_pem(files.revocations, pem.get());
-  return true;
+  bool added = false;
+  for (const SerialPtr& serial : issued_to(directory, region)) {
+    if (!lists(list.get(), serial.get())) {
+      append(list.get(), serial.get());
+      added = true;
+    }
+  }
+  if (added) {
+    write_revocations(file, list.get(), issuer);
+  }
+  return added;
 }
 
 bool is_revoked(const path& directory, const path& certificate) {
-  return lists(load_revocations(directory / "ca.crl").get(), load_certificate(certificate).get());
+  return lists(load_revocations(directory / "ca.crl").get(),
+               X509_get0_serialNumber(load_certificate(certificate).get()));
 }
 
 }  // namespace causeway::inter

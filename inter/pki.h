@@ -17,7 +17,8 @@ struct Credentials {
   std::filesystem::path revocations{};  // the CA's list; need not exist
 };
 
-// ca.crt, ca.key, ca.crl, NAME.crt, NAME.key under `directory`.
+// ca.crt, ca.key, ca.crl, NAME.crt, NAME.key under `directory`; ca.issued, which lists all that the
+// CA has issued, stays with ca.key.
 Credentials credentials_in(const std::filesystem::path& directory, const std::string& region);
 
 // Creates the CA. Refuses to overwrite an existing one (throws Errc::already_exists).
@@ -44,8 +45,9 @@ bool is_observer(const std::string& certified_name);
 void renew_region(const std::filesystem::path& directory, const std::string& region,
                   std::chrono::days validity = std::chrono::days{365});
 
-// Puts the region's certificate on the CA's list, ca.crl, which every region needs a copy of.
-// Running coordinators take it up and drop the region's links. False if it was on it already.
+// Puts the region's certificates, those that were renewed since too, on the CA's list, ca.crl,
+// which every region needs a copy of. Running coordinators take it up and drop the region's links.
+// False if all were on it already.
 bool revoke_region(const std::filesystem::path& directory, const std::string& region);
 
 // Whether ca.crl in `directory` lists the certificate.

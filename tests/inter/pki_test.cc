@@ -144,5 +144,48 @@ TEST_F(Pki, RenewalKeepsTheKeyAndLeavesTheRevokedCertificateBehind) {
   EXPECT_FALSE(is_revoked(path(), path() / "eu.crt"));
 }
 
+// The key is the same, so whoever has it could go on with a certificate that was renewed away.
+TEST_F(Pki, RevokesEveryCertificateThatRenewalsLeftBehind) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  add_region(path(), "us");
+  std::filesystem::copy_file(path() / "eu.crt", path() / "first");
+  renew_region(path(), "eu");
+  std::filesystem::copy_file(path() / "eu.crt", path() / "second");
+  renew_region(path(), "eu");
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+  EXPECT_FALSE(revoke_region(path(), "eu"));
+  for (const char* file : {"first", "second", "eu.crt"}) {
+    EXPECT_TRUE(is_revoked(path(), path() / file)) << file;
+  }
+  EXPECT_FALSE(is_revoked(path(), path() / "us.crt"));
+  renew_region(path(), "eu");
+  EXPECT_FALSE(is_revoked(path(), path() / "eu.crt")) << "revoking ends with a renewal";
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+}
+
+TEST_F(Pki, ADirectoryWithoutTheListOfIssuedCertificatesStillRenewsAndRevokes) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  std::filesystem::copy_file(path() / "eu.crt", path() / "first");
+  std::filesystem::remove(path() / "ca.issued");  // as an older version left it
+  renew_region(path(), "eu");
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+  EXPECT_TRUE(is_revoked(path(), path() / "first"));
+  EXPECT_TRUE(is_revoked(path(), path() / "eu.crt"));
+}
+
+TEST_F(Pki, NamesTheLineOfTheListOfIssuedCertificatesThatIsDamaged) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  for (const char* line : {"eu", "eu 12x", "eu -12"}) {
+    std::ofstream(path() / "ca.issued") << line << "\n";
+    const auto failure = failure_of([&] { revoke_region(path(), "eu"); });
+    EXPECT_EQ(failure.code(), Errc::bad_credentials);
+    EXPECT_THAT(failure.what(), HasSubstr(std::string("ca.issued: \"") + line + "\""));
+  }
+  EXPECT_FALSE(is_revoked(path(), path() / "eu.crt"));
+}
+
 }  // namespace
 }  // namespace causeway::inter

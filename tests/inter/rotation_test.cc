@@ -54,6 +54,22 @@ TEST_F(Rotation, RevokedPeerReturnsWithANewCertificateWithoutAnybodysRestart) {
   EXPECT_TRUE(run_until([&] { return b().mesh->is_up("a"); }));
 }
 
+TEST_F(Rotation, RevocationAlsoMeansACertificateThatWasRenewedAway) {
+  const std::filesystem::path older = pki_.path() / "older.crt";
+  std::filesystem::copy_file(pki_.credentials("a").certificate, older);
+  renew_region(pki_.path(), "a");
+  ASSERT_TRUE(run_until([&] { return log_.has("a: credentials were replaced"); }));
+  revoke_region(pki_.path(), "a");
+  ASSERT_TRUE(run_until([&] { return !b().downs.empty(); })) << "the link began with the older one";
+  stop(*a().mesh);
+  Credentials rogue = pki_.credentials("a");
+  rogue.certificate = older;
+  const auto outcome = rogue_tls(context_, b().mesh->listening_port(), {rogue}, "");
+  ASSERT_TRUE(run_until([&] { return outcome->ended; }));
+  EXPECT_THAT(outcome->error, testing::HasSubstr("certificate revoked"));
+  EXPECT_FALSE(b().mesh->is_up("a"));
+}
+
 TEST_F(Rotation, RenewalDropsNoLink) {
   renew_region(pki_.path(), "a");
   ASSERT_TRUE(run_until([&] { return log_.has("a: credentials were replaced"); }));
