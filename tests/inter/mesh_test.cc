@@ -314,9 +314,11 @@ class ProxyTest : public MeshTest {
   std::shared_ptr<CutProxy> proxy_;
 };
 
-// A drop at 95 % costs at most 5 %.
+// A drop at 95 % costs what was missing then, and no byte of the rest.
 TEST_F(ProxyTest, PushRepeatsNothingThatWasAcknowledgedBeforeADrop) {
-  start_dialler(options("a"));
+  MeshOptions dialler = options("a");
+  dialler.data_connections = 4;  // few handshakes
+  start_dialler(dialler);
   const auto bytes = make_bytes(kLargeBlobBytes);
   const BlobId id = a().spool.put(bytes);
   proxy_->cut_after(kLargeBlobBytes * 95 / 100);
@@ -329,7 +331,9 @@ TEST_F(ProxyTest, PushRepeatsNothingThatWasAcknowledgedBeforeADrop) {
 
   ASSERT_TRUE(run_until([&] { return b().spool.has(id); }));
   EXPECT_TRUE(log_.has("resuming blob " + to_string(id) + " to b, which holds "));
-  EXPECT_LT(b().mesh->stats().at("a").rx_bytes - sent_before, kLargeBlobBytes / 10);
+  // Counted at the sockets, so with handshakes and TLS records: these are less than one chunk.
+  const std::uint64_t again = b().mesh->stats().at("a").rx_bytes - sent_before;
+  EXPECT_LT(again, kLargeBlobBytes - received + kChunkBytesMax);
   EXPECT_TRUE(b().spool.read(id, 0, kLargeBlobBytes) == bytes);
   ASSERT_TRUE(run_until([&] { return !b().blobs.empty(); }));
   EXPECT_EQ(b().blobs.size(), 1U);
