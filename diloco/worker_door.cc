@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <set>
+#include <list>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +13,7 @@
 
 #include "inter/accept.h"
 #include "inter/async.h"
+#include "inter/credential_watch.h"
 
 namespace causeway::diloco {
 namespace {
@@ -22,7 +23,7 @@ using Socket = WorkerDoor::Socket;
 using SocketPointer = std::shared_ptr<Socket>;
 
 constexpr std::chrono::milliseconds kHandshakeDeadline{10'000};
-// Strangers may hold as many sockets; further ones are turned away.
+// Strangers may hold as many sockets; the oldest gives way, so that they cannot keep a worker out.
 constexpr std::size_t kHandshakesMax = 64;
 
 }  // namespace
@@ -33,6 +34,8 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
                  const inter::Credentials& credentials, Admit admit)
       : executor_(executor),
         region_(std::move(region)),
+        credentials_(credentials),
+        watch_(region_, credentials),
         tls_(inter::make_tls_context(credentials, inter::TlsRole::server)),
         admit_(std::move(admit)),
         acceptor_(executor),
@@ -66,7 +69,11 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
 
   static asio::awaitable<void> accept(Self self) {
     const auto serve_socket = [&self](tcp::socket socket) {
-      if (self->knocking_.size() == kHandshakesMax) return;  // closes it
+      if (self->knocking_.size() >= kHandshakesMax) {
+        std::error_code ignored;
+        self->knocking_.front()->close(ignored);
+        self->knocking_.pop_front();
+      }
       self->tasks_.spawn(serve(self, std::move(socket)));
     };
     co_await inter::accept_all(self->acceptor_, "workers on other hosts", serve_socket);
@@ -75,11 +82,9 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
   static asio::awaitable<void> serve(Self self, tcp::socket accepted) {
     std::error_code ignored;
     const std::string remote = accepted.remote_endpoint(ignored).address().to_string();
-    accepted.set_option(tcp::no_delay(true), ignored);
-    accepted.set_option(asio::socket_base::keep_alive(true), ignored);
     accepted.native_non_blocking(true, ignored);
     const auto socket = std::make_shared<Socket>(std::move(accepted));
-    self->knocking_.insert(socket);
+    self->knocking_.push_back(socket);
     std::string refusal;
     try {
       auto stream = co_await self->shake_hands(socket);
@@ -89,7 +94,7 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
       refusal = error.reason();
       socket->close(ignored);
     }
-    self->knocking_.erase(socket);
+    self->knocking_.remove(socket);
     if (!refusal.empty() && self->admit_)
       spdlog::warn("{}: refused a worker from {}: {}", self->region_, remote, refusal);
   }
@@ -100,6 +105,7 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
   }
 
   asio::awaitable<std::unique_ptr<TlsStream>> shake_hands(SocketPointer socket) {
+    watch_.reload([this] { tls_ = make_tls_context(credentials_, inter::TlsRole::server); });
     auto stream =
         std::make_unique<TlsStream>(socket->native_handle(), tls_, inter::TlsRole::server);
     const inter::Deadline deadline(executor_, kHandshakeDeadline, [socket] {
@@ -113,18 +119,21 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
           needs == TlsStream::Needs::reading ? Socket::wait_read : Socket::wait_write,
           asio::redirect_error(asio::use_awaitable, error));
       if (error || !socket->is_open())
-        throw inter::LinkError(inter::Errc::deadline, "no TLS handshake in time");
+        throw inter::LinkError(inter::Errc::deadline,
+                               "no TLS handshake in time, or too many others knock");
     }
     co_return stream;
   }
 
   asio::any_io_executor executor_;
   std::string region_;
+  inter::Credentials credentials_;
+  inter::CredentialWatch watch_;
   inter::TlsContext tls_;
   Admit admit_;  // null once closed
   tcp::acceptor acceptor_;
   inter::TaskGroup tasks_;
-  std::set<SocketPointer> knocking_;
+  std::list<SocketPointer> knocking_;  // oldest first
 };
 
 WorkerDoor::WorkerDoor(asio::any_io_executor executor, std::string region,

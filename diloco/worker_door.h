@@ -1,4 +1,5 @@
-// Where workers on other hosts knock: TCP, then TLS with the region's own certificate.
+// Where workers on other hosts knock: TCP, then TLS with the region's own certificate. Credentials
+// and revocations that were replaced count from the next knock on; who is attached stays.
 #pragma once
 
 #include <cstdint>

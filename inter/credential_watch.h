@@ -1,45 +1,44 @@
-// Notices that credential files were replaced. Internal to inter.
+// Notices that credential files were replaced.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <system_error>
+#include <functional>
+#include <string>
 
 #include "inter/pki.h"
+#include "inter/retry.h"
 
 namespace causeway::inter {
 
 class CredentialWatch {
  public:
-  explicit CredentialWatch(Credentials files) : files_(std::move(files)), seen_(look()) {}
+  // `owner`: who says so in the log.
+  CredentialWatch(std::string owner, Credentials files);
 
-  // True once after each change. A file that is being replaced may be caught half-way: a caller
-  // that fails to read asks again().
-  bool changed() {
-    const Stamps now = look();
-    const bool different = now != seen_;
-    seen_ = now;
-    return different;
-  }
-  void again() { seen_ = {}; }
+  // After a change `load` is called, which throws std::system_error if it cannot use what is there.
+  // True if it could. A file that is being replaced may be caught half-way: then the old
+  // credentials stay in use, and the next call tries again.
+  bool reload(const std::function<void()>& load);
 
  private:
-  using Stamp = std::pair<std::filesystem::file_time_type, std::uintmax_t>;
+  struct Stamp {
+    std::int64_t seconds = 0, nanoseconds = 0, size_bytes = 0;
+    ::ino_t inode = 0;  // two renewals within one tick of the file system's clock
+    bool operator==(const Stamp&) const = default;
+  };
   using Stamps = std::array<Stamp, 4>;
 
-  Stamps look() const {
-    return {stamp(files_.ca_certificate), stamp(files_.certificate), stamp(files_.key),
-            stamp(files_.revocations)};
-  }
-  static Stamp stamp(const std::filesystem::path& file) {
-    std::error_code absent;
-    const auto time = std::filesystem::last_write_time(file, absent);
-    return {time, std::filesystem::file_size(file, absent)};
-  }
+  Stamps look() const;
+  static Stamp stamp(const std::filesystem::path& file);
 
+  std::string owner_;
   Credentials files_;
   Stamps seen_;
+  LogThrottle failures_;
 };
 
 }  // namespace causeway::inter

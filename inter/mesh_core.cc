@@ -79,24 +79,13 @@ void MeshCore::load_credentials() {
 
 // New handshakes use new files; links stay, but for those of peers that were revoked.
 asio::awaitable<void> MeshCore::watch_credentials(Self self) {
-  CredentialWatch watch(self->options_.credentials);
+  CredentialWatch watch(self->options_.self, self->options_.credentials);
   while (!self->stopping_) {
     self->credentials_timer_.expires_after(self->options_.credentials_interval);
     std::error_code cancelled;
     co_await self->credentials_timer_.async_wait(
         asio::redirect_error(asio::use_awaitable, cancelled));
-    if (self->stopping_ || !watch.changed()) {
-      continue;
-    }
-    try {
-      self->load_credentials();
-      spdlog::info("{}: credentials were replaced; new connections use them", self->options_.self);
-    } catch (const std::system_error& error) {
-      watch.again();
-      if (const auto times = self->refusals_.count(error.what())) {
-        spdlog::warn("{}: keeping the old credentials: {}{}", self->options_.self, error.what(),
-                     times_seen(times));
-      }
+    if (self->stopping_ || !watch.reload([&] { self->load_credentials(); })) {
       continue;
     }
     for (const auto& weak : self->connections_) {
