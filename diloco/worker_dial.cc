@@ -1,8 +1,5 @@
 #include "diloco/worker_dial.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -10,14 +7,17 @@
 #include <chrono>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "diloco/error.h"
 #include "inter/mesh.h"
 #include "inter/pki.h"
+#include "inter/resolve.h"
 
 namespace causeway::diloco {
 namespace {
 
+using asio::ip::tcp;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -36,28 +36,20 @@ bool wait_for(int socket, short events, steady_clock::time_point deadline) {
   }
 }
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-
-std::unique_ptr<addrinfo, FreeAddresses> resolve(const inter::Endpoint& endpoint) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found) !=
-      0)
-    return nullptr;  // a name may come back as everything else may
-  return std::unique_ptr<addrinfo, FreeAddresses>(found);
+std::vector<tcp::endpoint> addresses_of(const inter::Endpoint& endpoint) {
+  try {
+    return inter::wait_to_resolve(endpoint, kConnectDeadline);
+  } catch (const inter::LinkError&) {
+    return {};  // a name may come back as everything else may
+  }
 }
 
-std::optional<Descriptor> connect_to(const addrinfo& address, steady_clock::time_point deadline) {
-  Descriptor fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+std::optional<Descriptor> connect_to(const tcp::endpoint& address,
+                                     steady_clock::time_point deadline) {
+  Descriptor fd(
+      ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0) return std::nullopt;
-  const int on = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return fd;
+  if (::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())) == 0) return fd;
   if (errno != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline)) return std::nullopt;
   int error = 0;
   socklen_t size = sizeof error;
@@ -85,10 +77,9 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request) {
   const inter::Endpoint endpoint = inter::parse_endpoint(request.coordinator);
   const auto credentials = inter::credentials_in(request.certificates, request.region);
   const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
-  const auto addresses = resolve(endpoint);
-  for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
+  for (const tcp::endpoint& address : addresses_of(endpoint)) {
     const auto deadline = steady_clock::now() + kConnectDeadline;
-    std::optional<Descriptor> socket = connect_to(*address, deadline);
+    std::optional<Descriptor> socket = connect_to(address, deadline);
     if (!socket) continue;
     auto stream = std::make_unique<TlsStream>(socket->get(), context, inter::TlsRole::client);
     if (!shake_hands(*stream, socket->get(), deadline)) continue;

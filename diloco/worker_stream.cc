@@ -10,6 +10,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <span>
@@ -21,12 +22,15 @@
 #include "diloco/file_io.h"
 #include "diloco/stream_parser.h"
 #include "inter/socket_bio.h"
+#include "inter/tcp.h"
 
 namespace causeway::diloco {
 namespace {
 
 constexpr std::size_t kPieceBytes = 256U << 10;
 constexpr std::size_t kTurnBytes = 4U << 20;  // others wait on the same thread
+// Of what we sent, unconfirmed by a host that is gone or unread by a process that hangs.
+constexpr std::chrono::milliseconds kSilenceDeadline{60'000};
 
 class UnixStream : public WorkerStream {
  public:
@@ -147,6 +151,7 @@ TlsStream::TlsStream(int socket, const inter::TlsContext& context, inter::TlsRol
   SSL* ssl = SSL_new(context.get());
   assert(ssl != nullptr);
   implementation_->ssl.reset(ssl);
+  inter::tune(socket, kSilenceDeadline);
   BIO* bio = inter::make_socket_bio(socket).release();
   SSL_set_bio(ssl, bio, bio);
   SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

@@ -36,7 +36,8 @@ class WorkerStream {
 // Both view the socket, which is not blocking and outlives them.
 std::unique_ptr<WorkerStream> make_unix_stream(int socket);
 
-// TLS over a connected socket. Over it, handshake() comes first.
+// TLS over a connected socket, which is told to notice a host that is gone within two minutes, be
+// it idle or not. Over it, handshake() comes first.
 class TlsStream : public WorkerStream {
  public:
   TlsStream(int socket, const inter::TlsContext& context, inter::TlsRole role);

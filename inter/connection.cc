@@ -283,6 +283,10 @@ std::string Connection::remote_host() const {
   return implementation_->remote.address().to_string();
 }
 
+tcp::endpoint Connection::remote_endpoint() const {
+  return implementation_->remote;
+}
+
 bool Connection::inside_frame() const {
   return implementation_->parser.inside_frame();
 }

@@ -65,7 +65,8 @@ class Connection {
 
   const std::string& remote() const;  // address and port, for logs
   std::string remote_host() const;    // address alone
-  bool inside_frame() const;          // a frame has arrived in part
+  asio::ip::tcp::endpoint remote_endpoint() const;
+  bool inside_frame() const;  // a frame has arrived in part
   Clock::time_point last_received() const;
   Clock::time_point last_progress() const;  // bytes arrived, or the peer's kernel confirmed some
 

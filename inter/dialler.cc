@@ -59,20 +59,22 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   }
   const auto session = self->begin_session(peer, control, nonce);
   for (unsigned i = 0; i < self->options_.data_connections; ++i) {
-    self->tasks_.spawn(keep_data_connection(self, peer, session));
+    self->tasks_.spawn(keep_data_connection(self, peer, session, control->remote_endpoint()));
   }
   co_await run_session(self, peer, session);
 }
 
-// One of a session's data connections: dialled again whenever it is lost.
+// One of a session's data connections: dialled again whenever it is lost, where the control
+// connection found the peer.
 asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
-                                                     std::shared_ptr<Session> session) {
+                                                     std::shared_ptr<Session> session,
+                                                     tcp::endpoint endpoint) {
   Backoff backoff(self->options_.reconnect_delay_min, self->options_.reconnect_delay_max,
                   self->options_.seed);
   while (!self->stopping_ && !session->is_closed()) {
     std::string failure;
     try {
-      const auto data = co_await open_data(self, peer, session->nonce());
+      const auto data = co_await open_data(self, peer, endpoint, session->nonce());
       backoff.reset();
       failure = co_await Session::serve_data(session, data);
     } catch (const LinkError& error) {
@@ -90,8 +92,9 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
 }
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, PeerPtr peer,
+                                                                 tcp::endpoint endpoint,
                                                                  const SessionNonce& nonce) {
-  const auto data = co_await open(self, peer);
+  const auto data = co_await open_at(self, peer, endpoint);
   const Hello hello = self->hello(ConnectionKind::data, nonce);
   const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, data] {
     data->close(Errc::deadline, "no answer on the data connection within " +
@@ -106,37 +109,37 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, Peer
 
 // Tries every address of the peer in turn; the last failure is the one reported.
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
-  tcp::resolver resolver(self->executor_);
-  const auto endpoints = co_await resolve(resolver, peer->endpoint);
+  const auto endpoints = co_await resolve(peer->endpoint, self->options_.handshake_deadline);
   LinkError failure(Errc::bad_address, "the name has no address");
   for (const tcp::endpoint& endpoint : endpoints) {
-    const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
-    connection->count_into(peer->traffic);
-    std::string region;
     try {
-      region = co_await open_at(self, connection, endpoint);
+      co_return co_await open_at(self, peer, endpoint);
     } catch (const LinkError& error) {
       failure = error;
-      continue;
     }
-    if (region != peer->name) {
-      co_await refuse(*connection, "the certificate at " + connection->remote() + " is for \"" +
-                                       printable(region) + "\", not for \"" + peer->name + "\"");
-    }
-    co_return connection;
   }
   throw failure;
 }
 
-asio::awaitable<std::string> MeshCore::open_at(Self self, std::shared_ptr<Connection> connection,
-                                               tcp::endpoint endpoint) {
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
+                                                               tcp::endpoint endpoint) {
+  const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
+  connection->count_into(peer->traffic);
   connection->check_open();
-  const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, connection] {
-    connection->close(Errc::deadline,
-                      "no TLS handshake within " + seconds_text(self->options_.handshake_deadline));
-  });
-  co_await connection->connect(endpoint);
-  co_return co_await connection->handshake();
+  std::string region;
+  {
+    const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, connection] {
+      connection->close(Errc::deadline, "no TLS handshake within " +
+                                            seconds_text(self->options_.handshake_deadline));
+    });
+    co_await connection->connect(endpoint);
+    region = co_await connection->handshake();
+  }
+  if (region != peer->name) {
+    co_await refuse(*connection, "the certificate at " + connection->remote() + " is for \"" +
+                                     printable(region) + "\", not for \"" + peer->name + "\"");
+  }
+  co_return connection;
 }
 
 }  // namespace causeway::inter

@@ -101,12 +101,14 @@ class MeshCore {
   static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
   static asio::awaitable<void> dial(Self self, PeerPtr peer);
   static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
-                                                    std::shared_ptr<Session> session);
+                                                    std::shared_ptr<Session> session,
+                                                    asio::ip::tcp::endpoint endpoint);
   static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
+                                                                asio::ip::tcp::endpoint endpoint,
                                                                 const SessionNonce& nonce);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
-  static asio::awaitable<std::string> open_at(Self self, std::shared_ptr<Connection> connection,
-                                              asio::ip::tcp::endpoint endpoint);
+  static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
+                                                              asio::ip::tcp::endpoint endpoint);
 
   // both
   Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;

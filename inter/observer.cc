@@ -55,7 +55,6 @@ class Observer {
     asio::co_spawn(io_, ask(), [&](std::exception_ptr error, std::string text) {
       failure = error;
       report = std::move(text);
-      io_.stop();  // a name that is still being looked up is not waited for
     });
     io_.run();
     if (failure) std::rethrow_exception(failure);
@@ -67,7 +66,8 @@ class Observer {
     const Deadline deadline(io_.get_executor(), options_.deadline, [this] { give_up(); });
     LinkError failure(Errc::bad_address, "the name has no address");
     try {
-      const std::vector<tcp::endpoint> endpoints = co_await resolve(resolver_, options_.address);
+      const std::vector<tcp::endpoint> endpoints =
+          co_await resolve(options_.address, options_.deadline);
       for (const tcp::endpoint& endpoint : endpoints) {
         try {
           co_return co_await ask_at(endpoint);
@@ -88,7 +88,6 @@ class Observer {
 
   void give_up() {
     late_ = true;
-    resolver_.cancel();
     if (connection_) connection_->close(Errc::deadline, "no answer");
   }
 
@@ -116,7 +115,6 @@ class Observer {
   std::string name_;
   TlsContext context_;
   asio::io_context io_{1};
-  tcp::resolver resolver_{io_};
   std::unique_ptr<Connection> connection_;
   bool late_ = false;
 };

@@ -1,6 +1,7 @@
-// From an endpoint to addresses. Internal to inter.
+// From an endpoint to addresses. Internal to inter, and to workers that dial.
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include <asio/awaitable.hpp>
@@ -10,8 +11,12 @@
 
 namespace causeway::inter {
 
-// Throws LinkError if the name cannot be looked up. Ends when the resolver is cancelled.
-asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(asio::ip::tcp::resolver& resolver,
-                                                              Endpoint endpoint);
+// Both throw LinkError if the name cannot be looked up, or not within `limit`: a name server that
+// is gone can hold a look-up for a minute, and nothing ends it. So it has a thread of its own,
+// which is left behind.
+asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(Endpoint endpoint,
+                                                              std::chrono::milliseconds limit);
+std::vector<asio::ip::tcp::endpoint> wait_to_resolve(const Endpoint& endpoint,
+                                                     std::chrono::milliseconds limit);
 
 }  // namespace causeway::inter

@@ -30,10 +30,12 @@ void tune(int socket, std::chrono::milliseconds user_timeout) {
   constexpr int kOn = 1;
   constexpr int kIdleSeconds = 30;
   constexpr int kIntervalSeconds = 10;
+  constexpr int kProbes = 3;  // where there is no user timeout, which otherwise decides
   set(socket, IPPROTO_TCP, TCP_NODELAY, kOn);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, kOn);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kIntervalSeconds);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<unsigned>(user_timeout.count()));
 }
 

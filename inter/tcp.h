@@ -1,5 +1,5 @@
 // What TCP knows and how it is told to send: options of a socket that Asio has no names for. Linux.
-// None of these throws: a socket without them works, only less well. Internal to inter.
+// None of these throws: a socket without them works, only less well.
 #pragma once
 
 #include <chrono>

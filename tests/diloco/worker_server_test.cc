@@ -3,6 +3,9 @@
 #include "diloco/worker_server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <fstream>
@@ -26,6 +29,13 @@ namespace {
 
 bool keep(const std::string&) {
   return true;
+}
+
+int option(int socket, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  ::getsockopt(socket, level, name, &value, &size);
+  return value;
 }
 
 // Welcomes every gathering, and answers each ready with the next scripted instruction.
@@ -418,6 +428,37 @@ TEST_F(OverTls, ACertificateOfAnotherAuthorityIsRefused) {
   EXPECT_FALSE(attach(0, 1)->lost());
 }
 
+TEST_F(OverTls, CertificatesAreRevokedAndRenewedWithoutARestart) {
+  start(1);
+  const std::filesystem::path stolen = directory_.path() / "stolen";
+  std::filesystem::copy(certificates_, stolen);
+  inter::revoke_region(certificates_, "eu");
+  inter::renew_region(certificates_, "eu");
+  EXPECT_NE(refusal(stolen).find("certificate revoked"), std::string::npos) << refusal(stolen);
+  // Its list has the certificate that the door began with.
+  EXPECT_EQ(refusal(certificates_), "") << "the door shows the new one";
+}
+
+TEST_F(OverTls, BothEndsNoticeAHostThatIsGone) {
+  start(1);
+  const auto session = attach(0, 1);
+  int ends = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin_family != AF_INET) continue;
+    ++ends;
+    EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+    EXPECT_LE(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 60) << "seconds until the first probe";
+    EXPECT_LE(option(fd, IPPROTO_TCP, TCP_KEEPINTVL), 60);
+    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 60'000) << "milliseconds";
+  }
+  EXPECT_EQ(ends, 2);
+}
+
 TEST_F(OverTls, PlaintextEndsAtTheDoor) {
   start(1);
   asio::io_context context;
@@ -427,6 +468,23 @@ TEST_F(OverTls, PlaintextEndsAtTheDoor) {
   std::array<char, 4096> answer;
   std::error_code error;
   while (!error) stranger.read_some(asio::buffer(answer), error);
+  EXPECT_FALSE(attach(0, 1)->lost());
+}
+
+TEST_F(OverTls, SilentStrangersGiveWayOldestFirst) {
+  start(1);
+  asio::io_context context;
+  std::vector<asio::ip::tcp::socket> crowd;
+  for (int i = 0; i < 65; ++i) {
+    crowd.emplace_back(context).connect({asio::ip::make_address("127.0.0.1"), port_});
+  }
+  char byte = 0;
+  std::error_code error;
+  crowd.front().read_some(asio::buffer(&byte, 1), error);
+  EXPECT_EQ(error, asio::error::eof);
+  crowd.back().non_blocking(true);
+  crowd.back().read_some(asio::buffer(&byte, 1), error);
+  EXPECT_EQ(error, asio::error::would_block) << "who came last still has the time to shake hands";
   EXPECT_FALSE(attach(0, 1)->lost());
 }
 

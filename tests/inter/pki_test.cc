@@ -95,6 +95,13 @@ TEST_F(Pki, NoRegionCanHaveAnObserversName) {
   EXPECT_THROW(add_observer(path(), std::string(55, 'x')), std::system_error);
 }
 
+TEST_F(Pki, ARenewedObserverIsStillOne) {
+  create_ca(path(), "run");
+  add_observer(path(), "watch");
+  renew_region(path(), "watch");
+  EXPECT_THAT(describe_certificate(path() / "watch.crt").dns_names, ElementsAre("watch.observer"));
+}
+
 TEST_F(Pki, SaysWhatToRunWhenThereIsNoAuthority) {
   const auto error = failure_of([&] { add_region(path(), "eu"); });
   EXPECT_EQ(error.code(), Errc::no_ca);
