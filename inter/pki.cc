@@ -194,6 +194,13 @@ void issue_new(const path& directory, const std::string& name, const std::string
   write_certificate(files.certificate, certificate.get());
 }
 
+// What the certificate that is there is for: an observer's name is not that of its file.
+std::string present_name(const Credentials& files, const std::string& name) {
+  const std::string observer = name + std::string(kObserverSuffix);
+  const auto names = dns_names(load_certificate(files.certificate).get());
+  return names == std::vector{observer} ? observer : name;
+}
+
 // The certificate that is there may be older than ca.issued.
 void remember_present(const path& directory, const std::string& name) {
   const path file = credentials_in(directory, name).certificate;
@@ -290,7 +297,8 @@ void renew_region(const path& directory, const std::string& region, std::chrono:
   const Credentials files = credentials_in(directory, region);
   const KeyPtr key = load_key(files.key);
   remember_present(directory, region);
-  const CertificatePtr certificate = issue(issuer, region, key.get(), -kClockSkew, validity);
+  const std::string name = present_name(files, region);
+  const CertificatePtr certificate = issue(issuer, name, key.get(), -kClockSkew, validity);
   remember_issued(directory, region, certificate.get());
   replace_pem(files.certificate, encode_pem(certificate.get()).get());
 }
