@@ -15,10 +15,13 @@ BANNED = {
     r"\bsleep_for\b|\busleep\s*\(|\bnanosleep\s*\(": "wait on a timer or a condition with a deadline",
     r"\bstd::rand\b|[^_a-z]rand\(\)|\bsrand\(": "a seeded engine given by the caller",
     r"\basio::detached\b|\.detach\(\)": "give the coroutine or thread an owner that joins it",
+    r"\bwhile\s*\(!?co_await\b": "a variable that is set in the loop: GCC 12 miscompiles co_await in its condition",
     r"\bFIXME\b|\bXXX\b|\bTODO\b": "do it, or file an issue",
     r"\bsystem\s*\(\s*\"": "apps/run/process.h",
     r"#\s*ifndef\s+\w+_H_?\b": "#pragma once",
 }
+# getaddrinfo cannot be ended: whoever joined its thread would wait for a name server that is gone.
+ALLOWED = {("inter/resolve.cc", ".detach()")}
 
 
 def tracked():
@@ -84,7 +87,8 @@ class Tidy(unittest.TestCase):
         for path in code_files():
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 for pattern, instead in BANNED.items():
-                    if re.search(pattern, line):
+                    found = re.search(pattern, line)
+                    if found and (str(path.relative_to(ROOT)), found.group()) not in ALLOWED:
                         problems.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}: use: {instead}")
         self.check(problems)
 
