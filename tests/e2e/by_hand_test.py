@@ -265,6 +265,44 @@ class Members(EndToEnd):
         self.assertIn("verified: one history", self.run_causeway("verify", founder, self.region_directory(REGIONS[1])))
 
 
+class Certificates(ByHand):
+    """They are renewed and revoked while a run goes on, and nobody restarts."""
+
+    def participants(self):
+        path = self.region_directory("us-east") / "events.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        events = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [sorted(event["participants"]) for event in events if "participants" in event]
+
+    def two_more_rounds_of(self, regions, coordinator):
+        before = len(self.participants())
+        wait_until(lambda: self.participants()[before:].count(sorted(regions)) >= 2,
+                   f"two more rounds of {', '.join(regions)}", coordinator)
+
+    def test_a_renewed_region_stays_and_a_revoked_one_is_dropped_and_refused(self):
+        config = self.config(addresses=self.addresses, steps=5 * 4000)
+        coordinators = self.start_coordinators(config)
+        workers = self.start_workers(config, (1, 1, 1))
+        founder, west = coordinators[:2]
+        self.two_more_rounds_of(REGIONS, founder)
+
+        self.run_causeway("certs", "--directory", "certificates", "renew", "eu-west")
+        wait_until(lambda: "credentials were replaced" in west.log.read_text(), "the new certificate", west)
+        self.two_more_rounds_of(REGIONS, founder)
+        self.assertNotIn("eu-west is down", founder.log.read_text())
+
+        self.run_causeway("certs", "--directory", "certificates", "revoke", "ap-northeast")
+        wait_until(lambda: "(CN = ap-northeast) was refused: certificate revoked" in founder.log.read_text(),
+                   "the revoked region to be refused", founder)
+        self.assertIn("ap-northeast is down: the peer's certificate was revoked", founder.log.read_text())
+        self.two_more_rounds_of(["eu-west", "us-east"], founder)
+        self.assertNotIn("eu-west is down", founder.log.read_text())
+        for child in coordinators + workers:
+            child.send_signal(signal.SIGINT)
+        for child in coordinators + workers:
+            self.finish(child, code=130)
+
+
 class Strangers(ByHand):
     """A run of three goes on and ends whatever knocks at a coordinator's port meanwhile."""
 
