@@ -140,6 +140,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
 
   static asio::awaitable<void> serve(Self self, SessionPointer session) {
     for (;;) {
+      // Not in the loop's condition: GCC 12 miscompiles co_await there.
       const bool readable = co_await session->readable();
       if (!readable || !self->read(session)) break;
     }

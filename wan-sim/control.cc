@@ -6,14 +6,13 @@
 #include <system_error>
 #include <utility>
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/read_until.hpp>
 #include <asio/write.hpp>
 
 #include "inter/accept.h"
+#include "inter/async.h"
 
 namespace causeway::wan_sim {
 namespace {
@@ -47,7 +46,7 @@ std::string take_line(std::string& buffer, std::size_t bytes) {
 class ControlSocket::Server : public std::enable_shared_from_this<Server> {
  public:
   Server(asio::any_io_executor executor, std::filesystem::path path, Answer answer)
-      : acceptor_(executor), path_(std::move(path)), answer_(std::move(answer)) {
+      : acceptor_(executor), tasks_(executor), path_(std::move(path)), answer_(std::move(answer)) {
     if (somebody_listens(path_)) {
       fail(std::make_error_code(std::errc::address_in_use), path_, "another wan-sim answers there");
     }
@@ -63,9 +62,7 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
     acceptor_.listen();
   }
 
-  void start() {
-    asio::co_spawn(acceptor_.get_executor(), accept(shared_from_this()), asio::detached);
-  }
+  void start() { tasks_.spawn(accept(shared_from_this())); }
 
   void stop() {
     std::error_code ignored;
@@ -112,6 +109,7 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
   void drop(Place client) { clients_.erase(client); }
 
   stream_protocol::acceptor acceptor_;
+  inter::TaskGroup tasks_;
   std::filesystem::path path_;
   Answer answer_;
   std::list<Client> clients_;

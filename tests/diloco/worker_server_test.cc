@@ -1,144 +1,15 @@
-// Both ends of a worker's session, over the Unix socket and over TLS alike: the server on the
-// test's io_context thread, the ranks on threads of their own.
+// Both ends of a worker's session, over the Unix socket and over TLS alike.
 #include "diloco/worker_server.h"
 
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
-#include <atomic>
 #include <fstream>
-#include <future>
-#include <thread>
 
-#include <asio/co_spawn.hpp>
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
-#include <asio/use_future.hpp>
-#include <asio/write.hpp>
 
 #include "diloco/error.h"
-#include "inter/pki.h"
-#include "tests/support/temporary_directory.h"
+#include "tests/diloco/worker_server_fixture.h"
 
 namespace causeway::diloco {
 namespace {
-
-bool keep(const std::string&) {
-  return true;
-}
-
-int option(int socket, int level, int name) {
-  int value = -1;
-  socklen_t size = sizeof value;
-  ::getsockopt(socket, level, name, &value, &size);
-  return value;
-}
-
-// Welcomes every gathering, and answers each ready with the next scripted instruction.
-class Script : public WorkerServerHandler {
- public:
-  void on_gathered(const AttachRequest& rank_0,
-                   const std::vector<std::uint32_t>& without) override {
-    attached.push_back(rank_0);
-    missing = without;
-    server->welcome("run", false);
-  }
-  void on_worker_lost() override { ++lost; }
-  void on_ready() override { answer(); }
-  void on_contribute(const Contribution& contribution, std::span<const std::byte> bytes) override {
-    contributions.push_back(contribution);
-    payload.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    server->stored();
-  }
-  void on_applied(Round version, const Digest&) override { applied = version; }
-  void on_snapshot(Round version, const Digest&, Descriptor file) override {
-    snapshot_version = version;
-    snapshot_file = std::move(file);
-  }
-  void on_report(const Progress& progress) override { reported = progress; }
-
-  WorkerServer* server = nullptr;
-  std::function<void()> answer = [] {};
-  std::vector<AttachRequest> attached;
-  std::vector<std::uint32_t> missing;  // when they gathered last
-  std::vector<Contribution> contributions;
-  std::string payload;
-  Round applied = 0, snapshot_version = 0;
-  Descriptor snapshot_file;
-  Progress reported;
-  std::atomic<int> lost = 0;
-};
-
-enum class Transport { unix_socket, tls };
-
-class WorkerServerTest : public ::testing::TestWithParam<Transport> {
- protected:
-  void start(std::uint32_t workers, std::chrono::milliseconds rank_wait = std::chrono::hours(1)) {
-    // Far longer than a socket address can hold.
-    const std::filesystem::path directory = directory_.path() / std::string(200, 'd');
-    std::filesystem::create_directories(directory);
-    socket_ = directory / "worker.sock";
-    server_.emplace(context_.get_executor(),
-                    WorkerServerOptions{.socket = socket_,
-                                        .region = "eu",
-                                        .workers = workers,
-                                        .settings = "codec.feedback = true\n",
-                                        .rank_wait = rank_wait},
-                    script_);
-    script_.server = &*server_;
-    if (over_tls()) {
-      certificates_ = directory_.path() / "certificates";
-      inter::create_ca(certificates_, "test");
-      inter::add_region(certificates_, "eu");
-      port_ = server_->listen({"127.0.0.1", 0}, inter::credentials_in(certificates_, "eu"));
-    }
-    server_->start();
-    thread_ = std::thread([this] { context_.run(); });
-  }
-  ~WorkerServerTest() override {
-    if (thread_.joinable()) {
-      asio::co_spawn(context_, server_->stop(), asio::use_future).get();
-      work_.reset();
-      thread_.join();
-    }
-  }
-
-  virtual bool over_tls() const { return GetParam() == Transport::tls; }
-  AttachRequest request(std::uint32_t rank, std::uint32_t world) const {
-    return {.socket = over_tls() ? std::filesystem::path() : socket_,
-            .region = "eu",
-            .rank = rank,
-            .world = world,
-            .version = 3,
-            .run_id = {},
-            .coordinator = over_tls() ? "127.0.0.1:" + std::to_string(port_) : "",
-            .certificates = certificates_};
-  }
-  std::unique_ptr<WorkerSession> attach(std::uint32_t rank, std::uint32_t world) const {
-    return WorkerSession::attach(request(rank, world), keep);
-  }
-  // What the script saw is read on the server's thread.
-  template <typename F>
-  auto on_server(F f) {
-    return asio::co_spawn(
-               context_, [f]() -> asio::awaitable<std::invoke_result_t<F>> { co_return f(); },
-               asio::use_future)
-        .get();
-  }
-
-  test::TemporaryDirectory directory_;
-  std::filesystem::path socket_, certificates_;
-  std::uint16_t port_ = 0;
-  asio::io_context context_{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  Script script_;
-  std::optional<WorkerServer> server_;
-  std::thread thread_;
-};
 
 INSTANTIATE_TEST_SUITE_P(Over, WorkerServerTest,
                          testing::Values(Transport::unix_socket, Transport::tls),
@@ -148,22 +19,6 @@ INSTANTIATE_TEST_SUITE_P(Over, WorkerServerTest,
 
 class OverUnixSocket : public WorkerServerTest {
   bool over_tls() const override { return false; }
-};
-
-class OverTls : public WorkerServerTest {
- protected:
-  bool over_tls() const override { return true; }
-  // What attaching with the certificates of `directory` ends with.
-  std::string refusal(const std::filesystem::path& directory) const {
-    AttachRequest attach_request = request(0, 1);
-    attach_request.certificates = directory;
-    try {
-      WorkerSession::attach(attach_request, keep);
-    } catch (const std::system_error& error) {
-      return error.what();
-    }
-    return "";
-  }
 };
 
 TEST_P(WorkerServerTest, GathersAllRanksUnderAFreshName) {
@@ -384,122 +239,6 @@ TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {
   start(1);
   const auto permissions = std::filesystem::status(socket_).permissions();
   EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-}
-
-TEST_F(OverTls, AFileThatCannotBeSentToItsEndEndsTheSession) {
-  start(1);
-  const std::filesystem::path file = directory_.path() / "file";
-  constexpr std::uint64_t kMoreThanSocketsHold = 256U << 20;
-  std::ofstream(file).close();
-  std::filesystem::resize_file(file, kMoreThanSocketsHold);
-  const auto session = attach(0, 1);
-  on_server([&] {
-    server_->restore(9, {}, file, kMoreThanSocketsHold);
-    std::filesystem::resize_file(file, 0);
-    return 0;
-  });
-  EXPECT_THROW(session->next(keep), std::system_error);
-}
-
-TEST_F(OverTls, ACertificateOfAnotherRegionIsRefused) {
-  start(1);
-  inter::add_region(certificates_, "us");
-  const std::filesystem::path disguised = directory_.path() / "disguised";
-  std::filesystem::create_directories(disguised);
-  for (const char* part : {"crt", "key"}) {
-    std::filesystem::copy_file(certificates_ / (std::string("us.") + part),
-                               disguised / (std::string("eu.") + part));
-  }
-  std::filesystem::copy_file(certificates_ / "ca.crt", disguised / "ca.crt");
-  EXPECT_NE(refusal(disguised).find("certificate is for us"), std::string::npos);
-  EXPECT_FALSE(attach(0, 1)->lost()) << "the region's own worker attaches all the same";
-}
-
-TEST_F(OverTls, ACertificateOfAnotherAuthorityIsRefused) {
-  start(1);
-  const std::filesystem::path foreign = directory_.path() / "foreign";
-  inter::create_ca(foreign, "another run");
-  inter::add_region(foreign, "eu");
-  EXPECT_NE(refusal(foreign).find("certificate"), std::string::npos);
-  // Its certificate, but it trusts our authority: only the server can refuse it.
-  std::filesystem::copy_file(certificates_ / "ca.crt", foreign / "ca.crt",
-                             std::filesystem::copy_options::overwrite_existing);
-  EXPECT_NE(refusal(foreign), "");
-  EXPECT_FALSE(attach(0, 1)->lost());
-}
-
-TEST_F(OverTls, CertificatesAreRevokedAndRenewedWithoutARestart) {
-  start(1);
-  const std::filesystem::path stolen = directory_.path() / "stolen";
-  std::filesystem::copy(certificates_, stolen);
-  inter::revoke_region(certificates_, "eu");
-  inter::renew_region(certificates_, "eu");
-  EXPECT_NE(refusal(stolen).find("certificate revoked"), std::string::npos) << refusal(stolen);
-  // Its list has the certificate that the door began with.
-  EXPECT_EQ(refusal(certificates_), "") << "the door shows the new one";
-}
-
-TEST_F(OverTls, BothEndsNoticeAHostThatIsGone) {
-  start(1);
-  const auto session = attach(0, 1);
-  int ends = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const int fd = std::stoi(entry.path().filename());
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
-    if (peer.sin_family != AF_INET) continue;
-    ++ends;
-    EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
-    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
-    EXPECT_LE(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 60) << "seconds until the first probe";
-    EXPECT_LE(option(fd, IPPROTO_TCP, TCP_KEEPINTVL), 60);
-    EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 60'000) << "milliseconds";
-  }
-  EXPECT_EQ(ends, 2);
-}
-
-TEST_F(OverTls, PlaintextEndsAtTheDoor) {
-  start(1);
-  asio::io_context context;
-  asio::ip::tcp::socket stranger(context);
-  stranger.connect({asio::ip::make_address("127.0.0.1"), port_});
-  asio::write(stranger, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
-  std::array<char, 4096> answer;
-  std::error_code error;
-  while (!error) stranger.read_some(asio::buffer(answer), error);
-  EXPECT_FALSE(attach(0, 1)->lost());
-}
-
-TEST_F(OverTls, SilentStrangersGiveWayOldestFirst) {
-  start(1);
-  asio::io_context context;
-  std::vector<asio::ip::tcp::socket> crowd;
-  for (int i = 0; i < 65; ++i) {
-    crowd.emplace_back(context).connect({asio::ip::make_address("127.0.0.1"), port_});
-  }
-  char byte = 0;
-  std::error_code error;
-  crowd.front().read_some(asio::buffer(&byte, 1), error);
-  EXPECT_EQ(error, asio::error::eof);
-  crowd.back().non_blocking(true);
-  crowd.back().read_some(asio::buffer(&byte, 1), error);
-  EXPECT_EQ(error, asio::error::would_block) << "who came last still has the time to shake hands";
-  EXPECT_FALSE(attach(0, 1)->lost());
-}
-
-TEST_F(OverTls, AWorkerOfAnotherRegionIsToldSoBeforeItSaysAnything) {
-  start(1);
-  inter::add_region(certificates_, "us");
-  AttachRequest wrong = request(0, 1);
-  wrong.region = "us";
-  try {
-    WorkerSession::attach(wrong, keep);
-    FAIL() << "it attached";
-  } catch (const std::system_error& error) {
-    EXPECT_NE(std::string(error.what()).find("coordinator of eu"), std::string::npos)
-        << error.what();
-  }
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
+#include <asio/use_future.hpp>
 
 #include "tests/support/temporary_directory.h"
 
@@ -44,7 +44,7 @@ TEST(AcceptAll, GoesOnWhenThereAreDescriptorsAgain) {
     ++served;
     acceptor.close();
   };
-  asio::co_spawn(context, accept_all(acceptor, "here", serve), asio::detached);
+  auto ended = asio::co_spawn(context, accept_all(acceptor, "here", serve), asio::use_future);
   {
     const NoDescriptors none;
     EXPECT_LT(::dup(0), 0);
@@ -53,6 +53,7 @@ TEST(AcceptAll, GoesOnWhenThereAreDescriptorsAgain) {
     EXPECT_EQ(context.poll(), 0) << "it tries again without a pause";
   }
   context.run();
+  ended.get();
   EXPECT_EQ(served, 1);
 }
 
