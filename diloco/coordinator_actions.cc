@@ -62,7 +62,9 @@ void Coordinator::Implementation::execute(const SaveRaft& action) {
 
 void Coordinator::Implementation::execute(const AppendLedger& action) {
   reached(ProtocolState::record_committed);
-  ledger_->append(action.entries);
+  const auto& newest = protocol_->contribution();
+  ledger_->append(action.entries,
+                  newest ? std::optional(Applied{newest->round, newest->state}) : std::nullopt);
   reached(ProtocolState::record_appended);
 }
 

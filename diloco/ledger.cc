@@ -176,15 +176,14 @@ std::vector<LogEntry> Ledger::read(Index first, std::size_t count) const {
   return entries;
 }
 
-void Ledger::append(std::span<const LogEntry> entries) {
+void Ledger::append(std::span<const LogEntry> entries, const std::optional<Applied>& own) {
   const std::filesystem::path path = directory_ / "records";
   std::string bytes;
   for (const LogEntry& entry : entries) {
     const std::string content = serialize(entry);
     head_ = chain_next(head_, content);
-    const std::string hash(reinterpret_cast<const char*>(head_.data()), head_.size());
     note_offset(records_bytes_ + bytes.size());
-    bytes += ledger_bytes(content, head_, sign_ ? sign_(hash) : "");
+    bytes += ledger_bytes(content, head_, own, sign_);
   }
   write_all(records_fd_, std::as_bytes(std::span(bytes)), path);
   records_bytes_ += bytes.size();

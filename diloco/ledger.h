@@ -13,7 +13,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,8 +33,6 @@ std::string read_run_id(const std::filesystem::path& ledger_directory);
 
 class Ledger : public CommittedLog {
  public:
-  using Sign = std::function<std::string(const std::string& content)>;
-
   // Opens or creates the directory and locks it against a second coordinator. An entry that was
   // being written when the power failed is cut off. Throws std::system_error: Errc::lineage naming
   // the file if it is damaged or locked, or the failed operation.
@@ -53,8 +50,8 @@ class Ledger : public CommittedLog {
   // With the newest entries; it refers to this for the earlier ones.
   RaftState raft() const;
   std::vector<LogEntry> read(Index first, std::size_t count) const override;
-  // The next entries that are committed.
-  void append(std::span<const LogEntry> entries);
+  // The next entries that are committed, and what the newest own contribution was made from.
+  void append(std::span<const LogEntry> entries, const std::optional<Applied>& own = {});
   // `entries`: the log from first_index on.
   void save_raft(Term term, const std::string& vote, Index first_index,
                  std::span<const LogEntry> entries);

@@ -21,6 +21,7 @@ std::size_t read_length(std::string_view content, std::size_t offset) {
 // The entry in `bytes` if it is what follows `previous`.
 bool follows(const std::string& bytes, const Digest& previous, wire::LedgerEntry& entry) {
   if (!entry.ParseFromString(bytes)) return false;
+  if (!entry.own_state().empty() && entry.own_state().size() != sizeof(Digest)) return false;
   std::string expected;
   encode(chain_next(previous, entry.entry()), &expected);
   return entry.hash() == expected;
@@ -29,12 +30,39 @@ bool follows(const std::string& bytes, const Digest& previous, wire::LedgerEntry
 LedgerEntry unpack(const wire::LedgerEntry& message) {
   wire::LogEntry entry;
   if (!entry.ParseFromString(message.entry())) throw_malformed("an entry cannot be parsed");
-  return {.entry = decode(entry),
-          .hash = decode_digest(message.hash()),
-          .signature = message.signature()};
+  LedgerEntry unpacked{.entry = decode(entry),
+                       .hash = decode_digest(message.hash()),
+                       .signature = message.signature(),
+                       .own = {},
+                       .own_signature = message.own_signature()};
+  if (!message.own_state().empty()) {
+    unpacked.own = {message.own_version(), decode_digest(message.own_state())};
+  }
+  return unpacked;
+}
+
+void append_digest(std::string& bytes, const Digest& digest) {
+  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+void append_number(std::string& bytes, std::uint64_t value, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
 }
 
 }  // namespace
+
+std::string signed_content(const Digest& hash) {
+  std::string content;
+  append_digest(content, hash);
+  return content;
+}
+
+std::string signed_content(const Digest& hash, const Applied& own) {
+  std::string content = signed_content(hash);
+  append_number(content, own.version, sizeof own.version);
+  append_digest(content, own.state);
+  return content;
+}
 
 void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw std::system_error(
@@ -89,16 +117,19 @@ std::vector<LogEntry> parse_entries(std::string_view bytes) {
 }
 
 std::string ledger_bytes(const std::string& entry, const Digest& hash,
-                         const std::string& signature) {
+                         const std::optional<Applied>& own, const Sign& sign) {
   wire::LedgerEntry message;
   message.set_entry(entry);
   encode(hash, message.mutable_hash());
-  message.set_signature(signature);
+  if (sign) message.set_signature(sign(signed_content(hash)));
+  if (own) {
+    message.set_own_version(own->version);
+    encode(own->state, message.mutable_own_state());
+    if (sign) message.set_own_signature(sign(signed_content(hash, *own)));
+  }
   const std::string body = message.SerializeAsString();
   std::string bytes;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    bytes += static_cast<char>((body.size() >> (8 * i)) & 0xFF);
-  }
+  append_number(bytes, body.size(), kLengthBytes);
   return bytes + body;
 }
 

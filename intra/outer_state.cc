@@ -119,13 +119,18 @@ diloco::Digest open_digest(const OuterState& state) {
   return diloco::sha256(bytes);
 }
 
-std::string fingerprint(const diloco::Layout& layout) {
+std::string describe_tensors(const diloco::Layout& layout) {
   std::string description;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     description += tensor.spec.name;
     for (const std::int64_t size : tensor.spec.shape) description += ' ' + std::to_string(size);
     description += '\n';
   }
+  return description;
+}
+
+std::string fingerprint(const diloco::Layout& layout) {
+  const std::string description = describe_tensors(layout);
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(description))));
 }
 

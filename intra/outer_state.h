@@ -96,7 +96,9 @@ diloco::Digest whole_digest(const OuterState& state);
 // What all ranks of a region must agree on, apart from the spans: open work and what is in flight.
 diloco::Digest open_digest(const OuterState& state);
 
-// Names the parameter tensors and their shapes: equal fingerprints, equal layouts.
+// The parameter tensors, a line each: name, then extents, a space before each.
+std::string describe_tensors(const diloco::Layout& layout);
+// Of that text: equal fingerprints, equal layouts.
 std::string fingerprint(const diloco::Layout& layout);
 
 }  // namespace causeway::intra

@@ -294,6 +294,7 @@ void save_snapshot(const fs::path& region_directory, const diloco::Layout& layou
   write_safetensors(snapshot_file(region_directory), tensors,
                     {{"format", kFormat},
                      {"layout", fingerprint(layout)},
+                     {"tensors", describe_tensors(layout)},
                      {"version", to_metadata(state.version)},
                      {"digest", diloco::to_hex(state.digest)}});
 }

@@ -22,7 +22,7 @@ std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t p
 
 namespace {
 
-std::string describe(const std::exception_ptr& error) {
+std::string what_failed(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& known) {
@@ -66,7 +66,7 @@ asio::awaitable<SupervisionOutcome> Supervisor::run() {
   for (Child& child : children_) {
     asio::co_spawn(executor_, keep_running(child), [this, &child](std::exception_ptr error) {
       if (error) {
-        end_all({1, child.task.label, describe(error), child.log});
+        end_all({1, child.task.label, what_failed(error), child.log});
         kill_stragglers();
       }
       if (--running_ == 0) all_ended_.cancel();

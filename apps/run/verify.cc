@@ -1,32 +1,35 @@
 #include "apps/run/verify.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
 
 #include "apps/run/region_files.h"
+#include "apps/run/verify_snapshots.h"
 #include "diloco/error.h"
 #include "diloco/ledger_file.h"
 #include "inter/pki.h"
 #include "inter/signature.h"
-#include "intra/checkpoint.h"
-#include "intra/state_file.h"
 
 namespace causeway::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kSlice = 4096;  // elements of one leaf of the state digest
+using States = std::map<diloco::Round, std::string>;  // hex digests by version
+
+const std::string* find(const States& states, diloco::Round version) {
+  const auto found = states.find(version);
+  return found == states.end() ? nullptr : &found->second;
+}
 
 struct Region {
   fs::path directory;
   std::string name;
   std::string run_id;
   std::vector<diloco::LedgerEntry> entries;
-  std::map<std::uint64_t, std::string> states;  // by version, as the region itself reported them
+  States reported;  // by events.jsonl
 };
 
 std::string read_line(const fs::path& file) {
@@ -48,11 +51,11 @@ Region open_region(const fs::path& directory) {
                 .name = {},
                 .run_id = read_line(ledger / "run"),
                 .entries = {},
-                .states = {}};
+                .reported = {}};
   region.entries = diloco::read_ledger(ledger / "records", region.run_id);
   for (const Event& event : read_events(directory / "events.jsonl")) {
     region.name = event.region;
-    if (event.event == "round") region.states[event.round + 1] = event.state;
+    if (event.event == "round") region.reported[event.round + 1] = event.state;
   }
   if (region.name.empty()) region.name = fs::absolute(directory).lexically_normal().filename();
   return region;
@@ -71,6 +74,33 @@ std::string describe(const diloco::LedgerEntry& entry, std::size_t index) {
   return text + ")";
 }
 
+// The state that the records agree on for each version, as far as there are records.
+States agreed_states(const Region& region) {
+  States states;
+  for (const diloco::LedgerEntry& entry : region.entries) {
+    const diloco::CommitRecord* record = record_in(entry);
+    if (record != nullptr) states[record->round] = diloco::to_hex(record->state);
+  }
+  return states;
+}
+
+// The states that the region signed it contributed from. Of one that was wrong before it was
+// healed, the wrong one.
+States signed_states(const Region& region, const States& agreed) {
+  States states;
+  for (const diloco::LedgerEntry& entry : region.entries) {
+    if (!entry.own) continue;
+    const std::string state = diloco::to_hex(entry.own->state);
+    const std::string* right = find(agreed, entry.own->version);
+    if (right != nullptr && state == *right) {
+      states.try_emplace(entry.own->version, state);
+    } else {
+      states[entry.own->version] = state;
+    }
+  }
+  return states;
+}
+
 class Verifier {
  public:
   Verifier(Region a, Region b) : a_(std::move(a)), b_(std::move(b)) {}
@@ -81,11 +111,13 @@ class Verifier {
              b_.name);
       return std::move(result_);
     }
+    if (certificates.empty()) say("signatures are not checked: --certificates DIR does");
     for (const Region* region : {&a_, &b_}) {
       if (!certificates.empty()) check_signatures(*region, certificates);
       check_states(*region);
     }
     compare_ledgers();
+    compare_last_states();
     compare_snapshots();
     return std::move(result_);
   }
@@ -99,36 +131,50 @@ class Verifier {
 
   void check_signatures(const Region& region, const fs::path& certificates) {
     const inter::VerifyingKey key(inter::credentials_in(certificates, region.name).certificate);
-    std::size_t valid = 0;
     for (std::size_t i = 0; i < region.entries.size(); ++i) {
       const diloco::LedgerEntry& entry = region.entries[i];
-      const std::string hash(reinterpret_cast<const char*>(entry.hash.data()), entry.hash.size());
-      if (key.verify(hash, entry.signature)) {
-        ++valid;
-      } else {
+      if (!key.verify(diloco::signed_content(entry.hash), entry.signature)) {
         return differ(region.name + ": " + describe(entry, i) +
                       " is not signed by its certificate");
       }
+      if (entry.own &&
+          !key.verify(diloco::signed_content(entry.hash, *entry.own), entry.own_signature)) {
+        return differ(region.name + ": the state that it contributed from at " +
+                      describe(entry, i) + " is not signed by its certificate");
+      }
     }
-    say(region.name + ": " + std::to_string(valid) + " entries, all signed by its certificate");
+    say(region.name + ": " + std::to_string(region.entries.size()) +
+        " entries, all signed by its certificate");
   }
 
-  // A record names the agreed state that its round starts from.
+  // What the region itself had, by its ledger and by its events, against what the records agree on.
   void check_states(const Region& region) {
-    std::size_t compared = 0;
-    for (const diloco::LedgerEntry& entry : region.entries) {
-      const diloco::CommitRecord* record = record_in(entry);
-      if (record == nullptr) continue;
-      const auto own = region.states.find(record->round);
-      if (own == region.states.end()) continue;
-      ++compared;
-      if (own->second == diloco::to_hex(record->state)) continue;
-      return differ(region.name + ": its state of version " + std::to_string(record->round) + " (" +
-                    own->second.substr(0, 16) + ") is not the agreed one (" +
-                    diloco::to_hex(record->state).substr(0, 16) + "): round " +
-                    std::to_string(record->round - 1) + " was not applied as the others did");
+    const auto agreed = agreed_states(region);
+    const States contributed_from = signed_states(region, agreed);
+    std::size_t compared = 0, not_signed = 0;
+    for (const auto& [version, state] : agreed) {
+      const std::string* in_ledger = find(contributed_from, version);
+      const std::string* reported = find(region.reported, version);
+      for (const std::string* own : {in_ledger, reported}) {
+        if (own != nullptr && *own != state) return differ_in_state(region, version, *own, state);
+      }
+      if (in_ledger != nullptr || reported != nullptr) ++compared;
+      if (in_ledger == nullptr && reported != nullptr) ++not_signed;
     }
-    say(region.name + ": " + std::to_string(compared) + " states as agreed");
+    std::string line = region.name + ": " + std::to_string(compared) + " states as agreed";
+    if (not_signed > 0) {
+      line += ", " + std::to_string(not_signed) + " of them by events.jsonl, which is not signed";
+    }
+    say(line);
+  }
+
+  void differ_in_state(const Region& region, diloco::Round version, const std::string& own,
+                       const std::string& agreed) {
+    differ(region.name + ": its state of version " + std::to_string(version) + " (" +
+           own.substr(0, 16) + ") is not the agreed one (" + agreed.substr(0, 16) + "): " +
+           (version == 0
+                ? "it began with other weights"
+                : "round " + std::to_string(version - 1) + " was not applied as the others did"));
   }
 
   void compare_ledgers() {
@@ -150,39 +196,43 @@ class Verifier {
     }
   }
 
-  void compare_snapshots() {
-    const fs::path file_a = intra::snapshot_file(a_.directory);
-    const fs::path file_b = intra::snapshot_file(b_.directory);
-    if (!fs::exists(file_a) || !fs::exists(file_b)) return say("no snapshots to compare");
-    const intra::SafetensorsReader reader_a(file_a), reader_b(file_b);
-    if (reader_a.metadata().at("version") != reader_b.metadata().at("version")) {
-      return say("the newest snapshots are of different versions: their numbers are not compared");
+  // No record follows the last round, so none says which state is the agreed one after it.
+  void compare_last_states() {
+    if (a_.reported.empty() || b_.reported.empty()) return;
+    const auto& [version, state] = *a_.reported.rbegin();
+    const std::string* other = find(b_.reported, version);
+    if (other == nullptr || agreed_states(a_).contains(version)) return;
+    const std::string which = "state of version " + std::to_string(version) + ", the last,";
+    if (*other == state) {
+      return say("the same " + which + " by events.jsonl, which is not signed");
     }
-    for (const std::string& name : reader_a.names()) {
-      const std::optional<std::size_t> slice = first_difference(reader_a, reader_b, name);
-      if (slice) {
-        return differ("the snapshots of version " + reader_a.metadata().at("version") +
-                      " differ first in " + name + ", elements " + std::to_string(*slice * kSlice) +
-                      " to " + std::to_string((*slice + 1) * kSlice - 1));
-      }
-    }
-    say("the snapshots of version " + reader_a.metadata().at("version") + " are equal bit for bit");
+    differ("another " + which + " in " + a_.name + " (" + state.substr(0, 16) + ") than in " +
+           b_.name + " (" + other->substr(0, 16) + "): they applied round " +
+           std::to_string(version - 1) + " differently");
   }
 
-  static std::optional<std::size_t> first_difference(const intra::SafetensorsReader& a,
-                                                     const intra::SafetensorsReader& b,
-                                                     const std::string& name) {
-    std::size_t count = 1;
-    for (const std::int64_t extent : a.shape(name)) count *= static_cast<std::size_t>(extent);
-    if (a.shape(name) != b.shape(name)) return 0;
-    std::vector<float> values_a(count), values_b(count);
-    a.read(name, values_a);
-    b.read(name, values_b);
-    for (std::size_t begin = 0; begin < count; begin += kSlice) {
-      const std::size_t size = std::min(kSlice, count - begin) * sizeof(float);
-      if (std::memcmp(&values_a[begin], &values_b[begin], size) != 0) return begin / kSlice;
+  void compare_snapshots() {
+    const auto snapshot_a = read_snapshot_leaves(a_.directory);
+    const auto snapshot_b = read_snapshot_leaves(b_.directory);
+    if (snapshot_a) check_snapshot(a_, *snapshot_a);
+    if (snapshot_b) check_snapshot(b_, *snapshot_b);
+    if (!snapshot_a || !snapshot_b) return say("no snapshots to compare");
+    if (snapshot_a->version != snapshot_b->version) {
+      return say("the newest snapshots are of different versions: their numbers are not compared");
     }
-    return std::nullopt;
+    const std::string which = "the snapshots of version " + std::to_string(snapshot_a->version);
+    if (const auto where = first_difference(*snapshot_a, *snapshot_b)) {
+      return differ(which + " differ first in " + *where);
+    }
+    say(which + " are equal bit for bit");
+  }
+
+  void check_snapshot(const Region& region, const SnapshotLeaves& snapshot) {
+    const auto agreed = agreed_states(region);
+    const std::string* state = find(agreed, snapshot.version);
+    if (state == nullptr || *state == diloco::to_hex(snapshot.state)) return;
+    differ(region.name + ": its snapshot of version " + std::to_string(snapshot.version) +
+           " is not the agreed state");
   }
 
   Region a_, b_;

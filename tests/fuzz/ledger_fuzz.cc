@@ -43,7 +43,9 @@ std::string chained(std::string_view input) {
         static_cast<std::uint8_t>(input[0]) | std::size_t{static_cast<std::uint8_t>(input[1])} << 8;
     const std::string entry(input.substr(2, length));
     hash = causeway::diloco::chain_next(hash, entry);
-    records += causeway::diloco::ledger_bytes(entry, hash, "signature");
+    const causeway::diloco::Applied own{.version = records.size(), .state = hash};
+    records += causeway::diloco::ledger_bytes(entry, hash, own,
+                                              [](const std::string&) { return "signature"; });
     input.remove_prefix(2 + entry.size());
   }
   return records;
