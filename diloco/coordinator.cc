@@ -78,6 +78,7 @@ void Coordinator::Implementation::write_last_status() {
 asio::awaitable<void> Coordinator::Implementation::say_goodbye() {
   asio::steady_timer timer(executor_);
   worker_heard_at_ = steady_clock::now();
+  if (waits_for_room_) workers_->stored();  // it does not matter any more
   while (!goodbye_is_over()) {
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
@@ -125,6 +126,7 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
   while (!outcome_ && !failure_ && storage_failure_.empty()) {
     guard([this] {
       poll_progress();
+      look_for_room();
       tell_what_is_waited_for();
       files_->write(status());
     });
@@ -141,7 +143,7 @@ void Coordinator::Implementation::poll_progress() {
 }
 
 void Coordinator::Implementation::tell_what_is_waited_for() {
-  const std::string what = protocol_->waiting_for(now());
+  const std::string what = waiting_for();
   if (what != told_worker_ && !what.empty()) workers_->waiting_for(what);
   told_worker_ = what;
   if (what.empty() || logged_wait_.empty()) {
@@ -153,6 +155,10 @@ void Coordinator::Implementation::tell_what_is_waited_for() {
   logged_wait_ = what;
 }
 
+std::string Coordinator::Implementation::waiting_for() const {
+  return waits_for_room_ ? room_sentence() : protocol_->waiting_for(now());
+}
+
 CoordinatorStatus Coordinator::Implementation::status() const {
   const auto& applied = protocol_->applied();
   return {.region = options_.region,
@@ -162,7 +168,7 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .workers = options_.workers,
           .missing = missing_,
           .listening_port = listening_port_,
-          .waiting_for = protocol_->waiting_for(now()),
+          .waiting_for = waiting_for(),
           .leader = protocol_->raft().leader().value_or(""),
           .term = protocol_->raft().term(),
           .share = protocol_->share().value_or(DataShare{}),

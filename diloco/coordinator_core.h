@@ -2,7 +2,8 @@
 // actions. One thread.
 //
 //   coordinator.cc           life: ledger, spool, links, the clock, the end
-//   coordinator_storage.cc   when the disk fails: no vote, but the worker goes on
+//   coordinator_storage.cc   when the disk fails: no vote, but the worker goes on; when the spool
+//                            is full
 //   coordinator_links.cc     what other regions say
 //   coordinator_workers.cc   what this region's worker says
 //   coordinator_actions.cc   what the protocol wants done
@@ -13,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -85,6 +87,10 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void see_off();
   asio::awaitable<void> abstain();
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
+  void store(const Contribution& contribution, std::span<const std::byte> payload);
+  void wait_for_room(const Contribution& contribution, std::span<const std::byte> payload);
+  void look_for_room();
+  std::string room_sentence() const;
 
   // Runs `body`; what it throws ends run() with the same exception.
   template <typename Body>
@@ -97,6 +103,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void refused(const std::string& peer, const std::string& reason, bool by_the_run);
   void poll_progress();
   void tell_what_is_waited_for();
+  std::string waiting_for() const;
   CoordinatorStatus status() const;
 
   void execute(const SendMessage& action);
@@ -138,6 +145,11 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   Progress progress_;
   std::vector<std::uint32_t> missing_;  // ranks, when the workers attached last
   std::optional<Round> applying_;
+  struct WaitsForRoom {
+    Contribution contribution;
+    std::vector<std::byte> payload;
+  };
+  std::optional<WaitsForRoom> waits_for_room_;  // in the spool, with the worker
   std::chrono::steady_clock::time_point worker_heard_at_;
   std::optional<std::chrono::steady_clock::time_point> worker_lost_at_;  // since it attached last
   Round worker_version_ = 0;                                             // that it holds

@@ -35,7 +35,6 @@ bool takes_bytes(const std::filesystem::path& directory) {
 }  // namespace
 
 bool is_storage_failure(const std::system_error& error) {
-  if (error.code() == make_error_code(inter::Errc::spool_full)) return true;
   if (error.code().category() != std::generic_category() &&
       error.code().category() != std::system_category()) {
     return false;
@@ -73,6 +72,32 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
     if (takes_bytes(options_.directory)) break;
   }
   spdlog::info("{}: its storage works again", options_.region);
+}
+
+// ---- A full spool ----
+
+// The disk works, so the region stays in the run: what it agrees on lets go of older payloads, and
+// that makes room. Until then the worker is not told that its contribution is stored.
+void Coordinator::Implementation::wait_for_room(const Contribution& contribution,
+                                                std::span<const std::byte> payload) {
+  waits_for_room_ = {contribution, {payload.begin(), payload.end()}};
+  spdlog::warn("{}: waiting for {}", options_.region, room_sentence());
+}
+
+std::string Coordinator::Implementation::room_sentence() const {
+  return "room in its spool for the contribution to round " +
+         std::to_string(waits_for_room_->contribution.round) + ": " +
+         std::to_string(waits_for_room_->payload.size()) + " bytes, and " +
+         std::to_string(spool_->free_bytes()) + " of " + std::to_string(spool_->capacity_bytes()) +
+         " are free; if it stays so, set a larger sync.spool_gib and start this coordinator again";
+}
+
+void Coordinator::Implementation::look_for_room() {
+  if (!waits_for_room_ || waits_for_room_->payload.size() > spool_->free_bytes()) return;
+  const WaitsForRoom waited = std::move(*waits_for_room_);
+  waits_for_room_.reset();
+  spdlog::info("{}: its spool has room again", options_.region);
+  store(waited.contribution, waited.payload);
 }
 
 }  // namespace causeway::diloco

@@ -8,6 +8,7 @@
 #include "diloco/error.h"
 #include "diloco/fault_point.h"
 #include "diloco/spool_copy.h"
+#include "inter/error.h"
 
 namespace causeway::diloco {
 
@@ -18,6 +19,7 @@ void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0,
   note_missing(missing);
   worker_heard_at_ = std::chrono::steady_clock::now();
   worker_lost_at_.reset();
+  waits_for_room_.reset();
   worker_version_ = rank_0.version;
   told_worker_.clear();
   reached(ProtocolState::workers_gathered);
@@ -51,6 +53,7 @@ void Coordinator::Implementation::note_missing(const std::vector<std::uint32_t>&
 
 void Coordinator::Implementation::on_worker_lost() {
   worker_lost_at_ = std::chrono::steady_clock::now();
+  waits_for_room_.reset();  // it contributes again when it is back
   if (!outcome_) {
     spdlog::warn("{}: the workers are gone", options_.region);
     guard([&] { files_->add_event("workers_lost", {}, {}, protocol_->version()); });
@@ -86,15 +89,23 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
     throw std::system_error(make_error_code(Errc::malformed),
                             "a contribution of another region or run");
   }
-  guard([&] {
-    Contribution stored = contribution;
+  guard([&] { store(contribution, payload); });
+}
+
+void Coordinator::Implementation::store(const Contribution& contribution,
+                                        std::span<const std::byte> payload) {
+  Contribution stored = contribution;
+  try {
     stored.payload = contribution.sits_out ? inter::BlobId{} : spool_->put(payload);
-    reached(ProtocolState::payload_spooled);
-    handle(WorkerContributed{std::move(stored)});
-    if (failure_ || !storage_failure_.empty()) return;
-    workers_->stored();
-    reached(ProtocolState::contribution_acknowledged);
-  });
+  } catch (const std::system_error& error) {
+    if (error.code() != inter::Errc::spool_full) throw;
+    return wait_for_room(contribution, payload);
+  }
+  reached(ProtocolState::payload_spooled);
+  handle(WorkerContributed{std::move(stored)});
+  if (failure_ || !storage_failure_.empty()) return;
+  workers_->stored();
+  reached(ProtocolState::contribution_acknowledged);
 }
 
 void Coordinator::Implementation::on_applied(Round version, const Digest& state) {

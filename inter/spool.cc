@@ -233,6 +233,14 @@ std::uint64_t Spool::stored_bytes() const {
   return total;
 }
 
+std::uint64_t Spool::free_bytes() const {
+  std::uint64_t free_bytes = capacity_bytes_;
+  for (const auto& [held, entry] : entries_) {
+    free_bytes -= std::min(free_bytes, held.size_bytes);
+  }
+  return free_bytes;
+}
+
 std::filesystem::path Spool::complete_path(const BlobId& id) const {
   return blob_path(directory_, id);
 }
@@ -318,19 +326,14 @@ ChunkMap Spool::intact_chunks(const BlobId& id) const {
   return held;
 }
 
-// Throws if a blob that is not here yet does not fit beside the full sizes of all that are or have
-// begun.
+// Throws if a blob that is not here yet does not fit.
 void Spool::reserve(const BlobId& id) const {
   if (entries_.contains(id)) {
     return;
   }
-  std::uint64_t free_bytes = capacity_bytes_;
-  for (const auto& [held, entry] : entries_) {
-    free_bytes -= std::min(free_bytes, held.size_bytes);
-  }
-  if (id.size_bytes > free_bytes) {
+  if (id.size_bytes > free_bytes()) {
     throw std::system_error(Errc::spool_full, "blob " + to_string(id) +
-                                                  " does not fit: " + std::to_string(free_bytes) +
+                                                  " does not fit: " + std::to_string(free_bytes()) +
                                                   " of " + std::to_string(capacity_bytes_) +
                                                   " bytes are free in " + directory_.string());
   }

@@ -52,6 +52,8 @@ class Spool {
   std::vector<BlobId> complete() const;
   std::uint64_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t stored_bytes() const;  // on disk, partial blobs with what they have
+  // For another blob, beside the full sizes of all that are or have begun.
+  std::uint64_t free_bytes() const;
 
   // What is here of a partial blob, for whoever hashes it.
   struct Partial {

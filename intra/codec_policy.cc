@@ -8,6 +8,7 @@
 
 #include "compression/feedback.h"
 #include "compression/ladder.h"
+#include "compression/payload.h"
 #include "intra/error.h"
 #include "intra/optimizer.h"
 
@@ -96,6 +97,26 @@ std::uint8_t CodecPolicy::add(const std::string& text, const std::string& key,
   specs_.push_back(spec);
   codecs_.push_back(std::move(codec));
   return static_cast<std::uint8_t>(specs_.size() - 1);
+}
+
+std::uint64_t CodecPolicy::payload_bytes_max(const diloco::Layout& layout,
+                                             std::uint32_t fragments) const {
+  std::uint64_t bytes = 0;
+  std::vector<compression::EncodedSegment> directory;
+  for (const diloco::Segment& segment : layout.segments()) {
+    const std::size_t index = directory.size();
+    bytes += codecs_[own_[index]]->encoded_bytes_max(segment.count);
+    directory.push_back({.index = static_cast<std::uint32_t>(index),
+                         .element_count = static_cast<std::uint32_t>(segment.count),
+                         .codec = own_[index],
+                         .bytes = {}});
+  }
+  // Each fragment has a header, and a table of the codecs that are in it.
+  const std::uint64_t header_bytes = compression::write_payload(specs_, {}).size();
+  std::uint64_t table_bytes = 0;
+  for (const std::string& spec : specs_) table_bytes += 1 + spec.size();
+  return bytes + compression::write_payload(specs_, directory).size() +
+         (fragments - 1) * (header_bytes + table_bytes);
 }
 
 CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const float> delta,

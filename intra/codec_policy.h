@@ -53,6 +53,9 @@ class CodecPolicy {
   std::optional<std::uint8_t> sole_codec(std::size_t index) const {
     return ladder_.empty() ? std::optional(own_[index]) : std::nullopt;
   }
+  // The payloads of `layout`, one of each fragment, have no more bytes together, unless segments
+  // step up.
+  std::uint64_t payload_bytes_max(const diloco::Layout& layout, std::uint32_t fragments) const;
   // What is left of the residual when something is added to it.
   float decay() const { return decay_; }
 

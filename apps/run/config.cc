@@ -1,11 +1,14 @@
 #include "apps/run/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <system_error>
 
 #include "apps/run/config_schema.h"
 #include "apps/run/config_source.h"
+#include "apps/run/format.h"
+#include "apps/run/spool_need.h"
 #include "compression/codec.h"
 
 namespace causeway::run {
@@ -87,6 +90,7 @@ class CombinationChecks {
             "has no use without codec.error_max");
     synchronisation();
     overlap();
+    spool();
   }
 
  private:
@@ -221,6 +225,21 @@ class CombinationChecks {
       require(region.name != config_.witness.name, "witness.name",
               "must not be the name of a region");
     }
+  }
+
+  // A spool that is full keeps the region from contributing, and may never have room again.
+  void spool() const {
+    const SpoolNeed need = spool_need(config_);
+    constexpr double kGibi = 1ULL << 30;
+    const double gib = std::ceil(1000 * static_cast<double>(need.bytes) / kGibi) / 1000;
+    require(config_.sync.spool_bytes_max >= need.bytes, "sync.spool_gib",
+            "must be at least " + format_fixed(gib, 3) + ": payloads of " +
+                std::to_string(need.rounds) + " rounds of " +
+                std::to_string(config_.regions.size()) + " regions are kept, of up to " +
+                format_bytes(static_cast<double>(need.payload_bytes)) +
+                " each, and two snapshots of " +
+                format_bytes(static_cast<double>(need.snapshot_bytes)) +
+                "; with fewer train.checkpoint_rounds it is less");
   }
 
   const Config& config_;

@@ -8,7 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "diloco/ledger_file.h"
+#include "inter/signature.h"
+#include "inter/spool.h"
 #include "tests/diloco/run_fixture.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::diloco {
 namespace {
@@ -20,13 +23,17 @@ std::string read(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
-// The commit records of a region's ledger, serialized.
-std::vector<std::string> records_of(const TestRun& run, const std::string& region) {
+std::vector<LedgerEntry> ledger_of(const TestRun& run, const std::string& region) {
   const std::filesystem::path ledger = run.directory(region) / "ledger";
   std::string run_id = read(ledger / "run");
   run_id.pop_back();
+  return read_ledger(ledger / "records", run_id);
+}
+
+// The commit records of a region's ledger, serialized.
+std::vector<std::string> records_of(const TestRun& run, const std::string& region) {
   std::vector<std::string> records;
-  for (const LedgerEntry& entry : read_ledger(ledger / "records", run_id)) {
+  for (const LedgerEntry& entry : ledger_of(run, region)) {
     const auto* record = std::get_if<CommitRecord>(&entry.entry.body);
     if (record != nullptr) records.push_back(serialize(*record));
   }
@@ -49,6 +56,25 @@ TEST(Coordinator, ThreeRegionsRunToTheEndWithOneState) {
   TestRun run({"a", "b", "c"}, 5);
   run.start_all();
   expect_complete(run, {"a", "b", "c"}, 5);
+}
+
+TEST(Coordinator, ItsLedgerSaysUnderItsSignatureFromWhichStatesItContributed) {
+  TestRun run({"a", "b"}, 3);
+  run.start_all();
+  expect_complete(run, {"a", "b"}, 3);
+  const inter::VerifyingKey key(run.certificate("b"));
+  Round rounds = 0;
+  for (const LedgerEntry& entry : ledger_of(run, "b")) {
+    const auto* record = std::get_if<CommitRecord>(&entry.entry.body);
+    if (record == nullptr) continue;
+    ASSERT_TRUE(entry.own);
+    EXPECT_EQ(entry.own->version, record->round);
+    EXPECT_EQ(entry.own->state, record->state);
+    EXPECT_TRUE(key.verify(signed_content(entry.hash, *entry.own), entry.own_signature));
+    EXPECT_FALSE(key.verify(signed_content(entry.hash), entry.own_signature));
+    ++rounds;
+  }
+  EXPECT_EQ(rounds, 3);
 }
 
 TEST(Coordinator, ALoneRegionRunsByItself) {
@@ -234,6 +260,28 @@ TEST(Coordinator, TrafficCountersGoOnAfterARestart) {
   run.start("b", Start::resume);
   expect_complete(run, {"a", "b"}, 6);
   EXPECT_GT(sent(), before + 200'000);
+}
+
+// What fills b's spool is nobody's, and goes when the run has made two rounds.
+TEST(Coordinator, WithAFullSpoolItWaitsForRoomAndStaysInTheRun) {
+  constexpr std::uint64_t kOccupied = 20'000'000;
+  const test::CapturedLog log;
+  TestRun run({"a", "b", "c"}, 6);
+  inter::Spool(run.directory("b") / "spool", kOccupied).put(std::vector<std::byte>(kOccupied));
+  run.set_spool_bytes_max("b", kOccupied + 100'000);
+  run.start_all();
+  run.worker("a").hold_at(1);
+  ASSERT_TRUE(TestRun::eventually([&] {
+    const auto status =
+        nlohmann::json::parse(read(run.directory("b") / "status.json"), nullptr, false);
+    return status.is_object() &&
+           status.value("waiting", "")
+               .starts_with("room in its spool for the contribution to round 0: ");
+  }));
+  run.worker("a").release();
+  expect_complete(run, {"a", "b", "c"}, 6);
+  EXPECT_TRUE(log.has("b: its spool has room again"));
+  EXPECT_FALSE(log.has("its storage")) << "nothing is wrong with the disk";
 }
 
 }  // namespace

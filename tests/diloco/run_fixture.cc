@@ -204,6 +204,7 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.grace_max = milliseconds{20'000};
   options.shared_config = nodes_.at(region).shared_config;
   options.directory = directory(region);
+  options.spool_bytes_max = nodes_.at(region).spool_bytes_max;
   options.mesh.bind = {.host = "127.0.0.1", .port = nodes_.at(region).port};
   options.mesh.credentials = pki_.credentials(region);
   options.mesh.reconnect_delay_min = milliseconds{20};
@@ -288,6 +289,10 @@ std::optional<Outcome> TestRun::outcome(const std::string& region) {
 
 void TestRun::set_shared_config(const std::string& region, const std::string& text) {
   nodes_.at(region).shared_config = text;
+}
+
+void TestRun::set_spool_bytes_max(const std::string& region, std::uint64_t bytes) {
+  nodes_.at(region).spool_bytes_max = bytes;
 }
 
 }  // namespace causeway::diloco::testing

@@ -83,12 +83,16 @@ class TestRun {
 
   FakeWorker& worker(const std::string& region) { return *nodes_.at(region).worker; }
   std::filesystem::path directory(const std::string& region) const;
+  std::filesystem::path certificate(const std::string& region) const {
+    return pki_.credentials(region).certificate;
+  }
   // Waits until `condition`, for at most a minute; false if it did not come.
   static bool eventually(const std::function<bool()>& condition);
   // The outcome of a coordinator that ended, waited for.
   std::optional<Outcome> outcome(const std::string& region);
 
   void set_shared_config(const std::string& region, const std::string& text);
+  void set_spool_bytes_max(const std::string& region, std::uint64_t bytes);
 
  private:
   struct Node {
@@ -101,6 +105,7 @@ class TestRun {
     std::unique_ptr<FakeWorker> worker;
     std::uint16_t port = 0;
     std::string shared_config = "train.k = 4\n";
+    std::uint64_t spool_bytes_max = 0;
   };
 
   std::vector<Member> members(const std::string& region) const;

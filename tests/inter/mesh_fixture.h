@@ -6,47 +6,22 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 
 #include "inter/mesh.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/test_pki.h"
 
 namespace causeway::inter {
 
-// What the default logger says while this object lives.
-class CapturedLog {
- public:
-  CapturedLog() : before_(spdlog::default_logger()) {
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-  }
-  ~CapturedLog() { spdlog::set_default_logger(before_); }
-
-  std::string text() const { return text_.str(); }
-  bool has(const std::string& words) const { return text().find(words) != std::string::npos; }
-  std::size_t count(const std::string& words) const {
-    std::size_t found = 0;
-    const std::string all = text();
-    for (std::size_t at = all.find(words); at != std::string::npos; at = all.find(words, at + 1)) {
-      ++found;
-    }
-    return found;
-  }
-
- private:
-  std::shared_ptr<spdlog::logger> before_;
-  std::ostringstream text_;
-};
+using test::CapturedLog;
 
 // One region: its spool, its mesh, and what its handler was told.
 class Region : public MeshHandler {

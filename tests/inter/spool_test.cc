@@ -249,6 +249,7 @@ TEST_F(SpoolTest, RefusesWhatDoesNotFit) {
   const BlobId first_id = id_of(first);
   spool.write(first_id, 2, chunk_of(first, 2));
   // One chunk is here, but room for the rest is promised.
+  EXPECT_EQ(spool.free_bytes(), 400U);
   EXPECT_EQ(code_of([&] { spool.put(second); }), Errc::spool_full);
   EXPECT_EQ(code_of([&] { spool.write(id_of(second), 0, second); }), Errc::spool_full);
   EXPECT_TRUE(spool.write(first_id, 0, first));
