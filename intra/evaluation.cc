@@ -12,10 +12,6 @@
 namespace causeway::intra {
 namespace {
 
-// Windows are evaluated in blocks of this many, and a block by one rank: so blocks, and with them
-// the bits of the result, are the same for any number of ranks.
-constexpr std::uint64_t kBlock = 8;
-
 class Windows {
  public:
   Windows(const Dataset& dataset, std::int64_t context, std::uint64_t wanted)
@@ -25,17 +21,17 @@ class Windows {
     count_ = std::clamp<std::uint64_t>(wanted, 1, room / context_);
     stride_ = room / count_;
   }
-  std::uint64_t blocks() const { return (count_ + kBlock - 1) / kBlock; }
+  std::uint64_t blocks() const { return (count_ + kEvaluationBlock - 1) / kEvaluationBlock; }
   std::uint64_t count() const { return count_; }
   std::uint64_t size_of(std::uint64_t block) const {
-    return std::min(kBlock, count_ - block * kBlock);
+    return std::min(kEvaluationBlock, count_ - block * kEvaluationBlock);
   }
 
   float loss(std::uint64_t block, const BatchLoss& batch_loss) const {
     const std::uint64_t size = size_of(block);
     std::vector<std::int32_t> window(context_ + 1), tokens, targets;
     for (std::uint64_t i = 0; i < size; ++i) {
-      dataset_.read_validation((block * kBlock + i) * stride_, window);
+      dataset_.read_validation((block * kEvaluationBlock + i) * stride_, window);
       tokens.insert(tokens.end(), window.begin(), window.end() - 1);
       targets.insert(targets.end(), window.begin() + 1, window.end());
     }

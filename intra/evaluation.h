@@ -12,6 +12,10 @@
 
 namespace causeway::intra {
 
+// Windows are evaluated in blocks of this many, and a block by one rank: so blocks, and with them
+// the bits of the result, are the same for any number of ranks.
+inline constexpr std::uint64_t kEvaluationBlock = 8;
+
 // Throws Errc::bad_data if the validation part does not hold even one window.
 void check_validation(const Dataset& dataset, std::int64_t context);
 

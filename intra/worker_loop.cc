@@ -1,12 +1,16 @@
 #include "intra/worker_loop.h"
 
+#include <spdlog/spdlog.h>
+
 #include "diloco/worker_session.h"
+#include "intra/memory_need.h"
 #include "intra/region_worker.h"
 #include "intra/synchronous_worker.h"
 
 namespace causeway::intra {
 
 WorkerResult run_worker(const WorkerOptions& options, const std::function<bool()>& interrupted) {
+  spdlog::info("{}", describe(memory_need(options)));
   if (options.synchronous) return run_synchronous(options, interrupted);
   return RegionWorker(options, interrupted, diloco::WorkerSession::attach).run();
 }

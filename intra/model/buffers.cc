@@ -22,8 +22,12 @@ void Buffers::Free::operator()(void* memory) const {
 Buffers::Buffers(const ModelOptions& options, const Network& network, Products products)
     : blocks(network.blocks.size()), options_(options), network_(network), products_(products) {}
 
-void Buffers::prepare(const BufferShape& wanted) {
-  if (wanted == shape) return;
+std::size_t Buffers::bytes(const ModelOptions& options, const Network& network, Products products,
+                           const BufferShape& shape) {
+  return Buffers(options, network, products).measure(shape);
+}
+
+std::size_t Buffers::measure(const BufferShape& wanted) {
   shape = wanted;
   attention = {.batch = wanted.batch,
                .length = wanted.length,
@@ -31,16 +35,21 @@ void Buffers::prepare(const BufferShape& wanted) {
                .kv_heads = options_.kv_heads,
                .head_size = options_.width / options_.heads,
                .qkv_stride = network_.qkv_stride};
-  Arena measure(nullptr, kAlignment);
-  lay_out(measure);
-  if (measure.used() > capacity_) {
+  Arena nowhere(nullptr, kAlignment);
+  lay_out(nowhere);
+  return nowhere.used();
+}
+
+void Buffers::prepare(const BufferShape& wanted) {
+  if (wanted == shape) return;
+  const std::size_t bytes = measure(wanted);
+  if (bytes > capacity_) {
     memory_.reset();  // before the allocation, so that old and new need not fit together
-    memory_.reset(
-        static_cast<std::byte*>(::operator new(measure.used(), std::align_val_t(kAlignment))));
-    capacity_ = measure.used();
+    memory_.reset(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment))));
+    capacity_ = bytes;
   }
   // Padding of the attention scratch must be finite, and the norm partials start at zero.
-  std::memset(memory_.get(), 0, measure.used());
+  std::memset(memory_.get(), 0, bytes);
   Arena arena(memory_.get(), kAlignment);
   lay_out(arena);
 }

@@ -40,8 +40,14 @@ class Buffers {
  public:
   Buffers(const ModelOptions& options, const Network& network, Products products);
 
+  // What prepare() allocates for a shape.
+  static std::size_t bytes(const ModelOptions& options, const Network& network, Products products,
+                           const BufferShape& shape);
+
   // Lays everything out for the shape; the contents are undefined after a change of shape.
   void prepare(const BufferShape& shape);
+
+  std::size_t allocated_bytes() const { return capacity_; }
 
   BufferShape shape;
   AttentionShape attention;
@@ -70,6 +76,7 @@ class Buffers {
     void operator()(void* memory) const;
   };
 
+  std::size_t measure(const BufferShape& wanted);
   void lay_out(Arena& arena);
   void lay_out_block(Arena& arena, BlockBuffers& block);
   void lay_out_temporaries(Arena& arena);

@@ -106,6 +106,10 @@ class Model {
                                                std::span<const float> params) = 0;
 };
 
+// Bytes that a model of make_model() allocates for batches of this shape, beside parameters and
+// gradients: activations, temporaries of as many threads as there are, rounded weights.
+std::uint64_t working_bytes(const ModelOptions& options, std::int64_t batch, std::int64_t length);
+
 std::unique_ptr<Model> make_model(const ModelOptions& options);
 
 }  // namespace causeway::intra

@@ -42,6 +42,21 @@ Transformer::Transformer(const ModelOptions& options)
   if (products_ == Products::bf16_emulated) weights_rounded_.resize(matrices_end_);
 }
 
+std::uint64_t working_bytes(const ModelOptions& options, std::int64_t batch, std::int64_t length) {
+  ask_only_for_threads_that_are_granted();
+  const diloco::Layout layout(parameter_tensors(options));
+  const Network network(options, layout);
+  const Products products = choose_products(options.precision);
+  const std::size_t rounded = products == Products::fp32 ? 0 : end_of_matrices(layout);
+  return Buffers::bytes(options, network, products, {batch, length, thread_count()}) +
+         rounded * operand_bytes(products);
+}
+
+std::uint64_t Transformer::allocated_bytes() const {
+  return buffers_.allocated_bytes() + std::span(weights_bf16_).size_bytes() +
+         std::span(weights_rounded_).size_bytes();
+}
+
 void Transformer::initialise(std::uint64_t seed, std::span<float> params) const {
   initialise_parameters(options_, layout_, seed, params);
 }

@@ -28,6 +28,7 @@ class Transformer : public Model {
               std::span<const float> params, std::span<float> gradients,
               const GradientReady& ready) override;
   void params_changed() override { weights_are_stale_ = true; }
+  std::uint64_t allocated_bytes() const;  // so far, as working_bytes()
   float evaluate(const Batch& batch, std::span<const float> params) override;
   std::vector<float> next_token_logits(std::span<const std::int32_t> tokens,
                                        std::span<const float> params) override;
