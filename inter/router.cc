@@ -79,12 +79,11 @@ LinkReport Router::report() const {
 
 std::vector<Hop> Router::way(const BlobId& id, const std::string& to,
                              const std::set<std::string>& up) {
-  const std::vector<Hop> direct{{self_, to}};
+  std::vector<Hop> way{{self_, to}};
   const bool reachable = up.contains(to);
-  if (forced_ == Shape::direct || (reachable && !forced_ && tries_directly(id))) {
-    return direct;
+  if (reachable && !forced_ && tries_directly(id)) {
+    return way;
   }
-  std::vector<Hop> way = direct;
   std::set<std::string> members = up;
   members.insert(self_);
   if (reachable && ring_chosen(id.size_bytes, std::move(members))) {
@@ -107,7 +106,8 @@ bool Router::tries_directly(const BlobId& id) {
 // A direct link that was never measured is used, so that it is.
 std::string Router::relay(const std::string& to, std::uint64_t bytes,
                           const std::set<std::string>& up) const {
-  if (forced_ == Shape::ring || (up.contains(to) && !links_.contains({self_, to}))) {
+  if (forced_ == Shape::direct || forced_ == Shape::ring ||
+      (up.contains(to) && !links_.contains({self_, to}))) {
     return "";
   }
   const double share = forced_ == Shape::relay ? 1 : kWorthwhile;
@@ -171,7 +171,9 @@ std::vector<Hop> Router::along_ring(const std::string& to) const {
 
 void Router::note(const std::string& to, const std::vector<Hop>& way, std::uint64_t bytes) {
   std::vector<Hop>& noted = noted_[to];
-  if (way == noted || (noted.empty() && way.size() == 1)) {
+  const bool direct = way.size() == 1;
+  // Nothing can be predicted of a direct link that was never used.
+  if (way == noted || (direct && !links_.contains({self_, to}))) {
     return;
   }
   noted = way;
@@ -181,8 +183,8 @@ void Router::note(const std::string& to, const std::vector<Hop>& way, std::uint6
     const LinkCost& cost = link == links_.end() ? kUnknown : link->second;
     predicted_s += cost.latency_s + static_cast<double>(bytes) / cost.bytes_per_s;
   }
-  spdlog::info("{}: blobs to {} go {}: predicted {:.3f} s for {} bytes", self_, to, describe(way),
-               predicted_s, bytes);
+  spdlog::info("{}: blobs to {} go {}{}: predicted {:.3f} s for {} bytes", self_, to, describe(way),
+               forced_ ? " as configured" : "", predicted_s, bytes);
 }
 
 bool Router::ask(const BlobId& id, const Hop& hop) {

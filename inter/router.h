@@ -1,6 +1,6 @@
 // Which way a mesh pushes blobs: directly, through a region that has the better links, or round a
 // ring. Every region measures its own links and reports them to its peers, so each can choose for
-// its own blobs: it asks the regions on the way to pass them on. Pure. Internal to inter.
+// its own blobs: it asks the regions on the way to pass them on. Pure.
 //
 // A wrong choice costs time, never the blob: whoever misses it fetches it from any holder.
 #pragma once

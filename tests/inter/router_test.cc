@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/captured_log.h"
+
 namespace causeway::inter {
 namespace {
 
@@ -91,6 +93,31 @@ TEST_F(RouterTest, RelayCanBeForced) {
   careful.on_measured("c", milliseconds(100), 10 * kMega);
   careful.on_report("c", {{{"b", 0, 10'000'000}}});
   EXPECT_EQ(way(careful, "b"), kDirectly) << "a little better is not worth it";
+}
+
+// 50 ms, and 1 MB at 10 MB/s.
+TEST_F(RouterTest, EveryPeersWayIsLoggedOnceWithItsPredictedTime) {
+  const test::CapturedLog log;
+  for (int i = 0; i < 20; ++i) {
+    way(router_, "b");
+    way(router_, "c");
+  }
+  EXPECT_EQ(log.count("a: blobs to c go a > c: predicted 0.150 s for 1000000 bytes"), 1U);
+  EXPECT_EQ(log.count("a: blobs to b go a > c > b: predicted 0.300 s for 1000000 bytes"), 1U);
+  EXPECT_EQ(log.count("predicted"), 2U) << log.text();
+}
+
+TEST_F(RouterTest, AForcedDirectWayIsLoggedToo) {
+  const test::CapturedLog log;
+  Router direct("a", Shape::direct);
+  way(direct, "c");
+  EXPECT_EQ(log.count("predicted"), 0U) << "nothing was measured yet: " << log.text();
+  measure(direct);
+  way(direct, "c");
+  way(direct, "c");
+  EXPECT_EQ(log.count("a: blobs to c go a > c as configured: predicted 0.150 s for 1000000 bytes"),
+            1U);
+  EXPECT_EQ(log.count("predicted"), 1U) << log.text();
 }
 
 TEST_F(RouterTest, RingCanBeForcedAndTakesTheWidestOrder) {
