@@ -77,9 +77,11 @@ SavePlan RegionWorker::save_plan() const {
 void RegionWorker::go_ahead(const diloco::Train& train) {
   if (state_.work.steps < train.ahead) enter("compute");
   while (state_.work.steps < train.ahead) {
-    if (inner_step(train.schedule_step, train.share)) continue;
-    sit_out();
-    break;
+    if (!inner_step(train.schedule_step, train.share)) {
+      sit_out();
+      break;
+    }
+    diloco::reached(diloco::ProtocolState::step_taken);
   }
 }
 

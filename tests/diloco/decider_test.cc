@@ -234,6 +234,25 @@ TEST_F(DeciderTest, CommitsARoundThatListsNothingWhenTooFewAreLeft) {
   EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
 }
 
+// Steps that differ from the nominal K take the momentum of as many.
+TEST_F(DeciderTest, TakesTheMomentumOfTheStepsThatWereMade) {
+  ProtocolOptions options = DeciderTest::options(2);
+  options.outer_momentum = 0.9;
+  for (const auto& [steps, momentum] :
+       {std::pair{2U, std::sqrt(0.9)}, {8U, 0.9 * 0.9}, {4U, 0.0}}) {
+    decider_ = Decider(options, membership(), nullptr);
+    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+    for (const char* region : {"a", "b", "c"}) give(contribution(region));
+    const auto record =
+        decider_.decide({.k = steps, .next_k = 4, .since_exchange = steps}, Time{0}).record;
+    ASSERT_TRUE(record);
+    ASSERT_EQ(record->momentum.has_value(), steps != 4);  // else the configured one
+    if (record->momentum) {
+      EXPECT_FLOAT_EQ(*record->momentum, static_cast<float>(momentum));
+    }
+  }
+}
+
 TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
   ProtocolOptions adaptive = options(2);
   adaptive.pace = {.steps = 10000, .k = 100};

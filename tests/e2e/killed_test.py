@@ -52,12 +52,12 @@ class KilledAtEveryState(EndToEnd):
         self.finish(child)
         self.assert_identical(read_json(self.out / "summary.json"))
 
-    def walk(self, states):
+    def walk(self, states, *flags):
         """One state after the other, in as few runs as it takes."""
         rounds, spare = 120, 25
         remaining = list(states)
         while remaining:
-            child = self.launch(steps=5 * rounds)
+            child = self.launch(5 * rounds, *flags)
             reached = 2
             while remaining and reached < rounds - spare:
                 wait_until(lambda: self.version() >= reached, f"version {reached} everywhere", child)
@@ -80,6 +80,13 @@ class KilledAtEveryState(EndToEnd):
 
     def test_workers_in_a_round(self):
         self.walk(self.of("worker", "round"))
+
+    def test_workers_in_a_round_of_a_fragment(self):
+        self.walk(self.of("worker", "round"), "--set", "sync.variant=streaming", "--set", "train.k=10",
+                  "--set", "sync.fragments=2", "--set", "sync.overlap_steps=2")
+
+    def test_workers_in_an_eager_round(self):
+        self.walk(self.of("worker", "round"), "--set", "sync.variant=eager")
 
     def test_while_a_run_begins(self):
         for state in self.states["once"]:
