@@ -5,6 +5,9 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <system_error>
+
+#include "inter/error.h"
 
 namespace causeway::inter {
 namespace {
@@ -172,6 +175,15 @@ std::string to_string(Shape shape) {
       return "relay";
   }
   return "unknown";
+}
+
+Shape parse_shape(const std::string& text) {
+  for (const Shape shape : {Shape::direct, Shape::ring, Shape::relay}) {
+    if (to_string(shape) == text) {
+      return shape;
+    }
+  }
+  throw std::system_error(Errc::bad_name, "topology \"" + text + "\"; use direct, ring or relay");
 }
 
 std::string find_relay(const LinkMatrix& links, const std::string& from, const std::string& to,

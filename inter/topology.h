@@ -35,6 +35,7 @@ struct PlanInput {
 
 enum class Shape { direct, ring, relay };
 std::string to_string(Shape shape);
+Shape parse_shape(const std::string& text);  // throws std::system_error with what is allowed
 
 struct Hop {
   std::string from, to;

@@ -26,16 +26,20 @@ Pair unordered(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+// What goes over a control connection.
+struct Internet::Control {
+  std::uint64_t bytes = 0;  // that have not arrived
+  std::string message{};
+  // Instead of a message: to be sent back or, if `pass_to` is set, to be passed on to that region.
+  std::optional<inter::BlobId> blob{};
+  std::string pass_to{};
+};
+
 // One direction of a session.
 struct Internet::Stream {
   std::string from, to;
   VirtualNetwork::FlowId control = 0, data = 0;
-  struct Queued {
-    std::uint64_t bytes;  // that have not arrived
-    std::string message;
-    std::optional<inter::BlobId> fetch;  // instead of a message
-  };
-  std::deque<Queued> messages{};
+  std::deque<Control> messages{};
   struct Pushing {
     inter::BlobId id;
     std::uint64_t wire_bytes, blob_bytes;  // to come
@@ -197,6 +201,7 @@ void Internet::tell_down(const std::string& self, const std::string& peer,
   wan_.at(wan_.now(), [this, self, peer, reason] {
     const auto site = sites_.find(self);
     if (site == sites_.end() || site->second->up_.erase(peer) == 0) return;
+    site->second->router_.on_peer_down(peer);
     site->second->handler_.on_peer_down(peer, reason);
   });
 }
@@ -237,8 +242,10 @@ void Internet::on_message_bytes(Stream& stream, std::uint64_t bytes) {
     stream.messages.pop_front();
     const auto site = sites_.find(stream.to);
     if (site == sites_.end()) return;
-    if (done.fetch) {
-      site->second->push_blob(stream.from, *done.fetch);
+    if (done.blob) {
+      Site& asked = *site->second;
+      done.pass_to.empty() ? asked.push_directly(stream.from, *done.blob)
+                           : asked.pass_on(*done.blob, done.pass_to);
       continue;
     }
     wan_.log("message " + stream.from + " " + stream.to + " " +
@@ -280,7 +287,22 @@ void Internet::on_blob_bytes(Stream& stream, std::uint64_t bytes) {
   if (whole) push_next(stream);
   if (!complete) return;
   wan_.log("blob " + stream.from + " " + stream.to + " " + inter::to_string(id));
-  site->second->handler_.on_blob(stream.from, id);
+  site->second->on_completed(stream.from, id);
+}
+
+void Internet::ask_to_pass(const std::string& asking, const inter::Hop& hop,
+                           const inter::BlobId& id) {
+  Session* session = this->session(asking, hop.from);
+  if (session) send_control(session->from(asking), {.blob = id, .pass_to = hop.to});
+}
+
+void Internet::send_control(Stream& stream, Control control) {
+  const std::size_t body = control.blob ? sizeof(inter::BlobId) : control.message.size();
+  const std::uint64_t bytes = body + control.pass_to.size() + kMessageOverheadBytes;
+  control.bytes = bytes;
+  sent_bytes_[stream.from] += bytes;
+  stream.messages.push_back(std::move(control));
+  wan_.network().offer(stream.control, bytes, wan_.now());
 }
 
 // ---- A region's end ----
@@ -292,14 +314,42 @@ Internet::Site::~Site() {
 void Internet::Site::send(const std::string& peer, std::string message) {
   Session* session = internet_.session(region_, peer);
   if (!session || !is_up(peer)) return;
-  Stream& stream = session->from(region_);
-  const std::uint64_t bytes = message.size() + kMessageOverheadBytes;
-  stream.messages.push_back({bytes, std::move(message), std::nullopt});
-  internet_.sent_bytes_[region_] += bytes;
-  internet_.wan_.network().offer(stream.control, bytes, internet_.wan_.now());
+  internet_.send_control(session->from(region_), {.message = std::move(message)});
+}
+
+void Internet::Site::learn_links() {
+  const auto profile = [this](const std::string& from, const std::string& to) {
+    return internet_.wan_.network().profile({from, to});
+  };
+  for (const std::string& peer : up_) {
+    const auto out = profile(region_, peer), back = profile(peer, region_);
+    router_.on_measured(
+        peer, std::chrono::duration_cast<std::chrono::microseconds>(out.delay + back.delay),
+        out.rate_bytes_per_s);
+    inter::LinkReport report;
+    for (const auto& [to, site] : internet_.sites_) {
+      if (to == peer) continue;
+      const auto link = profile(peer, to);
+      report.links.push_back(
+          {to,
+           static_cast<std::uint64_t>(
+               std::chrono::duration_cast<std::chrono::microseconds>(link.delay).count()),
+           static_cast<std::uint64_t>(link.rate_bytes_per_s)});
+    }
+    router_.on_report(peer, report);
+  }
 }
 
 void Internet::Site::push_blob(const std::string& peer, const inter::BlobId& id) {
+  learn_links();
+  const std::vector<inter::Hop> way = router_.way(id, peer, up_);
+  push_directly(way.front().to, id);
+  for (auto hop = way.begin() + 1; hop != way.end(); ++hop) {
+    if (router_.ask(id, *hop)) internet_.ask_to_pass(region_, *hop, id);
+  }
+}
+
+void Internet::Site::push_directly(const std::string& peer, const inter::BlobId& id) {
   auto& queue = pushes_[peer];
   if (std::ranges::find(queue, id) == queue.end()) queue.push_back(id);
   if (Session* session = internet_.session(region_, peer)) {
@@ -307,16 +357,21 @@ void Internet::Site::push_blob(const std::string& peer, const inter::BlobId& id)
   }
 }
 
+void Internet::Site::pass_on(const inter::BlobId& id, const std::string& to) {
+  spool_.has(id) ? push_directly(to, id) : router_.pass_later(id, to);
+}
+
+void Internet::Site::on_completed(const std::string& from, const inter::BlobId& id) {
+  for (const std::string& region : router_.take_passes(id)) push_directly(region, id);
+  handler_.on_blob(from, id);
+}
+
 void Internet::Site::fetch_blob(const std::string& peer, const inter::BlobId& id) {
   Session* session = internet_.session(region_, peer);
   if (!session || !is_up(peer) || spool_.has(id)) return;
   const auto& arriving = session->from(peer).pushing;
   if (arriving && arriving->id == id) return;
-  Stream& stream = session->from(region_);
-  const std::uint64_t bytes = sizeof(inter::BlobId) + kMessageOverheadBytes;
-  stream.messages.push_back({bytes, {}, id});
-  internet_.sent_bytes_[region_] += bytes;
-  internet_.wan_.network().offer(stream.control, bytes, internet_.wan_.now());
+  internet_.send_control(session->from(region_), {.blob = id});
 }
 
 }  // namespace causeway::wan_sim

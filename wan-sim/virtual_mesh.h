@@ -16,12 +16,16 @@
 
 #include "inter/channel.h"
 #include "inter/mesh.h"
+#include "inter/router.h"
 #include "wan-sim/phantom_spool.h"
 #include "wan-sim/virtual_wan.h"
 
 namespace causeway::wan_sim {
 
 struct InternetOptions {
+  // How blobs travel; empty: as the links suggest. As in inter::MeshOptions, but what a region
+  // knows of the links is what they are, not what it measured.
+  std::optional<inter::Shape> topology = inter::Shape::direct;
   std::chrono::milliseconds idle_deadline{10'000};
   std::chrono::milliseconds redial_min{100}, redial_max{5'000};
 };
@@ -46,6 +50,7 @@ class Internet {
  private:
   struct Stream;
   struct Session;
+  struct Control;
   friend class Site;
 
   void stop(const std::string& region);
@@ -63,6 +68,8 @@ class Internet {
   void on_message_bytes(Stream& stream, std::uint64_t bytes);
   void on_blob_bytes(Stream& stream, std::uint64_t bytes);
   void push_next(Stream& stream);
+  void send_control(Stream& stream, Control control);
+  void ask_to_pass(const std::string& asking, const inter::Hop& hop, const inter::BlobId& id);
 
   VirtualWan& wan_;
   InternetOptions options_;
@@ -91,12 +98,19 @@ class Internet::Site : public inter::Channel {
         region_(std::move(region)),
         greeting_(std::move(greeting)),
         spool_(spool),
-        handler_(handler) {}
+        handler_(handler),
+        router_(region_, internet.options_.topology) {}
+
+  void learn_links();
+  void push_directly(const std::string& peer, const inter::BlobId& id);
+  void pass_on(const inter::BlobId& id, const std::string& to);
+  void on_completed(const std::string& from, const inter::BlobId& id);
 
   Internet& internet_;
   std::string region_, greeting_;
   PhantomSpool& spool_;
   inter::MeshHandler& handler_;
+  inter::Router router_;
   std::set<std::string> up_;
   std::map<std::string, std::deque<inter::BlobId>> pushes_;  // to each peer, not yet sent
 };
