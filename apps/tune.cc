@@ -1,6 +1,8 @@
 // causeway tune: which K, and why. causeway plan: a recorded run under other choices.
 #include "apps/run/tune.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cstdio>
 #include <memory>
 
@@ -17,6 +19,7 @@ namespace {
 struct TuneFlags {
   run::TuneOptions options;
   std::vector<std::string> variants;
+  std::vector<std::string> topologies;
   double step_ms = 0;
   std::filesystem::path out;
   bool json = false;
@@ -27,11 +30,16 @@ void say(const std::string& text) {
 }
 
 void resolve(TuneFlags& flags) {
+  spdlog::set_level(spdlog::level::warn);  // rehearsed coordinators say what real ones would
   // Now, not after half an hour of measuring.
   if (!flags.out.empty()) std::filesystem::create_directories(flags.out);
   flags.options.step_s = flags.step_ms / 1e3;
   for (const std::string& name : flags.variants) {
     flags.options.grid.variants.push_back(*diloco::tuner::parse_variant(name));
+  }
+  for (const std::string& name : flags.topologies) {
+    flags.options.grid.topologies.push_back(
+        name == "auto" ? std::nullopt : std::optional(inter::parse_shape(name)));
   }
 }
 
@@ -68,6 +76,11 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
       .add_option("--variant", flags.variants,
                   "Overlap to try, repeated (default: synchronous, streaming, eager)")
       ->check(CLI::IsMember({"synchronous", "streaming", "eager", "delayed"}))
+      ->allow_extra_args(false);
+  command
+      .add_option("--topology", flags.topologies,
+                  "Way of payloads to try, repeated (default: links.topology)")
+      ->check(CLI::IsMember({"auto", "direct", "ring", "relay"}))
       ->allow_extra_args(false);
   command
       .add_option("--fragments", options.grid.fragments,

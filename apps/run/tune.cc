@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/run/format.h"
+#include "apps/run/region_files.h"
 #include "apps/run/tune_links.h"
 #include "apps/run/tune_runs.h"
 
@@ -50,11 +51,17 @@ class Tuner {
     out_.name = config_.name;
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
-    out_.configured_k = config_.train.k;
+    out_.configured_codec = config_.codec.matrix;
+    out_.configured_variant = config_.overlap.variant;
     if (out_.regions.size() < 2)
       throw ConfigError("regions: one region exchanges nothing, so any K will do");
     const wan_sim::Scenario links = read_links();
-    if (!options_.prices.empty()) out_.prices = load_prices(options_.prices);
+    if (!options_.prices.empty()) {
+      std::vector<std::string> known = links.regions;
+      known.insert(known.end(), out_.regions.begin(), out_.regions.end());
+      out_.prices = load_prices(options_.prices, known);
+    }
+    out_.warnings = not_rehearsed(config_);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
     probe_machine();
     rehearse(links);
@@ -70,16 +77,20 @@ class Tuner {
   wan_sim::Scenario read_links() {
     if (!options_.links_run.empty()) {
       out_.links = "as measured by " + options_.links_run.string();
-      return links_of_run(options_.links_run, out_.regions);
+      // A file, as real runs over these links need one.
+      links_file_ = work() / "links-of-run.toml";
+      std::filesystem::create_directories(work());
+      write_text_file(links_file_, links_text_of_run(options_.links_run, out_.regions));
+      return links_of_profile(links_file_, out_.regions);
     }
-    const std::filesystem::path file = options_.links.empty() ? config_.wan : options_.links;
-    if (file.empty()) {
+    links_file_ = options_.links.empty() ? config_.wan : options_.links;
+    if (links_file_.empty()) {
       throw ConfigError(
           "--links: is missing, and the configuration has no wan.profile; give a scenario, or "
           "--links-run with the directory of a run that measured its links");
     }
-    out_.links = file.string();
-    return links_of_profile(file, out_.regions);
+    out_.links = links_file_.string();
+    return links_of_profile(links_file_, out_.regions);
   }
 
   void probe_machine() {
@@ -111,17 +122,21 @@ class Tuner {
     }
     note_("predicting: " +
           std::to_string(input.grid.ks.size() * out_.probe.codecs.size() *
-                         input.grid.variants.size()) +
+                         input.grid.variants.size() *
+                         std::max<std::size_t>(1, input.grid.topologies.size())) +
           " choices over " + out_.links);
     out_.forecast = predict(input, [](double) {});
   }
 
+  std::filesystem::path work() const {
+    return options_.work.empty() ? options_.cache / "work" : options_.work;
+  }
+
   RealRuns real_runs(const std::string& purpose) const {
-    const auto work = options_.work.empty() ? options_.cache / "work" : options_.work;
     return {.config = options_.config,
             .overrides = options_.overrides,
             .program = options_.program,
-            .directory = work / purpose};
+            .directory = work() / purpose};
   }
 
   void calibrate_price() {
@@ -136,28 +151,17 @@ class Tuner {
     if (out_.calibration.triples == 0 || out_.calibration.fit.b <= 0) return;
     out_.price = {.lambda = std::max(0.0, out_.calibration.fit.lambda),
                   .lambda_error = out_.calibration.fit.lambda_error,
-                  .k_reference = double(out_.calibration.k)};
-  }
-
-  // Rounds of other variants are not measured: of those the synchronous one with the same K.
-  std::size_t synchronous(std::size_t index) const {
-    const tuner::Row& row = out_.forecast.rows[index];
-    const auto found = std::ranges::find_if(out_.forecast.rows, [&row](const tuner::Row& other) {
-      return other.k == row.k && other.codec == row.codec &&
-             other.overlap.variant == tuner::Variant::synchronous;
-    });
-    return found == out_.forecast.rows.end()
-               ? index
-               : static_cast<std::size_t>(found - out_.forecast.rows.begin());
+                  .k_reference = double(out_.calibration.k),
+                  .lockstep_factor = out_.calibration.fit.lockstep_factor.value_or(1)};
   }
 
   // The recommended row and its neighbours.
   std::vector<std::size_t> rows_to_measure() const {
     std::vector<std::size_t> rows;
     if (out_.recommendation) {
-      rows.push_back(synchronous(out_.recommendation->row));
+      rows.push_back(out_.recommendation->row);
       for (const auto& row : {out_.recommendation->half, out_.recommendation->twice}) {
-        if (row) rows.push_back(synchronous(*row));
+        if (row) rows.push_back(*row);
       }
     }
     if (!options_.measure_all) return rows;
@@ -176,7 +180,6 @@ class Tuner {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
       if (!options_.measure_all && spent_s + needed_s > options_.measure_s) continue;
-      if (row.k % row.overlap.fragments != 0) continue;  // not to be configured
       row.measured_round_s = measure(runs, row, i);
     }
   }
@@ -185,11 +188,10 @@ class Tuner {
     const long step_ms = config_.train.timed_step_ms > 0
                              ? long{config_.train.timed_step_ms}
                              : std::max(1L, std::lround(1e3 * out_.probe.step_s));
-    note_("measuring: K = " + std::to_string(row.k) + ", " + row.codec + ", " +
-          describe(row.overlap));
+    note_("measuring: K = " + std::to_string(row.k) + ", " + describe(row));
     const std::string name = "row-" + std::to_string(index);
     std::filesystem::remove_all(runs.path(name));
-    std::vector<std::string> overrides = {
+    const std::vector<std::string> overrides = {
         "train.timed_step_ms=" + std::to_string(step_ms),
         "train.k=" + std::to_string(row.k),
         "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
@@ -197,10 +199,10 @@ class Tuner {
         "codec.matrix=" + row.codec,
         "sync.variant=" + std::string(tuner::to_string(row.overlap.variant)),
         "sync.fragments=" + std::to_string(row.overlap.fragments),
-        "sync.overlap_steps=" +
-            std::to_string(std::min(row.overlap.overlap_steps, row.k / row.overlap.fragments))};
-    if (!options_.links.empty()) overrides.push_back("wan.profile=" + options_.links.string());
-    runs.run(name, overrides, true);
+        "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps),
+        "links.topology=" + topology_name(row.topology),
+        "wan.profile=" + links_file_.string()};
+    runs.run(name, overrides, {.shaped = true});
     auto measured = measured_round_s(runs.path(name), out_.regions);
     if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment
     std::filesystem::remove_all(runs.path(name));
@@ -210,6 +212,7 @@ class Tuner {
   const TuneOptions& options_;
   const std::function<void(const std::string&)>& note_;
   Config config_;
+  std::filesystem::path links_file_;
   std::map<std::string, double> step_s_;  // of regions that differ
   Tuning out_;
 };

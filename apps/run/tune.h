@@ -44,8 +44,9 @@ struct Tuning {
   std::string name;
   std::string links;  // where they come from
   std::vector<std::string> regions;
-  std::uint64_t steps = 0;  // of the configuration: what its target loss is taken to need at K0
-  std::uint32_t configured_k = 0;
+  std::uint64_t steps = 0;       // of the configuration: what its target loss needs at K0
+  std::string configured_codec;  // of matrices; calibrations are made with it
+  diloco::tuner::Variant configured_variant = diloco::tuner::Variant::synchronous;  // the same
   Probe probe;
   Forecast forecast;
   diloco::tuner::StatisticalPrice price;
@@ -59,7 +60,10 @@ struct Tuning {
   const diloco::tuner::Row& recommended() const {
     return forecast.rows.at(recommendation.value().row);
   }
-  double synchronous_time_s() const { return double(steps) * forecast.synchronous_step_s; }
+  // Of training that synchronises every step, to the same loss.
+  double synchronous_steps() const { return double(steps) * price.lockstep_factor; }
+  double synchronous_time_s() const { return synchronous_steps() * forecast.synchronous_step_s; }
+  double synchronous_cost() const { return synchronous_steps() * forecast.synchronous_cost; }
 };
 
 // `note` is told what is being done. Throws ConfigError for what is impossible.
@@ -74,5 +78,7 @@ std::string tuning_json(const Tuning& tuning);
 std::string tuning_text(const Tuning& tuning);
 std::string tuning_html(const Tuning& tuning);
 std::string describe(const diloco::tuner::Overlap& overlap);  // "streaming P=4 tau=2"
+std::string describe(const diloco::tuner::Row& row);  // but for K: codec, overlap and topology
+std::string topology_name(const std::optional<inter::Shape>& topology);  // as links.topology
 
 }  // namespace causeway::run

@@ -16,6 +16,7 @@
 
 #include "apps/run/region_files.h"
 #include "diloco/digest.h"
+#include "intra/data.h"
 
 namespace causeway::run {
 namespace {
@@ -25,15 +26,18 @@ constexpr std::size_t kTriplesWanted = 3;
 // What a run takes besides its steps, on a host where all regions are close: starting and ending
 // it, and every exchange.
 constexpr double kStartS = 5, kRoundS = 0.1;
-// A triple takes T + T + T/2 steps.
-constexpr double kStepsPerTriple = 2.5;
+// A triple takes T + T + T/2 steps, and its first run T more to synchronise every step.
+constexpr double kStepsPerTriple = 3.5;
 
 struct LossKey {
   std::uint32_t k = 0;
   std::uint64_t steps = 0, seed = 0;
   auto operator<=>(const LossKey&) const = default;
+
+  // Of the run that synchronises every step.
+  LossKey lockstep() const { return {0, steps, seed}; }
 };
-using Losses = std::map<LossKey, double>;
+using KnownLosses = std::map<LossKey, double>;
 
 bool is_own_setting(const std::string& line) {
   for (const char* name : {"train.k =", "train.steps =", "run.seed =", "run.name ="}) {
@@ -42,8 +46,8 @@ bool is_own_setting(const std::string& line) {
   return false;
 }
 
-Losses read_cache(const std::filesystem::path& file) {
-  Losses losses;
+KnownLosses read_cache(const std::filesystem::path& file) {
+  KnownLosses losses;
   std::istringstream lines(read_text_file(file));
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -73,6 +77,11 @@ std::array<LossKey, 3> triple(const LossKey& base) {
           {base.k, base.steps / 2, base.seed}};
 }
 
+// Runs of timed steps have none, and no calibration either.
+std::string data_fingerprint(const Config& config) {
+  return config.train.timed_step_ms > 0 ? "" : intra::Dataset(config.data).fingerprint();
+}
+
 class Calibrator {
  public:
   Calibrator(const Config& config, const RealRuns& runs, const CalibrationOptions& options,
@@ -93,7 +102,7 @@ class Calibrator {
       if (triple_of(base)) continue;
       const double needed_s = kStepsPerTriple * seconds_of(steps);
       if (made > 0 && spent_s(begin) + needed_s > options_.budget_s) break;
-      for (const LossKey& key : triple(base)) measure(key);
+      for (const LossKey& key : triple(base)) measure(key, {.baseline = key == base});
       ++made;
     }
     return summarize();
@@ -124,8 +133,11 @@ class Calibrator {
     const auto keys = triple(base);
     if (!std::ranges::all_of(keys, [this](const LossKey& key) { return losses_.contains(key); }))
       return std::nullopt;
-    return diloco::tuner::PairedLosses{losses_.at(keys[0]), losses_.at(keys[1]),
-                                       losses_.at(keys[2])};
+    diloco::tuner::PairedLosses found{losses_.at(keys[0]), losses_.at(keys[1]),
+                                      losses_.at(keys[2])};
+    if (const auto lockstep = losses_.find(base.lockstep()); lockstep != losses_.end())
+      found.lockstep = lockstep->second;
+    return found;
   }
 
   std::map<LossKey, diloco::tuner::PairedLosses> complete_triples() const {
@@ -137,7 +149,7 @@ class Calibrator {
     return found;
   }
 
-  void measure(const LossKey& key) {
+  void measure(const LossKey& key, RealRuns::How how) {
     if (losses_.contains(key)) return;
     const std::string name = "k" + std::to_string(key.k) + "-steps" + std::to_string(key.steps) +
                              "-seed" + std::to_string(key.seed);
@@ -146,10 +158,16 @@ class Calibrator {
     runs_.run(name,
               {"train.k=" + std::to_string(key.k), "train.steps=" + std::to_string(key.steps),
                "run.seed=" + std::to_string(key.seed)},
-              false);
-    losses_[key] = measured_loss(runs_.path(name));
-    append(file_, key, losses_[key]);
+              how);
+    const Losses measured = measured_losses(runs_.path(name));
+    keep(key, measured.run);
+    if (measured.baseline) keep(key.lockstep(), *measured.baseline);
     std::filesystem::remove_all(runs_.path(name));
+  }
+
+  void keep(const LossKey& key, double loss) {
+    losses_[key] = loss;
+    append(file_, key, loss);
   }
 
   // The longest runs count alone: shorter ones are further from where training ends.
@@ -172,7 +190,7 @@ class Calibrator {
   const CalibrationOptions& options_;
   const std::function<void(const std::string&)>& note_;
   std::filesystem::path file_;
-  Losses losses_;
+  KnownLosses losses_;
 };
 
 }  // namespace
@@ -183,11 +201,7 @@ std::string calibration_key(const Config& config) {
   for (std::string line; std::getline(lines, line);) {
     if (!is_own_setting(line)) text += line + "\n";
   }
-  for (const std::string& file : config.data.files) {
-    std::error_code none;
-    const auto bytes = std::filesystem::file_size(file, none);
-    text += file + " " + (none ? "?" : std::to_string(bytes)) + "\n";
-  }
+  text += data_fingerprint(config);
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(text)))).substr(0, 16);
 }
 

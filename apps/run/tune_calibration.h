@@ -2,7 +2,8 @@
 // same model and data.
 //
 // A triple has one seed, and so one start and one order of the data: K and T steps, 4K and T steps,
-// K and T/2 steps. From these a, b and lambda = a / b (diloco/tuner/objective.h).
+// K and T/2 steps. From these a, b and lambda = a / b (diloco/tuner/objective.h). The first one is
+// also run synchronised every step: what that needs fewer steps for the same loss.
 #pragma once
 
 #include <functional>

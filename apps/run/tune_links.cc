@@ -55,8 +55,8 @@ wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
   return scenario;
 }
 
-wan_sim::Scenario links_of_run(const std::filesystem::path& run,
-                               const std::vector<std::string>& regions) {
+std::string links_text_of_run(const std::filesystem::path& run,
+                              const std::vector<std::string>& regions) {
   std::string text = "regions = [";
   for (const std::string& region : regions) text += "'" + region + "', ";
   text += "]\n";
@@ -76,7 +76,12 @@ wan_sim::Scenario links_of_run(const std::filesystem::path& run,
               "\nrate_mbit_s = " + std::to_string(link->rate_mbit_s) + "\n";
     }
   }
-  return wan_sim::parse_scenario(text, run / "status.json");
+  return text;
+}
+
+wan_sim::Scenario links_of_run(const std::filesystem::path& run,
+                               const std::vector<std::string>& regions) {
+  return wan_sim::parse_scenario(links_text_of_run(run, regions), run / "status.json");
 }
 
 inter::LinkMatrix link_matrix(const wan_sim::Scenario& scenario,
@@ -91,20 +96,25 @@ inter::LinkMatrix link_matrix(const wan_sim::Scenario& scenario,
   return matrix;
 }
 
-double ring_all_reduce_s(const inter::LinkMatrix& links, const std::vector<std::string>& regions,
-                         double gradient_bytes) {
-  if (regions.size() < 2) return 0;
+Ring ring_all_reduce(const inter::LinkMatrix& links, const std::vector<std::string>& regions,
+                     double gradient_bytes) {
+  Ring best{.order = regions};
+  if (regions.size() < 2) return best;
   std::vector<std::string> order = regions;
   std::ranges::sort(order);
   const auto n = static_cast<double>(order.size());
-  double best_s = slowest_edge_s(links, order, gradient_bytes / n);
-  if (order.size() <= kRingOrdersMax) {
-    // The first region stays: a ring has no beginning.
-    while (std::next_permutation(order.begin() + 1, order.end())) {
-      best_s = std::min(best_s, slowest_edge_s(links, order, gradient_bytes / n));
-    }
+  const double hops = 2 * (n - 1);
+  best = {order, hops * slowest_edge_s(links, order, gradient_bytes / n),
+          hops * gradient_bytes / n};
+  if (order.size() > kRingOrdersMax) return best;
+  // The first region stays: a ring has no beginning.
+  while (std::next_permutation(order.begin() + 1, order.end())) {
+    const double seconds = hops * slowest_edge_s(links, order, gradient_bytes / n);
+    if (seconds >= best.seconds) continue;
+    best.order = order;
+    best.seconds = seconds;
   }
-  return 2 * (n - 1) * best_s;
+  return best;
 }
 
 }  // namespace causeway::run

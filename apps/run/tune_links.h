@@ -19,14 +19,22 @@ wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
 // ConfigError naming the link that was not measured in either direction.
 wan_sim::Scenario links_of_run(const std::filesystem::path& run,
                                const std::vector<std::string>& regions);
+// The same as a scenario file's text.
+std::string links_text_of_run(const std::filesystem::path& run,
+                              const std::vector<std::string>& regions);
 
 // alpha and beta of every directed link.
 inter::LinkMatrix link_matrix(const wan_sim::Scenario& scenario,
                               const std::vector<std::string>& regions);
 
 // One step's all-reduce of fp32 gradients in a ring over the regions, in the best order: what fully
-// synchronous training waits for every step. 0 for one region.
-double ring_all_reduce_s(const inter::LinkMatrix& links, const std::vector<std::string>& regions,
-                         double gradient_bytes);
+// synchronous training waits for every step.
+struct Ring {
+  std::vector<std::string> order;  // each sends to the next, the last to the first
+  double seconds = 0;              // 0 for one region
+  double bytes_per_hop = 0;        // that every region sends
+};
+Ring ring_all_reduce(const inter::LinkMatrix& links, const std::vector<std::string>& regions,
+                     double gradient_bytes);
 
 }  // namespace causeway::run

@@ -19,17 +19,30 @@ namespace tuner = diloco::tuner;
 
 constexpr std::size_t kRoundsMin = 3;
 
-// Compute of each round in which the region took its K steps.
-std::vector<double> computed_s(const std::filesystem::path& region) {
-  std::vector<double> out;
-  std::optional<double> before_s;
-  for (const Event& event : read_events(region / "events.jsonl")) {
-    if (event.event != "round") continue;
-    const double now_s = nlohmann::json::parse(event.json).value("compute_s", 0.0);
-    if (before_s && now_s > *before_s) out.push_back(now_s - *before_s);
-    before_s = now_s;
+struct Stretch {
+  double steps = 0, compute_s = 0;
+};
+
+// What the region did from round to round. Steps are counted in tokens: those of an overlapped
+// round are not all its own.
+std::vector<Stretch> stretches(const std::filesystem::path& region, double tokens_per_step) {
+  std::vector<Stretch> out;
+  std::optional<RoundEvent> before;
+  for (const RoundEvent& round : read_rounds(region)) {
+    if (before && round.tokens > before->tokens && round.compute_s > before->compute_s) {
+      out.push_back({static_cast<double>(round.tokens - before->tokens) / tokens_per_step,
+                     round.compute_s - before->compute_s});
+    }
+    before = round;
   }
   return out;
+}
+
+tuner::Overlap recorded_overlap(const Config& config) {
+  tuner::Overlap overlap{config.overlap.variant, config.overlap.fragments, 0};
+  if (overlap.variant == tuner::Variant::streaming)
+    overlap.overlap_steps = config.sync.overlap_steps;
+  return overlap;
 }
 
 wan_sim::Scenario recorded_links(const std::filesystem::path& run, const Config& config) {
@@ -62,16 +75,19 @@ class Planner {
         run_(std::move(run)),
         note_(note),
         config_(load_config(run_ / "config.toml", options.overrides)),
-        recording_(read_recording(run_, config_)) {}
+        recording_(read_recording(run_, config_)),
+        overlap_(recorded_overlap(config_)) {}
 
   Tuning run() {
     out_.name = config_.name;
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
-    out_.configured_k = config_.train.k;
-    if (!options_.prices.empty()) out_.prices = load_prices(options_.prices);
-    probe_codecs();
+    out_.configured_codec = config_.codec.matrix;
+    out_.configured_variant = overlap_.variant;
+    out_.warnings = not_rehearsed(config_);
     const wan_sim::Scenario links = recorded_links(run_, config_);
+    if (!options_.prices.empty()) out_.prices = load_prices(options_.prices, links.regions);
+    probe_codecs();
     explain_recorded(links);
     out_.links = options_.links.empty() ? "of the recorded run" : options_.links.string();
     out_.forecast = predict(
@@ -101,11 +117,25 @@ class Planner {
     out_.probe.step_deviation_s = recording_.step_deviation_s;
   }
 
+  Grid recorded_grid() const {
+    return {.ks = {recording_.k},
+            .variants = {overlap_.variant},
+            .fragments = overlap_.fragments,
+            .overlap_steps = overlap_.overlap_steps,
+            .topologies = {config_.links.topology}};
+  }
+
+  // What was asked for, with the recorded choice.
   Grid grid() const {
     Grid grid = options_.grid;
-    put_first(grid.ks, config_.train.k);
+    put_first(grid.ks, recording_.k);
     std::ranges::sort(grid.ks);
     put_first(grid.variants, tuner::Variant::synchronous);
+    put_first(grid.variants, overlap_.variant);
+    put_first(grid.topologies, config_.links.topology);
+    if (overlap_.variant != tuner::Variant::streaming) return grid;
+    if (grid.fragments == 0) grid.fragments = overlap_.fragments;
+    if (grid.overlap_steps == 0) grid.overlap_steps = overlap_.overlap_steps;
     return grid;
   }
 
@@ -126,25 +156,22 @@ class Planner {
     Probe whole = std::move(out_.probe);
     out_.probe = whole;
     out_.probe.codecs.resize(1);
-    const Forecast own = predict(links, {.ks = {config_.train.k},
-                                         .variants = {tuner::Variant::synchronous},
-                                         .fragments = 0,
-                                         .overlap_steps = 0});
+    const Forecast own = predict(links, recorded_grid());
     out_.probe = std::move(whole);
     const tuner::Row& row = own.rows.front();
     const double more_s = row.complete ? recording_.round_s - row.round_s : 0;
     for (CodecProbe& codec : out_.probe.codecs) shift(codec, more_s);
     explanation_ = "recorded: " + std::to_string(recording_.rounds) +
-                   " rounds of K = " + std::to_string(config_.train.k) + ", " +
-                   format_fixed(recording_.round_s, 3) + " s each; rehearsed " +
+                   " rounds of K = " + std::to_string(recording_.k) + ", " + describe(overlap_) +
+                   ", " + format_fixed(recording_.round_s, 3) + " s each; rehearsed " +
                    format_fixed(row.round_s, 3) + " s, so " + format_fixed(std::abs(more_s), 3) +
                    " s are " + (more_s < 0 ? "taken from" : "added to") + " every choice";
   }
 
   void note_recorded() {
     for (tuner::Row& row : out_.forecast.rows) {
-      const bool recorded = row.k == config_.train.k && row.codec == config_.codec.matrix &&
-                            row.overlap.variant == tuner::Variant::synchronous;
+      const bool recorded = row.k == recording_.k && row.codec == config_.codec.matrix &&
+                            row.overlap == overlap_ && row.topology == config_.links.topology;
       if (recorded) row.measured_round_s = recording_.round_s;
     }
   }
@@ -154,6 +181,7 @@ class Planner {
   const std::function<void(const std::string&)>& note_;
   Config config_;
   Recording recording_;
+  tuner::Overlap overlap_;
   std::string explanation_;
   Tuning out_;
 };
@@ -162,24 +190,32 @@ class Planner {
 
 Recording read_recording(const std::filesystem::path& run, const Config& config) {
   Recording out;
+  const double tokens_per_step = double(config.train.batch) * double(config.model.context);
   std::vector<double> deviations;
   for (const std::string& region : names_of(config)) {
-    const std::vector<double> rounds_s = computed_s(run / "regions" / region);
-    if (rounds_s.size() < kRoundsMin) {
+    const auto taken = stretches(run / "regions" / region, tokens_per_step);
+    if (taken.size() < kRoundsMin) {
       throw ConfigError((run / "regions" / region / "events.jsonl").string() +
                         ": has too few rounds to learn from; a plan needs a run of " +
                         std::to_string(kRoundsMin + 2) + " rounds or more");
     }
-    const double middle_s = tuner::quantile(rounds_s, 0.5);
-    out.rounds = std::max(out.rounds, rounds_s.size() + 1);
-    out.step_s[region] = middle_s / config.train.k;
-    for (const double s : rounds_s)
-      deviations.push_back(std::abs(s - middle_s) / std::sqrt(config.train.k));
+    std::vector<double> steps_s;
+    for (const Stretch& stretch : taken) steps_s.push_back(stretch.compute_s / stretch.steps);
+    const double step_s = tuner::quantile(steps_s, 0.5);
+    for (const Stretch& stretch : taken) {
+      deviations.push_back(std::abs(stretch.compute_s - step_s * stretch.steps) /
+                           std::sqrt(stretch.steps));
+    }
+    out.rounds = std::max(out.rounds, taken.size() + 1);
+    out.step_s[region] = step_s;
   }
   out.step_deviation_s = 1.4826 * tuner::quantile(deviations, 0.5);
+  const std::uint32_t fragments = config.overlap.fragments;
+  out.k = static_cast<std::uint32_t>(usual_steps(run, names_of(config))) * fragments;
   const auto round_s = measured_round_s(run, names_of(config));
-  if (!round_s) throw ConfigError(run.string() + ": has too few rounds to learn from");
-  out.round_s = *round_s;
+  if (!round_s || out.k == 0)
+    throw ConfigError(run.string() + ": has too few rounds to learn from");
+  out.round_s = *round_s * fragments;  // the log's rounds are of one fragment
   return out;
 }
 

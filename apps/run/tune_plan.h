@@ -13,9 +13,10 @@ namespace causeway::run {
 // What the regions' events.jsonl say of a run's rounds.
 struct Recording {
   std::size_t rounds = 0;
+  std::uint32_t k = 0;                   // that most rounds had
   std::map<std::string, double> step_s;  // median over its rounds
   double step_deviation_s = 0;           // of single steps, if they vary independently
-  double round_s = 0;                    // median over regions and rounds
+  double round_s = 0;                    // of K steps; median over regions and rounds
 };
 
 // Throws ConfigError if there are too few rounds to learn from.

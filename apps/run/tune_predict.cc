@@ -38,18 +38,11 @@ class Predictor {
   Forecast run(const std::function<void(double)>& progress) {
     Forecast out;
     compare_topologies(out);
-    out.synchronous_step_s =
-        slowest_step_s() + ring_all_reduce_s(link_matrix(in_.links, regions_), regions_,
-                                             4.0 * double(in_.probe.parameters));
-    const std::size_t total =
-        in_.probe.codecs.size() * in_.grid.variants.size() * in_.grid.ks.size();
-    for (const CodecProbe& codec : in_.probe.codecs) {
-      for (const tuner::Variant variant : in_.grid.variants) {
-        for (const std::uint32_t k : in_.grid.ks) {
-          if (auto row = rehearse(codec, variant, k)) out.rows.push_back(*row);
-          progress(double(out.rows.size()) / double(total));
-        }
-      }
+    price_synchronous(out);
+    const std::vector<tuner::Row> choices = grid();
+    for (const tuner::Row& choice : choices) {
+      out.rows.push_back(rehearse(choice));
+      progress(double(out.rows.size()) / double(choices.size()));
     }
     return out;
   }
@@ -63,6 +56,16 @@ class Predictor {
     double slowest_s = 0;
     for (const std::string& region : regions_) slowest_s = std::max(slowest_s, step_s(region));
     return slowest_s;
+  }
+
+  void price_synchronous(Forecast& out) const {
+    const Ring ring = ring_all_reduce(link_matrix(in_.links, regions_), regions_,
+                                      sizeof(float) * double(in_.probe.parameters));
+    out.synchronous_step_s = slowest_step_s() + ring.seconds;
+    for (std::size_t i = 0; i < ring.order.size(); ++i) {
+      const std::string& next = ring.order[(i + 1) % ring.order.size()];
+      out.synchronous_cost += in_.prices.of(ring.order[i], next, ring.bytes_per_hop);
+    }
   }
 
   void compare_topologies(Forecast& out) const {
@@ -80,24 +83,42 @@ class Predictor {
     const auto layers = static_cast<std::uint32_t>(in_.config.model.layers);
     std::uint32_t fragments = in_.grid.fragments;
     if (fragments == 0) fragments = std::max(2U, layers / kLayersPerFragment);
-    fragments = std::min(fragments, k);
     std::uint32_t steps = in_.grid.overlap_steps;
     if (steps == 0) {
       const double one_s = exchange_s(in_.links, regions_, double(codec.payload_bytes) / fragments);
       steps = std::clamp(static_cast<std::uint32_t>(tuner::hiding_k(slowest_step_s(), one_s)), 1U,
                          kOverlapStepsMax);
     }
-    return {variant, fragments, steps};
+    return {variant, fragments, std::min(steps, k / fragments)};
   }
 
-  std::optional<tuner::Row> rehearse(const CodecProbe& codec, tuner::Variant variant,
-                                     std::uint32_t k) const {
-    tuner::Row row{.k = k,
-                   .codec = codec.codec,
-                   .bits_per_parameter = codec.bits_per_parameter,
-                   .overlap = overlap_of(codec, variant, k)};
-    tuner::RehearsalOptions options = options_for(codec, row);
-    const auto world = make_virtual_world(in_.links);
+  // What can be configured of it.
+  std::vector<tuner::Row> grid() const {
+    std::vector<std::optional<inter::Shape>> topologies = in_.grid.topologies;
+    if (topologies.empty()) topologies = {in_.config.links.topology};
+    std::vector<tuner::Row> rows;
+    for (const CodecProbe& codec : in_.probe.codecs) {
+      for (const tuner::Variant variant : in_.grid.variants) {
+        for (const auto& topology : topologies) {
+          for (const std::uint32_t k : in_.grid.ks) {
+            const tuner::Overlap overlap = overlap_of(codec, variant, k);
+            if (k % overlap.fragments != 0) continue;
+            rows.push_back({.k = k,
+                            .codec = codec.codec,
+                            .bits_per_parameter = codec.bits_per_parameter,
+                            .overlap = overlap,
+                            .topology = topology});
+          }
+        }
+      }
+    }
+    return rows;
+  }
+
+  tuner::Row rehearse(tuner::Row row) const {
+    const CodecProbe& codec = *std::ranges::find(in_.probe.codecs, row.codec, &CodecProbe::codec);
+    const tuner::RehearsalOptions options = options_for(codec, row);
+    const auto world = make_virtual_world(in_.links, row.topology);
     const tuner::RehearsalResult result = tuner::rehearse(*world, options);
     row.complete = result.complete;
     row.round_s = result.round_s;
@@ -139,12 +160,8 @@ class Predictor {
   double cost_of(double payload_bytes) const {
     double cost = 0;
     for (const std::string& from : regions_) {
-      for (const std::string& to : regions_) {
-        if (from == to) continue;
-        const auto found = in_.prices.per_gb.find({from, to});
-        cost += payload_bytes / 1e9 *
-                (found == in_.prices.per_gb.end() ? in_.prices.otherwise : found->second);
-      }
+      for (const std::string& to : regions_)
+        if (from != to) cost += in_.prices.of(from, to, payload_bytes);
     }
     return cost;
   }
@@ -153,7 +170,37 @@ class Predictor {
   std::vector<std::string> regions_;
 };
 
+void add_price(const std::filesystem::path& file, const toml::table* price,
+               const std::vector<std::string>& known, Prices& prices) {
+  const auto region = [&](const char* key) {
+    const auto name = price ? (*price)[key].value_or(std::string()) : std::string();
+    if (name.empty() || std::ranges::find(known, name) != known.end()) return name;
+    throw ConfigError(file.string() + ": [[price]] " + key + " = \"" + name +
+                      "\" is neither a region of the run nor of the links");
+  };
+  const std::string from = region("from"), to = region("to");
+  const auto per_gb = price ? (*price)["per_gb"].value<double>() : std::nullopt;
+  if (from.empty() || to.empty() || !per_gb || !(*per_gb >= 0))
+    throw ConfigError(file.string() + ": a [[price]] needs from, to and per_gb");
+  prices.per_gb[{from, to}] = *per_gb;
+}
+
 }  // namespace
+
+std::vector<std::string> not_rehearsed(const Config& config) {
+  std::vector<std::string> warnings;
+  const bool own_overlap = std::ranges::any_of(
+      config.regions, [](const RegionConfig& region) { return region.overlap_steps >= 0; });
+  if (own_overlap) {
+    warnings.emplace_back(
+        "regions.overlap_steps is left out: every region is taken to overlap as the table says");
+  }
+  if (config.sync.speed_adaptive_k) {
+    warnings.emplace_back(
+        "sync.speed_adaptive_k is left out: slow regions are taken to do all K steps");
+  }
+  return warnings;
+}
 
 std::vector<std::string> names_of(const Config& config) {
   std::vector<std::string> names;
@@ -165,7 +212,6 @@ diloco::ProtocolOptions rehearsed_protocol(const Config& config) {
   diloco::ProtocolOptions options;
   options.contributions_min = config.sync.contributions_min;
   options.staleness_max = config.sync.staleness_max;
-  options.speed_adaptive_k = false;
   options.grace_min = config.sync.grace_min;
   options.grace_max = config.sync.grace_max;
   options.election = config.sync.election_timeout;
@@ -192,24 +238,19 @@ Forecast predict(const PredictInput& input, const std::function<void(double)>& p
   return Predictor(input).run(progress);
 }
 
-Prices load_prices(const std::filesystem::path& file) {
+double Prices::of(const std::string& from, const std::string& to, double bytes) const {
+  const auto found = per_gb.find({from, to});
+  return bytes / 1e9 * (found == per_gb.end() ? otherwise : found->second);
+}
+
+Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known) {
   Prices prices;
   prices.given = true;
   try {
     const toml::table table = toml::parse(read_config(file));
     prices.otherwise = table["default_per_gb"].value_or(0.0);
     if (const toml::array* list = table["price"].as_array()) {
-      for (const toml::node& node : *list) {
-        const toml::table* price = node.as_table();
-        const auto text = [&](const char* key) {
-          return price ? (*price)[key].value_or(std::string()) : std::string();
-        };
-        const auto per_gb = price ? (*price)["per_gb"].value<double>() : std::nullopt;
-        if (text("from").empty() || text("to").empty() || !per_gb || !(*per_gb >= 0)) {
-          throw ConfigError(file.string() + ": a [[price]] needs from, to and per_gb");
-        }
-        prices.per_gb[{text("from"), text("to")}] = *per_gb;
-      }
+      for (const toml::node& node : *list) add_price(file, node.as_table(), known, prices);
     }
   } catch (const toml::parse_error& error) {
     throw ConfigError(file.string() + ":" + std::to_string(error.source().begin.line) + ": " +

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ struct Grid {
   std::vector<diloco::tuner::Variant> variants;
   std::uint32_t fragments = 0;      // of streaming; 0: from the number of layers
   std::uint32_t overlap_steps = 0;  // of streaming; 0: what hides the exchange, 5 at most
+  std::vector<std::optional<inter::Shape>> topologies;  // empty: the configuration's
 };
 
 // Money per 10^9 bytes that leave a region for another. Missing pairs cost `otherwise`.
@@ -28,13 +30,17 @@ struct Prices {
   std::map<std::pair<std::string, std::string>, double> per_gb;
   double otherwise = 0;
   bool given = false;
+
+  double of(const std::string& from, const std::string& to, double bytes) const;
 };
-// TOML: default_per_gb = 0.09, and [[price]] tables with from, to and per_gb. Throws ConfigError.
-Prices load_prices(const std::filesystem::path& file);
+// TOML: default_per_gb = 0.09, and [[price]] tables with from, to and per_gb. Throws ConfigError;
+// so does the name of a region that is not among `known`.
+Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known);
 
 struct Forecast {
   double seconds = 0;             // one direct exchange of the configuration's own codec
   double synchronous_step_s = 0;  // a fully synchronous step: compute and ring all-reduce
+  double synchronous_cost = 0;    // of its traffic
   std::string topology;           // what suits the links best, by alpha and beta alone
   double topology_gain_s = 0;     // what it would save of an exchange
   std::vector<diloco::tuner::Row> rows;
@@ -62,6 +68,8 @@ double exchange_s(const wan_sim::Scenario& links, const std::vector<std::string>
                   double payload_bytes);
 
 diloco::ProtocolOptions rehearsed_protocol(const Config& config);
+// Settings that rehearsals leave out, as warnings.
+std::vector<std::string> not_rehearsed(const Config& config);
 std::vector<std::string> names_of(const Config& config);
 
 }  // namespace causeway::run

@@ -27,6 +27,7 @@ Json to_json(const tuner::Row& row) {
           {"predicted_time_to_loss_s", row.time_to_loss_s},
           {"fragments", row.overlap.fragments},
           {"overlap_steps", row.overlap.overlap_steps},
+          {"topology", topology_name(row.topology)},
           {"bits_per_parameter", row.bits_per_parameter},
           {"predicted_round_p95_s", row.round_s_p95},
           {"participation", row.participation},
@@ -61,15 +62,18 @@ Json comparison(const Tuning& tuning) {
     const tuner::Row& other = tuning.forecast.rows[*index];
     return Json{{"k", other.k},
                 {"predicted_time_to_loss_s", other.time_to_loss_s},
-                {"saved_s", other.time_to_loss_s - best.time_to_loss_s}};
+                {"saved_s", other.time_to_loss_s - best.time_to_loss_s},
+                {"saved_cost", other.cost_to_loss - best.cost_to_loss}};
   };
   const double synchronous_s = tuning.synchronous_time_s();
   return {{"synchronous_every_step",
            {{"predicted_time_to_loss_s", synchronous_s},
             {"saved_s", synchronous_s - best.time_to_loss_s},
-            {"extra_steps_share",
-             tuner::steps_factor(best.k, tuning.price) * tuner::steps_factor(best.overlap.variant) -
-                 1}}},
+            {"saved_cost", tuning.synchronous_cost() - best.cost_to_loss},
+            {"extra_steps_share", tuner::steps_factor(best.k, tuning.price) *
+                                          tuner::steps_factor(best.overlap.variant) /
+                                          tuning.price.lockstep_factor -
+                                      1}}},
           {"half_k", against(tuning.recommendation->half)},
           {"twice_k", against(tuning.recommendation->twice)}};
 }
@@ -99,7 +103,7 @@ std::string table(const Tuning& tuning) {
   std::string out, group;
   for (std::size_t i = 0; i < tuning.forecast.rows.size(); ++i) {
     const tuner::Row& row = tuning.forecast.rows[i];
-    const std::string title = row.codec + ", " + describe(row.overlap);
+    const std::string title = describe(row);
     if (title != group) {
       group = title;
       out += "\n" + title + "\n        K  predicted   measured    util.     bytes  time to loss" +
@@ -115,13 +119,25 @@ std::string as_long(double other_s, double best_s) {
   return format_fixed(other_s / best_s, 2) + " times as long";
 }
 
+// What its traffic costs until the target loss, beside the alternatives'.
+std::string costs(const Tuning& tuning) {
+  if (!tuning.prices.given) return {};
+  std::string out = "  traffic costs " + format_fixed(tuning.recommended().cost_to_loss, 2) +
+                    "; synchronising every step " + format_fixed(tuning.synchronous_cost(), 2);
+  for (const auto& [row, name] : {std::pair(tuning.recommendation->half, ", half of K "),
+                                  std::pair(tuning.recommendation->twice, ", twice K ")}) {
+    if (row) out += name + format_fixed(tuning.forecast.rows[*row].cost_to_loss, 2);
+  }
+  return out + "\n";
+}
+
 std::string verdict(const Tuning& tuning) {
   if (!tuning.recommendation) return "\nNo recommendation.\n";
   const tuner::Row& best = tuning.recommended();
   std::string out = "\nRecommended: K = " + std::to_string(best.k) + " (" +
                     std::to_string(tuning.recommendation->low) + " to " +
-                    std::to_string(tuning.recommendation->high) + " hardly differ), " + best.codec +
-                    ", " + describe(best.overlap) + "\n";
+                    std::to_string(tuning.recommendation->high) + " hardly differ), " +
+                    describe(best) + "\n";
   out += "  utilisation " + format_fixed(100 * best.utilisation, 1) + " %, a round of " +
          format_fixed(best.round_s, 2) + " s (95 % within " + format_fixed(best.round_s_p95, 2) +
          "), " + format_bytes(best.sent_bytes) + " over the WAN in each\n";
@@ -134,7 +150,7 @@ std::string verdict(const Tuning& tuning) {
     if (!row) continue;
     out += name + as_long(tuning.forecast.rows[*row].time_to_loss_s, best.time_to_loss_s);
   }
-  return out + "\n";
+  return out + "\n" + costs(tuning);
 }
 
 }  // namespace
@@ -146,6 +162,15 @@ std::string describe(const tuner::Overlap& overlap) {
         " P=" + std::to_string(overlap.fragments) + " tau=" + std::to_string(overlap.overlap_steps);
   }
   return out;
+}
+
+std::string describe(const tuner::Row& row) {
+  return row.codec + ", " + describe(row.overlap) +
+         (row.topology ? ", " + topology_name(row.topology) : "");
+}
+
+std::string topology_name(const std::optional<inter::Shape>& topology) {
+  return topology ? inter::to_string(*topology) : "auto";
 }
 
 std::string tuning_json(const Tuning& tuning) {
@@ -165,6 +190,8 @@ std::string tuning_json(const Tuning& tuning) {
   json["lambda_standard_error"] =
       tuning.price.lambda_error > 0 ? Json(tuning.price.lambda_error) : Json(nullptr);
   json["k_reference"] = tuning.price.k_reference;
+  const auto& lockstep = tuning.calibration.fit.lockstep_factor;
+  json["lockstep_steps_factor"] = optional(lockstep);
   json["calibration_seeds"] = tuning.calibration.triples;
   json["reasons"] = tuning.reasons;
   json["warnings"] = tuning.warnings;
@@ -197,9 +224,9 @@ std::string tuning_text(const Tuning& tuning) {
   }
   out += table(tuning) + verdict(tuning);
   if (tuning.forecast.topology_gain_s > 0.01) {
-    out += "  by latency and bandwidth alone, an exchange would take " +
+    out += "  by latency and bandwidth alone an exchange takes " +
            format_fixed(tuning.forecast.topology_gain_s, 2) + " s less with " +
-           tuning.forecast.topology + "\n";
+           tuning.forecast.topology + " than directly, which links.topology = auto finds out\n";
   }
   out += "Confidence: " + tuning.confidence + "\n";
   for (const std::string& reason : tuning.reasons) out += "  - " + reason + "\n";

@@ -85,7 +85,8 @@ std::string time_chart(const Tuning& tuning, const tuner::Row& best) {
 }
 
 std::string bytes_chart(const Tuning& tuning) {
-  const double slope = tuning.calibration.fit.b > 0 ? tuning.calibration.fit.a : kPublishedSlope;
+  const bool calibrated = tuning.calibration.fit.b > 0;
+  const double slope = calibrated ? tuning.calibration.fit.a : kPublishedSlope;
   std::vector<Series> series;
   for (const tuner::Row& row : tuning.forecast.rows) {
     if (!row.complete || row.overlap.variant != tuner::Variant::synchronous) continue;
@@ -99,7 +100,8 @@ std::string bytes_chart(const Tuning& tuning) {
   return svg({.title = "Loss against bytes",
               .x_label = "GB over the WAN in the whole run",
               .y_label = "nats above K = " + format_fixed(tuning.price.k_reference, 0) +
-                         " at equal tokens",
+                         " at equal tokens, " +
+                         (calibrated ? "as calibrated" : "as published, not measured here"),
               .series = std::move(series),
               .from_zero = true,
               .log_x = true});
@@ -118,10 +120,9 @@ std::string rows_tables(const Tuning& tuning) {
   std::string out;
   const auto& rows = tuning.forecast.rows;
   for (auto at = rows.begin(); at != rows.end();) {
-    const std::string title = at->codec + ", " + describe(at->overlap);
+    const std::string title = describe(*at);
     std::vector<HtmlRow> group;
-    for (; at != rows.end() && at->codec + ", " + describe(at->overlap) == title; ++at)
-      group.push_back(cells(tuning, *at));
+    for (; at != rows.end() && describe(*at) == title; ++at) group.push_back(cells(tuning, *at));
     out += "<h3>" + escape_html(title) + "</h3>\n" +
            html_table({"K", "round, s", "measured, s", "utilisation, %", "bytes per round",
                        "time to loss"},
@@ -137,21 +138,28 @@ std::string list(const std::vector<std::string>& lines, const std::string& attri
   return out.empty() ? out : "<ul>\n" + out + "</ul>\n";
 }
 
+std::string cost(const Tuning& tuning, double value) {
+  return tuning.prices.given ? format_fixed(value, 2) : "no prices given";
+}
+
 std::string summary(const Tuning& tuning) {
   const tuner::Row& best = tuning.recommended();
-  const auto time_of = [&](const std::optional<std::size_t>& row) {
-    return row ? format_duration(tuning.forecast.rows[*row].time_to_loss_s) : std::string("-");
+  const auto line = [&](const std::string& name, const std::optional<std::size_t>& index) {
+    const tuner::Row* row = index ? &tuning.forecast.rows[*index] : nullptr;
+    return HtmlRow{name, row ? format_duration(row->time_to_loss_s) : "-",
+                   row ? cost(tuning, row->cost_to_loss) : "-"};
   };
   return "<p><b>K = " + std::to_string(best.k) + "</b>, between " +
          std::to_string(tuning.recommendation->low) + " and " +
          std::to_string(tuning.recommendation->high) + " it hardly matters; codec " +
          escape_html(best.codec) + ", " + escape_html(describe(best.overlap)) +
          ". Confidence: " + tuning.confidence + ".</p>\n" +
-         html_table({"", "time to the target loss"},
-                    {{"recommended", format_duration(best.time_to_loss_s)},
-                     {"half of K", time_of(tuning.recommendation->half)},
-                     {"twice K", time_of(tuning.recommendation->twice)},
-                     {"synchronising every step", format_duration(tuning.synchronous_time_s())}});
+         html_table({"", "time to the target loss", "cost of traffic"},
+                    {line("recommended", tuning.recommendation->row),
+                     line("half of K", tuning.recommendation->half),
+                     line("twice K", tuning.recommendation->twice),
+                     {"synchronising every step", format_duration(tuning.synchronous_time_s()),
+                      cost(tuning, tuning.synchronous_cost())}});
 }
 
 }  // namespace

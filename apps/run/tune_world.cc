@@ -30,8 +30,9 @@ wan_sim::VirtualMode mode_for(const wan_sim::Scenario& scenario) {
 
 class VirtualWorld : public diloco::tuner::World {
  public:
-  explicit VirtualWorld(const wan_sim::Scenario& scenario)
-      : wan_(without_processes(scenario), {.mode = mode_for(scenario)}), internet_(wan_) {}
+  VirtualWorld(const wan_sim::Scenario& scenario, std::optional<inter::Shape> topology)
+      : wan_(without_processes(scenario), {.mode = mode_for(scenario)}),
+        internet_(wan_, {.topology = topology}) {}
 
   diloco::Time now() const override { return std::chrono::duration_cast<diloco::Time>(wan_.now()); }
   void after(diloco::Time delay, std::function<void()> event) override {
@@ -68,8 +69,9 @@ class VirtualWorld : public diloco::tuner::World {
 
 }  // namespace
 
-std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario) {
-  return std::make_unique<VirtualWorld>(scenario);
+std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario,
+                                                         std::optional<inter::Shape> topology) {
+  return std::make_unique<VirtualWorld>(scenario, topology);
 }
 
 }  // namespace causeway::run

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "diloco/tuner/rehearsal.h"
+#include "inter/topology.h"
 #include "wan-sim/scenario.h"
 
 namespace causeway::run {
@@ -11,6 +13,8 @@ namespace causeway::run {
 // In the fluid mode, or in chunks where the scenario has what only those can honour, such as
 // congestion control. What the timeline asks of processes is left out: nobody is killed in a
 // rehearsal.
-std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario);
+// `topology`: as links.topology.
+std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario,
+                                                         std::optional<inter::Shape> topology = {});
 
 }  // namespace causeway::run

@@ -47,14 +47,16 @@ double steps_factor(Variant variant) {
 
 LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double token_ratio) {
   assert(!seeds.empty() && k_ratio > 1 && token_ratio > 1);
-  std::vector<double> a, b;
+  std::vector<double> a, b, ahead;
   for (const PairedLosses& seed : seeds) {
     a.push_back((seed.rare - seed.base) / std::log(k_ratio));
     b.push_back((seed.fewer_tokens - seed.base) / std::log(token_ratio));
+    if (seed.lockstep) ahead.push_back(seed.base - *seed.lockstep);
   }
   LambdaFit fit{.a = mean(a), .b = mean(b)};
   if (fit.b <= 0) return fit;
   fit.lambda = fit.a / fit.b;
+  if (!ahead.empty()) fit.lockstep_factor = std::exp(-mean(ahead) / fit.b);
   // Errors of a and b as if independent (delta method); they share the base run.
   fit.lambda_error =
       std::sqrt(squared_error_of_mean(a) + fit.lambda * fit.lambda * squared_error_of_mean(b)) /

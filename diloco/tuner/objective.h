@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct StatisticalPrice {
   double lambda = 0.15;     // published runs of 1B parameters
   double lambda_error = 0;  // standard error; 0: not measured
   double k_reference = 30;  // K0: below it rarer exchanges are taken to cost nothing
+  // Steps that training which synchronises every step needs, of those that K0 needs. Measured: by
+  // paired runs.
+  double lockstep_factor = 1;
 };
 
 // S(K) / S0.
@@ -30,13 +34,17 @@ double steps_factor(double k, const StatisticalPrice& price);
 double steps_factor(Variant variant);
 
 // lambda = a / b from losses of paired runs: the same initial weights and data order with K and
-// with `k_ratio` times K at the same tokens, and with K at `token_ratio` times fewer tokens.
+// with `k_ratio` times K at the same tokens, and with K at `token_ratio` times fewer tokens. Where
+// there is also one that synchronised every step, its advantage in steps: exp(-(base - lockstep) /
+// b).
 struct PairedLosses {
   double base = 0, rare = 0, fewer_tokens = 0;
+  std::optional<double> lockstep{};
 };
 struct LambdaFit {
   double a = 0, b = 0, lambda = 0;
-  double lambda_error = 0;  // standard error over the pairs; infinite with one
+  double lambda_error = 0;                  // standard error over the pairs; infinite with one
+  std::optional<double> lockstep_factor{};  // of StatisticalPrice
 };
 // At least one pair; b must come out positive, or lambda is not defined and 0.
 LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double token_ratio);

@@ -39,15 +39,15 @@ Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
 }
 
 Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
-  std::map<std::tuple<Variant, double, std::string, std::uint32_t, std::uint32_t>,
-           std::vector<std::size_t>>
-      grouped;
+  using Kind = std::tuple<Variant, double, std::string, std::uint32_t, std::uint32_t,
+                          std::optional<inter::Shape>>;
+  std::map<Kind, std::vector<std::size_t>> grouped;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (!counts(row)) continue;
     // In the order of preference: the least overlap, the most bits.
     grouped[{row.overlap.variant, -row.bits_per_parameter, row.codec, row.overlap.fragments,
-             row.overlap.overlap_steps}]
+             row.overlap.overlap_steps, row.topology}]
         .push_back(i);
   }
   Lines lines;

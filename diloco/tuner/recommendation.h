@@ -10,6 +10,7 @@
 
 #include "diloco/tuner/objective.h"
 #include "diloco/tuner/time_model.h"
+#include "inter/topology.h"
 
 namespace causeway::diloco::tuner {
 
@@ -19,6 +20,7 @@ struct Row {
   std::string codec;
   double bits_per_parameter = 0;  // of the codec
   Overlap overlap;
+  std::optional<inter::Shape> topology{};  // empty: as the links suggest
 
   bool complete = false;  // the rehearsal got through
   double round_s = 0, round_s_p95 = 0;

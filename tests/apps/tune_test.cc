@@ -1,6 +1,7 @@
 // What surrounds the rehearsals of a tuning: links, recordings, calibrations, reports.
 #include "apps/run/tune.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -130,7 +131,15 @@ TEST_F(TuneTest, TrafficCostsWhatTheTableSays) {
   EXPECT_NEAR(row.cost_per_round, double(tuning.probe.codecs.front().payload_bytes) / 1e9 * 4,
               1e-12);
   EXPECT_GT(row.cost_to_loss, 0);
-  EXPECT_THROW(load_prices(write("bad.toml", "[[price]]\nfrom = 'us'\n")), ConfigError);
+  EXPECT_GT(tuning.synchronous_cost(), row.cost_to_loss);
+  EXPECT_THAT(tuning_text(tuning), HasSubstr("traffic costs"));
+  EXPECT_GT(nlohmann::json::parse(tuning_json(tuning))["comparison"]["synchronous_every_step"].at(
+                "saved_cost"),
+            0);
+  const std::vector<std::string> known = {"us", "eu"};
+  EXPECT_THROW(load_prices(write("bad.toml", "[[price]]\nfrom = 'us'\n"), known), ConfigError);
+  const auto misspelt = write("misspelt.toml", "[[price]]\nfrom='us'\nto='ue'\nper_gb=1\n");
+  EXPECT_THROW(load_prices(misspelt, known), ConfigError);
 }
 
 TEST_F(TuneTest, LinksMayBeThoseThatCoordinatorsMeasured) {
@@ -153,7 +162,12 @@ TEST(TuneLinks, ARingIsOrderedToAvoidTheSlowestLink) {
       "test.toml");
   const std::vector<std::string> regions = {"a", "b", "c", "d"};
   // 2 (R - 1) pieces of a quarter of 40 MB at 10 MB/s.
-  EXPECT_NEAR(ring_all_reduce_s(link_matrix(scenario, regions), regions, 40e6), 6, 1e-9);
+  const Ring ring = ring_all_reduce(link_matrix(scenario, regions), regions, 40e6);
+  EXPECT_NEAR(ring.seconds, 6, 1e-9);
+  EXPECT_NEAR(ring.bytes_per_hop, 60e6, 1e-3);
+  const auto at = std::ranges::find(ring.order, "b") - ring.order.begin();
+  EXPECT_NE(ring.order[1], "b");  // a sends to c or d
+  EXPECT_EQ(at, 2);               // and b does not send to a
 }
 
 TEST(TuneGrid, HoldsKItsHalfAndItsDouble) {
@@ -188,13 +202,33 @@ TEST_F(TuneTest, EarlierCalibrationsAreUsed) {
   EXPECT_EQ(tuning.calibration.triples, 3U);
   EXPECT_NEAR(tuning.price.lambda, 0.04 / std::log(4) / (0.2 / std::log(2)), 1e-6);
   EXPECT_EQ(tuning.price.k_reference, 10);
+  EXPECT_FALSE(tuning.calibration.fit.lockstep_factor);
 }
 
-std::string recorded_rounds(double compute_s, double round_s, int rounds) {
+TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
+  TuneOptions cached = options();
+  std::string lines;
+  for (const auto& [k, steps, loss] :
+       {std::tuple{10, 800, 2.0}, {40, 800, 2.04}, {10, 400, 2.2}, {0, 800, 1.95}}) {
+    lines +=
+        nlohmann::json{{"k", k}, {"steps", steps}, {"seed", 1}, {"val_loss", loss}}.dump() + "\n";
+  }
+  write("cache/" + calibration_key(load_config(cached.config, {})) + ".jsonl", lines);
+  const Tuning tuning = tuned(cached);
+  EXPECT_NEAR(tuning.price.lockstep_factor, std::exp(-0.05 / (0.2 / std::log(2))), 1e-9);
+  EXPECT_NEAR(tuning.synchronous_steps(), 1200 * tuning.price.lockstep_factor, 1e-6);
+  EXPECT_THAT(tuning.warnings, Not(testing::Contains(HasSubstr("taken to need as many steps"))));
+}
+
+constexpr int kTokensPerStep = 8 * 8;  // the configuration's batch and context
+
+std::string recorded_rounds(double compute_s, double round_s, int rounds, int steps = 10) {
   std::string lines;
   for (int i = 0; i < rounds; ++i) {
     lines += nlohmann::json{{"round", i},
                             {"participants", {"us", "eu"}},
+                            {"steps", steps},
+                            {"tokens", kTokensPerStep * steps * (i + 1)},
                             {"compute_s", compute_s * (i + 1)},
                             {"time_unix_s", 1000 + round_s * (i + 1)}}
                  .dump() +
@@ -228,6 +262,96 @@ TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
   const Tuning far = plan(asked, run, note);
   EXPECT_GT(far.forecast.rows.front().round_s, recorded.round_s + 0.5);
   EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
+}
+
+TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
+  const auto run = directory_.path() / "run";
+  write("run/config.toml", kConfig +
+                               std::string("[sync]\nvariant = 'streaming'\nfragments = 2\n"
+                                           "overlap_steps = 2\n[wan]\nprofile = '") +
+                               write("links.toml", kLinks).string() + "'\n");
+  // Rounds of one fragment have K / P steps; a warm-up had fewer.
+  const std::string rounds = recorded_rounds(0.25, 0.4, 12, 5);
+  write("run/regions/us/events.jsonl", rounds);
+  write("run/regions/eu/events.jsonl", rounds);
+  const Recording recording = read_recording(run, load_config(run / "config.toml", {}));
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
+  EXPECT_NEAR(recording.round_s, 0.8, 1e-6);
+
+  TuneOptions asked;
+  asked.cache = directory_.path() / "cache";
+  const Tuning same = plan(asked, run, [](const std::string&) {});
+  const auto recorded = std::ranges::find_if(
+      same.forecast.rows, [](const auto& row) { return row.measured_round_s.has_value(); });
+  ASSERT_NE(recorded, same.forecast.rows.end());
+  EXPECT_EQ(recorded->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
+  EXPECT_NEAR(recorded->round_s, 0.8, 0.03);
+}
+
+TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
+  const auto run = directory_.path() / "run";
+  const std::string rounds = recorded_rounds(0.1, 0.2, 4, 2) + recorded_rounds(0.5, 0.9, 12);
+  write("run/regions/us/events.jsonl", rounds);
+  write("run/regions/eu/events.jsonl", rounds);
+  const Recording recording = read_recording(run, config());
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+}
+
+TEST_F(TuneTest, OffersOnlyWhatCanBeConfigured) {
+  TuneOptions asked = options();
+  asked.grid.ks = {1, 3, 10, 15};
+  asked.grid.variants = {diloco::tuner::Variant::streaming};
+  asked.grid.fragments = 2;
+  asked.grid.overlap_steps = 9;
+  const Tuning tuning = tuned(asked);
+  EXPECT_FALSE(tuning.forecast.rows.empty());
+  for (const auto& row : tuning.forecast.rows) {
+    EXPECT_NO_THROW(config({"train.k=" + std::to_string(row.k), "sync.variant=streaming",
+                            "sync.fragments=" + std::to_string(row.overlap.fragments),
+                            "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps)}));
+  }
+}
+
+// Between us and asia all goes over a thin link, unless eu passes it on.
+TEST_F(TuneTest, PayloadsMayTakeAnotherWay) {
+  TuneOptions asked = options();
+  asked.config = write("three.toml", kConfig + std::string("[[regions]]\nname = 'asia'\n"));
+  asked.links = write("links3.toml",
+                      "regions = ['us', 'eu', 'asia']\n[defaults]\nrtt_ms = 20\nrate_mbit_s = 10\n"
+                      "[[link]]\na = 'us'\nb = 'asia'\nrtt_ms = 20\nrate_mbit_s = 0.02\n");
+  asked.grid.ks = {10};
+  asked.grid.variants = {diloco::tuner::Variant::synchronous};
+  asked.grid.topologies = {std::nullopt, inter::Shape::direct, inter::Shape::relay};
+  asked.codecs = {"dense:int8,block=128"};
+  const Tuning tuning = tuned(asked);
+  ASSERT_EQ(tuning.forecast.rows.size(), 3U);
+  const double automatic_s = tuning.forecast.rows[0].round_s;
+  const double direct_s = tuning.forecast.rows[1].round_s;
+  EXPECT_LT(automatic_s, 0.8 * direct_s);
+  EXPECT_LT(tuning.forecast.rows[2].round_s, 0.8 * direct_s);
+  EXPECT_NE(tuning.recommended().topology, inter::Shape::direct);
+}
+
+TEST_F(TuneTest, WarnsOfWhatTheRehearsalLeavesOut) {
+  TuneOptions asked = options();
+  asked.overrides = {"sync.speed_adaptive_k=true"};
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("speed_adaptive_k")));
+}
+
+TEST_F(TuneTest, WarnsOfWhatWasNotCalibrated) {
+  TuneOptions asked = options();
+  const auto has_lockstep = HasSubstr("taken to need as many steps");
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(has_lockstep));
+  asked.codecs = {"topk:k=64,value=2bit", "dense:int8,block=128"};
+  asked.grid.variants = {diloco::tuner::Variant::synchronous};
+  asked.links =
+      write("thin.toml", "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 10\nrate_mbit_s = 0.01\n");
+  const Tuning sparse = tuned(asked);
+  ASSERT_TRUE(sparse.recommendation);
+  EXPECT_THAT(sparse.recommended().codec, testing::StartsWith("topk"));
+  EXPECT_THAT(sparse.warnings, testing::Contains(HasSubstr("a sparse codec is taken")));
 }
 
 TEST_F(TuneTest, ARecordingOfTooFewRoundsIsRefused) {

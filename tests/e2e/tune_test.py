@@ -1,0 +1,68 @@
+"""`causeway tune` and `causeway plan` with the real runs that they make and read."""
+import json
+import sys
+import unittest
+
+from harness import DENSE, EndToEnd
+
+TIMED = ("--set", "train.timed_step_ms=20")
+
+
+class Tune(EndToEnd):
+    def report(self, command, *arguments):
+        """tune.json, which holds what the table shows."""
+        out = self.directory / command
+        self.run_causeway(command, *arguments, "--cache", self.directory / "cache", "--out", out)
+        return json.loads((out / "tune.json").read_text())
+
+    def measured(self, tuning):
+        return [row for row in tuning["rows"] if row["measured_round_s"] is not None]
+
+    def assert_measured_as_recommended(self, tuning):
+        """Every row that ran is of the recommended codec and overlap, the recommended one among them."""
+        rows = self.measured(tuning)
+        self.assertIn(tuning["recommended_k"], [row["k"] for row in rows])
+        kind = ("codec", "variant", "fragments", "overlap_steps")
+        self.assertEqual({tuple(row[key] for key in kind) for row in rows},
+                         {tuple(tuning["recommended"][key] for key in kind)})
+        for row in rows:
+            self.assertGreaterEqual(row["measured_round_s"], 0.02 * row["k"])
+
+    def test_what_is_recommended_is_what_is_measured(self):
+        tuning = self.report("tune", self.config(**DENSE), *TIMED, "--k", "10,20", "--codec", DENSE["codec"],
+                             "--variant", "streaming", "--fragments", 2, "--overlap-steps", 4, "--measure", 120)
+        self.assert_measured_as_recommended(tuning)
+        self.assertEqual(tuning["recommended"]["variant"], "streaming")
+
+    def test_a_run_s_own_links_serve_another_tuning_and_its_real_runs(self):
+        # So large that its payloads say something about a link's rate.
+        run = self.simulate(self.config(**DENSE), *TIMED, "--set", "model.width=256", "--no-baseline", "--sample-tokens", 0)
+        self.assert_identical(run)
+        without_profile = self.directory / "no-wan.toml"
+        without_profile.write_text("\n".join(line for line in self.config(**DENSE).read_text().splitlines()
+                                             if not line.startswith(("[wan]", "profile ="))))
+        tuning = self.report("tune", without_profile, *TIMED, "--links-run", self.out, "--k", "10",
+                             "--codec", DENSE["codec"], "--variant", "synchronous", "--measure", 120)
+        self.assert_measured_as_recommended(tuning)
+
+    def test_the_price_of_k_and_of_lockstep_is_measured(self):
+        # The run's own 80 steps are the most that a calibration takes; the budget is not reached.
+        tuning = self.report("tune", self.config(steps=80, **DENSE), "--k", "5,10", "--codec", DENSE["codec"],
+                             "--probe", "0.5", "--variant", "synchronous", "--calibrate", 600)
+        self.assertEqual(tuning["calibration_seeds"], 3)
+        self.assertGreater(tuning["lockstep_steps_factor"], 0)
+
+    def test_an_overlapped_run_is_planned_from_as_it_ran(self):
+        config = self.config(steps=200, k=10, **DENSE)
+        overlap = ("--set", "sync.variant=streaming", "--set", "sync.fragments=2", "--set", "sync.overlap_steps=2")
+        self.simulate(config, *TIMED, *overlap, "--no-baseline", "--sample-tokens", 0)
+        plan = self.report("plan", "--what-if", self.out, "--k", "20")
+        recorded, = self.measured(plan)
+        self.assertEqual((recorded["k"], recorded["variant"], recorded["fragments"], recorded["overlap_steps"]),
+                         (10, "streaming", 2, 2))
+        self.assertGreaterEqual(recorded["measured_round_s"], 10 * 0.02)
+        self.assertGreaterEqual(plan["probe"]["step_s"], 0.02)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
