@@ -9,6 +9,7 @@
 #include "apps/run/region_files.h"
 #include "apps/run/tune_links.h"
 #include "apps/run/tune_runs.h"
+#include "compression/codec.h"
 
 namespace causeway::run {
 namespace {
@@ -68,7 +69,7 @@ class Tuner {
     calibrate_price();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
     out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
-    if (options_.measure_s > 0 || options_.measure_all) measure();
+    if (options_.measure_s > 0 || options_.measure_all) measure(links);
     judge(out_);
     return std::move(out_);
   }
@@ -102,30 +103,22 @@ class Tuner {
                                  .directory = options_.cache});
   }
 
+  PredictInput predict_input(const wan_sim::Scenario& links) const {
+    return {.config = config_,
+            .probe = out_.probe,
+            .links = links,
+            .prices = out_.prices,
+            .step_s = step_s_,
+            .measured_s_min = options_.rehearse_s,
+            .rounds = options_.rounds};
+  }
+
   void rehearse(const wan_sim::Scenario& links) {
-    PredictInput input{.config = config_,
-                       .probe = out_.probe,
-                       .links = links,
-                       .grid = options_.grid,
-                       .prices = out_.prices,
-                       .step_s = step_s_,
-                       .measured_s_min = options_.rehearse_s,
-                       .rounds = options_.rounds};
-    if (input.grid.variants.empty()) {
-      input.grid.variants = {tuner::Variant::synchronous, tuner::Variant::streaming,
-                             tuner::Variant::eager};
-    }
-    if (input.grid.ks.empty()) {
-      const double own_s =
-          exchange_s(links, out_.regions, double(out_.probe.codecs.front().payload_bytes));
-      input.grid.ks = k_grid(config_.train.k, out_.probe.step_s, own_s);
-    }
-    note_("predicting: " +
-          std::to_string(input.grid.ks.size() * out_.probe.codecs.size() *
-                         input.grid.variants.size() *
-                         std::max<std::size_t>(1, input.grid.topologies.size())) +
-          " choices over " + out_.links);
-    out_.forecast = predict(input, [](double) {});
+    const PredictInput input = predict_input(links);
+    Choices choices = choices_of(options_.grid, input);
+    out_.warnings.insert(out_.warnings.end(), choices.warnings.begin(), choices.warnings.end());
+    note_("predicting: " + std::to_string(choices.rows.size()) + " choices over " + out_.links);
+    out_.forecast = predict(input, std::move(choices.rows));
   }
 
   std::filesystem::path work() const {
@@ -171,37 +164,71 @@ class Tuner {
   }
 
   // Timed steps on real processes: this host's cores are no measure of the regions'.
-  void measure() {
+  void measure(const wan_sim::Scenario& links) {
     const auto begin = std::chrono::steady_clock::now();
     const RealRuns runs = real_runs("measured");
+    const auto step_ms = static_cast<std::uint32_t>(
+        std::max(1L, std::lround(1e3 * slowest_step_s(predict_input(links)))));
     for (const std::size_t i : rows_to_measure()) {
       tuner::Row& row = out_.forecast.rows[i];
       const double spent_s =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
-      if (!options_.measure_all && spent_s + needed_s > options_.measure_s) continue;
-      row.measured_round_s = measure(runs, row, i);
+      if (!options_.measure_all && spent_s + needed_s > options_.measure_s) {
+        not_measured(row, "it takes " + format_duration(needed_s) + ", more than is left");
+        continue;
+      }
+      try {
+        row.measured_round_s = measure(runs, row, i, step_ms);
+        row.predicted_as_measured_s = rehearse_timed(links, row, step_ms);
+      } catch (const std::runtime_error& error) {
+        not_measured(row, error.what());
+      }
     }
   }
 
-  std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index) {
-    const long step_ms = config_.train.timed_step_ms > 0
-                             ? long{config_.train.timed_step_ms}
-                             : std::max(1L, std::lround(1e3 * out_.probe.step_s));
+  void not_measured(const tuner::Row& row, const std::string& why) {
+    out_.warnings.push_back("K = " + std::to_string(row.k) + ", " + describe(row) +
+                            " was not measured: " + why);
+  }
+
+  // As the steps are timed: in whole milliseconds, alike in all regions.
+  double rehearse_timed(const wan_sim::Scenario& links, const tuner::Row& row,
+                        std::uint32_t step_ms) const {
+    Probe timed = out_.probe;
+    timed.step_s = step_ms / 1e3;
+    timed.step_deviation_s = 0;
+    const PredictInput input{.config = config_,
+                             .probe = timed,
+                             .links = links,
+                             .prices = {},
+                             .step_s = {},
+                             .rounds = options_.rounds};
+    return predict(input, {row}).rows.front().round_s;
+  }
+
+  std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index,
+                                std::uint32_t step_ms) {
     note_("measuring: K = " + std::to_string(row.k) + ", " + describe(row));
     const std::string name = "row-" + std::to_string(index);
     std::filesystem::remove_all(runs.path(name));
-    const std::vector<std::string> overrides = {
+    std::vector<std::string> overrides = {
         "train.timed_step_ms=" + std::to_string(step_ms),
         "train.k=" + std::to_string(row.k),
         "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
         "train.checkpoint_rounds=1000",
         "codec.matrix=" + row.codec,
+        "sync.k=fixed",
+        "sync.k_min=0",
+        "sync.k_max=0",
+        "sync.warmup_k=0",
         "sync.variant=" + std::string(tuner::to_string(row.overlap.variant)),
         "sync.fragments=" + std::to_string(row.overlap.fragments),
         "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps),
         "links.topology=" + topology_name(row.topology),
         "wan.profile=" + links_file_.string()};
+    if (compression::make_codec(row.codec)->is_sparse())
+      overrides.emplace_back("codec.feedback=true");
     runs.run(name, overrides, {.shaped = true});
     auto measured = measured_round_s(runs.path(name), out_.regions);
     if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment

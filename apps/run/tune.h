@@ -14,6 +14,7 @@
 
 #include "apps/run/config.h"
 #include "apps/run/tune_calibration.h"
+#include "apps/run/tune_grid.h"
 #include "apps/run/tune_predict.h"
 #include "apps/run/tune_probe.h"
 
@@ -52,10 +53,11 @@ struct Tuning {
   diloco::tuner::StatisticalPrice price;
   Calibration calibration;
   Prices prices;
+  bool fitted_to_recording = false;  // predicted round times are, at the recorded choice
   std::optional<diloco::tuner::Recommendation> recommendation;
   std::string confidence;             // low, medium or high
   std::vector<std::string> reasons;   // for that
-  std::vector<std::string> warnings;  // outside of what was calibrated or published
+  std::vector<std::string> warnings;  // what is not known, not tried, or outside of what is
 
   const diloco::tuner::Row& recommended() const {
     return forecast.rows.at(recommendation.value().row);

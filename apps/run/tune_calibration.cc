@@ -39,11 +39,21 @@ struct LossKey {
 };
 using KnownLosses = std::map<LossKey, double>;
 
+// That calibrations choose themselves; sync.k and its limits: K is fixed in them.
 bool is_own_setting(const std::string& line) {
-  for (const char* name : {"train.k =", "train.steps =", "run.seed =", "run.name ="}) {
+  for (const char* name : {"train.k =", "train.steps =", "run.seed =", "run.name =", "sync.k"}) {
     if (line.starts_with(name)) return true;
   }
   return false;
+}
+
+// What losses depend on, though regions need not agree on it.
+std::string other_settings(const Config& config) {
+  std::string text = "evaluated on " + std::to_string(config.train.validation_sequences) +
+                     ", overlap " + std::to_string(config.sync.overlap_steps);
+  for (const RegionConfig& region : config.regions)
+    text += " " + std::to_string(region.overlap_steps);
+  return text + "\n";
 }
 
 KnownLosses read_cache(const std::filesystem::path& file) {
@@ -155,10 +165,11 @@ class Calibrator {
                              "-seed" + std::to_string(key.seed);
     note_("calibrating: K = " + std::to_string(key.k) + ", " + std::to_string(key.steps) +
           " steps, seed " + std::to_string(key.seed));
-    runs_.run(name,
-              {"train.k=" + std::to_string(key.k), "train.steps=" + std::to_string(key.steps),
-               "run.seed=" + std::to_string(key.seed)},
-              how);
+    runs_.run(
+        name,
+        {"train.k=" + std::to_string(key.k), "train.steps=" + std::to_string(key.steps),
+         "run.seed=" + std::to_string(key.seed), "sync.k=fixed", "sync.k_min=0", "sync.k_max=0"},
+        how);
     const Losses measured = measured_losses(runs_.path(name));
     keep(key, measured.run);
     if (measured.baseline) keep(key.lockstep(), *measured.baseline);
@@ -201,7 +212,7 @@ std::string calibration_key(const Config& config) {
   for (std::string line; std::getline(lines, line);) {
     if (!is_own_setting(line)) text += line + "\n";
   }
-  text += data_fingerprint(config);
+  text += other_settings(config) + data_fingerprint(config);
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(text)))).substr(0, 16);
 }
 

@@ -16,6 +16,11 @@ std::string percent(double share) {
   return format_fixed(100 * share, 1) + " %";
 }
 
+std::string with_error(double value, double error, int decimals) {
+  return format_fixed(value, decimals) + " +- " +
+         (std::isfinite(error) ? format_fixed(error, decimals) : std::string("?"));
+}
+
 bool calibrated(const Tuning& tuning) {
   return tuning.calibration.triples > 0 && tuning.calibration.fit.b > 0;
 }
@@ -49,15 +54,14 @@ void judge_price(Tuning& tuning) {
     return;
   }
   tuning.reasons.push_back(
-      "lambda = " + format_fixed(calibration.fit.lambda, 3) + " +- " +
-      (std::isfinite(calibration.fit.lambda_error) ? format_fixed(calibration.fit.lambda_error, 3)
-                                                   : std::string("?")) +
-      " from " + std::to_string(calibration.triples) + " seeds of " +
-      std::to_string(calibration.steps) + " steps, K = " + std::to_string(calibration.k) + " and " +
+      "lambda = " + with_error(calibration.fit.lambda, calibration.fit.lambda_error, 3) + " from " +
+      std::to_string(calibration.triples) + " seeds of " + std::to_string(calibration.steps) +
+      " steps, K = " + std::to_string(calibration.k) + " and " +
       std::to_string(kCalibrationRatio * calibration.k));
   if (calibration.fit.lockstep_factor) {
     tuning.reasons.push_back(
-        "synchronising every step needs " + format_fixed(*calibration.fit.lockstep_factor, 2) +
+        "synchronising every step needs " +
+        with_error(*calibration.fit.lockstep_factor, calibration.fit.lockstep_error, 2) +
         " times the steps of K = " + std::to_string(calibration.k) + ", measured with them");
   } else {
     warn_of_lockstep(tuning);
@@ -73,6 +77,11 @@ bool is_sparse(const std::string& codec) {
   return compression::make_codec(codec)->is_sparse();
 }
 
+bool calibrated_as_recommended(const Tuning& tuning) {
+  const diloco::tuner::Row& row = tuning.recommended();
+  return row.codec == tuning.configured_codec && row.overlap.variant == tuning.configured_variant;
+}
+
 // Steps that a codec costs are not in the table, only the time and bytes that it saves.
 void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
   const bool against_dense =
@@ -84,16 +93,29 @@ void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
         "models; a model of 0.2M parameters ended 6 to 15 % above int8 at equal tokens with 3 % "
         "density (docs/choosing-k.md): compare both in short runs");
   }
-  if (!calibrated(tuning)) return;
-  if (row.codec != tuning.configured_codec || row.overlap.variant != tuning.configured_variant) {
+  if (calibrated(tuning) && !calibrated_as_recommended(tuning)) {
     tuning.warnings.push_back("lambda was calibrated with " + tuning.configured_codec + ", " +
                               std::string(diloco::tuner::to_string(tuning.configured_variant)) +
                               ", not with what is recommended");
   }
 }
 
+void judge_against_lockstep(Tuning& tuning) {
+  if (tuning.synchronous_time_s() >= tuning.recommended().time_to_loss_s) return;
+  tuning.warnings.push_back("synchronising every step is predicted to be quicker: " +
+                            format_duration(tuning.synchronous_time_s()) + " against " +
+                            format_duration(tuning.recommended().time_to_loss_s) +
+                            ". Links this fast need no rare exchanges, if traffic is free");
+}
+
 void judge_choice(Tuning& tuning) {
   const diloco::tuner::Row& row = tuning.recommended();
+  judge_against_lockstep(tuning);
+  if (tuning.steps % row.k != 0) {
+    tuning.warnings.push_back("train.steps = " + std::to_string(tuning.steps) +
+                              " is no multiple of K = " + std::to_string(row.k) + "; take " +
+                              std::to_string((tuning.steps / row.k + 1) * row.k));
+  }
   if (calibrated(tuning)) {
     const double low = tuning.calibration.k, high = low * kCalibrationRatio;
     if (row.k < low / 2 || row.k > 2 * high) {
@@ -121,37 +143,52 @@ void judge_choice(Tuning& tuning) {
   }
 }
 
-double worst_error(const Tuning& tuning, std::size_t& measured) {
-  double worst = 0;
+struct Comparison {
+  std::size_t measured = 0;
+  double worst = 0;  // share that predicted round times are off
+  bool recommended = false;
+};
+
+Comparison compare(const Tuning& tuning) {
+  Comparison out;
   for (const diloco::tuner::Row& row : tuning.forecast.rows) {
-    if (!row.measured_round_s) continue;
-    ++measured;
-    worst = std::max(worst, std::abs(row.round_s / *row.measured_round_s - 1));
+    if (!row.measured_round_s || !row.predicted_as_measured_s) continue;
+    ++out.measured;
+    out.worst =
+        std::max(out.worst, std::abs(*row.predicted_as_measured_s / *row.measured_round_s - 1));
   }
-  return worst;
+  out.recommended = tuning.recommendation && tuning.recommended().predicted_as_measured_s;
+  return out;
+}
+
+void judge_times(Tuning& tuning, const Comparison& comparison) {
+  if (tuning.probe.steps == 0) {
+    tuning.reasons.push_back("the time of a step was told, not measured");
+  } else if (tuning.probe.timed_steps) {
+    tuning.reasons.push_back("steps are timed waits");
+  }
+  if (tuning.fitted_to_recording) {
+    tuning.reasons.push_back(
+        "round times are predicted from the recorded ones; no other choice was measured");
+  } else if (comparison.measured == 0) {
+    tuning.reasons.push_back("round times are predicted; none was measured");
+  } else {
+    tuning.reasons.push_back("round times: " + std::to_string(comparison.measured) +
+                             " measured on real processes, predicted within " +
+                             percent(comparison.worst));
+  }
+  if (comparison.worst > kCloseEnough) {
+    tuning.warnings.push_back("predicted round times are up to " + percent(comparison.worst) +
+                              " off the measured ones");
+  }
 }
 
 }  // namespace
 
 void judge(Tuning& tuning) {
   judge_price(tuning);
-  if (tuning.probe.steps == 0) {
-    tuning.reasons.push_back("the time of a step was told, not measured");
-  } else if (tuning.probe.timed_steps) {
-    tuning.reasons.push_back("steps are timed waits");
-  }
-  std::size_t measured = 0;
-  const double worst = worst_error(tuning, measured);
-  if (measured > 0) {
-    tuning.reasons.push_back("round times: " + std::to_string(measured) +
-                             " measured on real processes, predicted within " + percent(worst));
-  } else {
-    tuning.reasons.push_back("round times are predicted; none was measured");
-  }
-  if (measured > 0 && worst > kCloseEnough) {
-    tuning.warnings.push_back("predicted round times are up to " + percent(worst) +
-                              " off the measured ones");
-  }
+  const Comparison comparison = compare(tuning);
+  judge_times(tuning, comparison);
   if (!tuning.recommendation) {
     tuning.confidence = "none";
     tuning.warnings.push_back(
@@ -160,8 +197,9 @@ void judge(Tuning& tuning) {
     return;
   }
   judge_choice(tuning);
-  const bool priced = calibrated(tuning) && tuning.calibration.triples >= 3;
-  const bool timed = measured > 0 && worst <= kCloseEnough;
+  const bool priced =
+      calibrated(tuning) && tuning.calibration.triples >= 3 && calibrated_as_recommended(tuning);
+  const bool timed = comparison.recommended && comparison.worst <= kCloseEnough;
   tuning.confidence = priced && timed ? "high" : priced || timed ? "medium" : "low";
 }
 

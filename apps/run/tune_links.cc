@@ -69,7 +69,8 @@ std::string links_text_of_run(const std::filesystem::path& run,
       if (link && back && link->rate_mbit_s <= 0) link->rate_mbit_s = back->rate_mbit_s;
       if (!link || link->rate_mbit_s <= 0) {
         throw ConfigError(run.string() + ": its status.json files have no rate of the link from " +
-                          from + " to " + to + "; give --links PROFILE instead");
+                          from + " to " + to +
+                          ", which takes exchanges of 1 MiB or more; give --links PROFILE instead");
       }
       text += "[[link]]\nfrom = '" + from + "'\nto = '" + to +
               "'\ndelay_ms = " + std::to_string(link->round_trip_ms / 2) +

@@ -18,6 +18,8 @@ namespace {
 namespace tuner = diloco::tuner;
 
 constexpr std::size_t kRoundsMin = 3;
+constexpr int kFittingRehearsals = 6;
+constexpr double kFitted = 0.005, kWorthAWarning = 0.02;  // of the recorded round's time
 
 struct Stretch {
   double steps = 0, compute_s = 0;
@@ -45,9 +47,22 @@ tuner::Overlap recorded_overlap(const Config& config) {
   return overlap;
 }
 
+bool ran_without_wan(const std::filesystem::path& run) {
+  const auto json = nlohmann::json::parse(read_text_file(run / "summary.json"), nullptr, false);
+  return json.is_object() && json.value("wan", "") == "none";
+}
+
 wan_sim::Scenario recorded_links(const std::filesystem::path& run, const Config& config) {
   const auto regions = names_of(config);
-  return config.wan.empty() ? links_of_run(run, regions) : links_of_profile(config.wan, regions);
+  const bool measured = config.wan.empty() || ran_without_wan(run);
+  return measured ? links_of_run(run, regions) : links_of_profile(config.wan, regions);
+}
+
+std::vector<std::string> regions_of_either(const wan_sim::Scenario& one,
+                                           const wan_sim::Scenario& other) {
+  std::vector<std::string> regions = one.regions;
+  regions.insert(regions.end(), other.regions.begin(), other.regions.end());
+  return regions;
 }
 
 // What the machines of the run took beyond this one, or less: nothing costs less than nothing.
@@ -85,18 +100,22 @@ class Planner {
     out_.configured_codec = config_.codec.matrix;
     out_.configured_variant = overlap_.variant;
     out_.warnings = not_rehearsed(config_);
-    const wan_sim::Scenario links = recorded_links(run_, config_);
-    if (!options_.prices.empty()) out_.prices = load_prices(options_.prices, links.regions);
-    probe_codecs();
-    explain_recorded(links);
     out_.links = options_.links.empty() ? "of the recorded run" : options_.links.string();
-    out_.forecast = predict(
-        options_.links.empty() ? links : links_of_profile(options_.links, out_.regions), grid());
+    const auto recorded = links_of_recording();
+    const wan_sim::Scenario links =
+        options_.links.empty() ? *recorded : links_of_profile(options_.links, out_.regions);
+    if (!options_.prices.empty()) {
+      out_.prices =
+          load_prices(options_.prices, regions_of_either(recorded.value_or(links), links));
+    }
+    probe_codecs();
+    if (recorded) explain_recorded(*recorded);
+    out_.forecast = predict(input(links), choices(links));
     if (options_.links.empty()) note_recorded();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
     out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
     judge(out_);
-    out_.reasons.insert(out_.reasons.begin(), explanation_);
+    if (!explanation_.empty()) out_.reasons.insert(out_.reasons.begin(), explanation_);
     return std::move(out_);
   }
 
@@ -117,62 +136,95 @@ class Planner {
     out_.probe.step_deviation_s = recording_.step_deviation_s;
   }
 
-  Grid recorded_grid() const {
-    return {.ks = {recording_.k},
-            .variants = {overlap_.variant},
-            .fragments = overlap_.fragments,
-            .overlap_steps = overlap_.overlap_steps,
-            .topologies = {config_.links.topology}};
+  // Nothing, with a warning, if they are not known but others are given.
+  std::optional<wan_sim::Scenario> links_of_recording() {
+    try {
+      return recorded_links(run_, config_);
+    } catch (const ConfigError& error) {
+      if (options_.links.empty()) throw;
+      out_.warnings.push_back(std::string("what the run's machines took beyond the rehearsal is "
+                                          "not known: ") +
+                              error.what());
+      return std::nullopt;
+    }
   }
 
-  // What was asked for, with the recorded choice.
-  Grid grid() const {
+  tuner::Row recorded_choice() const {
+    return {.k = recording_.k,
+            .codec = config_.codec.matrix,
+            .bits_per_parameter = out_.probe.codecs.front().bits_per_parameter,
+            .overlap = overlap_,
+            .topology = config_.links.topology};
+  }
+
+  bool is_recorded(const tuner::Row& row) const {
+    const tuner::Row recorded = recorded_choice();
+    return row.k == recorded.k && row.codec == recorded.codec && row.overlap == recorded.overlap &&
+           row.topology == recorded.topology;
+  }
+
+  PredictInput input(const wan_sim::Scenario& links) const {
+    return {.config = config_,
+            .probe = out_.probe,
+            .links = links,
+            .prices = out_.prices,
+            .step_s = recording_.step_s,
+            .measured_s_min = options_.rehearse_s,
+            .rounds = options_.rounds};
+  }
+
+  // What was asked for, after the recorded choice.
+  std::vector<tuner::Row> choices(const wan_sim::Scenario& links) {
     Grid grid = options_.grid;
     put_first(grid.ks, recording_.k);
     std::ranges::sort(grid.ks);
     put_first(grid.variants, tuner::Variant::synchronous);
     put_first(grid.variants, overlap_.variant);
     put_first(grid.topologies, config_.links.topology);
-    if (overlap_.variant != tuner::Variant::streaming) return grid;
-    if (grid.fragments == 0) grid.fragments = overlap_.fragments;
-    if (grid.overlap_steps == 0) grid.overlap_steps = overlap_.overlap_steps;
-    return grid;
+    if (overlap_.variant == tuner::Variant::streaming) {
+      if (grid.fragments == 0) grid.fragments = overlap_.fragments;
+      if (grid.overlap_steps == 0) grid.overlap_steps = overlap_.overlap_steps;
+    }
+    Choices choices = choices_of(grid, input(links));
+    out_.warnings.insert(out_.warnings.end(), choices.warnings.begin(), choices.warnings.end());
+    const bool there = std::ranges::any_of(
+        choices.rows, [this](const tuner::Row& row) { return is_recorded(row); });
+    if (!there) choices.rows.insert(choices.rows.begin(), recorded_choice());
+    return std::move(choices.rows);
   }
 
-  Forecast predict(const wan_sim::Scenario& links, Grid grid) const {
-    return run::predict({.config = config_,
-                         .probe = out_.probe,
-                         .links = links,
-                         .grid = std::move(grid),
-                         .prices = out_.prices,
-                         .step_s = recording_.step_s,
-                         .measured_s_min = options_.rehearse_s,
-                         .rounds = options_.rounds},
-                        [](double) {});
-  }
-
-  // What the rehearsal of the recorded choice does not explain belongs to the machines.
+  // What the rehearsal of the recorded choice does not explain belongs to the machines. A part of
+  // what is added may be hidden, so this takes a few rehearsals.
   void explain_recorded(const wan_sim::Scenario& links) {
-    Probe whole = std::move(out_.probe);
-    out_.probe = whole;
-    out_.probe.codecs.resize(1);
-    const Forecast own = predict(links, recorded_grid());
-    out_.probe = std::move(whole);
-    const tuner::Row& row = own.rows.front();
-    const double more_s = row.complete ? recording_.round_s - row.round_s : 0;
-    for (CodecProbe& codec : out_.probe.codecs) shift(codec, more_s);
     explanation_ = "recorded: " + std::to_string(recording_.rounds) +
                    " rounds of K = " + std::to_string(recording_.k) + ", " + describe(overlap_) +
-                   ", " + format_fixed(recording_.round_s, 3) + " s each; rehearsed " +
-                   format_fixed(row.round_s, 3) + " s, so " + format_fixed(std::abs(more_s), 3) +
-                   " s are " + (more_s < 0 ? "taken from" : "added to") + " every choice";
+                   ", " + format_fixed(recording_.round_s, 3) + " s each; ";
+    double first_s = 0, left_s = 0;
+    for (int i = 0; i < kFittingRehearsals; ++i) {
+      const tuner::Row row = predict(input(links), {recorded_choice()}).rows.front();
+      if (!row.complete) {
+        explanation_ += "their rehearsal did not complete, so nothing is learned from them";
+        return;
+      }
+      left_s = recording_.round_s - row.round_s;
+      if (i == 0) first_s = row.round_s;
+      if (std::abs(left_s) < kFitted * recording_.round_s) break;
+      for (CodecProbe& codec : out_.probe.codecs) shift(codec, left_s);
+    }
+    out_.fitted_to_recording = true;
+    const double shifted_s = recording_.round_s - left_s - first_s;
+    explanation_ += "rehearsed " + format_fixed(first_s, 3) + " s, so " +
+                    format_fixed(std::abs(shifted_s), 3) + " s are " +
+                    (shifted_s < 0 ? "taken from" : "added to") + " every choice";
+    if (std::abs(left_s) < kWorthAWarning * recording_.round_s) return;
+    out_.warnings.push_back("the recorded rounds were " + format_fixed(std::abs(left_s), 3) +
+                            " s " + (left_s < 0 ? "quicker" : "slower") +
+                            " than their rehearsal can be, and other choices may be as well");
   }
 
   void note_recorded() {
     for (tuner::Row& row : out_.forecast.rows) {
-      const bool recorded = row.k == recording_.k && row.codec == config_.codec.matrix &&
-                            row.overlap == overlap_ && row.topology == config_.links.topology;
-      if (recorded) row.measured_round_s = recording_.round_s;
+      if (is_recorded(row)) row.measured_round_s = recording_.round_s;
     }
   }
 
@@ -206,7 +258,7 @@ Recording read_recording(const std::filesystem::path& run, const Config& config)
       deviations.push_back(std::abs(stretch.compute_s - step_s * stretch.steps) /
                            std::sqrt(stretch.steps));
     }
-    out.rounds = std::max(out.rounds, taken.size() + 1);
+    out.rounds = std::max(out.rounds, (taken.size() + 1) / config.overlap.fragments);
     out.step_s[region] = step_s;
   }
   out.step_deviation_s = 1.4826 * tuner::quantile(deviations, 0.5);

@@ -1,41 +1,19 @@
-// The grid of a tuning: every choice rehearsed with the real protocol over the virtual WAN.
+// Choices rehearsed with the real protocol over the virtual WAN.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "apps/run/config.h"
+#include "apps/run/tune_prices.h"
 #include "apps/run/tune_probe.h"
 #include "diloco/tuner/recommendation.h"
 #include "diloco/tuner/rehearsal.h"
 #include "wan-sim/scenario.h"
 
 namespace causeway::run {
-
-struct Grid {
-  std::vector<std::uint32_t> ks;
-  std::vector<diloco::tuner::Variant> variants;
-  std::uint32_t fragments = 0;      // of streaming; 0: from the number of layers
-  std::uint32_t overlap_steps = 0;  // of streaming; 0: what hides the exchange, 5 at most
-  std::vector<std::optional<inter::Shape>> topologies;  // empty: the configuration's
-};
-
-// Money per 10^9 bytes that leave a region for another. Missing pairs cost `otherwise`.
-struct Prices {
-  std::map<std::pair<std::string, std::string>, double> per_gb;
-  double otherwise = 0;
-  bool given = false;
-
-  double of(const std::string& from, const std::string& to, double bytes) const;
-};
-// TOML: default_per_gb = 0.09, and [[price]] tables with from, to and per_gb. Throws ConfigError;
-// so does the name of a region that is not among `known`.
-Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known);
 
 struct Forecast {
   double seconds = 0;             // one direct exchange of the configuration's own codec
@@ -50,18 +28,16 @@ struct PredictInput {
   const Config& config;
   const Probe& probe;
   const wan_sim::Scenario& links;
-  Grid grid;
   Prices prices;
   std::map<std::string, double> step_s;  // of regions that differ from the probe
   double measured_s_min = 0;             // of virtual time per choice
-  std::uint32_t rounds = 8;
+  std::uint32_t rounds = 8;              // at least
 };
+// Of all regions: what a round in lockstep waits for.
+double slowest_step_s(const PredictInput& input);
 
-// `progress` is told the share that is done.
-Forecast predict(const PredictInput& input, const std::function<void(double)>& progress);
-
-// Powers of two around the optimum of the closed form and around `k`, which is among them.
-std::vector<std::uint32_t> k_grid(std::uint32_t k, double step_s, double exchange_s);
+// `choices`: of codecs that were probed.
+Forecast predict(const PredictInput& input, std::vector<diloco::tuner::Row> choices);
 
 // What the exchange of one payload of each region takes over the links, all at once.
 double exchange_s(const wan_sim::Scenario& links, const std::vector<std::string>& regions,

@@ -1,5 +1,6 @@
 // A tuning as JSON (docs/choosing-k.md) and as text.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
@@ -23,6 +24,7 @@ Json to_json(const tuner::Row& row) {
           {"variant", tuner::to_string(row.overlap.variant)},
           {"predicted_round_s", row.round_s},
           {"measured_round_s", optional(row.measured_round_s)},
+          {"predicted_as_measured_s", optional(row.predicted_as_measured_s)},
           {"predicted_utilisation", row.utilisation},
           {"predicted_time_to_loss_s", row.time_to_loss_s},
           {"fragments", row.overlap.fragments},
@@ -32,6 +34,7 @@ Json to_json(const tuner::Row& row) {
           {"predicted_round_p95_s", row.round_s_p95},
           {"participation", row.participation},
           {"bytes_per_round", row.sent_bytes},
+          {"cost_per_round", row.cost_per_round},
           {"cost_to_loss", row.cost_to_loss},
           {"complete", row.complete}};
 }
@@ -67,7 +70,8 @@ Json comparison(const Tuning& tuning) {
   };
   const double synchronous_s = tuning.synchronous_time_s();
   return {{"synchronous_every_step",
-           {{"predicted_time_to_loss_s", synchronous_s},
+           {{"steps", tuning.synchronous_steps()},
+            {"predicted_time_to_loss_s", synchronous_s},
             {"saved_s", synchronous_s - best.time_to_loss_s},
             {"saved_cost", tuning.synchronous_cost() - best.cost_to_loss},
             {"extra_steps_share", tuner::steps_factor(best.k, tuning.price) *
@@ -190,8 +194,11 @@ std::string tuning_json(const Tuning& tuning) {
   json["lambda_standard_error"] =
       tuning.price.lambda_error > 0 ? Json(tuning.price.lambda_error) : Json(nullptr);
   json["k_reference"] = tuning.price.k_reference;
-  const auto& lockstep = tuning.calibration.fit.lockstep_factor;
-  json["lockstep_steps_factor"] = optional(lockstep);
+  const tuner::LambdaFit& fit = tuning.calibration.fit;
+  json["lockstep_steps_factor"] = optional(fit.lockstep_factor);
+  json["lockstep_standard_error"] = fit.lockstep_factor && std::isfinite(fit.lockstep_error)
+                                        ? Json(fit.lockstep_error)
+                                        : Json(nullptr);
   json["calibration_seeds"] = tuning.calibration.triples;
   json["reasons"] = tuning.reasons;
   json["warnings"] = tuning.warnings;

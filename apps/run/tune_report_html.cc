@@ -16,15 +16,19 @@ namespace tuner = diloco::tuner;
 // dLoss / dln K at equal tokens, of published runs of 1B parameters (arXiv 2501.18512, Table 5).
 constexpr double kPublishedSlope = 0.017;
 
+// What is hidden is chosen for each K, so tau may differ along one line.
+std::string line_name(const tuner::Row& row, const std::string& name) {
+  return name + (row.topology ? ", " + topology_name(row.topology) : "");
+}
+
 // One series per group of rows that differ in K alone, of those that `keep`.
 template <typename Keep, typename Y>
 std::vector<Series> series_of(const Tuning& tuning, Keep keep, Y y, bool with_codec) {
   std::vector<Series> out;
   for (const tuner::Row& row : tuning.forecast.rows) {
     if (!row.complete || !keep(row)) continue;
-    // What is hidden is chosen for each K, so tau may differ along one line.
     const std::string name =
-        with_codec ? row.codec : std::string(tuner::to_string(row.overlap.variant));
+        line_name(row, with_codec ? row.codec : std::string(tuner::to_string(row.overlap.variant)));
     auto found = std::ranges::find(out, name, &Series::name);
     if (found == out.end()) found = out.insert(out.end(), Series{name, {}});
     found->points.emplace_back(double(row.k), y(row));
@@ -90,8 +94,9 @@ std::string bytes_chart(const Tuning& tuning) {
   std::vector<Series> series;
   for (const tuner::Row& row : tuning.forecast.rows) {
     if (!row.complete || row.overlap.variant != tuner::Variant::synchronous) continue;
-    auto found = std::ranges::find(series, row.codec, &Series::name);
-    if (found == series.end()) found = series.insert(series.end(), Series{row.codec, {}});
+    const std::string name = line_name(row, row.codec);
+    auto found = std::ranges::find(series, name, &Series::name);
+    if (found == series.end()) found = series.insert(series.end(), Series{name, {}});
     const double rounds = double(tuning.steps) / row.k;
     const double more = slope * std::max(0.0, std::log(row.k / tuning.price.k_reference));
     found->points.emplace_back(row.sent_bytes * rounds / 1e9, more);
@@ -107,13 +112,18 @@ std::string bytes_chart(const Tuning& tuning) {
               .log_x = true});
 }
 
+std::string cost(const Tuning& tuning, double value) {
+  return tuning.prices.given ? format_fixed(value, 2) : "no prices given";
+}
+
 HtmlRow cells(const Tuning& tuning, const tuner::Row& row) {
   return {std::to_string(row.k) + (&row == &tuning.recommended() ? " (recommended)" : ""),
           row.complete ? format_fixed(row.round_s, 3) : "does not complete",
           row.measured_round_s ? format_fixed(*row.measured_round_s, 3) : "-",
           format_fixed(100 * row.utilisation, 1),
           format_bytes(row.sent_bytes),
-          format_duration(row.time_to_loss_s)};
+          format_duration(row.time_to_loss_s),
+          cost(tuning, row.cost_to_loss)};
 }
 
 std::string rows_tables(const Tuning& tuning) {
@@ -125,7 +135,7 @@ std::string rows_tables(const Tuning& tuning) {
     for (; at != rows.end() && describe(*at) == title; ++at) group.push_back(cells(tuning, *at));
     out += "<h3>" + escape_html(title) + "</h3>\n" +
            html_table({"K", "round, s", "measured, s", "utilisation, %", "bytes per round",
-                       "time to loss"},
+                       "time to loss", "cost of traffic"},
                       group);
   }
   return out;
@@ -138,10 +148,6 @@ std::string list(const std::vector<std::string>& lines, const std::string& attri
   return out.empty() ? out : "<ul>\n" + out + "</ul>\n";
 }
 
-std::string cost(const Tuning& tuning, double value) {
-  return tuning.prices.given ? format_fixed(value, 2) : "no prices given";
-}
-
 std::string summary(const Tuning& tuning) {
   const tuner::Row& best = tuning.recommended();
   const auto line = [&](const std::string& name, const std::optional<std::size_t>& index) {
@@ -151,9 +157,8 @@ std::string summary(const Tuning& tuning) {
   };
   return "<p><b>K = " + std::to_string(best.k) + "</b>, between " +
          std::to_string(tuning.recommendation->low) + " and " +
-         std::to_string(tuning.recommendation->high) + " it hardly matters; codec " +
-         escape_html(best.codec) + ", " + escape_html(describe(best.overlap)) +
-         ". Confidence: " + tuning.confidence + ".</p>\n" +
+         std::to_string(tuning.recommendation->high) + " it hardly matters; " +
+         escape_html(describe(best)) + ". Confidence: " + tuning.confidence + ".</p>\n" +
          html_table({"", "time to the target loss", "cost of traffic"},
                     {line("recommended", tuning.recommendation->row),
                      line("half of K", tuning.recommendation->half),

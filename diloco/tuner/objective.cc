@@ -28,7 +28,9 @@ double squared_error_of_mean(std::span<const double> values) {
 }  // namespace
 
 double steps_factor(double k, const StatisticalPrice& price) {
-  return 1 + price.lambda * std::max(0.0, std::log(k / price.k_reference));
+  if (k >= price.k_reference) return 1 + price.lambda * std::log(k / price.k_reference);
+  const double lockstep = std::min(1.0, price.lockstep_factor);
+  return lockstep + (1 - lockstep) * std::log(std::max(1.0, k)) / std::log(price.k_reference);
 }
 
 double steps_factor(Variant variant) {
@@ -56,11 +58,17 @@ LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double
   LambdaFit fit{.a = mean(a), .b = mean(b)};
   if (fit.b <= 0) return fit;
   fit.lambda = fit.a / fit.b;
-  if (!ahead.empty()) fit.lockstep_factor = std::exp(-mean(ahead) / fit.b);
   // Errors of a and b as if independent (delta method); they share the base run.
-  fit.lambda_error =
-      std::sqrt(squared_error_of_mean(a) + fit.lambda * fit.lambda * squared_error_of_mean(b)) /
-      fit.b;
+  const auto error_of_ratio = [&](double ratio, std::span<const double> numerators) {
+    return std::sqrt(squared_error_of_mean(numerators) + ratio * ratio * squared_error_of_mean(b)) /
+           fit.b;
+  };
+  fit.lambda_error = error_of_ratio(fit.lambda, a);
+  if (!ahead.empty()) {
+    const double folds = mean(ahead) / fit.b;  // of tokens that lockstep is ahead
+    fit.lockstep_factor = std::exp(-folds);
+    fit.lockstep_error = *fit.lockstep_factor * error_of_ratio(folds, ahead);
+  }
   return fit;
 }
 

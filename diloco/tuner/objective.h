@@ -18,13 +18,14 @@ namespace causeway::diloco::tuner {
 struct StatisticalPrice {
   double lambda = 0.15;     // published runs of 1B parameters
   double lambda_error = 0;  // standard error; 0: not measured
-  double k_reference = 30;  // K0: below it rarer exchanges are taken to cost nothing
+  double k_reference = 30;  // K0
   // Steps that training which synchronises every step needs, of those that K0 needs. Measured: by
   // paired runs.
   double lockstep_factor = 1;
 };
 
-// S(K) / S0.
+// S(K) / S0. Below K0, where nothing was measured but K = 1, along a line in ln K between the two;
+// rarer exchanges are never taken to save steps.
 double steps_factor(double k, const StatisticalPrice& price);
 
 // What applying an exchange late costs in inner steps, from published losses (500M parameters, K =
@@ -45,6 +46,7 @@ struct LambdaFit {
   double a = 0, b = 0, lambda = 0;
   double lambda_error = 0;                  // standard error over the pairs; infinite with one
   std::optional<double> lockstep_factor{};  // of StatisticalPrice
+  double lockstep_error = 0;                // its standard error, likewise
 };
 // At least one pair; b must come out positive, or lambda is not defined and 0.
 LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double token_ratio);

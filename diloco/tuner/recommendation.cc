@@ -13,7 +13,7 @@ constexpr double kParticipationMin = 0.9;
 // Of published runs between 35M and 1B parameters.
 constexpr double kLambdaLow = 0.05, kLambdaHigh = 0.30;
 
-// Rows that differ in K alone.
+// Rows that differ in K alone, and in the steps that then hide an exchange.
 struct Line {
   std::vector<std::size_t> rows;  // ascending K
   Choice choice;
@@ -39,15 +39,14 @@ Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
 }
 
 Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
-  using Kind = std::tuple<Variant, double, std::string, std::uint32_t, std::uint32_t,
-                          std::optional<inter::Shape>>;
+  using Kind = std::tuple<Variant, double, std::string, std::uint32_t, std::optional<inter::Shape>>;
   std::map<Kind, std::vector<std::size_t>> grouped;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (!counts(row)) continue;
     // In the order of preference: the least overlap, the most bits.
     grouped[{row.overlap.variant, -row.bits_per_parameter, row.codec, row.overlap.fragments,
-             row.overlap.overlap_steps, row.topology}]
+             row.topology}]
         .push_back(i);
   }
   Lines lines;
@@ -86,7 +85,9 @@ std::optional<Recommendation> recommend(std::span<const Row> rows, const Statist
   });
   const Line& line = chosen == lines.end() ? *best : *chosen;
   Recommendation out;
-  out.row = *std::ranges::find(line.rows, line.choice.k, [&](std::size_t i) { return rows[i].k; });
+  out.row = *std::ranges::min_element(line.rows, {}, [&](std::size_t i) {
+    return std::pair(rows[i].k != line.choice.k, rows[i].round_s);
+  });
   out.low = line.choice.low;
   out.high = line.choice.high;
   const bool measured = price.lambda_error > 0 && std::isfinite(price.lambda_error);

@@ -31,6 +31,8 @@ struct Row {
   double time_to_loss_s = 0;  // price_rows
   double cost_to_loss = 0;    // price_rows
   std::optional<double> measured_round_s{};
+  // What is to be held against it: predicted for the steps that were timed then.
+  std::optional<double> predicted_as_measured_s{};
 };
 
 // Fills in time and cost to the target loss: what `steps` inner steps reach at K0 in lockstep.

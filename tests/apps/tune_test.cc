@@ -136,10 +136,16 @@ TEST_F(TuneTest, TrafficCostsWhatTheTableSays) {
   EXPECT_GT(nlohmann::json::parse(tuning_json(tuning))["comparison"]["synchronous_every_step"].at(
                 "saved_cost"),
             0);
+}
+
+TEST_F(TuneTest, APriceThatWouldBeOverlookedIsRefused) {
   const std::vector<std::string> known = {"us", "eu"};
-  EXPECT_THROW(load_prices(write("bad.toml", "[[price]]\nfrom = 'us'\n"), known), ConfigError);
-  const auto misspelt = write("misspelt.toml", "[[price]]\nfrom='us'\nto='ue'\nper_gb=1\n");
-  EXPECT_THROW(load_prices(misspelt, known), ConfigError);
+  for (const char* text : {"[[price]]\nfrom = 'us'\n", "[[price]]\nfrom='us'\nto='ue'\nper_gb=1\n",
+                           "[[prices]]\nfrom='us'\nto='eu'\nper_gb=1\n", "default_per_GB = 1\n",
+                           "default_per_gb = '1'\n", "default_per_gb = -1\n", "price = 3\n",
+                           "[[price]]\nfrom='us'\nto='eu'\nper_gb=1\nper_tb=1\n"}) {
+    EXPECT_THROW(load_prices(write("bad.toml", text), known), ConfigError) << text;
+  }
 }
 
 TEST_F(TuneTest, LinksMayBeThoseThatCoordinatorsMeasured) {
@@ -170,18 +176,13 @@ TEST(TuneLinks, ARingIsOrderedToAvoidTheSlowestLink) {
   EXPECT_EQ(at, 2);               // and b does not send to a
 }
 
-TEST(TuneGrid, HoldsKItsHalfAndItsDouble) {
-  const auto ks = k_grid(30, 0.1, 1);
-  EXPECT_THAT(ks, testing::IsSupersetOf({15U, 30U, 60U}));
-  EXPECT_GE(ks.size(), 7U);
-  EXPECT_THAT(k_grid(1, 1, 0.001), testing::Contains(1U));
-}
-
 TEST(TuneCalibration, IsKeptForTheSameModelAndDataWhateverKAndSeed) {
   const std::string key = calibration_key(config());
   EXPECT_EQ(key, calibration_key(config({"train.k=20", "run.seed=7", "train.steps=2400"})));
   EXPECT_NE(key, calibration_key(config({"model.width=32"})));
   EXPECT_NE(key, calibration_key(config({"codec.matrix=dense:fp16"})));
+  EXPECT_EQ(key, calibration_key(config({"sync.k=auto"}))) << "K is fixed in calibrations";
+  EXPECT_NE(key, calibration_key(config({"train.validation_sequences=3"})));
 }
 
 TEST_F(TuneTest, EarlierCalibrationsAreUsed) {
@@ -271,13 +272,13 @@ TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
                                            "overlap_steps = 2\n[wan]\nprofile = '") +
                                write("links.toml", kLinks).string() + "'\n");
   // Rounds of one fragment have K / P steps; a warm-up had fewer.
-  const std::string rounds = recorded_rounds(0.25, 0.4, 12, 5);
+  const std::string rounds = recorded_rounds(0.25, 0.5, 12, 5);
   write("run/regions/us/events.jsonl", rounds);
   write("run/regions/eu/events.jsonl", rounds);
   const Recording recording = read_recording(run, load_config(run / "config.toml", {}));
   EXPECT_EQ(recording.k, 10U);
   EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
-  EXPECT_NEAR(recording.round_s, 0.8, 1e-6);
+  EXPECT_NEAR(recording.round_s, 1.0, 1e-6);
 
   TuneOptions asked;
   asked.cache = directory_.path() / "cache";
@@ -286,7 +287,7 @@ TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
       same.forecast.rows, [](const auto& row) { return row.measured_round_s.has_value(); });
   ASSERT_NE(recorded, same.forecast.rows.end());
   EXPECT_EQ(recorded->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
-  EXPECT_NEAR(recorded->round_s, 0.8, 0.03);
+  EXPECT_NEAR(recorded->round_s, 1.0, 0.02);
 }
 
 TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
@@ -297,6 +298,90 @@ TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
   const Recording recording = read_recording(run, config());
   EXPECT_EQ(recording.k, 10U);
   EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+}
+
+TEST_F(TuneTest, FragmentsThatOverlapNothingArePlannedFromToo) {
+  const auto run = directory_.path() / "run";
+  write("run/config.toml", kConfig +
+                               std::string("[sync]\nvariant = 'streaming'\nfragments = 2\n"
+                                           "overlap_steps = 0\n[wan]\nprofile = '") +
+                               write("links.toml", kLinks).string() + "'\n");
+  for (const char* region : {"us", "eu"})
+    write("run/regions/" + std::string(region) + "/events.jsonl",
+          recorded_rounds(0.25, 0.6, 12, 5));
+  TuneOptions asked;
+  asked.cache = directory_.path() / "cache";
+  const Tuning tuning = plan(asked, run, [](const std::string&) {});
+  const auto& recorded = tuning.forecast.rows.front();
+  EXPECT_EQ(recorded.overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 0}));
+  EXPECT_NEAR(recorded.measured_round_s.value(), 1.2, 1e-6);
+  EXPECT_NEAR(recorded.round_s, 1.2, 0.02);
+}
+
+TEST_F(TuneTest, SaysWhenARecordingWasQuickerThanItsRehearsalCanBe) {
+  const auto run = directory_.path() / "run";
+  write("run/config.toml",
+        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
+  for (const char* region : {"us", "eu"})
+    write("run/regions/" + std::string(region) + "/events.jsonl", recorded_rounds(0.5, 0.51, 12));
+  TuneOptions asked;
+  asked.cache = directory_.path() / "cache";
+  EXPECT_THAT(plan(asked, run, [](const std::string&) {}).warnings,
+              testing::Contains(HasSubstr("quicker than their rehearsal can be")));
+}
+
+TEST_F(TuneTest, ARecordingVouchesForNothingButItself) {
+  const auto run = directory_.path() / "run";
+  write("run/config.toml",
+        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
+  for (const char* region : {"us", "eu"})
+    write("run/regions/" + std::string(region) + "/events.jsonl", recorded_rounds(0.5, 0.9, 12));
+  TuneOptions asked;
+  asked.cache = directory_.path() / "cache";
+  const Tuning tuning = plan(asked, run, [](const std::string&) {});
+  EXPECT_EQ(tuning.confidence, "low");
+  EXPECT_THAT(tuning.reasons, testing::Contains(HasSubstr("no other choice was measured")));
+}
+
+TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {
+  const auto run = directory_.path() / "run";
+  write("run/config.toml",
+        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
+  write("run/summary.json", R"({"wan": "none"})");
+  for (const char* region : {"us", "eu"})
+    write("run/regions/" + std::string(region) + "/events.jsonl", recorded_rounds(0.5, 0.6, 12));
+  TuneOptions asked;
+  asked.cache = directory_.path() / "cache";
+  const auto note = [](const std::string&) {};
+  EXPECT_THROW(plan(asked, run, note), ConfigError) << "its links were not measured";
+  asked.links = write("far.toml", kLinks);
+  EXPECT_THAT(plan(asked, run, note).warnings, testing::Contains(HasSubstr("is not known")));
+}
+
+TEST_F(TuneTest, SaysWhenSynchronisingEveryStepIsQuicker) {
+  TuneOptions asked = options();
+  asked.links = write("near.toml",
+                      "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 0.1\nrate_mbit_s = 100000\n");
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("is predicted to be quicker")));
+  EXPECT_THAT(tuned(options()).warnings,
+              Not(testing::Contains(HasSubstr("is predicted to be quicker"))));
+}
+
+TEST_F(TuneTest, SaysWhichStepsGoWithTheRecommendedK) {
+  TuneOptions asked = options();
+  asked.grid.ks = {70};
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("take 1260")));
+}
+
+TEST_F(TuneTest, WhatCannotBeMeasuredIsAWarningAndLosesNothing) {
+  TuneOptions asked = options();
+  asked.measure_s = 1;
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("more than is left")));
+  asked.measure_all = true;
+  asked.program = "/bin/false";
+  const Tuning tuning = tuned(asked);
+  EXPECT_TRUE(tuning.recommendation);
+  EXPECT_THAT(tuning.warnings, testing::Contains(HasSubstr("was not measured: a run")));
 }
 
 TEST_F(TuneTest, OffersOnlyWhatCanBeConfigured) {
@@ -312,6 +397,40 @@ TEST_F(TuneTest, OffersOnlyWhatCanBeConfigured) {
                             "sync.fragments=" + std::to_string(row.overlap.fragments),
                             "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps)}));
   }
+  EXPECT_THAT(tuning.warnings, testing::Contains(HasSubstr("left out for K = 1, 3, 15")));
+  asked.grid.ks = {3};
+  EXPECT_THROW(tuned(asked), ConfigError);
+}
+
+TEST_F(TuneTest, ChosenValuesOfKFitTheRunAndTheFragments) {
+  TuneOptions asked = options();
+  asked.overrides = {"train.k=25", "train.steps=4800"};
+  asked.grid.ks = {};
+  const Tuning tuning = tuned(asked);
+  for (const auto& row : tuning.forecast.rows) {
+    EXPECT_EQ(4800 % row.k, 0U) << row.k;
+    EXPECT_EQ(row.k % row.overlap.fragments, 0U);
+  }
+  const auto streams_near_25 = [](const auto& row) {
+    return row.overlap.fragments == 2 && row.k == 24;
+  };
+  EXPECT_TRUE(std::ranges::any_of(tuning.forecast.rows, streams_near_25));
+}
+
+TEST(TuneGrid, HoldsKItsHalfAndItsDouble) {
+  const auto ks = k_grid(30, 0.1, 1, 10'000);
+  EXPECT_THAT(ks, testing::IsSupersetOf({15U, 30U, 60U}));
+  EXPECT_GE(ks.size(), 7U);
+  EXPECT_THAT(k_grid(1, 1, 0.001, 10'000), testing::Contains(1U));
+  EXPECT_EQ(k_grid(30, 0.1, 100, 60).back(), 60U) << "no more steps than the run has";
+}
+
+TEST(TuneGrid, TakesTheNearestKThatDivides) {
+  EXPECT_EQ(usable_k(25, 1, 4800), 25U);
+  EXPECT_EQ(usable_k(13, 1, 4800), 12U);
+  EXPECT_EQ(usable_k(25, 2, 4800), 24U);
+  EXPECT_EQ(usable_k(25, 2, 4801), 26U) << "of a prime number of steps, the fragments' multiple";
+  EXPECT_EQ(usable_k(1, 3, 4800), 3U);
 }
 
 // Between us and asia all goes over a thin link, unless eu passes it on.

@@ -50,7 +50,9 @@ class Tune(EndToEnd):
         tuning = self.report("tune", self.config(steps=80, **DENSE), "--k", "5,10", "--codec", DENSE["codec"],
                              "--probe", "0.5", "--variant", "synchronous", "--calibrate", 600)
         self.assertEqual(tuning["calibration_seeds"], 3)
-        self.assertGreater(tuning["lockstep_steps_factor"], 0)
+        self.assertIsNotNone(tuning["lockstep_steps_factor"])
+        self.assertIsNotNone(tuning["lockstep_standard_error"])
+        self.assertFalse([text for text in tuning["warnings"] if "taken to need as many steps" in text])
 
     def test_an_overlapped_run_is_planned_from_as_it_ran(self):
         config = self.config(steps=200, k=10, **DENSE)

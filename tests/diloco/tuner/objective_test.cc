@@ -61,6 +61,23 @@ TEST(Objective, SpreadBetweenSeedsBecomesAStandardError) {
   EXPECT_NEAR(fit.lambda_error, 0.01 / std::sqrt(3) / std::log(4) / fit.b, 1e-9);
 }
 
+TEST(Objective, WhatLockstepSavesHasAStandardErrorToo) {
+  const std::vector<PairedLosses> seeds = {
+      {2.0, 2.02, 2.2, 1.98}, {2.01, 2.05, 2.21, 1.97}, {1.99, 2.02, 2.19, 1.96}};
+  const LambdaFit fit = fit_lambda(seeds, 4, 2);
+  // Ahead by 0.02, 0.04, 0.03.
+  EXPECT_NEAR(fit.lockstep_factor.value(), std::exp(-0.03 / fit.b), 1e-9);
+  EXPECT_NEAR(fit.lockstep_error, *fit.lockstep_factor * 0.01 / std::sqrt(3) / fit.b, 1e-9);
+}
+
+TEST(Objective, BelowTheReferenceStepsFallTowardsThoseOfLockstep) {
+  const StatisticalPrice price{.lambda = 0.1, .k_reference = 25, .lockstep_factor = 0.8};
+  EXPECT_NEAR(steps_factor(1, price), 0.8, 1e-12);
+  EXPECT_NEAR(steps_factor(5, price), 0.9, 1e-12);
+  EXPECT_NEAR(steps_factor(25, price), 1, 1e-12);
+  EXPECT_NEAR(steps_factor(5, {.k_reference = 25, .lockstep_factor = 1.2}), 1, 1e-12);
+}
+
 TEST(Objective, ARunThatDoesNotImproveWithTokensGivesNoLambda) {
   const LambdaFit fit = fit_lambda(std::vector{PairedLosses{2, 2.1, 1.9}}, 4, 2);
   EXPECT_EQ(fit.lambda, 0);

@@ -1,0 +1,25 @@
+// What traffic between regions costs.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::run {
+
+// Money per 10^9 bytes that leave a region for another. Missing pairs cost `otherwise`.
+struct Prices {
+  std::map<std::pair<std::string, std::string>, double> per_gb;
+  double otherwise = 0;
+  bool given = false;
+
+  double of(const std::string& from, const std::string& to, double bytes) const;
+};
+
+// TOML: default_per_gb = 0.09, and [[price]] tables with from, to and per_gb. Throws ConfigError
+// for anything else in it, and for the name of a region that is not among `known`.
+Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known);
+
+}  // namespace causeway::run
