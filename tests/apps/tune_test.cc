@@ -68,6 +68,20 @@ class TuneTest : public testing::Test {
   Tuning tuned(const TuneOptions& options) {
     return tune(options, [](const std::string&) {});
   }
+  // A run's directory: rounds of both regions over kLinks, and settings of its own.
+  std::filesystem::path recorded(const std::string& rounds, const std::string& settings = "") {
+    const std::string wan = "[wan]\nprofile = '" + write("links.toml", kLinks).string() + "'\n";
+    write("run/config.toml", kConfig + settings + wan);
+    write("run/regions/us/events.jsonl", rounds);
+    return write("run/regions/eu/events.jsonl", rounds).parent_path().parent_path().parent_path();
+  }
+  Tuning planned(const std::filesystem::path& run, const std::filesystem::path& links = {}) {
+    TuneOptions asked;
+    asked.cache = directory_.path() / "cache";
+    asked.grid.ks = {20};
+    asked.links = links;
+    return plan(asked, run, [](const std::string&) {});
+  }
   TemporaryDirectory directory_;
 };
 
@@ -239,123 +253,73 @@ std::string recorded_rounds(double compute_s, double round_s, int rounds, int st
 }
 
 TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
-  const auto run = directory_.path() / "run";
-  write("run/config.toml",
-        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
-  write("run/regions/us/events.jsonl", recorded_rounds(0.5, 0.9, 12));
+  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
   write("run/regions/eu/events.jsonl", recorded_rounds(0.4, 0.9, 12));
   const Recording recording = read_recording(run, config());
   EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
   EXPECT_NEAR(recording.step_s.at("eu"), 0.04, 1e-9);
   EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
 
-  TuneOptions asked;
-  asked.cache = directory_.path() / "cache";
-  asked.grid.ks = {20};
-  const auto note = [](const std::string&) {};
-  const Tuning same = plan(asked, run, note);
-  const auto& recorded = same.forecast.rows.front();
-  EXPECT_EQ(recorded.k, 10U);
-  EXPECT_NEAR(recorded.measured_round_s.value(), 0.9, 1e-6);
-  EXPECT_NEAR(recorded.round_s, 0.9, 0.03);
-  asked.links =
-      write("far.toml", "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 600\nrate_mbit_s = 10\n");
-  const Tuning far = plan(asked, run, note);
-  EXPECT_GT(far.forecast.rows.front().round_s, recorded.round_s + 0.5);
+  const Tuning same = planned(run);
+  const auto& row = same.forecast.rows.front();
+  EXPECT_EQ(row.k, 10U);
+  EXPECT_NEAR(row.measured_round_s.value(), 0.9, 1e-6);
+  EXPECT_NEAR(row.round_s, 0.9, 0.03);
+  EXPECT_EQ(same.confidence, "low") << "a recording vouches for nothing but itself";
+  EXPECT_THAT(same.reasons, testing::Contains(HasSubstr("no other choice was measured")));
+  const Tuning far = planned(run, write("far.toml",
+                                        "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 600\n"
+                                        "rate_mbit_s = 10\n"));
+  EXPECT_GT(far.forecast.rows.front().round_s, row.round_s + 0.5);
   EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
 }
 
+// Rounds of one fragment have K / P steps.
 TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
-  const auto run = directory_.path() / "run";
-  write("run/config.toml", kConfig +
-                               std::string("[sync]\nvariant = 'streaming'\nfragments = 2\n"
-                                           "overlap_steps = 2\n[wan]\nprofile = '") +
-                               write("links.toml", kLinks).string() + "'\n");
-  // Rounds of one fragment have K / P steps; a warm-up had fewer.
-  const std::string rounds = recorded_rounds(0.25, 0.5, 12, 5);
-  write("run/regions/us/events.jsonl", rounds);
-  write("run/regions/eu/events.jsonl", rounds);
+  const auto run = recorded(recorded_rounds(0.25, 0.5, 12, 5),
+                            "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 2\n");
   const Recording recording = read_recording(run, load_config(run / "config.toml", {}));
   EXPECT_EQ(recording.k, 10U);
+  EXPECT_EQ(recording.rounds, 6U);
   EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
   EXPECT_NEAR(recording.round_s, 1.0, 1e-6);
 
-  TuneOptions asked;
-  asked.cache = directory_.path() / "cache";
-  const Tuning same = plan(asked, run, [](const std::string&) {});
-  const auto recorded = std::ranges::find_if(
-      same.forecast.rows, [](const auto& row) { return row.measured_round_s.has_value(); });
-  ASSERT_NE(recorded, same.forecast.rows.end());
-  EXPECT_EQ(recorded->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
-  EXPECT_NEAR(recorded->round_s, 1.0, 0.02);
-}
-
-TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
-  const auto run = directory_.path() / "run";
-  const std::string rounds = recorded_rounds(0.1, 0.2, 4, 2) + recorded_rounds(0.5, 0.9, 12);
-  write("run/regions/us/events.jsonl", rounds);
-  write("run/regions/eu/events.jsonl", rounds);
-  const Recording recording = read_recording(run, config());
-  EXPECT_EQ(recording.k, 10U);
-  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+  const Tuning same = planned(run);
+  const auto row = std::ranges::find_if(
+      same.forecast.rows, [](const auto& each) { return each.measured_round_s.has_value(); });
+  ASSERT_NE(row, same.forecast.rows.end());
+  EXPECT_EQ(row->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
+  EXPECT_NEAR(row->round_s, 1.0, 0.02);
 }
 
 TEST_F(TuneTest, FragmentsThatOverlapNothingArePlannedFromToo) {
-  const auto run = directory_.path() / "run";
-  write("run/config.toml", kConfig +
-                               std::string("[sync]\nvariant = 'streaming'\nfragments = 2\n"
-                                           "overlap_steps = 0\n[wan]\nprofile = '") +
-                               write("links.toml", kLinks).string() + "'\n");
-  for (const char* region : {"us", "eu"})
-    write("run/regions/" + std::string(region) + "/events.jsonl",
-          recorded_rounds(0.25, 0.6, 12, 5));
-  TuneOptions asked;
-  asked.cache = directory_.path() / "cache";
-  const Tuning tuning = plan(asked, run, [](const std::string&) {});
-  const auto& recorded = tuning.forecast.rows.front();
-  EXPECT_EQ(recorded.overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 0}));
-  EXPECT_NEAR(recorded.measured_round_s.value(), 1.2, 1e-6);
-  EXPECT_NEAR(recorded.round_s, 1.2, 0.02);
+  const Tuning tuning =
+      planned(recorded(recorded_rounds(0.25, 0.6, 12, 5),
+                       "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 0\n"));
+  const auto& row = tuning.forecast.rows.front();
+  EXPECT_EQ(row.overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 0}));
+  EXPECT_NEAR(row.measured_round_s.value(), 1.2, 1e-6);
+  EXPECT_NEAR(row.round_s, 1.2, 0.02);
 }
 
 TEST_F(TuneTest, SaysWhenARecordingWasQuickerThanItsRehearsalCanBe) {
-  const auto run = directory_.path() / "run";
-  write("run/config.toml",
-        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
-  for (const char* region : {"us", "eu"})
-    write("run/regions/" + std::string(region) + "/events.jsonl", recorded_rounds(0.5, 0.51, 12));
-  TuneOptions asked;
-  asked.cache = directory_.path() / "cache";
-  EXPECT_THAT(plan(asked, run, [](const std::string&) {}).warnings,
+  EXPECT_THAT(planned(recorded(recorded_rounds(0.5, 0.51, 12))).warnings,
               testing::Contains(HasSubstr("quicker than their rehearsal can be")));
 }
 
-TEST_F(TuneTest, ARecordingVouchesForNothingButItself) {
-  const auto run = directory_.path() / "run";
-  write("run/config.toml",
-        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
-  for (const char* region : {"us", "eu"})
-    write("run/regions/" + std::string(region) + "/events.jsonl", recorded_rounds(0.5, 0.9, 12));
-  TuneOptions asked;
-  asked.cache = directory_.path() / "cache";
-  const Tuning tuning = plan(asked, run, [](const std::string&) {});
-  EXPECT_EQ(tuning.confidence, "low");
-  EXPECT_THAT(tuning.reasons, testing::Contains(HasSubstr("no other choice was measured")));
+TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {
+  const auto run = recorded(recorded_rounds(0.5, 0.6, 12));
+  write("run/summary.json", R"({"wan": "none"})");
+  EXPECT_THROW(planned(run), ConfigError) << "its links were not measured";
+  EXPECT_THAT(planned(run, write("far.toml", kLinks)).warnings,
+              testing::Contains(HasSubstr("is not known")));
 }
 
-TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {
-  const auto run = directory_.path() / "run";
-  write("run/config.toml",
-        kConfig + std::string("[wan]\nprofile = '") + write("links.toml", kLinks).string() + "'\n");
-  write("run/summary.json", R"({"wan": "none"})");
-  for (const char* region : {"us", "eu"})
-    write("run/regions/" + std::string(region) + "/events.jsonl", recorded_rounds(0.5, 0.6, 12));
-  TuneOptions asked;
-  asked.cache = directory_.path() / "cache";
-  const auto note = [](const std::string&) {};
-  EXPECT_THROW(plan(asked, run, note), ConfigError) << "its links were not measured";
-  asked.links = write("far.toml", kLinks);
-  EXPECT_THAT(plan(asked, run, note).warnings, testing::Contains(HasSubstr("is not known")));
+TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
+  const std::string rounds = recorded_rounds(0.1, 0.2, 4, 2) + recorded_rounds(0.5, 0.9, 12);
+  const Recording recording = read_recording(recorded(rounds), config());
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
 }
 
 TEST_F(TuneTest, SaysWhenSynchronisingEveryStepIsQuicker) {
