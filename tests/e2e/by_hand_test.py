@@ -46,6 +46,24 @@ class ByHand(EndToEnd):
         results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
         self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
 
+    def test_regions_meet_by_ipv6_by_name_and_where_one_can_only_dial_out(self):
+        config = self.config(addresses=self.addresses, steps=30, **DENSE)
+        text = config.read_text()
+        for region, listen, advertise in ((REGIONS[0], "[::1]", "[::1]"), (REGIONS[1], "127.0.0.1", "localhost")):
+            address = self.addresses[region]
+            port = address.rpartition(":")[2]
+            text = text.replace(f'listen = "{address}"\nadvertise = "{address}"',
+                                f'listen = "{listen}:{port}"\nadvertise = "{advertise}:{port}"')
+        silent = self.addresses[REGIONS[2]]
+        config.write_text(text.replace(f'advertise = "{silent}"', 'advertise = ""'))
+        coordinators = self.start_coordinators(config)
+        self.finish_all(coordinators + self.start_workers(config, (1, 1, 1)))
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        log = coordinators[2].log.read_text()
+        self.assertIn("us-east is up at [::1]:", log)
+        self.assertIn("eu-west is up at 127.0.0.1:", log)
+
     def launched_worker(self, config, region, environment, *flags):
         return self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
                           env=environment)
