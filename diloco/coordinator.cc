@@ -78,7 +78,9 @@ void Coordinator::Implementation::write_last_status() {
 asio::awaitable<void> Coordinator::Implementation::say_goodbye() {
   asio::steady_timer timer(executor_);
   worker_heard_at_ = steady_clock::now();
-  if (waits_for_room_) workers_->stored();  // it does not matter any more
+  const bool worker_asks = waits_for_room_ && waits_for_room_->worker_asks;
+  waits_for_room_.reset();  // it does not matter any more
+  if (worker_asks) see_off();
   while (!goodbye_is_over()) {
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
@@ -156,7 +158,8 @@ void Coordinator::Implementation::tell_what_is_waited_for() {
 }
 
 std::string Coordinator::Implementation::waiting_for() const {
-  return waits_for_room_ ? room_sentence() : protocol_->waiting_for(now());
+  const bool for_room = waits_for_room_ && waits_for_room_->worker_asks;
+  return for_room ? room_sentence() : protocol_->waiting_for(now());
 }
 
 CoordinatorStatus Coordinator::Implementation::status() const {

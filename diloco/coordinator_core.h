@@ -88,8 +88,9 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   asio::awaitable<void> abstain();
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
   void store(const Contribution& contribution, std::span<const std::byte> payload);
-  void wait_for_room(const Contribution& contribution, std::span<const std::byte> payload);
+  void wait_for_room(const Contribution& contribution, std::uint64_t size_bytes);
   void look_for_room();
+  void end_wait_for_room();
   std::string room_sentence() const;
 
   // Runs `body`; what it throws ends run() with the same exception.
@@ -146,10 +147,11 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::vector<std::uint32_t> missing_;  // ranks, when the workers attached last
   std::optional<Round> applying_;
   struct WaitsForRoom {
-    Contribution contribution;
-    std::vector<std::byte> payload;
+    Contribution contribution;  // whose payload the worker keeps
+    std::uint64_t size_bytes = 0;
+    bool worker_asks = false;  // what to do
   };
-  std::optional<WaitsForRoom> waits_for_room_;  // in the spool, with the worker
+  std::optional<WaitsForRoom> waits_for_room_;  // in the spool
   std::chrono::steady_clock::time_point worker_heard_at_;
   std::optional<std::chrono::steady_clock::time_point> worker_lost_at_;  // since it attached last
   Round worker_version_ = 0;                                             // that it holds

@@ -77,27 +77,47 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
 // ---- A full spool ----
 
 // The disk works, so the region stays in the run: what it agrees on lets go of older payloads, and
-// that makes room. Until then the worker is not told that its contribution is stored.
+// that makes room. Some of them only when the worker has applied what was decided, so the worker is
+// not held up: it keeps its contribution and asks what to do. The answer is the same round once
+// more as soon as there is room, or the round's outcome.
 void Coordinator::Implementation::wait_for_room(const Contribution& contribution,
-                                                std::span<const std::byte> payload) {
-  waits_for_room_ = {contribution, {payload.begin(), payload.end()}};
+                                                std::uint64_t size_bytes) {
+  waits_for_room_ = {.contribution = contribution, .size_bytes = size_bytes};
   spdlog::warn("{}: waiting for {}", options_.region, room_sentence());
+  workers_->not_stored();
 }
 
 std::string Coordinator::Implementation::room_sentence() const {
   return "room in its spool for the contribution to round " +
          std::to_string(waits_for_room_->contribution.round) + ": " +
-         std::to_string(waits_for_room_->payload.size()) + " bytes, and " +
+         std::to_string(waits_for_room_->size_bytes) + " bytes, and " +
          std::to_string(spool_->free_bytes()) + " of " + std::to_string(spool_->capacity_bytes()) +
          " are free; if it stays so, set a larger sync.spool_gib and start this coordinator again";
 }
 
 void Coordinator::Implementation::look_for_room() {
-  if (!waits_for_room_ || waits_for_room_->payload.size() > spool_->free_bytes()) return;
-  const WaitsForRoom waited = std::move(*waits_for_room_);
-  waits_for_room_.reset();
+  if (!waits_for_room_) return;
+  const Round round = waits_for_room_->contribution.round;
+  if (round < protocol_->version()) {
+    spdlog::warn("{}: its spool had no room for the contribution to round {} until that was "
+                 "decided; it sat the round out",
+                 options_.region, round);
+    // Its samples were used all the same.
+    Contribution sat_out = waits_for_room_->contribution;
+    sat_out.sits_out = true;
+    sat_out.payload = {};
+    handle(WorkerContributed{std::move(sat_out)});
+    return end_wait_for_room();
+  }
+  if (waits_for_room_->size_bytes > spool_->free_bytes()) return;
   spdlog::info("{}: its spool has room again", options_.region);
-  store(waited.contribution, waited.payload);
+  end_wait_for_room();
+}
+
+void Coordinator::Implementation::end_wait_for_room() {
+  const bool worker_asks = waits_for_room_->worker_asks;
+  waits_for_room_.reset();
+  if (worker_asks) handle(WorkerReady{});
 }
 
 }  // namespace causeway::diloco

@@ -19,6 +19,7 @@ void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0,
   note_missing(missing);
   worker_heard_at_ = std::chrono::steady_clock::now();
   worker_lost_at_.reset();
+  look_for_room();  // a round that was decided meanwhile was sat out
   waits_for_room_.reset();
   worker_version_ = rank_0.version;
   told_worker_.clear();
@@ -53,7 +54,7 @@ void Coordinator::Implementation::note_missing(const std::vector<std::uint32_t>&
 
 void Coordinator::Implementation::on_worker_lost() {
   worker_lost_at_ = std::chrono::steady_clock::now();
-  waits_for_room_.reset();  // it contributes again when it is back
+  if (waits_for_room_) waits_for_room_->worker_asks = false;
   if (!outcome_) {
     spdlog::warn("{}: the workers are gone", options_.region);
     guard([&] { files_->add_event("workers_lost", {}, {}, protocol_->version()); });
@@ -63,6 +64,11 @@ void Coordinator::Implementation::on_worker_lost() {
 
 void Coordinator::Implementation::on_ready() {
   if (outcome_ && outcome_->exit_code == 0) return see_off();
+  if (waits_for_room_ && storage_failure_.empty()) {
+    waits_for_room_->worker_asks = true;
+    told_worker_.clear();
+    return look_for_room();
+  }
   if (storage_failure_.empty()) return handle(WorkerReady{});
   if (!last_order_ || last_order_->round != worker_version_) {
     return workers_->waiting_for("its coordinator's disk to take data again");
@@ -94,12 +100,14 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
 
 void Coordinator::Implementation::store(const Contribution& contribution,
                                         std::span<const std::byte> payload) {
+  // Nothing is agreed on any more, or nothing can be promised.
+  if (outcome_ || !storage_failure_.empty()) return workers_->not_stored();
   Contribution stored = contribution;
   try {
     stored.payload = contribution.sits_out ? inter::BlobId{} : spool_->put(payload);
   } catch (const std::system_error& error) {
     if (error.code() != inter::Errc::spool_full) throw;
-    return wait_for_room(contribution, payload);
+    return wait_for_room(contribution, payload.size());
   }
   reached(ProtocolState::payload_spooled);
   handle(WorkerContributed{std::move(stored)});

@@ -327,6 +327,12 @@ void WorkerServer::stored() {
   implementation_->send_leader(message);
 }
 
+void WorkerServer::not_stored() {
+  CoordinatorMessage message;
+  message.mutable_not_stored();
+  implementation_->send_leader(message);
+}
+
 void WorkerServer::train(const Train& train) {
   implementation_->send_leader(to_message(train));
 }

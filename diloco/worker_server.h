@@ -73,6 +73,7 @@ class WorkerServer {
   void refuse(const std::string& reason, bool configuration = false);
   // To rank 0; nothing happens without a gathering.
   void stored();
+  void not_stored();  // there is no room
   void train(const Train& train);
   void continue_training(const Continue& order);
   void call_back();  // from a Continue that may still be under way

@@ -78,7 +78,7 @@ class SocketSession : public WorkerSession {
   Instruction next(const KeepWaiting& keep_waiting) override;
   bool called_back() override;
   void hand_over(const Contribution& contribution, std::span<const std::byte> payload) override;
-  void await_stored() override;
+  bool await_stored() override;
   void applied(Round version, const Digest& state) override;
   void offer_snapshot(Round version, const Digest& state,
                       const std::filesystem::path& file) override;
@@ -299,7 +299,7 @@ void SocketSession::hand_over(const Contribution& contribution,
   handed_over_bytes_ = payload.size();
 }
 
-void SocketSession::await_stored() {
+bool SocketSession::await_stored() {
   const milliseconds deadline =
       kStoreDeadlineBase +
       milliseconds{static_cast<std::int64_t>(handed_over_bytes_ / kStoreBytesPerMillisecond)};
@@ -308,7 +308,9 @@ void SocketSession::await_stored() {
     throw_lost("the coordinator did not store a payload of " + std::to_string(handed_over_bytes_) +
                " bytes within " + std::to_string(deadline.count() / 1000) + " s");
   }
-  if (!answer->message.has_stored()) throw_malformed("the coordinator did not confirm a payload");
+  if (answer->message.has_stored()) return true;
+  if (answer->message.has_not_stored()) return false;
+  throw_malformed("the coordinator did not say whether it has a payload");
 }
 
 void SocketSession::applied(Round version, const Digest& state) {

@@ -154,16 +154,18 @@ class WorkerSession {
   // Errc::coordinator_lost.
   virtual bool called_back() = 0;
 
-  // Rank 0 only. Hands over the payload, none if it sits out; returns when the coordinator has it
-  // on disk. contribution.payload is ignored: the coordinator hashes what it got.
-  void contribute(const Contribution& contribution, std::span<const std::byte> payload) {
+  // Rank 0 only. Hands over the payload, none if it sits out; true when the coordinator has it on
+  // disk. False: it has no room. Keep the contribution: if next() says to train the same round
+  // again, contribute it again; if it gives the round's outcome, nothing of it is listed.
+  // contribution.payload is ignored: the coordinator hashes what it got.
+  bool contribute(const Contribution& contribution, std::span<const std::byte> payload) {
     hand_over(contribution, payload);
-    await_stored();
+    return await_stored();
   }
   // The two halves of contribute(), for who has something to do in between; nothing but report()
   // may be called there.
   virtual void hand_over(const Contribution& contribution, std::span<const std::byte> payload) = 0;
-  virtual void await_stored() = 0;
+  virtual bool await_stored() = 0;
 
   // Rank 0 only. After Apply or Restore: the version now held, and its digest.
   virtual void applied(Round version, const Digest& state) = 0;

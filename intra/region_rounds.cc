@@ -35,8 +35,8 @@ void RegionWorker::train(const diloco::Train& train) {
     state_.drop_own(0);  // made before a restart, and lost by the coordinator since
     own = nullptr;
   }
-  // After a restart, or when the coordinator was lost, part of the round or all of it may already
-  // be done.
+  // After a restart, or when the coordinator was lost or had no room, part of the round or all of it
+  // may already be done.
   if (own == nullptr) {
     begin_at(train.data_cursor);
     if (state_.work.steps < train.k) enter("compute");
@@ -184,7 +184,9 @@ void RegionWorker::contribute(InFlight& own, const std::function<void()>& meanwh
   own.contribution.run_id = state_.run_id;
   gathering_->tell([&own](auto& session) { session.hand_over(own.contribution, own.payload); });
   meanwhile();
-  own.stored = gathering_->tell([](auto& session) { session.await_stored(); });
+  bool stored = true;  // rank 0 knows
+  const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };
+  own.stored = gathering_->tell(await_stored) && stored;
 }
 
 OuterRound::Batch RegionWorker::batch() const {

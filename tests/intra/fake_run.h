@@ -269,7 +269,7 @@ class FakeRun::Session final : public diloco::WorkerSession {
     return run_.called_back && run_.called_back(region_);
   }
 
-  void await_stored() override {}
+  bool await_stored() override { return true; }
   void hand_over(const diloco::Contribution& contribution,
                  std::span<const std::byte> payload) override {
     const std::lock_guard lock(run_.mutex_);
