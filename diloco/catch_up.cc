@@ -102,6 +102,38 @@ std::string RoundProtocol::holder_of(const Participant& participant, Round round
   return holder == up_.end() ? participant.region : *holder;
 }
 
+// The first round whose payloads the worker is to apply.
+Round RoundProtocol::replay_from() const {
+  Round from = version() - std::min(version(), rounds_kept());
+  if (worker_) from = std::min(applied_->version, version());
+  if (worker_ && distrusted_) from = snapshot_ && helps(*snapshot_) ? snapshot_->version : 0;
+  if (target_) from = target_->version;
+  if (worker_ && !target_ && snapshot_ && !can_replay(from)) {
+    from = std::max(from, snapshot_->version);
+  }
+  return from;
+}
+
+// At once. If not all fits, those that the worker applies next: what comes later must not take
+// their room.
+Round RoundProtocol::rounds_fetched() const {
+  return crowded() ? 2 * options_.pace.fragments : kRoundsFetched;
+}
+
+// What is kept or needed takes more than half of the spool. The other half is for snapshots, the
+// contribution under way, and what peers push meanwhile.
+bool RoundProtocol::crowded() const {
+  if (options_.spool_bytes == 0) return false;
+  std::uint64_t bytes = 0;
+  for (Round round = released_; round < version(); ++round) {
+    for (const Participant& participant : records_[round].participants) {
+      bytes += participant.payload.size_bytes;
+    }
+    if (bytes > options_.spool_bytes / 2) return true;
+  }
+  return false;
+}
+
 std::map<inter::BlobId, Fetcher::Want> RoundProtocol::needed() const {
   std::map<inter::BlobId, Fetcher::Want> wanted;
   if (options_.witness) return wanted;
@@ -111,16 +143,9 @@ std::map<inter::BlobId, Fetcher::Want> RoundProtocol::needed() const {
   for (const auto& [key, contribution] : contributions_) {
     if (!contribution.sits_out) want(contribution.payload, key.region);
   }
-
-  Round from = version() - std::min(version(), rounds_kept());
-  if (worker_) from = std::min(applied_->version, version());
-  if (worker_ && distrusted_) from = snapshot_ && helps(*snapshot_) ? snapshot_->version : 0;
-  if (target_) from = target_->version;
-  if (worker_ && !target_ && snapshot_ && !can_replay(from)) {
-    from = std::max(from, snapshot_->version);
-  }
+  const Round from = replay_from();
   // The worker applies them in order.
-  const Round to = std::min(version(), from + kRoundsFetched);
+  const Round to = std::min(version(), from + rounds_fetched());
   for (Round round = from; round < to; ++round) {
     for (const Participant& participant : records_[round].participants) {
       want(participant.payload, holder_of(participant, round));
@@ -344,6 +369,33 @@ void RoundProtocol::release_old() {
   while (released_ < keep_from) {
     const CommitRecord& record = records_[released_++];
     for (const Participant& participant : record.participants) discard(participant.payload);
+  }
+}
+
+// Everybody else, or two: more than the leader counts on when it lists a payload.
+bool RoundProtocol::held_elsewhere(Round round) const {
+  const std::set<std::string> regions = raft_.membership().regions();
+  const auto holders = std::ranges::count_if(up_, [&](const std::string& name) {
+    const std::optional<Status>& status = peers_.at(name).status;
+    return regions.contains(name) && status && status->payloads_from <= round &&
+           status->version > round;
+  });
+  return holders >= 2 || static_cast<std::size_t>(holders) + 1 >= regions.size();
+}
+
+// A worker that is behind would wait for room that only it can make, if later rounds filled the
+// spool before it has what it needs next. They are asked for again when their turn comes.
+void RoundProtocol::release_later() {
+  if (!worker_ || !crowded()) return;
+  const Round later = replay_from() + rounds_fetched();
+  for (Round round = std::max(released_, later); round < version(); ++round) {
+    if (!held_elsewhere(round)) continue;
+    for (const Participant& participant : records_[round].participants) {
+      const inter::BlobId& blob = participant.payload;
+      if (blobs_.erase(blob) == 0 && fetcher_.received_bytes(blob) == 0) continue;
+      progress_reported_at_.erase(blob);
+      actions_.push_back(RemoveBlob{blob});
+    }
   }
 }
 

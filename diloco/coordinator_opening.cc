@@ -42,6 +42,7 @@ ProtocolOptions protocol_options(const CoordinatorOptions& options, const Ledger
           .grace_max = options.grace_max,
           .heartbeat = options.election_timeout / 4,
           .election = options.election_timeout,
+          .spool_bytes = options.spool_bytes_max,
           .seed = seed_from(ledger.incarnation())};
 }
 

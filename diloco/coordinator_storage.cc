@@ -99,9 +99,10 @@ void Coordinator::Implementation::look_for_room() {
   if (!waits_for_room_) return;
   const Round round = waits_for_room_->contribution.round;
   if (round < protocol_->version()) {
-    spdlog::warn("{}: its spool had no room for the contribution to round {} until that was "
-                 "decided; it sat the round out",
-                 options_.region, round);
+    spdlog::warn(
+        "{}: its spool had no room for the contribution to round {} until that was "
+        "decided; it sat the round out",
+        options_.region, round);
     // Its samples were used all the same.
     Contribution sat_out = waits_for_room_->contribution;
     sat_out.sits_out = true;

@@ -46,6 +46,7 @@ struct ProtocolOptions {
   Time heartbeat{std::chrono::milliseconds{500}};
   Time election{std::chrono::seconds{2}};
   Round records_in_memory = 64;  // at least; more while their payloads are kept
+  std::uint64_t spool_bytes = 0;  // 0: there is room for everything
   std::uint64_t seed = 0;        // of election timeouts
   PlantedBug planted = PlantedBug::none;
 };

@@ -89,6 +89,7 @@ void RoundProtocol::settle() {
   if (ended_) return;
   time_outcome();
   check_state();
+  release_later();
   refresh_wants();
   release_old();
   instruct();

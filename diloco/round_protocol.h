@@ -290,6 +290,8 @@ class RoundProtocol {
   bool helps(const Snapshot& snapshot) const;
   std::optional<Snapshot> choose_snapshot() const;
   std::string holder_of(const Participant& participant, Round round) const;
+  Round replay_from() const;
+  Round rounds_fetched() const;
   std::map<inter::BlobId, Fetcher::Want> needed() const;
   void refresh_wants();
   void check_state();
@@ -314,6 +316,9 @@ class RoundProtocol {
   void discard(const inter::BlobId& blob);
   Round rounds_kept() const;
   void release_old();
+  bool crowded() const;
+  bool held_elsewhere(Round round) const;
+  void release_later();
   void forget_old();
   Round payloads_from() const;
   Status status() const;

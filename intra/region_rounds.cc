@@ -35,8 +35,8 @@ void RegionWorker::train(const diloco::Train& train) {
     state_.drop_own(0);  // made before a restart, and lost by the coordinator since
     own = nullptr;
   }
-  // After a restart, or when the coordinator was lost or had no room, part of the round or all of it
-  // may already be done.
+  // After a restart, or when the coordinator was lost or had no room, part of the round or all of
+  // it may already be done.
   if (own == nullptr) {
     begin_at(train.data_cursor);
     if (state_.work.steps < train.k) enter("compute");

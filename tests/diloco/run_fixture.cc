@@ -201,7 +201,7 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.start = start;
   options.pace = {.steps = 4 * rounds_, .k = 4};
   options.grace_min = milliseconds{1'000};
-  options.grace_max = milliseconds{20'000};
+  options.grace_max = grace_max_;
   options.shared_config = nodes_.at(region).shared_config;
   options.directory = directory(region);
   options.spool_bytes_max = nodes_.at(region).spool_bytes_max;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -93,6 +94,7 @@ class TestRun {
 
   void set_shared_config(const std::string& region, const std::string& text);
   void set_spool_bytes_max(const std::string& region, std::uint64_t bytes);
+  void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
 
  private:
   struct Node {
@@ -114,6 +116,7 @@ class TestRun {
 
   std::vector<std::string> regions_;
   Round rounds_;
+  std::chrono::milliseconds grace_max_{20'000};
   test::TemporaryDirectory root_;
   test::TestPki pki_;
   std::map<std::string, Node> nodes_;

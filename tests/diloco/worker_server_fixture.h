@@ -44,7 +44,7 @@ class Script : public WorkerServerHandler {
   void on_contribute(const Contribution& contribution, std::span<const std::byte> bytes) override {
     contributions.push_back(contribution);
     payload.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    server->stored();
+    room ? server->stored() : server->not_stored();
   }
   void on_applied(Round version, const Digest&) override { applied = version; }
   void on_snapshot(Round version, const Digest&, Descriptor file) override {
@@ -59,6 +59,7 @@ class Script : public WorkerServerHandler {
   std::vector<std::uint32_t> missing;  // when they gathered last
   std::vector<Contribution> contributions;
   std::string payload;
+  bool room = true;
   Round applied = 0, snapshot_version = 0;
   Descriptor snapshot_file;
   Progress reported;

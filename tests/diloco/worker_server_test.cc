@@ -213,6 +213,24 @@ TEST_P(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
   });
 }
 
+TEST_P(WorkerServerTest, APayloadThatFindsNoRoomIsNotStoredAndTheSessionGoesOn) {
+  start(1);
+  const auto session = attach(0, 1);
+  const std::string content(1'000, 'p');
+  on_server([&] {
+    script_.room = false;
+    script_.answer = [&] {
+      script_.room = true;
+      server_->train({.round = 3, .k = 4, .data_cursor = 0});
+    };
+    return 0;
+  });
+  const Contribution made{.run_id = "run", .region = "eu", .round = 3};
+  EXPECT_FALSE(session->contribute(made, std::as_bytes(std::span(content))));
+  ASSERT_TRUE(std::holds_alternative<Train>(session->next(keep)));
+  EXPECT_TRUE(session->contribute(made, std::as_bytes(std::span(content))));
+}
+
 TEST_P(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
   start(1);
   const std::filesystem::path file = directory_.path() / "file";

@@ -57,6 +57,8 @@ class FakeRun {
   // Called as a contribution arrives; true: the session is lost before the worker hears that it
   // did.
   std::function<bool(const diloco::Contribution&)> lose_after_contribution;
+  // Called as a contribution arrives; true: there is no room for it.
+  std::function<bool(const diloco::Contribution&)> no_room;
   // The ranks that a region waits for when it gathers; default: all. May change while it runs.
   void expect_ranks(const std::string& region, std::set<std::uint32_t> ranks) {
     const std::lock_guard lock(mutex_);
@@ -269,7 +271,7 @@ class FakeRun::Session final : public diloco::WorkerSession {
     return run_.called_back && run_.called_back(region_);
   }
 
-  bool await_stored() override { return true; }
+  bool await_stored() override { return stored_; }
   void hand_over(const diloco::Contribution& contribution,
                  std::span<const std::byte> payload) override {
     const std::lock_guard lock(run_.mutex_);
@@ -277,6 +279,8 @@ class FakeRun::Session final : public diloco::WorkerSession {
     EXPECT_EQ(contribution.region, region_);
     check_state(contribution.round, contribution.state);
     run_.contributions_.push_back(contribution);
+    stored_ = !run_.no_room || !run_.no_room(contribution);
+    if (!stored_) return;
     if (contribution.sits_out) {
       EXPECT_TRUE(payload.empty());
     } else {
@@ -334,6 +338,7 @@ class FakeRun::Session final : public diloco::WorkerSession {
   std::string region_;
   std::uint64_t gathering_;
   diloco::Attachment attachment_;
+  bool stored_ = true;
 };
 
 inline std::unique_ptr<diloco::WorkerSession> FakeRun::join(const diloco::AttachRequest& request,

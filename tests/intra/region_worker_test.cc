@@ -221,6 +221,22 @@ TEST(RegionWorker, LosesNothingWhenItsCoordinatorDies) {
   }
 }
 
+TEST(RegionWorker, AContributionThatFindsNoRoomIsHandedOverAgain) {
+  const Pair expected = undisturbed_pair(2);
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  int refusals = 0;
+  run.no_room = [&](const diloco::Contribution& contribution) {
+    return contribution.region == "us" && contribution.round == 1 && ++refusals <= 2;
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, expected.us);
+  EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+  EXPECT_EQ(refusals, 3);
+}
+
 TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
   const Pair expected = undisturbed_pair(2);
   const TemporaryDirectory directory;

@@ -51,6 +51,9 @@ class Coordinator : public diloco::WorkerServerHandler {
   void follow(std::deque<Tell> script) {
     on_server([&] { script_ = std::move(script); });
   }
+  void refuse_next() {
+    on_server([&] { full_ = true; });
+  }
   std::vector<diloco::Contribution> contributions() {
     std::vector<diloco::Contribution> seen;
     on_server([&] { seen = contributions_; });
@@ -90,6 +93,7 @@ class Coordinator : public diloco::WorkerServerHandler {
   void on_contribute(const diloco::Contribution& made,
                      std::span<const std::byte> payload) override {
     contributions_.push_back(made);
+    if (std::exchange(full_, false)) return server_.not_stored();
     if (!made.sits_out) {
       open_.emplace_back(made, directory_ / ("payload-" + std::to_string(contributions_.size())));
       std::ofstream(open_.back().second, std::ios::binary)
@@ -120,6 +124,7 @@ class Coordinator : public diloco::WorkerServerHandler {
   diloco::WorkerServer server_;
   std::deque<Tell> script_;
   std::vector<diloco::Contribution> contributions_;
+  bool full_ = false;
   diloco::Round version_ = 0;
   diloco::Digest state_{};
   std::vector<std::pair<diloco::Contribution, std::filesystem::path>> open_;
@@ -210,6 +215,23 @@ TEST(WorkerApi, WhatIsDoneWhileCutOffIsAnotherPart) {
   EXPECT_EQ(contributions[1].part, 1);
   EXPECT_EQ(contributions[1].steps, 4);
   EXPECT_EQ(contributions[1].data_cursor, 80);
+}
+
+TEST(WorkerApi, WhatFindsNoRoomIsContributedAgain) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.refuse_next();
+  coordinator.follow({train(0), train(0), coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial, result(kInitial.size());
+  {
+    Worker worker(settings(directory), params);
+    ASSERT_TRUE(worker.next(params));
+    add(params, 0.5F);
+    worker.done(params, 4, 0.1);
+    EXPECT_FALSE(worker.next(result)) << "no step is taken twice";
+  }
+  EXPECT_EQ(result, params);
+  EXPECT_EQ(coordinator.contributions().size(), 2);
 }
 
 TEST(WorkerApi, ParametersThatAreNotFiniteSitOut) {
