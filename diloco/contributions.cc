@@ -9,6 +9,8 @@ namespace causeway::diloco {
 namespace {
 
 constexpr std::uint32_t kPartMax = 16;
+// A peer that passes on another's contribution may know of this many records more.
+constexpr Round kRecordsAhead = 2;
 
 }  // namespace
 
@@ -48,15 +50,17 @@ bool RoundProtocol::judge(const std::string& peer, const Contribution& contribut
 
 // A region contributes to round t when t rounds are committed, however far this one lags: what it
 // made beyond the staleness cap before t is expired by records still to come. So a region has only
-// so many contributions at once, whatever rounds a peer names. False: this one is such an old one.
+// so many contributions at once, whatever rounds it names. False: this one is such an old one. Only
+// for a region's own word: nobody else's may put its contributions aside.
 bool RoundProtocol::displaces_older(const Contribution& contribution) {
   const Round cap = options_.staleness_max * options_.pace.fragments;
   const auto expired_by = [cap](const ContributionKey& one, const ContributionKey& newer) {
     return one.region == newer.region && one.round < newer.round && newer.round - one.round > cap;
   };
   const ContributionKey key = key_of(contribution);
-  const bool old = std::ranges::any_of(
-      contributions_, [&](const auto& known) { return expired_by(key, known.first); });
+  const bool old = std::ranges::any_of(peers_hold_, [&](const auto& known) {
+    return expired_by(key, known.first) && known.second.contains(key.region);
+  });
   if (old) return false;
   std::vector<inter::BlobId> displaced;
   std::erase_if(contributions_, [&](const auto& known) {
@@ -82,7 +86,11 @@ void RoundProtocol::on_message(const std::string& peer, const Holding& holding) 
   const auto known = contributions_.find(key);
   const bool own = key.region == options_.self;
   if (own && known == contributions_.end()) return;  // of a lost disk
-  if (known == contributions_.end() && !displaces_older(contribution)) return;
+  if (known == contributions_.end()) {
+    const bool credible =
+        peer == key.region ? displaces_older(contribution) : key.round <= version() + kRecordsAhead;
+    if (!credible) return;
+  }
   if (known != contributions_.end() && known->second.payload != contribution.payload) {
     if (own || peer != key.region) return;
     // A record still to come may list the older payload.

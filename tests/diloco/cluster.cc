@@ -172,6 +172,7 @@ void Cluster::start(const std::string& region) {
     options.contributions_min = options_.contributions_min;
     options.grace_min = options_.grace_min;
     options.grace_max = options_.grace_max;
+    options.spool_bytes = options_.spool_bytes;
     options.seed = random_();
     options.planted = options_.planted;
     if (real_) read_disk(region);

@@ -38,6 +38,7 @@ struct ClusterOptions {
   Time compute_min = std::chrono::milliseconds{2'000};
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
+  std::uint64_t spool_bytes = 0;          // 0: there is room for everything
   double push_loss = 0.05;                // pushes of which nothing arrives
   double replayed = 0;                    // messages that come once more, much later
   double crash_between_actions = 0;       // per handled event

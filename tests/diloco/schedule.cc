@@ -190,6 +190,7 @@ Schedule make_schedule(std::uint64_t seed) {
                                   kNames.begin() + static_cast<std::ptrdiff_t>(count));
   if (count == 3 && random() % 3 == 0) schedule.options.witness = "c";
   schedule.options.rounds = 14;
+  if (seed % 3 == 0) schedule.options.spool_bytes = 40'000;  // crowded with a few rounds
   schedule.options.staleness_max = random() % 4;
   if (random() % 3 == 0) schedule.options.fragments = 2 + static_cast<std::uint32_t>(random() % 2);
   if (random() % 3 == 0) schedule.options.overlap_steps = 2 + 2 * (random() % 2);

@@ -249,6 +249,38 @@ TEST(T11, ContributionsToFutureRoundsAreBounded) {
   EXPECT_EQ(protocol.wanted(), wanted);
 }
 
+// T11: nobody's word on another region's contributions takes that region's own away.
+TEST(T11, ARegionIsNotShutOutByWhatAnotherSaysOfIt) {
+  ProtocolOptions options;
+  options.self = "a";
+  options.pace = {.steps = 10, .k = 1};
+  options.staleness_max = 2;
+  PersistentState state;
+  state.run_id = "run";
+  Membership members;
+  for (const char* region : {"a", "b", "c"}) members = with(members, {.region = region});
+  state.raft.log = {{.term = 1, .body = members}};
+  state.raft.term = state.raft.committed = 1;
+  RoundProtocol protocol(options, state);
+  const auto hear = [&protocol](const std::string& peer, Round round) {
+    Contribution made{.run_id = "run", .region = "c", .round = round};
+    made.payload = {.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 1 + round};
+    protocol.handle(PeerSaid{peer, Holding{made, made.payload.size_bytes, true}}, seconds{1});
+    return made.payload;
+  };
+  const auto wants = [&protocol](const inter::BlobId& blob) {
+    const auto wanted = protocol.wanted();
+    return std::ranges::find(wanted, blob) != wanted.end();
+  };
+  for (const char* peer : {"b", "c"}) protocol.handle(PeerUp{peer, "disk"}, seconds{1});
+  const inter::BlobId first = hear("c", 0);
+  EXPECT_FALSE(wants(hear("b", Round{1} << 60)));
+  for (Round round = 1; round < 10; ++round) hear("b", round);
+  EXPECT_TRUE(wants(first)) << "still there";
+  EXPECT_LE(protocol.wanted().size(), 3);
+  EXPECT_TRUE(wants(hear("c", 1))) << "still heard";
+}
+
 // T12: each sample of a region is counted at most once, and all that were listed in order are there
 // (History checks the first part).
 TEST(T12, SamplesAreCountedOnceThroughKillsAndRejoins) {
