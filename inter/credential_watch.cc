@@ -7,15 +7,22 @@
 
 namespace causeway::inter {
 
-CredentialWatch::CredentialWatch(std::string owner, Credentials files)
-    : owner_(std::move(owner)), files_(std::move(files)), seen_(look()) {}
+CredentialWatch::CredentialWatch(std::string owner, Credentials files,
+                                 std::chrono::milliseconds retry)
+    : owner_(std::move(owner)), files_(std::move(files)), retry_(retry), seen_(look()) {}
 
 bool CredentialWatch::reload(const std::function<void()>& load) {
   const Stamps now = look();
   if (now == seen_) {
     return false;
   }
+  const auto time = std::chrono::steady_clock::now();
+  if (now == failed_ && time < failed_at_ + retry_) {
+    return false;
+  }
   seen_ = {};
+  failed_ = now;
+  failed_at_ = time;
   try {
     load();
   } catch (const std::system_error& error) {
@@ -26,6 +33,7 @@ bool CredentialWatch::reload(const std::function<void()>& load) {
     return false;
   }
   seen_ = now;
+  failed_.reset();
   failures_.reset();
   spdlog::info("{}: credentials were replaced; new connections use them", owner_);
   return true;
