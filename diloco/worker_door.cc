@@ -14,6 +14,7 @@
 #include "inter/accept.h"
 #include "inter/async.h"
 #include "inter/credential_watch.h"
+#include "inter/resolve.h"
 
 namespace causeway::diloco {
 namespace {
@@ -23,6 +24,7 @@ using Socket = WorkerDoor::Socket;
 using SocketPointer = std::shared_ptr<Socket>;
 
 constexpr std::chrono::milliseconds kHandshakeDeadline{10'000};
+constexpr std::chrono::milliseconds kResolveBind{10'000};
 // Strangers may hold as many sockets; the oldest gives way, so that they cannot keep a worker out.
 constexpr std::size_t kHandshakesMax = 64;
 
@@ -41,9 +43,7 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
         acceptor_(executor),
         tasks_(executor) {
     try {
-      tcp::resolver resolver(executor_);
-      const tcp::endpoint endpoint =
-          *resolver.resolve(bind.host, std::to_string(bind.port), tcp::resolver::passive).begin();
+      const tcp::endpoint endpoint = inter::listening_address(bind, kResolveBind);
       acceptor_.open(endpoint.protocol());
       acceptor_.set_option(tcp::acceptor::reuse_address(true));
       acceptor_.bind(endpoint);

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/credential_watch.h"
+#include "inter/resolve.h"
 
 namespace causeway::inter {
 namespace {
@@ -23,6 +24,7 @@ std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std
 
 constexpr const char* kStopReason = "this region stops";
 constexpr const char* kRemovedReason = "the region left the roster";
+constexpr std::chrono::milliseconds kResolveBind{10'000};
 
 void close_for_stop(Connection& connection) {
   connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
@@ -205,20 +207,9 @@ Peer* MeshCore::find(const std::string& name) const {
   return found == peers_.end() ? nullptr : found->second.get();
 }
 
-tcp::endpoint MeshCore::bind_endpoint() const {
-  std::error_code not_numeric;
-  const auto address = asio::ip::make_address(options_.bind.host, not_numeric);
-  if (!not_numeric) {
-    return {address, options_.bind.port};
-  }
-  tcp::resolver resolver(executor_);
-  const auto found = resolver.resolve(options_.bind.host, std::to_string(options_.bind.port));
-  return found.begin()->endpoint();
-}
-
 void MeshCore::bind() {
   try {
-    const tcp::endpoint endpoint = bind_endpoint();
+    const tcp::endpoint endpoint = listening_address(options_.bind, kResolveBind);
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     acceptor_.bind(endpoint);

@@ -79,7 +79,6 @@ class MeshCore {
   void load_credentials();
   static asio::awaitable<void> watch_credentials(Self self);
   void bind();
-  asio::ip::tcp::endpoint bind_endpoint() const;
   std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, TlsRole role);
 
   // listener.cc

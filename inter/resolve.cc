@@ -1,5 +1,7 @@
 #include "inter/resolve.h"
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -20,6 +22,8 @@ namespace {
 
 using asio::ip::tcp;
 using Addresses = std::vector<tcp::endpoint>;
+
+constexpr std::chrono::milliseconds kMeanwhile{500};
 
 struct Found {
   std::error_code error;
@@ -131,15 +135,32 @@ asio::awaitable<Addresses> resolve(Endpoint endpoint, std::chrono::milliseconds 
   co_return checked(endpoint, limit, std::move(lookup->found));
 }
 
-Addresses wait_to_resolve(const Endpoint& endpoint, std::chrono::milliseconds limit) {
+Addresses wait_to_resolve(const Endpoint& endpoint, std::chrono::milliseconds limit,
+                          const std::function<void()>& meanwhile) {
   if (auto addresses = numeric(endpoint)) {
     return std::move(*addresses);
   }
   const auto answer = std::make_shared<std::promise<Found>>();
   std::future<Found> found = answer->get_future();
   look_up_apart(endpoint, [answer](Found arrived) { answer->set_value(std::move(arrived)); });
-  const bool in_time = found.wait_for(limit) == std::future_status::ready;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  bool in_time = false;
+  for (auto now = deadline - limit; !in_time && now < deadline;
+       now = std::chrono::steady_clock::now()) {
+    in_time = found.wait_until(std::min(deadline, now + kMeanwhile)) == std::future_status::ready;
+    if (!in_time && meanwhile) {
+      meanwhile();
+    }
+  }
   return checked(endpoint, limit, in_time ? std::optional(found.get()) : std::nullopt);
+}
+
+tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit) {
+  if (!bind.host.empty()) {
+    return wait_to_resolve(bind, limit).front();
+  }
+  asio::io_context unused;
+  return *tcp::resolver(unused).resolve("", std::to_string(bind.port), tcp::resolver::passive);
 }
 
 }  // namespace causeway::inter

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include <asio/awaitable.hpp>
@@ -16,7 +17,12 @@ namespace causeway::inter {
 // which is left behind.
 asio::awaitable<std::vector<asio::ip::tcp::endpoint>> resolve(Endpoint endpoint,
                                                               std::chrono::milliseconds limit);
+// `meanwhile` is called twice a second; what it throws ends the wait.
 std::vector<asio::ip::tcp::endpoint> wait_to_resolve(const Endpoint& endpoint,
-                                                     std::chrono::milliseconds limit);
+                                                     std::chrono::milliseconds limit,
+                                                     const std::function<void()>& meanwhile = {});
+
+// Where to listen: the first address of the name, or any address without one. Throws as above.
+asio::ip::tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit);
 
 }  // namespace causeway::inter

@@ -125,7 +125,8 @@ TEST(Resolve, NobodyWaitsForANameServerBeyondTheLimit) {
     EXPECT_EQ(silent.reason, "cannot look up silent.test: no answer within 0.0 s");
   }
   EXPECT_THROW(wait_to_resolve({std::string(kSilent), 80}, kShort), LinkError);
-  name_server().answer(2);  // to nobody
+  EXPECT_THROW(listening_address({std::string(kSilent), 80}, kShort), LinkError);
+  name_server().answer(3);  // to nobody
 }
 
 TEST(Resolve, AnAnswerMayComeAfterWhoAskedIsGone) {
@@ -135,6 +136,17 @@ TEST(Resolve, AnAnswerMayComeAfterWhoAskedIsGone) {
     context.poll();
   }
   name_server().answer(1);
+}
+
+TEST(Resolve, WhoWaitsMayGiveUp) {
+  const auto give_up = [] { throw std::runtime_error("no more"); };
+  EXPECT_THROW(wait_to_resolve({std::string(kSilent), 80}, kLong, give_up), std::runtime_error);
+  name_server().answer(1);
+}
+
+TEST(Resolve, ListensAtTheAddressOfANameOrAtAny) {
+  EXPECT_TRUE(listening_address({"localhost", 0}, kLong).address().is_loopback());
+  EXPECT_TRUE(listening_address({"", 80}, kLong).address().is_unspecified());
 }
 
 TEST(Resolve, WaitingFindsWhatANameHas) {
