@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <string>
@@ -22,35 +23,46 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kConnectDeadline{10'000};
+constexpr milliseconds kMeanwhile{500};
+
+using Meanwhile = std::function<void()>;
 
 // False: not in time.
-bool wait_for(int socket, short events, steady_clock::time_point deadline) {
+bool wait_for(int socket, short events, steady_clock::time_point deadline,
+              const Meanwhile& meanwhile) {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left.count() <= 0) return false;
     pollfd entry{.fd = socket, .events = events, .revents = 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(left.count()));
+    const int ready = ::poll(&entry, 1, static_cast<int>(std::min(left, kMeanwhile).count()));
     if (ready > 0) return true;
+    if (ready == 0) meanwhile();
     if (ready < 0 && errno != EINTR)
       throw std::system_error(errno, std::generic_category(), "poll");
   }
 }
 
-std::vector<tcp::endpoint> addresses_of(const inter::Endpoint& endpoint) {
+std::vector<tcp::endpoint> addresses_of(const inter::Endpoint& endpoint, const Meanwhile& meanwhile,
+                                        std::string& problem) {
   try {
-    return inter::wait_to_resolve(endpoint, kConnectDeadline);
-  } catch (const inter::LinkError&) {
+    auto addresses = inter::wait_to_resolve(endpoint, kConnectDeadline, meanwhile);
+    problem.clear();
+    return addresses;
+  } catch (const inter::LinkError& error) {
+    problem = error.reason();
     return {};  // a name may come back as everything else may
   }
 }
 
 std::optional<Descriptor> connect_to(const tcp::endpoint& address,
-                                     steady_clock::time_point deadline) {
+                                     steady_clock::time_point deadline,
+                                     const Meanwhile& meanwhile) {
   Descriptor fd(
       ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0) return std::nullopt;
   if (::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())) == 0) return fd;
-  if (errno != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline)) return std::nullopt;
+  if (errno != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline, meanwhile))
+    return std::nullopt;
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
@@ -59,13 +71,14 @@ std::optional<Descriptor> connect_to(const tcp::endpoint& address,
 }
 
 // False: no answer in time, or the connection broke.
-bool shake_hands(TlsStream& stream, int socket, steady_clock::time_point deadline) {
+bool shake_hands(TlsStream& stream, int socket, steady_clock::time_point deadline,
+                 const Meanwhile& meanwhile) {
   try {
     for (;;) {
       const TlsStream::Needs needs = stream.handshake();
       if (needs == TlsStream::Needs::nothing) return true;
       const short events = needs == TlsStream::Needs::reading ? POLLIN : POLLOUT;
-      if (!wait_for(socket, events, deadline)) return false;
+      if (!wait_for(socket, events, deadline, meanwhile)) return false;
     }
   } catch (const inter::LinkError& error) {
     if (error.code() == inter::Errc::refused || error.code() == inter::Errc::not_tls) throw;
@@ -73,16 +86,17 @@ bool shake_hands(TlsStream& stream, int socket, steady_clock::time_point deadlin
   }
 }
 
-std::optional<WorkerDial> dial_tls(const AttachRequest& request) {
+std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile& meanwhile,
+                                   std::string& problem) {
   const inter::Endpoint endpoint = inter::parse_endpoint(request.coordinator);
   const auto credentials = inter::credentials_in(request.certificates, request.region);
   const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
-  for (const tcp::endpoint& address : addresses_of(endpoint)) {
+  for (const tcp::endpoint& address : addresses_of(endpoint, meanwhile, problem)) {
     const auto deadline = steady_clock::now() + kConnectDeadline;
-    std::optional<Descriptor> socket = connect_to(address, deadline);
+    std::optional<Descriptor> socket = connect_to(address, deadline, meanwhile);
     if (!socket) continue;
     auto stream = std::make_unique<TlsStream>(socket->get(), context, inter::TlsRole::client);
-    if (!shake_hands(*stream, socket->get(), deadline)) continue;
+    if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) continue;
     const std::string theirs = stream->peer_region();
     if (theirs != request.region) {
       throw inter::LinkError(inter::Errc::refused, request.coordinator + " is the coordinator of " +
@@ -95,8 +109,9 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request) {
 
 }  // namespace
 
-std::optional<WorkerDial> dial_coordinator(const AttachRequest& request) {
-  if (!request.coordinator.empty()) return dial_tls(request);
+std::optional<WorkerDial> dial_coordinator(const AttachRequest& request, const Meanwhile& meanwhile,
+                                           std::string& problem) {
+  if (!request.coordinator.empty()) return dial_tls(request, meanwhile, problem);
   std::optional<Descriptor> socket = connect_to(request.socket);
   if (!socket) return std::nullopt;
   auto stream = make_unix_stream(socket->get());

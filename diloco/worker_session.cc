@@ -368,9 +368,13 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
   const std::string where =
       "the coordinator at " +
       (request.coordinator.empty() ? request.socket.string() : request.coordinator);
+  std::string problem;
+  const auto meanwhile = [&] {
+    keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
+  };
   milliseconds retry = kRetryMin;
   for (;;) {
-    if (std::optional<WorkerDial> dialled = dial_coordinator(request)) {
+    if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
       try {
         auto session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
@@ -379,7 +383,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
         if (error.code() != Errc::coordinator_lost) throw;  // it restarts, or another rank did
       }
     }
-    keep_waiting_or_throw(keep_waiting, where);
+    meanwhile();
     ::poll(nullptr, 0, static_cast<int>(retry.count()));
     retry = std::min(2 * retry, kRetryMax);
   }

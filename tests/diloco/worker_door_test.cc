@@ -81,6 +81,19 @@ TEST_F(OverTls, ACertificateOfAnotherAuthorityIsRefused) {
   EXPECT_FALSE(attach(0, 1)->lost());
 }
 
+TEST_F(OverTls, WhoWaitsForANameThatNobodyHasIsToldSo) {
+  start(1);
+  AttachRequest mistyped = request(0, 1);
+  mistyped.coordinator = std::string(300, 'x') + ":4";  // longer than any name
+  std::string said;
+  const auto until_told = [&said](const std::string& what) {
+    said = what;
+    return what.find("cannot look up") == std::string::npos;
+  };
+  EXPECT_THROW(WorkerSession::attach(mistyped, until_told), std::system_error);
+  EXPECT_TRUE(said.starts_with("the coordinator at " + mistyped.coordinator)) << said;
+}
+
 TEST_F(OverTls, CertificatesAreRevokedAndRenewedWithoutARestart) {
   start(1);
   const std::filesystem::path stolen = directory_.path() / "stolen";
