@@ -1,8 +1,9 @@
 #include "inter/issued.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <span>
 #include <sstream>
 #include <system_error>
 
@@ -16,6 +17,17 @@ using NumberPtr = std::unique_ptr<BIGNUM, OpensslDeleter<BN_free>>;
 
 std::filesystem::path issued_file(const std::filesystem::path& directory) {
   return directory / "ca.issued";
+}
+
+// Empty if there is no such file. One that cannot be read is not taken for an empty one, which
+// would be replaced.
+std::string read_issued(const std::filesystem::path& directory) {
+  const std::filesystem::path path = issued_file(directory);
+  if (!std::filesystem::exists(path)) return {};
+  const File file(path, O_RDONLY);
+  std::string lines(std::filesystem::file_size(path), ' ');
+  lines.resize(file.read_at(0, std::as_writable_bytes(std::span(lines))));
+  return lines;
 }
 
 std::string serial_text(const X509* certificate) {
@@ -39,7 +51,7 @@ SerialPtr parse_serial(const std::string& text) {
 
 std::vector<SerialPtr> issued_to(const std::filesystem::path& directory, const std::string& name) {
   std::vector<SerialPtr> serials;
-  std::ifstream file(issued_file(directory));
+  std::istringstream file(read_issued(directory));
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string owner, text;
@@ -64,8 +76,8 @@ void remember_issued(const std::filesystem::path& directory, const std::string& 
                   [&](const SerialPtr& one) { return ASN1_INTEGER_cmp(one.get(), serial) == 0; })) {
     return;
   }
-  std::ifstream before(issued_file(directory));
-  std::string lines{std::istreambuf_iterator<char>(before), {}};
+  std::string lines = read_issued(directory);
+  if (!lines.empty() && !lines.ends_with('\n')) lines += '\n';  // somebody edited it
   lines += name + " " + serial_text(certificate) + "\n";
   AtomicFile file(issued_file(directory));
   file.append(std::as_bytes(std::span(lines)));

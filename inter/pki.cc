@@ -306,14 +306,21 @@ void renew_region(const path& directory, const std::string& region, std::chrono:
 bool revoke_region(const path& directory, const std::string& region) {
   check_region_name(region);
   const Issuer issuer = load_issuer(directory);
-  remember_present(directory, region);
+  const path certificate = credentials_in(directory, region).certificate;
+  if (std::filesystem::exists(certificate)) remember_present(directory, region);
+  const auto issued = issued_to(directory, region);
+  if (issued.empty()) {
+    throw_bad_credentials("no certificate of " + region + " is known: there is no " +
+                          certificate.string() + ", and " + (directory / "ca.issued").string() +
+                          " has no line for it");
+  }
   const path file = credentials_in(directory, region).revocations;
   CrlPtr list = load_revocations(file);
   if (!list) {
     list = make_revocations(issuer);
   }
   bool added = false;
-  for (const SerialPtr& serial : issued_to(directory, region)) {
+  for (const SerialPtr& serial : issued) {
     if (!lists(list.get(), serial.get())) {
       append(list.get(), serial.get());
       added = true;

@@ -182,6 +182,35 @@ TEST_F(Pki, ADirectoryWithoutTheListOfIssuedCertificatesStillRenewsAndRevokes) {
   EXPECT_TRUE(is_revoked(path(), path() / "eu.crt"));
 }
 
+TEST_F(Pki, RevokesARegionWhoseCertificateIsNotThereAnyMore) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  std::filesystem::rename(path() / "eu.crt", path() / "elsewhere");
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+  EXPECT_TRUE(is_revoked(path(), path() / "elsewhere"));
+  const auto failure = failure_of([&] { revoke_region(path(), "us"); });
+  EXPECT_EQ(failure.code(), Errc::bad_credentials);
+  EXPECT_THAT(failure.what(), AllOf(HasSubstr("us.crt"), HasSubstr("ca.issued")));
+}
+
+TEST_F(Pki, AListOfIssuedCertificatesWithoutItsLastNewlineIsContinued) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  const auto list = path() / "ca.issued";
+  std::filesystem::resize_file(list, std::filesystem::file_size(list) - 1);
+  add_region(path(), "us");
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+  EXPECT_TRUE(revoke_region(path(), "us"));
+}
+
+TEST_F(Pki, AListOfIssuedCertificatesThatCannotBeReadIsNotReplaced) {
+  create_ca(path(), "run");
+  std::filesystem::create_directory(path() / "ca.issued");
+  EXPECT_THROW(add_region(path(), "eu"), std::system_error);
+  EXPECT_TRUE(std::filesystem::is_directory(path() / "ca.issued"));
+  EXPECT_FALSE(std::filesystem::exists(path() / "eu.crt")) << "nothing is issued unnoticed";
+}
+
 TEST_F(Pki, NamesTheLineOfTheListOfIssuedCertificatesThatIsDamaged) {
   create_ca(path(), "run");
   add_region(path(), "eu");
