@@ -21,10 +21,11 @@ constexpr std::chrono::milliseconds kAcceptRetry{100};
 void log_cannot_accept(const std::string& where, const std::error_code& error, LogThrottle& log);
 
 // Hands every connection to serve(socket), until the acceptor is closed. A failure is logged with
-// `where` and tried again: most likely the process is out of file descriptors, which only time can
-// mend. `acceptor` and `serve` outlive it.
+// `where` and tried again after a pause: most likely the process is out of file descriptors, which
+// only time can mend. `acceptor` and `serve` outlive it.
 template <typename Acceptor, typename Serve>
-asio::awaitable<void> accept_all(Acceptor& acceptor, std::string where, Serve& serve) {
+asio::awaitable<void> accept_all(Acceptor& acceptor, std::string where, Serve& serve,
+                                 std::chrono::milliseconds pause = kAcceptRetry) {
   LogThrottle log;
   asio::steady_timer retry(acceptor.get_executor());
   while (acceptor.is_open()) {
@@ -39,7 +40,7 @@ asio::awaitable<void> accept_all(Acceptor& acceptor, std::string where, Serve& s
       continue;
     }
     log_cannot_accept(where, error, log);
-    retry.expires_after(kAcceptRetry);
+    retry.expires_after(pause);
     co_await retry.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }
 }

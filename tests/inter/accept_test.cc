@@ -4,6 +4,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
+
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
@@ -32,25 +36,41 @@ class NoDescriptors {
   rlimit before_{};
 };
 
-TEST(AcceptAll, GoesOnWhenThereAreDescriptorsAgain) {
+// One client knocks.
+struct AcceptAll : testing::Test {
   const test::TemporaryDirectory directory;
-  const stream_protocol::endpoint endpoint((directory.path() / "socket").string());
+  const stream_protocol::endpoint endpoint{(directory.path() / "socket").string()};
   asio::io_context context;
-  stream_protocol::acceptor acceptor(context, endpoint);
-  stream_protocol::socket client(context);
-  client.connect(endpoint);
+  stream_protocol::acceptor acceptor{context, endpoint};
+  stream_protocol::socket client{context};
   int served = 0;
-  const auto serve = [&](stream_protocol::socket) {
+  const std::function<void(stream_protocol::socket)> serve = [this](stream_protocol::socket) {
     ++served;
     acceptor.close();
   };
-  auto ended = asio::co_spawn(context, accept_all(acceptor, "here", serve), asio::use_future);
+
+  AcceptAll() { client.connect(endpoint); }
+  std::future<void> accept(std::chrono::milliseconds pause) {
+    return asio::co_spawn(context, accept_all(acceptor, "here", serve, pause), asio::use_future);
+  }
+};
+
+TEST_F(AcceptAll, PausesWhenThereAreNoDescriptors) {
+  const auto ended = accept(std::chrono::hours(1));
+  const NoDescriptors none;
+  EXPECT_LT(::dup(0), 0);
+  context.poll();
+  EXPECT_EQ(served, 0);
+  EXPECT_EQ(context.poll(), 0) << "it tries again without a pause";
+}
+
+TEST_F(AcceptAll, GoesOnWhenThereAreDescriptorsAgain) {
+  auto ended = accept(std::chrono::milliseconds(1));
   {
     const NoDescriptors none;
     EXPECT_LT(::dup(0), 0);
     context.poll();
     EXPECT_EQ(served, 0);
-    EXPECT_EQ(context.poll(), 0) << "it tries again without a pause";
   }
   context.run();
   ended.get();
