@@ -232,6 +232,8 @@ class CombinationChecks {
     const SpoolNeed need = spool_need(config_);
     constexpr double kGibi = 1ULL << 30;
     const double gib = std::ceil(1000 * static_cast<double>(need.bytes) / kGibi) / 1000;
+    const bool by_checkpoints = config_.train.checkpoint_rounds >
+                                std::max<std::uint64_t>(2, config_.sync.staleness_max + 1);
     require(config_.sync.spool_bytes_max >= need.bytes, "sync.spool_gib",
             "must be at least " + format_fixed(gib, 3) + ": payloads of " +
                 std::to_string(need.rounds) + " rounds of " +
@@ -239,7 +241,7 @@ class CombinationChecks {
                 format_bytes(static_cast<double>(need.payload_bytes)) +
                 " each, and two snapshots of " +
                 format_bytes(static_cast<double>(need.snapshot_bytes)) +
-                "; with fewer train.checkpoint_rounds it is less");
+                (by_checkpoints ? "; with fewer train.checkpoint_rounds it is less" : ""));
   }
 
   const Config& config_;

@@ -96,12 +96,22 @@ TEST(SpoolNeed, ASpoolThatIsTooSmallIsRefusedWithTheNumberToSet) {
   const std::string words = "sync.spool_gib: must be at least ";
   ASSERT_THAT(message, HasSubstr(words));
   ASSERT_THAT(message, HasSubstr("payloads of 10 rounds of 2 regions"));
+  EXPECT_THAT(message, HasSubstr("with fewer train.checkpoint_rounds it is less"));
   const std::string number = message.substr(message.find(words) + words.size(), 5);
   EXPECT_NO_THROW(load_text(kSmallConfig, {"sync.spool_gib=" + number})) << message;
   double gib = 0;
   std::from_chars(number.data(), number.data() + number.size(), gib);
   const std::string less = std::to_string(gib - 0.001);
   EXPECT_THROW(load_text(kSmallConfig, {"sync.spool_gib=" + less}), ConfigError) << message;
+}
+
+TEST(SpoolNeed, FewerCheckpointRoundsAreAdvisedOnlyIfTheyHelp) {
+  try {
+    load_text(kSmallConfig, {"sync.spool_gib=0.01", "sync.staleness_max=20"});
+    FAIL() << "a spool that is too small";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), Not(HasSubstr("train.checkpoint_rounds")));
+  }
 }
 
 }  // namespace
