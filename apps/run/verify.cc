@@ -84,18 +84,25 @@ States agreed_states(const Region& region) {
   return states;
 }
 
-// The states that the region signed it contributed from. Of one that was wrong before it was
-// healed, the wrong one.
-States signed_states(const Region& region, const States& agreed) {
-  States states;
-  for (const diloco::LedgerEntry& entry : region.entries) {
-    if (!entry.own) continue;
-    const std::string state = diloco::to_hex(entry.own->state);
-    const std::string* right = find(agreed, entry.own->version);
-    if (right != nullptr && state == *right) {
-      states.try_emplace(entry.own->version, state);
+// The states that the region signed it contributed from. A wrong one is healed if the right one of
+// that version, or of a higher one, came after it.
+struct SignedStates {
+  States right, healed, wrong;
+};
+
+SignedStates signed_states(const Region& region, const States& agreed) {
+  SignedStates states;
+  diloco::Round right_below = 0;  // versions that a right state came after
+  for (auto entry = region.entries.rbegin(); entry != region.entries.rend(); ++entry) {
+    const std::string* right = entry->own ? find(agreed, entry->own->version) : nullptr;
+    if (right == nullptr) continue;
+    const diloco::Round version = entry->own->version;
+    const std::string state = diloco::to_hex(entry->own->state);
+    if (state == *right) {
+      states.right[version] = state;
+      right_below = std::max(right_below, version + 1);
     } else {
-      states[entry.own->version] = state;
+      (version < right_below ? states.healed : states.wrong)[version] = state;
     }
   }
   return states;
@@ -150,16 +157,23 @@ class Verifier {
   // What the region itself had, by its ledger and by its events, against what the records agree on.
   void check_states(const Region& region) {
     const auto agreed = agreed_states(region);
-    const States contributed_from = signed_states(region, agreed);
+    const SignedStates own = signed_states(region, agreed);
     std::size_t compared = 0, not_signed = 0;
     for (const auto& [version, state] : agreed) {
-      const std::string* in_ledger = find(contributed_from, version);
+      const std::string* in_ledger = find(own.right, version);
       const std::string* reported = find(region.reported, version);
-      for (const std::string* own : {in_ledger, reported}) {
-        if (own != nullptr && *own != state) return differ_in_state(region, version, *own, state);
+      const bool misreported = reported != nullptr && *reported != state;
+      const std::string* wrong = find(own.wrong, version);
+      const bool right_later = own.right.lower_bound(version) != own.right.end();
+      if (wrong == nullptr && misreported && !right_later) wrong = reported;
+      if (wrong != nullptr) return differ_in_state(region, version, *wrong, state);
+      if (misreported || own.healed.contains(version)) {
+        say(region.name + ": had a wrong state of version " + std::to_string(version) +
+            ", and was healed");
       }
-      if (in_ledger != nullptr || reported != nullptr) ++compared;
-      if (in_ledger == nullptr && reported != nullptr) ++not_signed;
+      const bool right_reported = reported != nullptr && !misreported;
+      if (in_ledger != nullptr || right_reported) ++compared;
+      if (in_ledger == nullptr && right_reported) ++not_signed;
     }
     std::string line = region.name + ": " + std::to_string(compared) + " states as agreed";
     if (not_signed > 0) {
@@ -201,7 +215,9 @@ class Verifier {
     if (a_.reported.empty() || b_.reported.empty()) return;
     const auto& [version, state] = *a_.reported.rbegin();
     const std::string* other = find(b_.reported, version);
-    if (other == nullptr || agreed_states(a_).contains(version)) return;
+    const bool followed =
+        agreed_states(a_).contains(version) || agreed_states(b_).contains(version);
+    if (other == nullptr || followed) return;
     const std::string which = "state of version " + std::to_string(version) + ", the last,";
     if (*other == state) {
       return say("the same " + which + " by events.jsonl, which is not signed");

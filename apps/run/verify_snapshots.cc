@@ -1,6 +1,7 @@
 #include "apps/run/verify_snapshots.h"
 
 #include <algorithm>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 
@@ -34,11 +35,11 @@ std::vector<diloco::Digest> leaves_of(const intra::SafetensorsReader& file,
                                       const std::string& span) {
   std::size_t count = 1;
   for (const std::int64_t extent : file.shape(span)) count *= static_cast<std::size_t>(extent);
-  std::vector<float> values(count);
-  file.read(span, values);
-  // A layout pads to whole leaves; of anything else the digest is another one.
-  values.resize((count + diloco::kLeafElements - 1) / diloco::kLeafElements *
-                diloco::kLeafElements);
+  // A layout pads to whole leaves; of anything else the digest is another one. A span may be most
+  // of what memory can hold, so there is never a second copy of it.
+  std::vector<float> values((count + diloco::kLeafElements - 1) / diloco::kLeafElements *
+                            diloco::kLeafElements);
+  file.read(span, std::span(values).first(count));
   return diloco::merkle_leaves(values);
 }
 

@@ -156,12 +156,16 @@ TEST_F(Verify, ARegionThatIsAheadRanTheSameHistory) {
   const Verification found = compare({.name = "east", .rounds = kRounds - 1}, {.name = "west"});
   EXPECT_TRUE(found.same);
   EXPECT_THAT(found.lines, Contains("west knows 1 more entries"));
+  EXPECT_THAT(found.lines, Not(Contains(HasSubstr("the last"))));
 }
 
 TEST_F(Verify, NamesTheRegionAndRoundWhoseReportedStateIsAnother) {
-  const Past west{.name = "west", .report = [](diloco::Round round, diloco::Digest& state) {
-                    if (round == 1) state[0] ^= 1;
-                  }};
+  const Past west{.name = "west",
+                  .report =
+                      [](diloco::Round round, diloco::Digest& state) {
+                        if (round == 1) state[0] ^= 1;
+                      },
+                  .own_in_ledger = false};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_FALSE(found.same);
   EXPECT_THAT(found.lines, Contains(testing::MatchesRegex(
@@ -172,13 +176,30 @@ TEST_F(Verify, NamesTheRegionAndRoundWhoseReportedStateIsAnother) {
 
 TEST_F(Verify, NamesTheRegionAndRoundWhoseSignedStateIsAnother) {
   const Past west{.name = "west", .hold = [](diloco::Applied& own) {
-                    if (own.version == 1) own.state[0] ^= 1;
+                    if (own.version >= 1) own.state[0] ^= 1;
                   }};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_FALSE(found.same);
   EXPECT_THAT(found.lines, Contains(testing::MatchesRegex(
                                "west: its state of version 1 .* is not the agreed one .*: round 0 "
                                "was not applied as the others did")));
+}
+
+// It contributed once from a wrong state, and from the right ones since.
+TEST_F(Verify, ARegionThatWasHealedRanTheSameHistory) {
+  const Past west{.name = "west",
+                  .report =
+                      [](diloco::Round round, diloco::Digest& state) {
+                        if (round == 0) state[0] ^= 1;
+                      },
+                  .hold =
+                      [](diloco::Applied& own) {
+                        if (own.version == 1) own.state[0] ^= 1;
+                      }};
+  const Verification found = compare({.name = "east"}, west);
+  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.lines, Contains("west: had a wrong state of version 1, and was healed"));
+  EXPECT_THAT(found.lines, Contains("west: 2 states as agreed"));
 }
 
 // After the last round no record says what is agreed.
