@@ -160,7 +160,9 @@ tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds 
     return wait_to_resolve(bind, limit).front();
   }
   asio::io_context unused;
-  return *tcp::resolver(unused).resolve("", std::to_string(bind.port), tcp::resolver::passive);
+  const auto found =
+      tcp::resolver(unused).resolve("", std::to_string(bind.port), tcp::resolver::passive);
+  return found.begin()->endpoint();
 }
 
 }  // namespace causeway::inter
