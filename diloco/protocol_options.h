@@ -45,9 +45,9 @@ struct ProtocolOptions {
   Time grace_max{0};
   Time heartbeat{std::chrono::milliseconds{500}};
   Time election{std::chrono::seconds{2}};
-  Round records_in_memory = 64;  // at least; more while their payloads are kept
+  Round records_in_memory = 64;   // at least; more while their payloads are kept
   std::uint64_t spool_bytes = 0;  // 0: there is room for everything
-  std::uint64_t seed = 0;        // of election timeouts
+  std::uint64_t seed = 0;         // of election timeouts
   PlantedBug planted = PlantedBug::none;
 };
 
