@@ -139,6 +139,7 @@ void Internet::establish(const std::string& a, const std::string& b) {
     const auto site = sites_.find(self);
     if (site == sites_.end()) continue;  // ended by what the other one did
     site->second->up_.insert(peer);
+    site->second->links_known_ = false;
     site->second->handler_.on_peer_up(peer);
   }
   if (auto* still = this->session(a, b)) {
@@ -207,6 +208,7 @@ void Internet::tell_down(const std::string& self, const std::string& peer,
 }
 
 void Internet::on_action(const Action& action) {
+  for (const auto& [region, site] : sites_) site->links_known_ = false;
   const auto* fault = std::get_if<Fault>(&action.what);
   const auto* heal = std::get_if<Heal>(&action.what);
   for (const Pair& pair : action.links) {
@@ -318,6 +320,7 @@ void Internet::Site::send(const std::string& peer, std::string message) {
 }
 
 void Internet::Site::learn_links() {
+  if (std::exchange(links_known_, true)) return;
   const auto profile = [this](const std::string& from, const std::string& to) {
     return internet_.wan_.network().profile({from, to});
   };

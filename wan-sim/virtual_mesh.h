@@ -111,6 +111,7 @@ class Internet::Site : public inter::Channel {
   PhantomSpool& spool_;
   inter::MeshHandler& handler_;
   inter::Router router_;
+  bool links_known_ = false;  // to the router, as they are now
   std::set<std::string> up_;
   std::map<std::string, std::deque<inter::BlobId>> pushes_;  // to each peer, not yet sent
 };
