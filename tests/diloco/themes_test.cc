@@ -221,64 +221,61 @@ TEST(T11, MemoryOfTheHistoryIsBoundedOverAThousandRounds) {
   expect_one_state(cluster, options);
 }
 
-// T11: nor with what a peer says. A region that lags hears of rounds that it does not know yet, but
-// no region has more contributions at once than may still be listed.
-TEST(T11, ContributionsToFutureRoundsAreBounded) {
+ProtocolOptions options_of_a() {
   ProtocolOptions options;
   options.self = "a";
   options.pace = {.steps = 10, .k = 1};
   options.staleness_max = 2;
+  return options;
+}
+
+// `peer` says that it holds a contribution of `region`.
+inter::BlobId hear(RoundProtocol& protocol, const std::string& peer, const std::string& region,
+                   Round round) {
+  Contribution made{.run_id = "run", .region = region, .round = round};
+  made.payload = {.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 1 + round};
+  protocol.handle(PeerSaid{peer, Holding{made, made.payload.size_bytes, true}}, seconds{1});
+  return made.payload;
+}
+
+// T11: nor with what a peer says. A region that lags hears of rounds that it does not know yet, but
+// no region has more contributions at once than may still be listed.
+TEST(T11, ContributionsToFutureRoundsAreBounded) {
   PersistentState joiner;
   joiner.run_id = "run";
-  RoundProtocol protocol(options, joiner);
+  RoundProtocol protocol(options_of_a(), joiner);
   protocol.handle(PeerUp{"b", "disk"}, seconds{1});
-  const auto hear = [&protocol](const std::string& region, Round round) {
-    Contribution made{.run_id = "run", .region = region, .round = round};
-    made.payload = {.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 1 + round};
-    protocol.handle(PeerSaid{"b", Holding{made, made.payload.size_bytes, true}}, seconds{1});
-    return made.payload;
-  };
   inter::BlobId newest;
-  for (Round round = 5; round < 1000; ++round) newest = hear("b", round);
+  for (Round round = 5; round < 1000; ++round) newest = hear(protocol, "b", "b", round);
   const auto wanted = protocol.wanted();
   EXPECT_EQ(wanted.size(), 3) << "one in time, and two that may come late";
   EXPECT_NE(std::ranges::find(wanted, newest), wanted.end());
-  hear("b", 10);
-  hear("c", 10);  // a name that no log has, in another's mouth
-  hear("a", 2000);
+  hear(protocol, "b", "b", 10);
+  hear(protocol, "b", "c", 10);  // a name that no log has, in another's mouth
+  hear(protocol, "b", "a", 2000);
   EXPECT_EQ(protocol.wanted(), wanted);
 }
 
 // T11: nobody's word on another region's contributions takes that region's own away.
 TEST(T11, ARegionIsNotShutOutByWhatAnotherSaysOfIt) {
-  ProtocolOptions options;
-  options.self = "a";
-  options.pace = {.steps = 10, .k = 1};
-  options.staleness_max = 2;
   PersistentState state;
   state.run_id = "run";
   Membership members;
   for (const char* region : {"a", "b", "c"}) members = with(members, {.region = region});
   state.raft.log = {{.term = 1, .body = members}};
   state.raft.term = state.raft.committed = 1;
-  RoundProtocol protocol(options, state);
-  const auto hear = [&protocol](const std::string& peer, Round round) {
-    Contribution made{.run_id = "run", .region = "c", .round = round};
-    made.payload = {.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 1 + round};
-    protocol.handle(PeerSaid{peer, Holding{made, made.payload.size_bytes, true}}, seconds{1});
-    return made.payload;
-  };
+  RoundProtocol protocol(options_of_a(), state);
   const auto wants = [&protocol](const inter::BlobId& blob) {
     const auto wanted = protocol.wanted();
     return std::ranges::find(wanted, blob) != wanted.end();
   };
   for (const char* peer : {"b", "c"}) protocol.handle(PeerUp{peer, "disk"}, seconds{1});
-  const inter::BlobId first = hear("c", 0);
-  EXPECT_FALSE(wants(hear("b", Round{1} << 60)));
-  for (Round round = 1; round < 10; ++round) hear("b", round);
+  const inter::BlobId first = hear(protocol, "c", "c", 0);
+  EXPECT_FALSE(wants(hear(protocol, "b", "c", Round{1} << 60)));
+  for (Round round = 1; round < 10; ++round) hear(protocol, "b", "c", round);
   EXPECT_TRUE(wants(first)) << "still there";
   EXPECT_LE(protocol.wanted().size(), 3);
-  EXPECT_TRUE(wants(hear("c", 1))) << "still heard";
+  EXPECT_TRUE(wants(hear(protocol, "c", "c", 1))) << "still heard";
 }
 
 // T12: each sample of a region is counted at most once, and all that were listed in order are there
