@@ -14,7 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/signals.h"
+#include "apps/run/signals.h"
 #include "apps/wan_sim.h"
 #include "wan-sim/packet_wan.h"
 
@@ -37,6 +37,7 @@ pid_t start_program(const wan_sim::PacketWan& wan, const std::string& region,
   // Nothing may leave the child: unwinding would take the parent's namespaces away.
   try {
     wan.namespaces().enter(region);
+    run::unblock_signals();
     ::execvp(argv[0], argv.data());
     std::fprintf(stderr, "causeway: cannot run %s: %s\n", argv[0],
                  std::generic_category().message(errno).c_str());
@@ -76,7 +77,7 @@ int run_wan_packet(const WanSimFlags& flags, const wan_sim::Scenario& scenario) 
   wan_sim::PacketWan wan(scenario);
   if (!flags.run_in.empty()) wan.namespaces().address(flags.run_in);  // an unknown one is refused
   print_regions(wan, scenario);
-  watch_signals();
+  run::watch_signals();
   const auto begin = Clock::now();
   const auto over = [&] {
     return flags.seconds &&
@@ -89,11 +90,11 @@ int run_wan_packet(const WanSimFlags& flags, const wan_sim::Scenario& scenario) 
     if (program > 0 && ::waitpid(program, &ended, WNOHANG) == program) {
       status = WIFEXITED(ended) ? WEXITSTATUS(ended) : 1;
     }
-    return status.has_value() || stop_requested() || over();
+    return status.has_value() || run::stop_requested() || over();
   });
   if (program > 0 && !status) ::kill(program, SIGTERM);
   print_figures(wan);
-  if (stop_requested()) return kExitInterrupted;
+  if (run::stop_requested()) return kExitInterrupted;
   if (status.value_or(0) != 0) return *status;
   return wan.verdict().valid ? 0 : kExitInvalid;
 }

@@ -10,8 +10,8 @@
 #include "apps/commands.h"
 #include "apps/run/config.h"
 #include "apps/run/launcher.h"
+#include "apps/run/signals.h"
 #include "apps/set_option.h"
-#include "apps/signals.h"
 #include "diloco/file_io.h"
 #include "intra/worker_loop.h"
 
@@ -69,8 +69,8 @@ int run_worker(const WorkerFlags& flags) {
   if (flags.synchronous_rank) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
-  watch_signals();
-  const intra::WorkerResult result = intra::run_worker(options, stop_requested);
+  run::watch_signals();
+  const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: {} steps, {} tokens, validation loss {:.4f}, parameters {}", result.steps,
                result.tokens, result.val_loss, result.params_digest.substr(0, 12));
   return 0;
