@@ -42,6 +42,10 @@ Json to_json(const DataShare& share) {
       {"index", share.index}, {"count", share.count}, {"pass", share.pass}, {"begin", share.begin}};
 }
 
+double in_mbit(double bytes_per_s) {
+  return std::round(8e-3 * bytes_per_s) / 1e3;
+}
+
 Json to_json(const std::map<std::string, inter::LinkStats>& links) {
   Json json = Json::object();
   for (const auto& [peer, link] : links) {
@@ -52,8 +56,10 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
         {"round_trip_ms", std::chrono::duration<double, std::milli>(link.round_trip).count()},
         {"connects", link.connects},
         {"data_connections", link.data_connections},
-        {"rate_mbit_s", std::round(8e-3 * link.rate_bytes_per_s) / 1e3},
-        {"stream_rate_mbit_s", std::round(8e-3 * link.stream_rate_bytes_per_s) / 1e3},
+        {"rate_mbit_s", in_mbit(link.rate_bytes_per_s)},
+        {"rate_p50_mbit_s", in_mbit(link.median_rate_bytes_per_s)},
+        {"rate_p05_mbit_s", in_mbit(link.slow_rate_bytes_per_s)},
+        {"stream_rate_mbit_s", in_mbit(link.stream_rate_bytes_per_s)},
         {"loss", std::round(1e6 * link.loss) / 1e6}};
   }
   return json;

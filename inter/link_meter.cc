@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace causeway::inter {
 namespace {
@@ -11,6 +12,7 @@ using std::chrono::duration;
 
 constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate
 constexpr std::chrono::seconds kWindow{1};
+constexpr std::size_t kRatesKept = 64;
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;  // share of segments
 constexpr double kPlateau = 1.2;  // two samples closer than that are no slow start
@@ -52,9 +54,22 @@ void LinkMeter::begin_burst(Time now) {
 void LinkMeter::end_window(Time now) {
   const double seconds = duration<double>(now - window_began_).count();
   if (window_bytes_ >= kWindowBytesMin && seconds > 0) {
-    rate_ = smooth(rate_, static_cast<double>(window_bytes_) / seconds, 0.5);
+    rates_.push_back(static_cast<double>(window_bytes_) / seconds);
+    if (rates_.size() > kRatesKept) {
+      rates_.pop_front();
+    }
+    rate_ = smooth(rate_, rates_.back(), 0.5);
     begin_burst(now);
   }
+}
+
+double LinkMeter::rate_quantile_bytes_per_s(double share) const {
+  if (rates_.empty()) {
+    return 0;
+  }
+  std::vector<double> sorted(rates_.begin(), rates_.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
 void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 
 #include "inter/blob_sender.h"
@@ -33,6 +34,8 @@ class LinkMeter {
   // Over all connections, and the fastest single one. 0: unknown.
   double rate_bytes_per_s() const { return rate_; }
   double stream_rate_bytes_per_s() const { return stream_rate_; }
+  // The rate below which this share of the last 64 measurements lies. 0: unknown.
+  double rate_quantile_bytes_per_s(double share) const;
   double loss() const { return loss_; }  // share of segments sent again, smoothed
 
   // How fast to send at most, all connections together, once bursts were seen to overflow the
@@ -50,6 +53,7 @@ class LinkMeter {
   bool limited() const;
 
   std::chrono::microseconds round_trip_{0};
+  std::deque<double> rates_;  // newest last
   double rate_ = 0, stream_rate_ = 0, loss_ = 0;
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples

@@ -65,6 +65,7 @@ class Tuner {
     out_.warnings = not_rehearsed(config_);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
     probe_machine();
+    probe_paths(links);
     rehearse(links);
     calibrate_price();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
@@ -101,6 +102,15 @@ class Tuner {
                                  .step_s = options_.step_s,
                                  .codecs = codecs,
                                  .directory = options_.cache});
+  }
+
+  void probe_paths(const wan_sim::Scenario& links) {
+    note_("probing: links");
+    out_.link_probes =
+        options_.links_run.empty()
+            ? probe_links(links, out_.regions, out_.probe.codecs.front().payload_bytes,
+                          std::max(1U, config_.links.connections))
+            : probed_links_of_run(options_.links_run, out_.regions);
   }
 
   PredictInput predict_input(const wan_sim::Scenario& links) const {

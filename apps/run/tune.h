@@ -15,6 +15,7 @@
 #include "apps/run/config.h"
 #include "apps/run/tune_calibration.h"
 #include "apps/run/tune_grid.h"
+#include "apps/run/tune_link_probe.h"
 #include "apps/run/tune_predict.h"
 #include "apps/run/tune_probe.h"
 
@@ -49,6 +50,7 @@ struct Tuning {
   std::string configured_codec;  // of matrices; calibrations are made with it
   diloco::tuner::Variant configured_variant = diloco::tuner::Variant::synchronous;  // the same
   Probe probe;
+  std::vector<LinkProbe> link_probes;
   Forecast forecast;
   diloco::tuner::StatisticalPrice price;
   Calibration calibration;

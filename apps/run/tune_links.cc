@@ -14,12 +14,8 @@ namespace {
 
 constexpr std::size_t kRingOrdersMax = 8;  // regions whose orders are all tried
 
-struct Measured {
-  double round_trip_ms = 0, rate_mbit_s = 0;
-};
-
-std::optional<Measured> measured_link(const std::filesystem::path& run, const std::string& from,
-                                      const std::string& to) {
+std::optional<MeasuredLink> measured_link(const std::filesystem::path& run, const std::string& from,
+                                          const std::string& to) {
   const auto json =
       nlohmann::json::parse(read_text_file(run / "regions" / from / "status.json"), nullptr, false);
   const auto path = nlohmann::json::json_pointer("/links/" + to);
@@ -28,7 +24,8 @@ std::optional<Measured> measured_link(const std::filesystem::path& run, const st
     const auto found = link.find(name);
     return found != link.end() && found->is_number() ? found->get<double>() : 0.0;
   };
-  return Measured{number("round_trip_ms"), number("rate_mbit_s")};
+  return MeasuredLink{number("round_trip_ms"), number("rate_mbit_s"), number("rate_p50_mbit_s"),
+                      number("rate_p05_mbit_s")};
 }
 
 double slowest_edge_s(const inter::LinkMatrix& links, const std::vector<std::string>& order,
@@ -55,27 +52,39 @@ wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
   return scenario;
 }
 
-std::string links_text_of_run(const std::filesystem::path& run,
-                              const std::vector<std::string>& regions) {
-  std::string text = "regions = [";
-  for (const std::string& region : regions) text += "'" + region + "', ";
-  text += "]\n";
+std::map<std::pair<std::string, std::string>, MeasuredLink> measured_links(
+    const std::filesystem::path& run, const std::vector<std::string>& regions) {
+  std::map<std::pair<std::string, std::string>, MeasuredLink> links;
   for (const std::string& from : regions) {
     for (const std::string& to : regions) {
       if (from == to) continue;
       auto link = measured_link(run, from, to);
       const auto back = measured_link(run, to, from);
-      // A direction in which little was sent has no rate of its own.
-      if (link && back && link->rate_mbit_s <= 0) link->rate_mbit_s = back->rate_mbit_s;
+      if (link && back && link->rate_mbit_s <= 0) {
+        const double round_trip_ms = link->round_trip_ms;
+        link = back;
+        link->round_trip_ms = round_trip_ms;
+      }
       if (!link || link->rate_mbit_s <= 0) {
         throw ConfigError(run.string() + ": its status.json files have no rate of the link from " +
                           from + " to " + to +
                           ", which takes exchanges of 1 MiB or more; give --links PROFILE instead");
       }
-      text += "[[link]]\nfrom = '" + from + "'\nto = '" + to +
-              "'\ndelay_ms = " + std::to_string(link->round_trip_ms / 2) +
-              "\nrate_mbit_s = " + std::to_string(link->rate_mbit_s) + "\n";
+      links[{from, to}] = *link;
     }
+  }
+  return links;
+}
+
+std::string links_text_of_run(const std::filesystem::path& run,
+                              const std::vector<std::string>& regions) {
+  std::string text = "regions = [";
+  for (const std::string& region : regions) text += "'" + region + "', ";
+  text += "]\n";
+  for (const auto& [pair, link] : measured_links(run, regions)) {
+    text += "[[link]]\nfrom = '" + pair.first + "'\nto = '" + pair.second +
+            "'\ndelay_ms = " + std::to_string(link.round_trip_ms / 2) +
+            "\nrate_mbit_s = " + std::to_string(link.rate_mbit_s) + "\n";
   }
   return text;
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inter/topology.h"
@@ -15,8 +17,17 @@ namespace causeway::run {
 wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
                                    const std::vector<std::string>& regions);
 
-// From round_trip_ms and rate_mbit_s in regions/*/status.json of a run directory. Throws
-// ConfigError naming the link that was not measured in either direction.
+// What a region's coordinator measured of its link to another one. 0: unknown.
+struct MeasuredLink {
+  double round_trip_ms = 0, rate_mbit_s = 0;
+  double rate_p50_mbit_s = 0, rate_p05_mbit_s = 0;  // below which half and 5 % of its rates lie
+};
+// By regions/*/status.json of a run directory. A direction in which little was sent is taken to be
+// as the other one. Throws ConfigError naming the link that was measured in neither.
+std::map<std::pair<std::string, std::string>, MeasuredLink> measured_links(
+    const std::filesystem::path& run, const std::vector<std::string>& regions);
+
+// Of measured_links().
 wan_sim::Scenario links_of_run(const std::filesystem::path& run,
                                const std::vector<std::string>& regions);
 // The same as a scenario file's text.

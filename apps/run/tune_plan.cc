@@ -109,6 +109,7 @@ class Planner {
           load_prices(options_.prices, regions_of_either(recorded.value_or(links), links));
     }
     probe_codecs();
+    out_.link_probes = probe_links(links, out_.regions, out_.probe.codecs.front().payload_bytes, 1);
     if (recorded) explain_recorded(*recorded);
     out_.forecast = predict(input(links), choices(links));
     if (options_.links.empty()) note_recorded();

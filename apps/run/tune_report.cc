@@ -58,6 +58,31 @@ Json to_json(const Probe& probe) {
           {"codecs", codecs}};
 }
 
+Json to_json(const LinkProbe& link) {
+  return {{"from", link.from},
+          {"to", link.to},
+          {"alpha_s", link.fit.latency_s},
+          {"beta_s_per_byte", link.fit.seconds_per_byte},
+          {"p50", link.fit.p50},
+          {"p95", link.fit.p95}};
+}
+
+std::string links_text(const Tuning& tuning) {
+  const double payload_bytes = double(tuning.probe.codecs.front().payload_bytes);
+  std::string out;
+  for (const LinkProbe& link : tuning.link_probes) {
+    const double typical_s = link.fit.seconds(payload_bytes);
+    out += "  " + link.from + " to " + link.to + ": " + format_fixed(1e3 * link.fit.latency_s, 1) +
+           " ms + " +
+           (link.fit.seconds_per_byte > 0
+                ? format_fixed(8e-6 / link.fit.seconds_per_byte, 1) + " Mbit/s"
+                : std::string("no time for bytes")) +
+           "; a payload " + format_fixed(1e3 * link.fit.p50 * typical_s, 1) + " ms (p50), " +
+           format_fixed(1e3 * link.fit.p95 * typical_s, 1) + " ms (p95)\n";
+  }
+  return out.empty() ? out : "Links, each alone:\n" + out;
+}
+
 Json comparison(const Tuning& tuning) {
   const tuner::Row& best = tuning.recommended();
   const auto against = [&](const std::optional<std::size_t>& index) {
@@ -207,6 +232,8 @@ std::string tuning_json(const Tuning& tuning) {
   json["topology_gain_s"] = tuning.forecast.topology_gain_s;
   json["synchronous_step_s"] = tuning.forecast.synchronous_step_s;
   json["probe"] = to_json(tuning.probe);
+  json["link_probes"] = Json::array();
+  for (const LinkProbe& link : tuning.link_probes) json["link_probes"].push_back(to_json(link));
   json["rows"] = Json::array();
   for (const tuner::Row& row : tuning.forecast.rows) json["rows"].push_back(to_json(row));
   return json.dump(2) + "\n";
@@ -229,7 +256,7 @@ std::string tuning_text(const Tuning& tuning) {
            format_fixed(1e3 * codec.apply_s, 1) + " ms, store " +
            format_fixed(1e3 * codec.store_s, 1) + " ms\n";
   }
-  out += table(tuning) + verdict(tuning);
+  out += links_text(tuning) + table(tuning) + verdict(tuning);
   if (tuning.forecast.topology_gain_s > 0.01) {
     out += "  by latency and bandwidth alone an exchange takes " +
            format_fixed(tuning.forecast.topology_gain_s, 2) + " s less with " +

@@ -57,6 +57,13 @@ TEST_F(Meter, LongTransfersAreMeasuredOnTheWay) {
   EXPECT_NEAR(meter_.rate_bytes_per_s(), 100.0 * kMiB, 5 * kMiB);
 }
 
+TEST_F(Meter, RatesThatVaryHaveQuantiles) {
+  EXPECT_EQ(meter_.rate_quantile_bytes_per_s(0.5), 0);
+  for (int i = 0; i < 100; ++i) burst(21, milliseconds(i % 10 == 0 ? 40 : 10));
+  EXPECT_NEAR(meter_.rate_quantile_bytes_per_s(0.5), 100.0 * kMiB, kMiB);
+  EXPECT_NEAR(meter_.rate_quantile_bytes_per_s(0.05), 25.0 * kMiB, kMiB);
+}
+
 TEST_F(Meter, FewBytesSayNothing) {
   meter_.on_acknowledged(100, false, now_);
   meter_.on_acknowledged(100, true, now_ + milliseconds(1));
