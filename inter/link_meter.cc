@@ -19,6 +19,9 @@ constexpr double kPlateau = 1.2;  // two samples closer than that are no slow st
 constexpr double kForget = 0.9;   // of an older peak, with each burst
 constexpr double kHeadroomAtFirst = 1.1, kHeadroomMin = 0.8, kHeadroomMax = 2;
 constexpr double kTighten = 0.9, kLoosen = 1.1;  // with each burst
+constexpr double kAtTheLimit = 0.9;              // share of it
+constexpr double kBurstSecondsMax = 4;           // a longer one counts as several
+constexpr int kFreeBursts = 32;  // that may lose again before the limit is tried once more
 
 double smooth(double old, double sample, double gain) {
   return old == 0 ? sample : old + gain * (sample - old);
@@ -94,6 +97,9 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   if (std::max(rate, before) < kPlateau * std::min(rate, before)) {
     burst_peak_ = std::max(burst_peak_, std::min(rate, before));
   }
+  if (burst_s_ >= kBurstSecondsMax) {
+    on_quiet();
+  }
 }
 
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
@@ -101,13 +107,28 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
 void LinkMeter::on_quiet() {
   last_sample_ = 0;
   if (burst_peak_ > 0 && burst_peak_ * burst_s_ >= burst_bytes_) {
-    peak_ = std::max(burst_peak_, kForget * peak_);
+    // A burst at the limit says nothing about the path beyond it.
+    const bool held_back = limited() && burst_peak_ >= kAtTheLimit * pacing_bytes_per_s();
+    peak_ = std::max(burst_peak_, (held_back ? 1 : kForget) * peak_);
   }
   burst_peak_ = burst_bytes_ = burst_s_ = 0;
-  if (std::exchange(lost_, false)) {
-    headroom_ = limited() ? std::max(kHeadroomMin, kTighten * headroom_) : kHeadroomAtFirst;
-  } else if (limited()) {
-    headroom_ *= kLoosen;
+  adjust_headroom(std::exchange(lost_, false));
+}
+
+// Well below the peak a burst overflows no queue: what is lost there is lost by the path at any
+// rate, and a limit would only cost time.
+void LinkMeter::adjust_headroom(bool lost) {
+  if (!lost) {
+    if (limited()) headroom_ *= kLoosen;
+  } else if (free_bursts_ > 0) {
+    --free_bursts_;
+  } else if (!limited()) {
+    headroom_ = kHeadroomAtFirst;
+  } else if (headroom_ > kHeadroomMin) {
+    headroom_ = std::max(kHeadroomMin, kTighten * headroom_);
+  } else {
+    headroom_ = 0;
+    free_bursts_ = kFreeBursts;
   }
 }
 

@@ -26,7 +26,7 @@ class LinkMeter {
   // trip. Chunks are too coarse for that: those of many connections end at once. What still grows
   // says how fast TCP begins, not what the path can do.
   void on_delivered(std::uint64_t bytes, Duration time);
-  void on_quiet();  // the burst is over
+  void on_quiet();  // the burst is over; a long transfer counts as several
   void on_connection_lost(ConnectionNumber connection) { seen_.erase(connection); }
   void on_new_session() { seen_.clear(); }  // which numbers its connections anew
 
@@ -40,7 +40,8 @@ class LinkMeter {
 
   // How fast to send at most, all connections together, once bursts were seen to overflow the
   // queue: about the peak of the last ones, less after each that lost segments, more after each
-  // that did not, until there is no limit any more. 0: no limit.
+  // that did not, until there is no limit any more; nor is there one where even slow bursts lose.
+  // 0: no limit.
   double pacing_bytes_per_s() const;
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
@@ -51,6 +52,7 @@ class LinkMeter {
   void begin_burst(Time now);
   void end_window(Time now);
   bool limited() const;
+  void adjust_headroom(bool lost);
 
   std::chrono::microseconds round_trip_{0};
   std::deque<double> rates_;  // newest last
@@ -59,6 +61,7 @@ class LinkMeter {
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
   double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
   bool lost_ = false;                     // since the last burst ended
+  int free_bursts_ = 0;                   // that may lose without being limited
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};
   std::uint64_t window_bytes_ = 0;

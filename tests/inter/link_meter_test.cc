@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace causeway::inter {
 namespace {
 
@@ -121,14 +124,35 @@ TEST_F(Meter, MoreLossTightensTheLimitAndItsAbsenceRemovesIt) {
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
 }
 
+TEST_F(Meter, ALimitIsLoosenedWithinALongTransfer) {
+  lose(50);
+  delivered(100);
+  const double first = meter_.pacing_bytes_per_s();
+  for (int i = 0; i < 50; ++i) meter_.on_delivered(10 * kMiB, milliseconds(100));
+  EXPECT_GT(meter_.pacing_bytes_per_s(), 1.05 * first);
+}
+
 TEST_F(Meter, PeakOfThePastIsForgotten) {
   lose(50);
   delivered(100);
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 20; ++i) delivered(20);
+  lose(50);
+  delivered(20);
+  EXPECT_NEAR(meter_.pacing_bytes_per_s(), 22.0 * kMiB, kMiB);
+}
+
+// The path of 100 MiB/s loses at any rate.
+TEST_F(Meter, LossThatALimitDoesNotEndIsNotLimitedForLong) {
+  int limited = 0;
+  for (int i = 0; i < 200; ++i) {
+    const double limit = meter_.pacing_bytes_per_s() / kMiB;
+    EXPECT_TRUE(limit == 0 || limit > 79) << limit << " MiB/s before burst " << i;
+    limited += limit > 0 ? 1 : 0;
     lose(50);
-    delivered(20);
+    delivered(limit > 0 ? std::min<std::uint64_t>(100, std::llround(limit)) : 100);
   }
-  EXPECT_LT(meter_.pacing_bytes_per_s(), 24.0 * kMiB);
+  EXPECT_LT(limited, 40);
+  EXPECT_GT(limited, 10) << "it is tried again";
 }
 
 TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {
