@@ -65,7 +65,7 @@ class Tuner {
     out_.warnings = not_rehearsed(config_);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
     probe_machine();
-    probe_paths(links);
+    probe_links_of(links);
     rehearse(links);
     calibrate_price();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
@@ -104,13 +104,12 @@ class Tuner {
                                  .directory = options_.cache});
   }
 
-  void probe_paths(const wan_sim::Scenario& links) {
+  void probe_links_of(const wan_sim::Scenario& links) {
     note_("probing: links");
-    out_.link_probes =
-        options_.links_run.empty()
-            ? probe_links(links, out_.regions, out_.probe.codecs.front().payload_bytes,
-                          std::max(1U, config_.links.connections))
-            : probed_links_of_run(options_.links_run, out_.regions);
+    const std::uint64_t payload_bytes = out_.probe.codecs.front().payload_bytes;
+    out_.link_probes = options_.links_run.empty()
+                           ? probe_links(links, out_.regions, payload_bytes)
+                           : probed_links_of_run(options_.links_run, out_.regions, payload_bytes);
   }
 
   PredictInput predict_input(const wan_sim::Scenario& links) const {

@@ -1,30 +1,35 @@
-// What the directed links between the regions are measured to do: alpha, beta, and how far single
-// transfers stray from alpha + beta x bytes. (`causeway tune`, step 1)
+// What the directed links between the regions are measured to do: alpha, beta, and how long
+// transfers of a payload take, each alone on its link. (`causeway tune`, step 1)
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "diloco/tuner/link_fit.h"
 #include "wan-sim/scenario.h"
 
 namespace causeway::run {
 
 struct LinkProbe {
   std::string from, to;
-  diloco::tuner::LinkFit fit;
+  std::uint64_t payload_bytes = 0;
+  // A transfer of n bytes takes about alpha + n x beta. Nothing: none arrived.
+  std::optional<double> alpha_s = {}, beta_s_per_byte = {};
+  std::optional<double> p50_s = {}, p95_s = {};  // of transfers of the payload. Nothing: not known
 };
 
-// By transfers over the scenario's virtual WAN, one at a time, of a sixteenth to four times
-// `payload_bytes` (of 64 MB at most) over `connections`. Its timeline runs meanwhile.
+// By transfers over the scenario's virtual WAN, one at a time over one connection, of a sixteenth,
+// a quarter and all of the payload (taken for 16 kB to 8 MB). Its timeline runs meanwhile, but for
+// what that asks of processes.
 std::vector<LinkProbe> probe_links(const wan_sim::Scenario& links,
                                    const std::vector<std::string>& regions,
-                                   std::uint64_t payload_bytes, std::uint32_t connections);
+                                   std::uint64_t payload_bytes);
 
-// As the coordinators of a run measured them. Throws as links_of_run does.
+// From what the coordinators of a run measured. Throws as links_of_run does.
 std::vector<LinkProbe> probed_links_of_run(const std::filesystem::path& run,
-                                           const std::vector<std::string>& regions);
+                                           const std::vector<std::string>& regions,
+                                           std::uint64_t payload_bytes);
 
 }  // namespace causeway::run

@@ -52,10 +52,14 @@ bool ran_without_wan(const std::filesystem::path& run) {
   return json.is_object() && json.value("wan", "") == "none";
 }
 
+bool links_are_measured(const std::filesystem::path& run, const Config& config) {
+  return config.wan.empty() || ran_without_wan(run);
+}
+
 wan_sim::Scenario recorded_links(const std::filesystem::path& run, const Config& config) {
   const auto regions = names_of(config);
-  const bool measured = config.wan.empty() || ran_without_wan(run);
-  return measured ? links_of_run(run, regions) : links_of_profile(config.wan, regions);
+  return links_are_measured(run, config) ? links_of_run(run, regions)
+                                         : links_of_profile(config.wan, regions);
 }
 
 std::vector<std::string> regions_of_either(const wan_sim::Scenario& one,
@@ -109,7 +113,7 @@ class Planner {
           load_prices(options_.prices, regions_of_either(recorded.value_or(links), links));
     }
     probe_codecs();
-    out_.link_probes = probe_links(links, out_.regions, out_.probe.codecs.front().payload_bytes, 1);
+    probe_links_of(links);
     if (recorded) explain_recorded(*recorded);
     out_.forecast = predict(input(links), choices(links));
     if (options_.links.empty()) note_recorded();
@@ -135,6 +139,14 @@ class Planner {
                                  .directory = options_.cache});
     out_.probe.timed_steps = config_.train.timed_step_ms > 0;
     out_.probe.step_deviation_s = recording_.step_deviation_s;
+  }
+
+  void probe_links_of(const wan_sim::Scenario& links) {
+    const std::uint64_t payload_bytes = out_.probe.codecs.front().payload_bytes;
+    note_("probing: links");
+    out_.link_probes = options_.links.empty() && links_are_measured(run_, config_)
+                           ? probed_links_of_run(run_, out_.regions, payload_bytes)
+                           : probe_links(links, out_.regions, payload_bytes);
   }
 
   // Nothing, with a warning, if they are not known but others are given.

@@ -61,26 +61,30 @@ Json to_json(const Probe& probe) {
 Json to_json(const LinkProbe& link) {
   return {{"from", link.from},
           {"to", link.to},
-          {"alpha_s", link.fit.latency_s},
-          {"beta_s_per_byte", link.fit.seconds_per_byte},
-          {"p50", link.fit.p50},
-          {"p95", link.fit.p95}};
+          {"payload_bytes", link.payload_bytes},
+          {"alpha_s", optional(link.alpha_s)},
+          {"beta_s_per_byte", optional(link.beta_s_per_byte)},
+          {"p50_s", optional(link.p50_s)},
+          {"p95_s", optional(link.p95_s)}};
+}
+
+std::string link_text(const LinkProbe& link) {
+  if (!link.alpha_s) return "delivers nothing";
+  std::string out = format_fixed(*link.alpha_s, 3) + " s";
+  if (link.beta_s_per_byte > 0) {
+    out += " + bytes at " + format_fixed(8e-6 / *link.beta_s_per_byte, 2) + " Mbit/s";
+  }
+  if (!link.p50_s) return out;
+  return out + "; " + format_bytes(double(link.payload_bytes)) + " take " +
+         format_fixed(*link.p50_s, 3) + " s (p50), " + format_fixed(*link.p95_s, 3) + " s (p95)";
 }
 
 std::string links_text(const Tuning& tuning) {
-  const double payload_bytes = double(tuning.probe.codecs.front().payload_bytes);
-  std::string out;
+  std::string out = "Links, each alone:\n";
   for (const LinkProbe& link : tuning.link_probes) {
-    const double typical_s = link.fit.seconds(payload_bytes);
-    out += "  " + link.from + " to " + link.to + ": " + format_fixed(1e3 * link.fit.latency_s, 1) +
-           " ms + " +
-           (link.fit.seconds_per_byte > 0
-                ? format_fixed(8e-6 / link.fit.seconds_per_byte, 1) + " Mbit/s"
-                : std::string("no time for bytes")) +
-           "; a payload " + format_fixed(1e3 * link.fit.p50 * typical_s, 1) + " ms (p50), " +
-           format_fixed(1e3 * link.fit.p95 * typical_s, 1) + " ms (p95)\n";
+    out += "  " + link.from + " to " + link.to + ": " + link_text(link) + "\n";
   }
-  return out.empty() ? out : "Links, each alone:\n" + out;
+  return out;
 }
 
 Json comparison(const Tuning& tuning) {

@@ -10,8 +10,6 @@
 #include "wan-sim/virtual_wan.h"
 
 namespace causeway::run {
-namespace {
-
 wan_sim::Scenario without_processes(wan_sim::Scenario scenario) {
   std::erase_if(scenario.timeline, [](const wan_sim::TimedAction& timed) {
     return std::holds_alternative<wan_sim::ProcessAction>(timed.action.what);
@@ -27,6 +25,8 @@ wan_sim::VirtualMode mode_for(const wan_sim::Scenario& scenario) {
     return wan_sim::VirtualMode::chunks;
   }
 }
+
+namespace {
 
 class VirtualWorld : public diloco::tuner::World {
  public:

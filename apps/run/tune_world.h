@@ -7,13 +7,18 @@
 #include "diloco/tuner/rehearsal.h"
 #include "inter/topology.h"
 #include "wan-sim/scenario.h"
+#include "wan-sim/virtual_wan.h"
 
 namespace causeway::run {
 
-// In the fluid mode, or in chunks where the scenario has what only those can honour, such as
-// congestion control. What the timeline asks of processes is left out: nobody is killed in a
-// rehearsal.
-// `topology`: as links.topology.
+// What the timeline asks of processes is left out: nobody is killed in a rehearsal.
+wan_sim::Scenario without_processes(wan_sim::Scenario scenario);
+
+// The fluid mode, or chunks where the scenario has what only those can honour, such as congestion
+// control.
+wan_sim::VirtualMode mode_for(const wan_sim::Scenario& scenario);
+
+// Without processes, and in that mode. `topology`: as links.topology.
 std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario,
                                                          std::optional<inter::Shape> topology = {});
 

@@ -10,7 +10,6 @@
 
 #include "apps/run/config_source.h"
 #include "apps/run/region_files.h"
-#include "apps/run/tune_links.h"
 #include "apps/run/tune_plan.h"
 #include "tests/apps/temporary.h"
 
@@ -160,66 +159,6 @@ TEST_F(TuneTest, APriceThatWouldBeOverlookedIsRefused) {
                            "[[price]]\nfrom='us'\nto='eu'\nper_gb=1\nper_tb=1\n"}) {
     EXPECT_THROW(load_prices(write("bad.toml", text), known), ConfigError) << text;
   }
-}
-
-TEST_F(TuneTest, LinksMayBeThoseThatCoordinatorsMeasured) {
-  write("run/regions/us/status.json",
-        R"({"links": {"eu": {"round_trip_ms": 80.0, "rate_mbit_s": 50.0}}})");
-  write("run/regions/eu/status.json",
-        R"({"links": {"us": {"round_trip_ms": 80.0, "rate_mbit_s": 0.0}}})");
-  const auto links =
-      link_matrix(links_of_run(directory_.path() / "run", {"us", "eu"}), {"us", "eu"});
-  EXPECT_NEAR(links.at({"us", "eu"}).latency_s, 0.04, 1e-9);
-  EXPECT_NEAR(links.at({"us", "eu"}).bytes_per_s, 6.25e6, 1);
-  EXPECT_NEAR(links.at({"eu", "us"}).bytes_per_s, 6.25e6, 1);  // from the other direction
-  EXPECT_THROW(links_of_run(directory_.path() / "run", {"us", "asia"}), ConfigError);
-}
-
-TEST(TuneLinks, AreProbedForAlphaBetaAndSpread) {
-  const auto links = [](const std::string& more) {
-    return wan_sim::parse_scenario(
-        "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 100\nrate_mbit_s = 8\n" + more, "test");
-  };
-  const std::vector<std::string> regions = {"us", "eu"};
-  const auto steady = probe_links(links(""), regions, 1'000'000, 1);
-  ASSERT_EQ(steady.size(), 2U);
-  for (const LinkProbe& link : steady) {
-    EXPECT_NEAR(link.fit.latency_s, 0.05, 0.005) << link.from;
-    EXPECT_NEAR(link.fit.seconds_per_byte, 1e-6, 2e-8);
-    EXPECT_NEAR(link.fit.p95, 1, 0.02);
-  }
-  const auto lossy =
-      probe_links(links("congestion = 'cubic'\nloss = 0.01\n"), regions, 1'000'000, 1);
-  EXPECT_GT(lossy.front().fit.p95, 1.1);
-}
-
-TEST_F(TuneTest, LinksOfARunHaveTheSpreadThatItMeasured) {
-  for (const auto& [from, to] : {std::pair("us", "eu"), {"eu", "us"}}) {
-    write(
-        "run/regions/" + std::string(from) + "/status.json",
-        R"({"links": {")" + std::string(to) +
-            R"(": {"round_trip_ms": 80, "rate_mbit_s": 50, "rate_p50_mbit_s": 50, "rate_p05_mbit_s": 20}}})");
-  }
-  const auto links = probed_links_of_run(directory_.path() / "run", {"us", "eu"});
-  ASSERT_EQ(links.size(), 2U);
-  EXPECT_NEAR(links[0].fit.seconds(1e6), 0.04 + 0.16, 1e-9);
-  EXPECT_NEAR(links[0].fit.p50, 1, 1e-9);
-  EXPECT_NEAR(links[0].fit.p95, 2.5, 1e-9);
-}
-
-TEST(TuneLinks, ARingIsOrderedToAvoidTheSlowestLink) {
-  const auto scenario = wan_sim::parse_scenario(
-      "regions = ['a', 'b', 'c', 'd']\n[defaults]\nrtt_ms = 0\nrate_mbit_s = 80\n"
-      "[[link]]\na = 'a'\nb = 'b'\nrtt_ms = 0\nrate_mbit_s = 8\n",
-      "test.toml");
-  const std::vector<std::string> regions = {"a", "b", "c", "d"};
-  // 2 (R - 1) pieces of a quarter of 40 MB at 10 MB/s.
-  const Ring ring = ring_all_reduce(link_matrix(scenario, regions), regions, 40e6);
-  EXPECT_NEAR(ring.seconds, 6, 1e-9);
-  EXPECT_NEAR(ring.bytes_per_hop, 60e6, 1e-3);
-  const auto at = std::ranges::find(ring.order, "b") - ring.order.begin();
-  EXPECT_NE(ring.order[1], "b");  // a sends to c or d
-  EXPECT_EQ(at, 2);               // and b does not send to a
 }
 
 TEST(TuneCalibration, IsKeptForTheSameModelAndDataWhateverKAndSeed) {

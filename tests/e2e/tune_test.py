@@ -48,7 +48,7 @@ class Tune(EndToEnd):
         for link in tuning["link_probes"]:
             self.assertGreaterEqual(link["alpha_s"], 0.004, link)  # half of the round trip of the harness's WAN
             self.assertGreater(link["beta_s_per_byte"], 0, link)
-            self.assertLessEqual(link["p50"], link["p95"], link)
+            self.assertLessEqual(link["p50_s"], link["p95_s"], link)
 
     def test_the_price_of_k_and_of_lockstep_is_measured(self):
         # The run's own 80 steps are the most that a calibration takes; the budget is not reached.
