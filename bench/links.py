@@ -31,8 +31,7 @@ class Wan:
         self.directory = tempfile.TemporaryDirectory()
         path = pathlib.Path(self.directory.name) / "wan.toml"
         path.write_text(text)
-        # Exact as a router is, whatever else runs.
-        self.process = subprocess.Popen(["chrt", "--fifo", "2", causeway, "wan-sim", path, "--engine", "packet"], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([causeway, "wan-sim", path, "--engine", "packet"], stdout=subprocess.PIPE, text=True)
         self.addresses = {}
         while len(self.addresses) < 2:
             line = self.process.stdout.readline()

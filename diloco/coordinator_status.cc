@@ -57,8 +57,8 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
         {"connects", link.connects},
         {"data_connections", link.data_connections},
         {"rate_mbit_s", in_mbit(link.rate_bytes_per_s)},
-        {"rate_p50_mbit_s", in_mbit(link.median_rate_bytes_per_s)},
-        {"rate_p05_mbit_s", in_mbit(link.slow_rate_bytes_per_s)},
+        {"rate_p50_mbit_s", in_mbit(link.rate_p50_bytes_per_s)},
+        {"rate_p05_mbit_s", in_mbit(link.rate_p05_bytes_per_s)},
         {"stream_rate_mbit_s", in_mbit(link.stream_rate_bytes_per_s)},
         {"loss", std::round(1e6 * link.loss) / 1e6}};
   }

@@ -21,7 +21,7 @@ constexpr double kHeadroomAtFirst = 1.1, kHeadroomMin = 0.8, kHeadroomMax = 2;
 constexpr double kTighten = 0.9, kLoosen = 1.1;  // with each burst
 constexpr double kAtTheLimit = 0.9;              // share of it
 constexpr double kBurstSecondsMax = 4;           // a longer one counts as several
-constexpr int kFreeBursts = 32;  // that may lose again before the limit is tried once more
+constexpr int kFreeBursts = 32;                  // before a limit is tried again
 
 double smooth(double old, double sample, double gain) {
   return old == 0 ? sample : old + gain * (sample - old);
@@ -85,7 +85,7 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
   const std::uint64_t again = figures.retransmitted_segments - seen.again;
   const double share = static_cast<double>(again) / static_cast<double>(sent);
   loss_ += 0.25 * (share - loss_);
-  lost_ = lost_ || share > kLossy;
+  lost_ = lost_.value_or(false) || share > kLossy;
   seen = {figures.sent_segments, figures.retransmitted_segments};
 }
 
@@ -98,30 +98,37 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
     burst_peak_ = std::max(burst_peak_, std::min(rate, before));
   }
   if (burst_s_ >= kBurstSecondsMax) {
-    on_quiet();
+    end_burst();
   }
 }
 
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
 // higher: pacing by them would make the next bursts as slow.
-void LinkMeter::on_quiet() {
-  last_sample_ = 0;
+void LinkMeter::end_burst() {
   if (burst_peak_ > 0 && burst_peak_ * burst_s_ >= burst_bytes_) {
     // A burst at the limit says nothing about the path beyond it.
     const bool held_back = limited() && burst_peak_ >= kAtTheLimit * pacing_bytes_per_s();
     peak_ = std::max(burst_peak_, (held_back ? 1 : kForget) * peak_);
   }
   burst_peak_ = burst_bytes_ = burst_s_ = 0;
-  adjust_headroom(std::exchange(lost_, false));
+  if (lost_) {
+    adjust_headroom(*lost_);
+    lost_.reset();
+  }
 }
 
-// Well below the peak a burst overflows no queue: what is lost there is lost by the path at any
-// rate, and a limit would only cost time.
+void LinkMeter::on_quiet() {
+  end_burst();
+  last_sample_ = 0;
+}
+
+// Well below the peak a burst overflows no queue: what is lost there the path loses however slowly
+// it is sent, and a limit would only cost time.
 void LinkMeter::adjust_headroom(bool lost) {
-  if (!lost) {
-    if (limited()) headroom_ *= kLoosen;
-  } else if (free_bursts_ > 0) {
+  if (free_bursts_ > 0) {
     --free_bursts_;
+  } else if (!lost) {
+    if (limited()) headroom_ *= kLoosen;
   } else if (!limited()) {
     headroom_ = kHeadroomAtFirst;
   } else if (headroom_ > kHeadroomMin) {
@@ -133,7 +140,7 @@ void LinkMeter::adjust_headroom(bool lost) {
 }
 
 bool LinkMeter::limited() const {
-  return headroom_ > 0 && headroom_ < kHeadroomMax;
+  return peak_ > 0 && headroom_ > 0 && headroom_ < kHeadroomMax;
 }
 
 double LinkMeter::pacing_bytes_per_s() const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 
 #include "inter/blob_sender.h"
 #include "inter/tcp.h"
@@ -22,11 +23,11 @@ class LinkMeter {
   // Bytes of transfers that the peer confirmed; `idle`: nothing is left to be confirmed.
   void on_acknowledged(std::uint64_t bytes, bool idle, Time now);
   void on_tcp(ConnectionNumber connection, const TcpFigures& figures);
-  // Within a burst: bytes that TCP had confirmed over all connections in a time of about a round
-  // trip. Chunks are too coarse for that: those of many connections end at once. What still grows
-  // says how fast TCP begins, not what the path can do.
+  // Within a burst: bytes that TCP delivered over all connections in a time of about a round trip,
+  // gaps or not. Chunks are too coarse for that: those of many connections end at once. What still
+  // grows says how fast TCP begins, not what the path can do.
   void on_delivered(std::uint64_t bytes, Duration time);
-  void on_quiet();  // the burst is over; a long transfer counts as several
+  void on_quiet();  // the burst is over
   void on_connection_lost(ConnectionNumber connection) { seen_.erase(connection); }
   void on_new_session() { seen_.clear(); }  // which numbers its connections anew
 
@@ -52,6 +53,7 @@ class LinkMeter {
   void begin_burst(Time now);
   void end_window(Time now);
   bool limited() const;
+  void end_burst();
   void adjust_headroom(bool lost);
 
   std::chrono::microseconds round_trip_{0};
@@ -60,8 +62,8 @@ class LinkMeter {
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
   double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
-  bool lost_ = false;                     // since the last burst ended
-  int free_bursts_ = 0;                   // that may lose without being limited
+  std::optional<bool> lost_;              // by what TCP said since the last burst ended
+  int free_bursts_ = 0;                   // that are not limited whatever they lose
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};
   std::uint64_t window_bytes_ = 0;

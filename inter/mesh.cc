@@ -91,8 +91,8 @@ std::map<std::string, LinkStats> Mesh::stats() const {
                    .round_trip = meter.round_trip(),
                    .data_connections = peer->session ? peer->session->data_connections() : 0,
                    .rate_bytes_per_s = meter.rate_bytes_per_s(),
-                   .median_rate_bytes_per_s = meter.rate_quantile_bytes_per_s(0.5),
-                   .slow_rate_bytes_per_s = meter.rate_quantile_bytes_per_s(0.05),
+                   .rate_p50_bytes_per_s = meter.rate_quantile_bytes_per_s(0.5),
+                   .rate_p05_bytes_per_s = meter.rate_quantile_bytes_per_s(0.05),
                    .stream_rate_bytes_per_s = meter.stream_rate_bytes_per_s(),
                    .loss = meter.loss()};
   }

@@ -85,8 +85,8 @@ struct LinkStats {
   std::size_t data_connections = 0;
   // Of what we send, from real transfers; 0 until measured.
   double rate_bytes_per_s = 0;         // over all data connections
-  double median_rate_bytes_per_s = 0;  // of the last measurements of that
-  double slow_rate_bytes_per_s = 0;    // that 5 % of them stayed below
+  double rate_p50_bytes_per_s = 0;     // half of its last 64 measurements are below
+  double rate_p05_bytes_per_s = 0;     // 5 % of them are
   double stream_rate_bytes_per_s = 0;  // the fastest single one, as TCP sees it
   double loss = 0;                     // share of segments sent again, smoothed
 };

@@ -224,21 +224,24 @@ asio::awaitable<void> Session::sample_bursts() {
       co_await burst_wake_.wait();
       continue;
     }
-    newly_confirmed_bytes();
+    newly_delivered_bytes();
     const auto began = Clock::now();
     co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
                                            context_.meter.round_trip())));
     if (!context_.outgoing.exhausted()) {  // no connection was idle meanwhile
-      context_.meter.on_delivered(newly_confirmed_bytes(), Clock::now() - began);
+      context_.meter.on_delivered(newly_delivered_bytes(), Clock::now() - began);
     }
   }
 }
 
-std::uint64_t Session::newly_confirmed_bytes() {
+std::uint64_t Session::newly_delivered_bytes() {
   std::uint64_t bytes = 0;
   for (auto& [number, data] : data_) {
     if (const auto figures = data.connection->look()) {
-      bytes += figures->acked_bytes - std::exchange(data.confirmed_bytes, figures->acked_bytes);
+      const std::uint32_t segments =
+          figures->delivered_segments -
+          std::exchange(data.delivered_segments, figures->delivered_segments);
+      bytes += std::uint64_t{segments} * figures->segment_bytes;
     }
   }
   return bytes;
@@ -386,7 +389,8 @@ void Session::check_data(Clock::time_point now) {
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
 // path busy until we get round to this connection again. The limit on the rate keeps several
 // connections, which know nothing of each other, from overflowing the queue together. BBR needs it
-// too: bursts of less than ten round trips leave it in its startup, at 2.9 times the rate.
+// too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
+// sends at 2.9 times the rate that it measured.
 void Session::set_pace() {
   if (data_.empty()) {
     return;

@@ -80,7 +80,7 @@ class Session {
   asio::awaitable<void> write_data(std::shared_ptr<Connection> data, ConnectionNumber number);
   asio::awaitable<void> watch();
   asio::awaitable<void> sample_bursts();
-  std::uint64_t newly_confirmed_bytes();
+  std::uint64_t newly_delivered_bytes();
 
   void on_control(const FrameView& frame);
   void on_ack(const BlobAck& ack);
@@ -99,8 +99,8 @@ class Session {
 
   struct DataConnection {
     std::shared_ptr<Connection> connection;
-    Clock::time_point waiting_since;    // when nothing was last seen to be under way on it
-    std::uint64_t confirmed_bytes = 0;  // by the peer's TCP, when last looked at
+    Clock::time_point waiting_since;       // when nothing was last seen to be under way on it
+    std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
   };
 
   SessionContext context_;

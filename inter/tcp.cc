@@ -22,8 +22,13 @@ std::optional<TcpFigures> tcp_figures(int socket) {
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
     return std::nullopt;
   }
-  return TcpFigures{info.tcpi_bytes_acked, info.tcpi_delivery_rate, info.tcpi_segs_out,
-                    info.tcpi_total_retrans, std::chrono::microseconds(info.tcpi_min_rtt)};
+  return TcpFigures{.acked_bytes = info.tcpi_bytes_acked,
+                    .delivery_bytes_per_s = info.tcpi_delivery_rate,
+                    .sent_segments = info.tcpi_segs_out,
+                    .retransmitted_segments = info.tcpi_total_retrans,
+                    .delivered_segments = info.tcpi_delivered,
+                    .segment_bytes = info.tcpi_snd_mss,
+                    .round_trip_min = std::chrono::microseconds(info.tcpi_min_rtt)};
 }
 
 void tune(int socket, std::chrono::milliseconds user_timeout) {

@@ -114,7 +114,11 @@ TEST_F(Meter, MoreLossTightensTheLimitAndItsAbsenceRemovesIt) {
   const double first = meter_.pacing_bytes_per_s();
   lose(50);
   delivered(100);
-  EXPECT_LT(meter_.pacing_bytes_per_s(), first);
+  const double second = meter_.pacing_bytes_per_s();
+  EXPECT_LT(second, first);
+  delivered(100);
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), second) << "TCP said nothing";
+  lose(0);
   delivered(100);
   EXPECT_NEAR(meter_.pacing_bytes_per_s(), first, 2.0 * kMiB);
   for (int i = 0; i < 10; ++i) {
@@ -124,10 +128,23 @@ TEST_F(Meter, MoreLossTightensTheLimitAndItsAbsenceRemovesIt) {
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
 }
 
+TEST_F(Meter, LossWithoutAPeakIsRememberedUntilThereIsOne) {
+  for (int i = 0; i < 10; ++i) {
+    for (const int mib : {1, 2, 4, 8, 16}) meter_.on_delivered(mib * kMiB, milliseconds(100));
+    lose(50);
+    meter_.on_quiet();
+  }
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0);
+  lose(50);
+  delivered(100);
+  EXPECT_NEAR(meter_.pacing_bytes_per_s(), 99.0 * kMiB, kMiB);
+}
+
 TEST_F(Meter, ALimitIsLoosenedWithinALongTransfer) {
   lose(50);
   delivered(100);
   const double first = meter_.pacing_bytes_per_s();
+  lose(0);
   for (int i = 0; i < 50; ++i) meter_.on_delivered(10 * kMiB, milliseconds(100));
   EXPECT_GT(meter_.pacing_bytes_per_s(), 1.05 * first);
 }
@@ -135,7 +152,10 @@ TEST_F(Meter, ALimitIsLoosenedWithinALongTransfer) {
 TEST_F(Meter, PeakOfThePastIsForgotten) {
   lose(50);
   delivered(100);
-  for (int i = 0; i < 20; ++i) delivered(20);
+  for (int i = 0; i < 20; ++i) {
+    lose(0);
+    delivered(20);
+  }
   lose(50);
   delivered(20);
   EXPECT_NEAR(meter_.pacing_bytes_per_s(), 22.0 * kMiB, kMiB);
