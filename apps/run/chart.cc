@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kWidth = 720, kHeight = 300;
 constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 44;
+constexpr double kLineHeight = 14;
 constexpr std::size_t kPointsMax = 1'000;  // per series; more than a screen can show
 constexpr std::array<const char*, 8> kColours = {"#0b6fa4", "#d1495b", "#3a7d44", "#8a5a9e",
                                                  "#c47f17", "#4a4a4a", "#1b998b", "#a23e48"};
@@ -128,15 +129,29 @@ double width_of(const std::string& text) {
   return 6.5 * double(text.size());
 }
 
-// Beside the title, or one below the other in the plot if it does not fit there.
-std::string legend(const Chart& chart) {
+// Top of a stacked legend at the right: away from where most lines end.
+double legend_top(const Chart& chart, const Frame& frame) {
+  const auto ends_high = [&](const Series& series) {
+    return !series.points.empty() &&
+           frame.y(series.points.back().second) < (kTop + kHeight - kBottom) / 2;
+  };
+  const auto high = std::count_if(chart.series.begin(), chart.series.end(), ends_high);
+  const double height = kLineHeight * double(chart.series.size());
+  return 2 * std::size_t(high) > chart.series.size()
+             ? std::max(kTop, kHeight - kBottom - height - 4)
+             : kTop;
+}
+
+// Beside the title, or in the plot if it does not fit there.
+std::string legend(const Chart& chart, const Frame& frame) {
   double width = width_of(chart.title + ", " + chart.y_label);
   for (const Series& series : chart.series) width += 12 + width_of(series.name);
   const bool stacked = width > kWidth - kLeft - kRight;
   std::string out;
+  const double top = stacked ? legend_top(chart, frame) : 0;
   double x = kWidth - kRight, y = 16;
   for (std::size_t i = chart.series.size(); i-- > 0;) {
-    if (stacked) y = kTop + 14 * double(i + 1);
+    if (stacked) y = top + kLineHeight * double(i + 1);
     out += "<g fill=\"" + std::string(kColours[i % kColours.size()]) + "\">" +
            label(x, y, "end", chart.series[i].name) + "</g>";
     if (!stacked) x -= 12 + width_of(chart.series[i].name);
@@ -186,7 +201,7 @@ std::string svg(const Chart& chart) {
     const char* colour = kColours[i % kColours.size()];
     out += series.dots ? dots(series, frame, colour) : polyline(series, frame, colour);
   }
-  if (chart.series.size() > 1) out += legend(chart);
+  if (chart.series.size() > 1) out += legend(chart, frame);
   return out + "</svg>";
 }
 

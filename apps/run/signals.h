@@ -3,7 +3,7 @@
 //
 // No handler interrupts a thread that computes: oneDNN's JIT products point the stack pointer at
 // the heap while they run, and the frame of a signal would overwrite what lies there
-// (uxlfoundation/oneDNN issue 4845, versions up to 3.11).
+// (its x64 GEMM kernels up to version 3.11.1, uxlfoundation/oneDNN issue 4845).
 #pragma once
 
 namespace causeway::run {

@@ -128,6 +128,19 @@ TEST(Chart, PointsLieWithinTheFrame) {
   EXPECT_THAT(image, HasSubstr("points=\"64.0,256.0 704.0,32.0 \""));
 }
 
+TEST(Chart, LongNamesStandWhereNoLineEnds) {
+  const auto legend_y = [](double last) {
+    const std::string name(60, 'n');
+    const std::string image =
+        svg({"t", "x", "y", {{name, {{0, 5}, {5, last}}}, {name, {{0, 10}, {5, last}}}}, true});
+    const auto at = image.rfind("\" text-anchor=\"end\">" + name);
+    const auto begin = image.rfind("y=\"", at) + 3;
+    return std::stod(image.substr(begin));
+  };
+  EXPECT_LT(legend_y(0), 100);
+  EXPECT_GT(legend_y(10), 200);
+}
+
 TEST(Chart, ASingleValueIsDrawn) {
   EXPECT_THAT(svg({"t", "x", "y", {{"a", {{3, 3}}}}, false}), Not(HasSubstr("nan")));
 }

@@ -68,7 +68,7 @@ TEST_F(Signals, ReachAProgramStartedMeanwhile) {
   const auto statement = [] {
     watch_signals();
     unblock_signals();
-    raise(SIGTERM);
+    ::execlp("sh", "sh", "-c", "kill -TERM $$; exit 1", nullptr);
   };
   EXPECT_EXIT(statement(), testing::KilledBySignal(SIGTERM), "");
 }
