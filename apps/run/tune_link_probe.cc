@@ -14,9 +14,9 @@ namespace tuner = diloco::tuner;
 using wan_sim::Time;
 
 constexpr int kTransfersOfASize = 12;
-constexpr std::uint64_t kParts[] = {16, 4, 1};  // of the payload
 constexpr std::uint64_t kPayloadMin = 16'000;
-constexpr std::uint64_t kPayloadMax = 8'000'000;  // larger ones teach nothing about a link
+constexpr std::uint64_t kPayloadMax = 8'000'000;   // larger ones teach nothing about a link
+constexpr std::uint64_t kLargeBytes = 16'000'000;  // what takes time for its bytes, jitter or not
 constexpr Time kPause = std::chrono::seconds{1};
 constexpr Time kGiveUp = std::chrono::hours{24};  // of virtual time, for all that a link is asked
 
@@ -31,13 +31,13 @@ class Prober {
   LinkProbe probe(LinkProbe link) {
     std::vector<tuner::Transfer> transfers;
     std::vector<double> payload_s;
+    const std::uint64_t payload = link.payload_bytes;
     for (int i = 0; i < kTransfersOfASize; ++i) {
-      for (const std::uint64_t part : kParts) {
-        const std::uint64_t bytes = link.payload_bytes / part;
+      for (const std::uint64_t bytes : {payload / 4, payload, kLargeBytes}) {
         const auto seconds = send(bytes);
         if (!seconds) return filled(std::move(link), transfers, payload_s);
         transfers.push_back({static_cast<double>(bytes), *seconds});
-        if (part == 1) payload_s.push_back(*seconds);
+        if (bytes == payload) payload_s.push_back(*seconds);
       }
     }
     return filled(std::move(link), transfers, payload_s);

@@ -20,9 +20,9 @@ struct LinkProbe {
   std::optional<double> p50_s = {}, p95_s = {};  // of transfers of the payload. Nothing: not known
 };
 
-// By transfers over the scenario's virtual WAN, one at a time over one connection, of a sixteenth,
-// a quarter and all of the payload (taken for 16 kB to 8 MB). Its timeline runs meanwhile, but for
-// what that asks of processes.
+// By transfers over the scenario's virtual WAN, one at a time over one connection, of a quarter of
+// the payload, of all of it (taken for 16 kB to 8 MB) and of 16 MB. Its timeline runs meanwhile,
+// but for what that asks of processes.
 std::vector<LinkProbe> probe_links(const wan_sim::Scenario& links,
                                    const std::vector<std::string>& regions,
                                    std::uint64_t payload_bytes);
