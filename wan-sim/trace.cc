@@ -143,14 +143,22 @@ Trace parse_csv(Lines& lines) {
   return trace;
 }
 
-void end_bin(Trace& trace, std::uint64_t bin, std::uint64_t packets) {
+// The bin that ends with `ms`, or after it.
+std::uint64_t bin_of(std::uint64_t ms) {
+  return ms == 0 ? 0 : (ms - 1) / kBinMs;
+}
+
+void end_bin(Trace& trace, std::uint64_t bin, std::uint64_t packets,
+             std::uint64_t bin_ms = kBinMs) {
   const double bits = static_cast<double>(packets) * kPacketBits;
-  const double mbit_s = packets == 0 ? kStandstillMbitS : bits / (kBinMs * 1000.0);
+  const double mbit_s =
+      packets == 0 ? kStandstillMbitS : bits / (static_cast<double>(bin_ms) * 1000.0);
   // Equal neighbours are one step.
   if (!trace.steps.empty() && trace.steps.back().settings.at("rate_mbit_s") == mbit_s) return;
   trace.steps.push_back({Time{std::chrono::milliseconds{bin * kBinMs}}, {{"rate_mbit_s", mbit_s}}});
 }
 
+// It begins again with its last line, whose opportunity ends the last bin.
 Trace parse_mahimahi(Lines& lines) {
   Trace trace;
   std::string_view line;
@@ -164,15 +172,16 @@ Trace parse_mahimahi(Lines& lines) {
       lines.fail("must be a whole number of milliseconds up to 1000000000");
     if (ms < last_ms) lines.fail("must not be less than the line before");
     last_ms = ms;
-    if (ms / kBinMs - bin > kStepsMax) lines.fail("leaves a gap of more than eleven hours");
-    for (; bin < ms / kBinMs; ++bin) end_bin(trace, bin, std::exchange(packets, 0));
+    if (bin_of(ms) - bin > kStepsMax) lines.fail("leaves a gap of more than eleven hours");
+    for (; bin < bin_of(ms); ++bin) end_bin(trace, bin, std::exchange(packets, 0));
     ++packets;
     ++total;
     if (trace.steps.size() > kStepsMax) lines.fail("has more than 2000000 steps");
   }
   if (total == 0) lines.fail("has no lines; a trace needs one opportunity at least");
-  end_bin(trace, bin, packets);
-  trace.length = Time{std::chrono::milliseconds{(bin + 1) * kBinMs}};
+  if (last_ms == 0) lines.fail("must be above 0 in the last line, where the trace begins again");
+  end_bin(trace, bin, packets, last_ms - bin * kBinMs);
+  trace.length = Time{std::chrono::milliseconds{last_ms}};
   return trace;
 }
 

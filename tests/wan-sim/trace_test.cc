@@ -50,7 +50,7 @@ TEST(Trace, SaysWhatIsWrongWithACsv) {
 }
 
 TEST(Trace, CountsMahimahisOpportunitiesAsARate) {
-  // 12 packets in the first 20 ms, none in the next, 6 in the third.
+  // 12 packets in the first 20 ms, none in the next, 6 in the 5 ms that are left.
   std::string text;
   for (int i = 0; i < 12; ++i) text += std::to_string(i) + "\n";
   for (int i = 0; i < 6; ++i) text += "45\n";
@@ -59,8 +59,19 @@ TEST(Trace, CountsMahimahisOpportunitiesAsARate) {
   EXPECT_EQ(trace.steps[0].settings, (Settings{{"rate_mbit_s", 7.2}}));
   EXPECT_EQ(trace.steps[1].settings, (Settings{{"rate_mbit_s", 0}}));
   EXPECT_EQ(trace.steps[2].at, 40ms);
-  EXPECT_EQ(trace.steps[2].settings, (Settings{{"rate_mbit_s", 3.6}}));
-  EXPECT_EQ(trace.length, 60ms);
+  EXPECT_EQ(trace.steps[2].settings, (Settings{{"rate_mbit_s", 14.4}}));
+  EXPECT_EQ(trace.length, 45ms);
+}
+
+TEST(Trace, BeginsAgainWithMahimahisLastLine) {
+  for (const char* text : {"1\n", "0\n1\n2\n3\n", "20\n20\n20\n40\n40\n40\n"}) {
+    const Trace trace = parse_trace(text, TraceFormat::mahimahi, "x");
+    ASSERT_EQ(trace.steps.size(), 1U) << text;
+    EXPECT_LT(trace.length, 41ms);
+  }
+  const Trace constant = parse_trace("1\n", TraceFormat::mahimahi, "x");
+  EXPECT_EQ(constant.steps[0].settings, (Settings{{"rate_mbit_s", 12}}));
+  EXPECT_EQ(constant.length, 1ms);
 }
 
 TEST(Trace, RefusesALinkThatNeverMoves) {
@@ -74,6 +85,7 @@ TEST(Trace, SaysWhatIsWrongWithAMahimahiTrace) {
     expect_refused(text, TraceFormat::mahimahi, line, what);
   };
   refuse("", 0, "has no lines");
+  refuse("0\n0\n", 2, "must be above 0 in the last line");
   refuse("1\n-2\n", 2, "must be a whole number of milliseconds");
   refuse("5\n4\n", 2, "must not be less than the line before");
   refuse("0\n999999999999\n", 2, "up to 1000000000");
