@@ -1,8 +1,8 @@
 """Rows 1, 2 and 3 of the link benchmarks: our links beside a plain TCP socket (and iperf3), in network namespaces.
 
-    sudo python3 bench/links.py PATH/TO/causeway PATH/TO/bench_links RESULTS.jsonl [--rows 1,2,3] [--only TEXT] [--times N]
+    sudo python3 bench/links.py PATH/TO/causeway PATH/TO/bench_links RESULTS.jsonl [--rows 1,2,3,loss] [--only TEXT] [--times N]
 
-Row 1 shapes a veth pair with the kernel's token bucket; rows 2 and 3 use the packet engine of `causeway wan-sim`. Peer and ours take turns.
+Row 1 shapes a veth pair with the kernel's token bucket; the others use the packet engine of `causeway wan-sim`. Peer and ours take turns.
 A case in which the packet engine declares itself late (INVALID) is marked so.
 """
 import argparse
@@ -173,6 +173,15 @@ def row_3(options, out, directory):
     report(out, 3, f"64 MB, {rate} Mbit/s, {rtt_ms} ms, 0.1 % loss", size * 8 / (rate * 1e6) + rtt_ms / 1000, figures, valid)
 
 
+def row_loss(options, out, directory):
+    """A path that loses at any rate: no limit on bursts may grow out of that."""
+    rate, rtt_ms, size = 100, 20, 12 * MB
+    wan = Wan(options.causeway, scenario(rate, rtt_ms, loss=0.01))
+    figures = {f"ours {congestion}": ours(wan, options.bench, directory, size, options.times, 0.2, connections, congestion, PORT + connections)
+               for congestion, connections in (("cubic", 16), ("bbr", 4))}
+    report(out, "loss", f"12 MB, {rate} Mbit/s, {rtt_ms} ms, 1 % loss", size * 8 / (rate * 1e6) + rtt_ms / 1000, figures, wan.close())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("causeway")
@@ -187,7 +196,7 @@ def main():
         directory = pathlib.Path(name)
         subprocess.run([options.bench, "pki", directory / "pki"], check=True)
         for row in options.rows.split(","):
-            {"1": row_1, "2": row_2, "3": row_3}[row](options, out, directory)
+            {"1": row_1, "2": row_2, "3": row_3, "loss": row_loss}[row](options, out, directory)
 
 
 if __name__ == "__main__":
