@@ -45,6 +45,7 @@ using asio::ip::tcp;
 using bench::AsioTls;
 using bench::Cost;
 using bench::cpu_seconds;
+using bench::OwnTls;
 using bench::RawTls;
 using Clock = std::chrono::steady_clock;
 using causeway::inter::BlobId;
@@ -297,12 +298,14 @@ int allgather(const Path& directory, int regions, std::size_t size, int times) {
   Meshes ours(directory, regions);
   RawTls raw(directory / "pki", links);
   AsioTls asio(directory / "pki", links);
+  OwnTls link(directory / "pki", links);
   const double gigabytes = 1e-9 * static_cast<double>(size) * links;
   for (int i = 0; i < times; ++i) {
     std::printf("{\"regions\": %d, ", regions);
     print("raw", raw.run(size), gigabytes);
     print("raw_files", raw.run_files(size, directory), gigabytes);
     print("asio", asio.run(size), gigabytes);
+    print("ours_link", link.run(size), gigabytes);
     const Cost own = ours.run(size);
     print("ours", own, gigabytes);
     std::printf("\"hash_cpu_s_per_gb\": %.3f}\n", own.hash_cpu_s / gigabytes);

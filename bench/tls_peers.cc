@@ -9,10 +9,14 @@
 #include <string>
 #include <thread>
 
+#include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
+#include <asio/co_spawn.hpp>
 #include <asio/write.hpp>
 
+#include "inter/blob.h"
 #include "inter/file.h"
+#include "inter/frame_body.h"
 #include "inter/page_buffer.h"
 #include "inter/pki.h"
 
@@ -20,6 +24,8 @@ namespace bench {
 namespace {
 
 using asio::ip::tcp;
+using causeway::inter::BlobId;
+using causeway::inter::Connection;
 using causeway::inter::File;
 using causeway::inter::PageBuffer;
 using causeway::inter::SslPtr;
@@ -72,6 +78,16 @@ void write_all(SSL& ssl, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     bytes = bytes.subspan(must(SSL_write(&ssl, bytes.data(), static_cast<int>(bytes.size()))));
   }
+}
+
+// Runs `context` until `task` is done.
+template <typename Result>
+void complete(asio::io_context& context, asio::awaitable<Result> task) {
+  asio::co_spawn(context, std::move(task), [](std::exception_ptr failure, auto&&...) {
+    if (failure) std::rethrow_exception(failure);
+  });
+  context.restart();
+  context.run();
 }
 
 }  // namespace
@@ -180,6 +196,51 @@ Cost AsioTls::run(std::size_t size) {
     for (std::size_t rest = size; rest > 0;) {
       rest -= stream.read_some(asio::buffer(buffer.bytes().data(), kBufferBytes));
     }
+  };
+  return measure(pairs_, send, receive);
+}
+
+OwnTls::OwnTls(const std::filesystem::path& pki, int connections) {
+  const TlsContext client = context_of(pki, TlsRole::client);
+  const TlsContext server = context_of(pki, TlsRole::server);
+  for (int i = 0; i < connections; ++i) {
+    auto sender = std::make_unique<End>(), receiver = std::make_unique<End>();
+    asio::io_context blocking;
+    auto [out, in] = connected_sockets(blocking);
+    const auto adopt = [](End& end, tcp::socket socket, const TlsContext& context, TlsRole role) {
+      end.connection =
+          std::make_unique<Connection>(tcp::socket(end.context, tcp::v4(), socket.release()),
+                                       context, role, causeway::inter::ConnectionSettings{});
+    };
+    adopt(*sender, std::move(out), client, TlsRole::client);
+    adopt(*receiver, std::move(in), server, TlsRole::server);
+    std::thread accepting([&] { complete(receiver->context, receiver->connection->handshake()); });
+    complete(sender->context, sender->connection->handshake());
+    accepting.join();
+    pairs_.emplace_back(std::move(sender), std::move(receiver));
+  }
+}
+
+Cost OwnTls::run(std::size_t size) {
+  const BlobId id{{}, size};
+  const auto send = [&](End& end, std::size_t) {
+    complete(end.context, [](Connection& connection, BlobId blob) -> asio::awaitable<void> {
+      causeway::inter::Bytes frame;
+      for (std::uint64_t chunk = 0; chunk < causeway::inter::chunk_count(blob.size_bytes);
+           ++chunk) {
+        frame = causeway::inter::encode_chunk(blob, chunk, std::move(frame));
+        co_await connection.write(frame);
+      }
+    }(*end.connection, id));
+  };
+  const auto receive = [&](End& end, std::size_t) {
+    complete(end.context, [](Connection& connection, BlobId blob) -> asio::awaitable<void> {
+      for (std::uint64_t chunk = 0; chunk < causeway::inter::chunk_count(blob.size_bytes);
+           ++chunk) {
+        const auto frame = co_await connection.read();
+        static_cast<void>(frame);
+      }
+    }(*end.connection, id));
   };
   return measure(pairs_, send, receive);
 }

@@ -13,6 +13,7 @@
 #include <asio/ssl/context.hpp>
 #include <asio/ssl/stream.hpp>
 
+#include "inter/connection.h"
 #include "inter/openssl.h"
 #include "inter/tls.h"
 
@@ -49,6 +50,21 @@ class AsioTls {
   asio::io_context context_;
   asio::ssl::context client_, server_;
   std::vector<std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>>> pairs_;
+};
+
+// Our own connection without what a mesh does beside it: chunk frames from memory, read and
+// dropped.
+class OwnTls {
+ public:
+  OwnTls(const std::filesystem::path& pki, int connections);
+  Cost run(std::size_t size);
+
+ private:
+  struct End {
+    asio::io_context context{1};
+    std::unique_ptr<causeway::inter::Connection> connection;
+  };
+  std::vector<std::pair<std::unique_ptr<End>, std::unique_ptr<End>>> pairs_;
 };
 
 }  // namespace bench

@@ -64,6 +64,13 @@ void File::sync() {
   }
 }
 
+// The kernel grants a write lease (fcntl(2), F_SETLEASE) on just that condition.
+bool File::is_open_nowhere_else() const {
+  const bool granted = ::fcntl(descriptor_, F_SETLEASE, F_WRLCK) == 0;
+  ::fcntl(descriptor_, F_SETLEASE, F_UNLCK);
+  return granted;
+}
+
 void File::fail(const char* operation) const {
   throw std::system_error(errno, std::generic_category(),
                           std::string("cannot ") + operation + " " + path_.string());

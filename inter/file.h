@@ -22,6 +22,9 @@ class File {
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
+  // Whether no other descriptor or mapping of the file exists, in any process. False also where the
+  // file system cannot tell. Not while the File may write.
+  bool is_open_nowhere_else() const;
 
  private:
   [[noreturn]] void fail(const char* operation) const;

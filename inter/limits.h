@@ -19,6 +19,8 @@ constexpr std::size_t kQueuedFramesBytes = 1U << 20;  // of everything else on c
 constexpr unsigned kUnsentBytesAtFirst = 512U << 10;  // in a data socket
 constexpr unsigned kUnsentBytesMin = 128U << 10, kUnsentBytesMax = 4U << 20;
 
+constexpr std::size_t kOpenPartialsMax = 16;  // blobs on their way whose files stay open
+
 constexpr std::size_t kReadAheadBytes = 64U << 10;  // of a connection, in OpenSSL
 constexpr std::size_t kTlsBytes = 128U << 10;       // of a connection, all that OpenSSL holds
 constexpr std::size_t kGatheredBytes = 256U << 10;  // of a data connection, records to be sent

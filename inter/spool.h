@@ -1,10 +1,9 @@
 // The spool: blobs on disk in one directory, partial ones included, so that a restart keeps what
 // had arrived. docs/wire-format.md has the files.
 //
-// Chunks of a partial blob may come in any order and from several peers. Beside the file lies a map
-// with a checksum per chunk, written after the chunk: whatever a crash tore is found and fetched
-// again, the rest stays. A blob counts with its whole size against the capacity from its first
-// chunk on, so that what was begun can be finished. One thread. A storage failure throws
+// Chunks of a partial blob may come in any order and from several peers. What a crash tore is
+// fetched again, the rest stays. A blob counts with its whole size against the capacity from its
+// first chunk on, so that what was begun can be finished. One thread. A storage failure throws
 // std::system_error.
 #pragma once
 
@@ -19,6 +18,8 @@
 
 #include "inter/blob.h"
 #include "inter/chunk_map.h"
+#include "inter/partial_blob.h"
+#include "inter/spare_files.h"
 
 namespace causeway::inter {
 
@@ -69,27 +70,27 @@ class Spool {
 
  private:
   struct Entry {
-    bool complete = false;
     std::uint64_t life = 0;
-    ChunkMap held;  // of a partial blob
-    std::uint64_t received_bytes = 0;
+    std::optional<PartialBlob> partial;  // nothing: the blob is complete
   };
-  std::filesystem::path complete_path(const BlobId& id) const;
-  std::filesystem::path partial_path(const BlobId& id) const;
-  std::filesystem::path map_path(const BlobId& id) const;
+  const Entry* find(const BlobId& id) const;
   void adopt(const std::filesystem::path& file);
   void adopt_complete(const BlobId& id);
   void adopt_partial(const BlobId& id);
-  ChunkMap intact_chunks(const BlobId& id) const;
-  Entry& begin(const BlobId& id);
-  void store(const BlobId& id, Entry& entry, std::uint64_t chunk, std::span<const std::byte> bytes);
+  PartialBlob& begin(const BlobId& id);
+  void remove_partial(const BlobId& id);
   void reserve(const BlobId& id) const;
+  void create_content(const BlobId& id);
+  template <typename Write>
+  void with_room(const Write& write);
+  void limit_open_files();
   void finish(const BlobId& id);
 
   std::filesystem::path directory_;
   std::uint64_t capacity_bytes_;
   std::uint64_t lives_ = 0;
   std::map<BlobId, Entry> entries_;
+  SpareFiles spares_;  // beside the entries, within the capacity
 };
 
 }  // namespace causeway::inter

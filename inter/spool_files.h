@@ -1,13 +1,21 @@
-// Where a spool keeps its files, for who looks at another process's.
+// How a spool names its files.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "inter/blob.h"
+#include "inter/partial_blob.h"
 
 namespace causeway::inter {
 
-// Of a complete blob.
+// Of a complete blob. Also for who looks at another process's spool.
 std::filesystem::path blob_path(const std::filesystem::path& spool_directory, const BlobId& id);
+PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, const BlobId& id);
+
+// The complete blob, or the partial one, of which a file of this name is; nothing for other names.
+std::optional<BlobId> named_blob(std::string_view file_name);
+std::optional<BlobId> named_partial(std::string_view file_name);
 
 }  // namespace causeway::inter
