@@ -212,19 +212,21 @@ def rounds_command(directory, rounds, seed):
     print(f"throughput with faults: {faulty['rounds_per_s'] / quiet['rounds_per_s']:.2f} of without")
 
 
-def nine_command(directory, seconds, trials):
+def nine_command(directory, rounds, seconds, trials):
     regions = [f"r{i}" for i in range(1, 10)]
     for trial in range(trials):
         here = directory / f"nine-{trial}"
         if not (here / "gap.json").exists():
             lost = random.Random(trial).sample(regions, 4)
-            write_inputs(here, regions, 40,
+            write_inputs(here, regions, rounds,
                          [f'at_s = {seconds}\nfor_s = 20\nprocess = "kill"\nregion = "{region}"' for region in lost])
             began = time.time()
             summary, _ = simulate(here, False)
             times = commits(here / "run", [region for region in regions if region not in lost])
             order, gaps = gaps_of(times)
-            after = next(i for i, at in enumerate(order) if at > began + seconds)
+            after = next((i for i, at in enumerate(order) if at > began + seconds), None)
+            if after is None:
+                sys.exit(f"{rounds} rounds were over within {seconds} s, before the loss: give more --rounds")
             # The kill falls into one of the gaps around its time.
             found = {"lost": lost, "gap_s": max(gaps[max(0, after - 3):after + 3]), "median_gap_s": statistics.median(gaps),
                      "identical": summary["identical"], "rounds": summary["rounds"]}
@@ -241,16 +243,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["rounds", "nine"])
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, help="default: 1000, of nine 300")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--at", type=float, default=12, help="nine: seconds until the loss")
     flags = parser.parse_args()
     flags.out.mkdir(parents=True, exist_ok=True)
     if flags.what == "rounds":
-        rounds_command(flags.out.resolve(), flags.rounds, flags.seed)
+        rounds_command(flags.out.resolve(), flags.rounds or 1000, flags.seed)
     else:
-        nine_command(flags.out.resolve(), flags.at, flags.trials)
+        nine_command(flags.out.resolve(), flags.rounds or 300, flags.at, flags.trials)
 
 
 if __name__ == "__main__":

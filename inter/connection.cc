@@ -64,9 +64,8 @@ struct Connection::Implementation {
     BIO* bio = SSL_get_rbio(ssl.get());
     const std::uint64_t rx_bytes = BIO_number_read(bio);
     const std::uint64_t tx_bytes = BIO_number_written(bio);
-    const auto now = Clock::now();
     if (rx_bytes != counted.rx_bytes) {
-      last_received = last_progress = now;
+      last_received = last_progress = Clock::now();
     }
     traffic->rx_bytes += rx_bytes - counted.rx_bytes;
     traffic->tx_bytes += tx_bytes - counted.tx_bytes;

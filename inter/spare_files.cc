@@ -22,6 +22,14 @@ bool is_about(std::uint64_t size_bytes, std::uint64_t wanted_bytes) {
   return size_bytes / 2 <= wanted_bytes && wanted_bytes / 2 <= size_bytes;
 }
 
+bool has_no_reader(const std::filesystem::path& file) {
+  try {
+    return File(file, O_RDONLY).is_open_nowhere_else();
+  } catch (const std::system_error&) {
+    return false;  // too many files are open, say: deleting needs none
+  }
+}
+
 }  // namespace
 
 SpareFiles::SpareFiles(std::filesystem::path directory) : directory_(std::move(directory)) {
@@ -35,7 +43,7 @@ SpareFiles::SpareFiles(std::filesystem::path directory) : directory_(std::move(d
 void SpareFiles::keep(const std::filesystem::path& file) {
   std::error_code missing;
   const std::uint64_t size_bytes = std::filesystem::file_size(file, missing);
-  if (missing || size_bytes < kWorthwhileBytes || !File(file, O_RDONLY).is_open_nowhere_else()) {
+  if (missing || size_bytes < kWorthwhileBytes || !has_no_reader(file)) {
     std::filesystem::remove(file);
     return;
   }
