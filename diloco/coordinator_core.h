@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <asio/steady_timer.hpp>
+#include <asio/thread_pool.hpp>
 
 #include "diloco/coordinator.h"
 #include "diloco/coordinator_status.h"
@@ -66,7 +67,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void on_gathered(const AttachRequest& rank_0, const std::vector<std::uint32_t>& missing) override;
   void on_worker_lost() override;
   void on_ready() override;
-  void on_contribute(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void on_contribute(const Contribution& contribution, Descriptor payload) override;
   void on_applied(Round version, const Digest& state) override;
   void on_snapshot(Round version, const Digest& state, Descriptor file) override;
   void on_report(const Progress& progress) override;
@@ -87,7 +88,8 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void see_off();
   asio::awaitable<void> abstain();
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
-  void store(const Contribution& contribution, std::span<const std::byte> payload);
+  asio::awaitable<void> store(Contribution contribution, Descriptor payload);
+  void on_stored(Contribution contribution, std::uint64_t gathering);
   void wait_for_room(const Contribution& contribution, std::uint64_t size_bytes);
   void look_for_room();
   void end_wait_for_room();
@@ -144,7 +146,8 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   std::set<std::string> refusals_;                   // peers that this region and they refuse
 
   Progress progress_;
-  std::vector<std::uint32_t> missing_;  // ranks, when the workers attached last
+  std::uint64_t gatherings_ = 0;        // of workers, so far
+  std::vector<std::uint32_t> missing_;  // ranks, when they attached last
   std::optional<Round> applying_;
   struct WaitsForRoom {
     Contribution contribution;  // whose payload the worker keeps
@@ -168,6 +171,7 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   asio::steady_timer tick_;
   asio::steady_timer farewell_;  // to whoever was removed
   inter::TaskGroup tasks_;
+  asio::thread_pool spooling_{1};  // copies what workers hand over
 };
 
 template <typename Body>

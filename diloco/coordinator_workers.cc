@@ -14,6 +14,7 @@ namespace causeway::diloco {
 
 void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0,
                                               const std::vector<std::uint32_t>& missing) {
+  ++gatherings_;
   spdlog::info("{}: {} of {} workers attached at version {}", options_.region,
                options_.workers - missing.size(), options_.workers, rank_0.version);
   note_missing(missing);
@@ -88,29 +89,51 @@ void Coordinator::Implementation::see_off() {
 }
 
 void Coordinator::Implementation::on_contribute(const Contribution& contribution,
-                                                std::span<const std::byte> payload) {
+                                                Descriptor payload) {
   const bool fits =
       contribution.region == options_.region && contribution.run_id == protocol_->run_id();
   if (!fits) {
     throw std::system_error(make_error_code(Errc::malformed),
                             "a contribution of another region or run");
   }
-  guard([&] { store(contribution, payload); });
-}
-
-void Coordinator::Implementation::store(const Contribution& contribution,
-                                        std::span<const std::byte> payload) {
+  if (closing_) return;
   // Nothing is agreed on any more, or nothing can be promised.
   if (outcome_ || !storage_failure_.empty()) return workers_->not_stored();
-  Contribution stored = contribution;
+  tasks_.spawn(store(contribution, std::move(payload)));
+}
+
+asio::awaitable<void> Coordinator::Implementation::store(Contribution contribution,
+                                                         Descriptor payload) {
+  const std::uint64_t gathering = gatherings_;
+  std::uint64_t size_bytes = 0;
+  std::exception_ptr failure;
+  bool full = false;
   try {
-    stored.payload = contribution.sits_out ? inter::BlobId{} : spool_->put(payload);
+    size_bytes = size_of(payload);
+    contribution.payload =
+        contribution.sits_out ? inter::BlobId{}
+                              : co_await copy_to_spool(
+                                    std::move(payload), *spool_,
+                                    options_.copying ? options_.copying : spooling_.get_executor());
   } catch (const std::system_error& error) {
-    if (error.code() != inter::Errc::spool_full) throw;
-    return wait_for_room(contribution, payload.size());
+    full = error.code() == inter::Errc::spool_full;
+    failure = std::current_exception();
   }
+  guard([&] {
+    if (full && gathering == gatherings_) wait_for_room(contribution, size_bytes);
+    if (full) return;
+    if (failure) std::rethrow_exception(failure);
+    on_stored(std::move(contribution), gathering);
+  });
+}
+
+// `gathering`: in which it was handed over.
+void Coordinator::Implementation::on_stored(Contribution contribution, std::uint64_t gathering) {
   reached(ProtocolState::payload_spooled);
-  handle(WorkerContributed{std::move(stored)});
+  // Those who gathered since then were told that it is not here: they hand it over again.
+  if (gathering != gatherings_) return handle(BlobArrived{contribution.payload});
+  if (outcome_ || !storage_failure_.empty()) return workers_->not_stored();
+  handle(WorkerContributed{std::move(contribution)});
   if (failure_ || !storage_failure_.empty()) return;
   workers_->stored();
   reached(ProtocolState::contribution_acknowledged);
@@ -147,7 +170,8 @@ void Coordinator::Implementation::on_report(const Progress& progress) {
 // A snapshot that cannot be stored costs a joiner time, not the run.
 asio::awaitable<void> Coordinator::Implementation::copy_snapshot(Applied holds, Descriptor file) {
   try {
-    const inter::BlobId blob = co_await copy_to_spool(file.get(), *spool_);
+    const inter::BlobId blob =
+        co_await copy_to_spool(std::move(file), *spool_, spooling_.get_executor());
     reached(ProtocolState::snapshot_spooled);
     // Of the last version, made when the others had finished too.
     const bool final = outcome_ && outcome_->exit_code == 0 && holds == protocol_->applied();

@@ -1,75 +1,88 @@
 #include "diloco/spool_copy.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
-#include <asio/post.hpp>
-#include <asio/this_coro.hpp>
+#include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/file_io.h"
+#include "inter/file.h"
 #include "inter/sha256.h"
 
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kPieceBytes = 4U << 20;  // whole chunks
+constexpr std::size_t kPieceBytes = 256U << 10;  // stays in a cache from reading to writing
 
 // Fills the buffer from `offset` on.
-std::span<const std::byte> read_piece(int file, std::uint64_t offset, std::span<std::byte> buffer) {
-  std::size_t got = 0;
-  while (got < buffer.size()) {
-    const ssize_t result =
-        ::pread(file, buffer.data() + got, buffer.size() - got, static_cast<off_t>(offset + got));
-    if (result < 0 && errno == EINTR) continue;
-    if (result < 0) throw_errno("read", "a worker's file");
-    if (result == 0) {
+void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
+  while (!buffer.empty()) {
+    const ssize_t got =
+        ::pread(file.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("read", "a worker's file");
+    if (got == 0) {
       throw std::system_error(std::make_error_code(std::errc::io_error),
                               "a worker's file shrank while it was copied");
     }
-    got += static_cast<std::size_t>(result);
+    buffer = buffer.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
   }
-  return buffer;
 }
 
-asio::awaitable<void> let_others_run() {
-  co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+inter::BlobId copy(const Descriptor& from, const std::filesystem::path& to,
+                   std::uint64_t size_bytes) {
+  inter::File file(to, O_WRONLY);
+  inter::Sha256 hash;
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(kPieceBytes, size_bytes));
+  for (std::uint64_t offset = 0; offset < size_bytes; offset += buffer.size()) {
+    const auto piece =
+        std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), size_bytes - offset));
+    read_piece(from, offset, piece);
+    hash.update(piece);
+    file.write_at(offset, piece);
+  }
+  file.sync();
+  return {.hash = hash.finish(), .size_bytes = size_bytes};
 }
 
 }  // namespace
 
-asio::awaitable<inter::BlobId> copy_to_spool(int file, inter::Spool& spool) {
+std::uint64_t size_of(const Descriptor& file) {
   struct stat status {};
-  if (::fstat(file, &status) != 0) throw_errno("fstat", "a worker's file");
-  const auto size_bytes = static_cast<std::uint64_t>(status.st_size);
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(kPieceBytes, size_bytes));
-  const auto piece_at = [&](std::uint64_t offset) {
-    const std::size_t length = std::min<std::uint64_t>(buffer.size(), size_bytes - offset);
-    return read_piece(file, offset, std::span(buffer).first(length));
-  };
+  if (::fstat(file.get(), &status) != 0) throw_errno("fstat", "a worker's file");
+  return static_cast<std::uint64_t>(status.st_size);
+}
 
-  inter::Sha256 hash;
-  for (std::uint64_t offset = 0; offset < size_bytes; offset += buffer.size()) {
-    hash.update(piece_at(offset));
-    co_await let_others_run();
+asio::awaitable<inter::BlobId> copy_to_spool(Descriptor file, inter::Spool& spool,
+                                             asio::any_io_executor thread) {
+  const std::uint64_t size_bytes = size_of(file);
+  const auto from = std::make_shared<const Descriptor>(std::move(file));
+  for (;;) {
+    const auto draft = spool.draft(size_bytes);
+    const auto copy_in_thread = [from, to = draft->path(),
+                                 size_bytes]() -> asio::awaitable<inter::BlobId> {
+      co_return copy(*from, to, size_bytes);
+    };
+    try {
+      const inter::BlobId blob =
+          co_await asio::co_spawn(thread, copy_in_thread, asio::use_awaitable);
+      spool.finish(*draft, blob);
+      co_return blob;
+    } catch (const std::system_error& error) {
+      if (error.code() != std::errc::no_space_on_device || !spool.release_spares()) throw;
+    }
   }
-  const inter::BlobId blob{.hash = hash.finish(), .size_bytes = size_bytes};
-  // A peer may be sending the same blob: what is here already is skipped, and either may be the one
-  // who completes it.
-  const std::uint64_t piece_chunks = kPieceBytes / inter::chunk_size(blob.size_bytes);
-  const std::uint64_t chunks = inter::chunk_count(size_bytes);
-  for (std::uint64_t chunk = 0; chunk < chunks && !spool.has(blob); chunk += piece_chunks) {
-    spool.write(blob, chunk, piece_at(inter::chunk_offset(blob, chunk)));
-    co_await let_others_run();
-  }
-  if (!spool.has(blob)) spool.check(blob);
-  co_return blob;
 }
 
 }  // namespace causeway::diloco

@@ -5,13 +5,20 @@
 // so far, and the choice must be the same in every source file.
 #include "inter/spool.h"
 
+#include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
+
+#include "diloco/descriptor.h"
 
 namespace causeway::diloco {
 
-// Copies a regular file piece by piece, letting other work run in between, so that a large snapshot
-// does not silence the links. Throws std::system_error for a storage failure, a full spool, or a
-// file that changes under the copy.
-asio::awaitable<inter::BlobId> copy_to_spool(int file, inter::Spool& spool);
+// Throws std::system_error.
+std::uint64_t size_of(const Descriptor& file);
+
+// Hashes, copies and syncs a regular file in `thread`, so that however large it is, no link and no
+// election waits for it. Throws std::system_error for a storage failure, a full spool
+// (inter::Errc::spool_full), or a file that shrinks under the copy. The spool outlives it.
+asio::awaitable<inter::BlobId> copy_to_spool(Descriptor file, inter::Spool& spool,
+                                             asio::any_io_executor thread);
 
 }  // namespace causeway::diloco

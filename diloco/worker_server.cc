@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,14 +41,12 @@ struct Session : WorkerConnection {
 };
 using SessionPointer = std::shared_ptr<Session>;
 
-// The payload, mapped only if it cannot shrink or change under us.
-MappedBytes map_sealed(Descriptor file) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw_errno("fstat", "payload");
+// The payload, unless it can shrink or change under us.
+Descriptor sealed(Descriptor file) {
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_WRITE;
   if (seals < 0 || (seals & kNeeded) != kNeeded) throw_malformed("a payload is not sealed");
-  return {file.release(), static_cast<std::size_t>(status.st_size)};
+  return file;
 }
 
 }  // namespace
@@ -181,12 +178,10 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
         // Between two instructions everybody's state is the same: the time to take ranks back.
         if (!roster_.waiting().empty()) return dismiss(roster_.dissolve());
         return handler_->on_ready();
-      case WorkerMessage::kContribute: {
+      case WorkerMessage::kContribute:
         if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
-        const MappedBytes payload = map_sealed(std::move(descriptors[0]));
         return handler_->on_contribute(parse_contribution(message.contribute().contribution()),
-                                       payload.bytes());
-      }
+                                       sealed(std::move(descriptors[0])));
       case WorkerMessage::kApplied:
         return handler_->on_applied(message.applied().version(),
                                     decode_digest(message.applied().state()));

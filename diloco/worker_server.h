@@ -42,8 +42,7 @@ class WorkerServerHandler {
                            const std::vector<std::uint32_t>& missing) = 0;
   virtual void on_worker_lost() = 0;  // after on_gathered
   virtual void on_ready() = 0;
-  virtual void on_contribute(const Contribution& contribution,
-                             std::span<const std::byte> payload) = 0;
+  virtual void on_contribute(const Contribution& contribution, Descriptor payload) = 0;  // sealed
   virtual void on_applied(Round version, const Digest& state) = 0;
   virtual void on_snapshot(Round version, const Digest& state, Descriptor file) = 0;
   virtual void on_report(const Progress& progress) = 0;

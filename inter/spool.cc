@@ -65,18 +65,42 @@ Spool::Spool(std::filesystem::path directory, std::uint64_t capacity_bytes)
   std::for_each(files.begin(), files.end(), [this](const auto& file) { adopt(file); });
 }
 
+Spool::Draft::Draft(std::filesystem::path path, std::uint64_t size_bytes,
+                    std::shared_ptr<std::uint64_t> drafted_bytes)
+    : path_(std::move(path)), size_bytes_(size_bytes), drafted_bytes_(std::move(drafted_bytes)) {
+  *drafted_bytes_ += size_bytes_;
+}
+
+Spool::Draft::~Draft() {
+  *drafted_bytes_ -= size_bytes_;
+  std::error_code finished;
+  std::filesystem::remove(path_, finished);
+}
+
+std::unique_ptr<Spool::Draft> Spool::draft(std::uint64_t size_bytes) {
+  return std::make_unique<Draft>(create(draft_path(directory_, ++drafts_), size_bytes), size_bytes,
+                                 drafted_bytes_);
+}
+
+// A peer may have sent the same, or be at it.
+void Spool::finish(const Draft& draft, const BlobId& id) {
+  assert(draft.size_bytes() == id.size_bytes);
+  if (!has(id)) {
+    remove(id);
+    finish(draft.path(), id);
+  }
+}
+
 BlobId Spool::put(std::span<const std::byte> bytes) {
   const BlobId id = identify(bytes);
   if (has(id)) {
     return id;
   }
-  remove(id);  // chunks of it
-  reserve(id);
-  create_content(id);
-  File file(partial_paths(directory_, id).content, O_WRONLY);
+  const auto draft = this->draft(bytes.size());
+  File file(draft->path(), O_WRONLY);
   with_room([&] { file.write_at(0, bytes); });
   file.sync();
-  finish(id);
+  finish(*draft, id);
   return id;
 }
 
@@ -122,11 +146,11 @@ bool Spool::write(const BlobId& id, std::uint64_t first, std::span<const std::by
 
 PartialBlob& Spool::begin(const BlobId& id) {
   if (!entries_.contains(id)) {
-    reserve(id);
-    // The map first: it must not vouch for what the file holds that becomes the content.
-    PartialBlob partial = PartialBlob::begin(id, partial_paths(directory_, id));
-    create_content(id);
-    entries_[id] = {++lives_, std::move(partial)};
+    const PartialBlob::Paths paths = partial_paths(directory_, id);
+    // It must not vouch for what the file holds that becomes the content.
+    std::filesystem::remove(paths.map);
+    create(paths.content, id.size_bytes);
+    entries_[id] = {++lives_, PartialBlob::begin(id, paths)};
   }
   PartialBlob& partial = *entries_[id].partial;
   if (!partial.has_open_files()) {
@@ -148,9 +172,17 @@ void Spool::limit_open_files() {
   }
 }
 
-void Spool::create_content(const BlobId& id) {
-  spares_.take(partial_paths(directory_, id).content, id.size_bytes);
-  spares_.shrink_to(free_bytes() - id.size_bytes);
+std::filesystem::path Spool::create(std::filesystem::path content, std::uint64_t size_bytes) {
+  const std::uint64_t free = free_bytes();
+  if (size_bytes > free) {
+    throw std::system_error(Errc::spool_full, "a blob of " + std::to_string(size_bytes) +
+                                                  " bytes does not fit: " + std::to_string(free) +
+                                                  " of " + std::to_string(capacity_bytes_) +
+                                                  " are free in " + directory_.string());
+  }
+  spares_.take(content, size_bytes);
+  spares_.shrink_to(free - size_bytes);
+  return content;
 }
 
 // On a disk that others fill, spares give way.
@@ -159,12 +191,17 @@ void Spool::with_room(const Write& write) {
   try {
     write();
   } catch (const std::system_error& error) {
-    if (error.code() != std::errc::no_space_on_device || spares_.bytes() == 0) {
+    if (error.code() != std::errc::no_space_on_device || !release_spares()) {
       throw;
     }
-    spares_.clear();
     write();
   }
+}
+
+bool Spool::release_spares() {
+  const bool any = spares_.bytes() > 0;
+  spares_.clear();
+  return any;
 }
 
 void Spool::check(const BlobId& id) {
@@ -184,7 +221,7 @@ void Spool::finish_checked(const BlobId& id, std::uint64_t life,
     remove(id);
     throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
   }
-  finish(id);
+  finish(partial_paths(directory_, id).content, id);
 }
 
 std::optional<Spool::Partial> Spool::partial(const BlobId& id) const {
@@ -246,7 +283,7 @@ std::uint64_t Spool::stored_bytes() const {
 }
 
 std::uint64_t Spool::free_bytes() const {
-  std::uint64_t free_bytes = capacity_bytes_;
+  std::uint64_t free_bytes = capacity_bytes_ - *drafted_bytes_;
   for (const auto& [held, entry] : entries_) {
     free_bytes -= std::min(free_bytes, held.size_bytes);
   }
@@ -259,6 +296,8 @@ void Spool::adopt(const std::filesystem::path& file) {
     adopt_complete(*id);
   } else if (const auto begun = named_partial(name)) {
     adopt_partial(*begun);
+  } else if (is_draft(name)) {
+    std::filesystem::remove(file);  // of a process that was killed
   }
 }
 
@@ -294,19 +333,9 @@ void Spool::adopt_partial(const BlobId& id) {
   }
 }
 
-// Throws if a new blob does not fit.
-void Spool::reserve(const BlobId& id) const {
-  if (id.size_bytes > free_bytes()) {
-    throw std::system_error(Errc::spool_full, "blob " + to_string(id) +
-                                                  " does not fit: " + std::to_string(free_bytes()) +
-                                                  " of " + std::to_string(capacity_bytes_) +
-                                                  " bytes are free in " + directory_.string());
-  }
-}
-
 // The contents were synced: they must be on disk before the name says that they are complete.
-void Spool::finish(const BlobId& id) {
-  std::filesystem::rename(partial_paths(directory_, id).content, blob_path(directory_, id));
+void Spool::finish(const std::filesystem::path& content, const BlobId& id) {
+  std::filesystem::rename(content, blob_path(directory_, id));
   std::filesystem::remove(partial_paths(directory_, id).map);
   sync_directory(directory_);
   entries_[id] = {++lives_, std::nullopt};

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,7 +30,30 @@ class Spool {
   // ones deleted).
   Spool(std::filesystem::path directory, std::uint64_t capacity_bytes);
 
-  // Stores and syncs to disk; Errc::spool_full over capacity.
+  // Content that is written here rather than received: a file of its size, within the capacity, for
+  // any thread to fill and sync. Gone with this object unless finish() made it a blob.
+  class Draft {
+   public:
+    Draft(std::filesystem::path path, std::uint64_t size_bytes,
+          std::shared_ptr<std::uint64_t> drafted_bytes);
+    Draft(const Draft&) = delete;
+    Draft& operator=(const Draft&) = delete;
+    ~Draft();
+    const std::filesystem::path& path() const { return path_; }
+    std::uint64_t size_bytes() const { return size_bytes_; }
+
+   private:
+    std::filesystem::path path_;
+    std::uint64_t size_bytes_;
+    std::shared_ptr<std::uint64_t> drafted_bytes_;  // of all
+  };
+  // Errc::spool_full over capacity.
+  std::unique_ptr<Draft> draft(std::uint64_t size_bytes);
+  // Its content, which is that of `id`, was written and synced.
+  void finish(const Draft& draft, const BlobId& id);
+  // Whether there is more room on the disk now: files kept to be written anew are deleted.
+  bool release_spares();
+  // All of that at once.
   BlobId put(std::span<const std::byte> bytes);
   bool has(const BlobId& id) const;  // complete and hash-checked
   // In whichever chunks; the whole size when all are here, though perhaps not yet checked.
@@ -79,16 +103,17 @@ class Spool {
   void adopt_partial(const BlobId& id);
   PartialBlob& begin(const BlobId& id);
   void remove_partial(const BlobId& id);
-  void reserve(const BlobId& id) const;
-  void create_content(const BlobId& id);
+  std::filesystem::path create(std::filesystem::path content, std::uint64_t size_bytes);
   template <typename Write>
   void with_room(const Write& write);
   void limit_open_files();
-  void finish(const BlobId& id);
+  void finish(const std::filesystem::path& content, const BlobId& id);
 
   std::filesystem::path directory_;
   std::uint64_t capacity_bytes_;
   std::uint64_t lives_ = 0;
+  std::uint64_t drafts_ = 0;  // so far
+  std::shared_ptr<std::uint64_t> drafted_bytes_ = std::make_shared<std::uint64_t>(0);
   std::map<BlobId, Entry> entries_;
   SpareFiles spares_;  // beside the entries, within the capacity
 };

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kPartialSuffix = ".part";
 constexpr std::string_view kMapSuffix = ".map";
+constexpr std::string_view kDraftPrefix = "draft-";
 
 std::string file_name(const BlobId& id) {
   return hex(id.hash) + "-" + std::to_string(id.size_bytes);
@@ -30,6 +31,15 @@ PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, c
   const std::string name = file_name(id);
   return {spool_directory / (name + std::string(kPartialSuffix)),
           spool_directory / (name + std::string(kMapSuffix))};
+}
+
+std::filesystem::path draft_path(const std::filesystem::path& spool_directory,
+                                 std::uint64_t number) {
+  return spool_directory / (std::string(kDraftPrefix) + std::to_string(number));
+}
+
+bool is_draft(std::string_view file_name) {
+  return file_name.starts_with(kDraftPrefix);
 }
 
 std::optional<BlobId> named_blob(std::string_view name) {

@@ -6,7 +6,12 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <thread>
 
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
 #include <nlohmann/json.hpp>
 
 #include "diloco/ledger_file.h"
@@ -134,6 +139,75 @@ TEST(Coordinator, ARegionThatLostEverythingJoinsAgain) {
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("c").version() >= 7; }));
   run.worker("a").release();
   expect_complete(run, {"a", "b", "c"}, 12);
+}
+
+// Rank 0 of a lone region, by hand.
+class ByHand {
+ public:
+  explicit ByHand(const TestRun& run) {
+    request_.socket = run.directory("a") / "worker.sock";
+    request_.region = "a";
+    session_ = WorkerSession::attach(request_, wait_);
+  }
+  WorkerSession& session() { return *session_; }
+  std::optional<Train> told_to_train() {
+    const Instruction instruction = session_->next(wait_);
+    const auto* train = std::get_if<Train>(&instruction);
+    return train != nullptr ? std::optional(*train) : std::nullopt;
+  }
+  void hand_over(const Train& order) {
+    const std::string payload(2'000'000, 'p');
+    session_->hand_over({.run_id = session_->attachment().run_id,
+                         .region = "a",
+                         .round = order.round,
+                         .tokens = 1,
+                         .data_begin = order.data_cursor,
+                         .data_cursor = order.data_cursor + 8,
+                         .payload = {}},
+                        std::as_bytes(std::span(payload)));
+  }
+
+ private:
+  AttachRequest request_;
+  WorkerSession::KeepWaiting wait_ = [](const std::string&) { return true; };
+  std::unique_ptr<WorkerSession> session_;
+};
+
+bool copies(const TestRun& run) {
+  const std::filesystem::directory_iterator files(run.directory("a") / "spool");
+  return std::any_of(begin(files), end(files), [](const auto& file) {
+    return file.path().filename().string().starts_with("draft-");
+  });
+}
+
+// A copy may take long, and its worker be lost and back before it ends.
+TEST(Coordinator, AWorkerThatCameAnewWhileItsPayloadWasCopiedHandsItOverAgain) {
+  asio::io_context copying;
+  TestRun run({"a"}, 1);
+  run.set_copying(copying.get_executor());
+  run.start("a", Start::found);
+  auto worker = std::make_unique<ByHand>(run);
+  const auto order = worker->told_to_train();
+  ASSERT_TRUE(order);
+  worker->hand_over(*order);
+  ASSERT_TRUE(TestRun::eventually([&] { return copies(run); }));
+  worker.reset();
+  worker = std::make_unique<ByHand>(run);
+  EXPECT_FALSE(worker->session().attachment().contributed);
+  const auto again = worker->told_to_train();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->round, order->round);
+  copying.run();  // of the first time: nobody is told
+  copying.restart();
+  const auto going_on = asio::make_work_guard(copying);
+  std::thread thread([&] { copying.run(); });
+  worker->hand_over(*again);
+  EXPECT_TRUE(worker->session().await_stored());
+  const Instruction next = worker->session().next([](const std::string&) { return true; });
+  EXPECT_TRUE(std::holds_alternative<Apply>(next));
+  run.destroy("a");
+  copying.stop();
+  thread.join();
 }
 
 TEST(Coordinator, AStopEndsItWith130AndItsStateResumes) {

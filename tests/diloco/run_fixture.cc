@@ -205,6 +205,7 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.shared_config = nodes_.at(region).shared_config;
   options.directory = directory(region);
   options.spool_bytes_max = nodes_.at(region).spool_bytes_max;
+  options.copying = copying_;
   options.mesh.bind = {.host = "127.0.0.1", .port = nodes_.at(region).port};
   options.mesh.credentials = pki_.credentials(region);
   options.mesh.reconnect_delay_min = milliseconds{20};

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include <asio/any_io_executor.hpp>
 #include <asio/io_context.hpp>
 
 #include "diloco/coordinator.h"
@@ -94,6 +95,8 @@ class TestRun {
 
   void set_shared_config(const std::string& region, const std::string& text);
   void set_spool_bytes_max(const std::string& region, std::uint64_t bytes);
+  // Where coordinators started from now on copy what workers hand over.
+  void set_copying(asio::any_io_executor executor) { copying_ = std::move(executor); }
   void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
 
  private:
@@ -117,6 +120,7 @@ class TestRun {
   std::vector<std::string> regions_;
   Round rounds_;
   std::chrono::milliseconds grace_max_{20'000};
+  asio::any_io_executor copying_;
   test::TemporaryDirectory root_;
   test::TestPki pki_;
   std::map<std::string, Node> nodes_;

@@ -19,6 +19,7 @@
 #include <asio/io_context.hpp>
 #include <asio/use_future.hpp>
 
+#include "diloco/spool_copy.h"
 #include "diloco/worker_server.h"
 #include "diloco/worker_session.h"
 #include "inter/pki.h"
@@ -41,9 +42,11 @@ class Script : public WorkerServerHandler {
   }
   void on_worker_lost() override { ++lost; }
   void on_ready() override { answer(); }
-  void on_contribute(const Contribution& contribution, std::span<const std::byte> bytes) override {
+  void on_contribute(const Contribution& contribution, Descriptor file) override {
     contributions.push_back(contribution);
-    payload.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::uint64_t size_bytes = size_of(file);
+    const MappedBytes mapped(file.release(), size_bytes);
+    payload.assign(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
     room ? server->stored() : server->not_stored();
   }
   void on_applied(Round version, const Digest&) override { applied = version; }

@@ -257,6 +257,32 @@ TEST_F(SpoolTest, RefusesWhatDoesNotFit) {
   EXPECT_NO_THROW(spool.put(second));
 }
 
+TEST_F(SpoolTest, DraftsAreForgottenUnlessTheyWereFinished) {
+  const Bytes bytes = make_bytes(1000);
+  const BlobId id = id_of(bytes);
+  std::filesystem::path left;
+  {
+    Spool spool(directory_.path(), 1500);
+    auto draft = spool.draft(1000);
+    left = draft->path();
+    EXPECT_EQ(spool.free_bytes(), 500U);
+    EXPECT_EQ(code_of([&] { spool.draft(501); }), Errc::spool_full);
+    draft.reset();
+    EXPECT_EQ(spool.free_bytes(), 1500U);
+    EXPECT_FALSE(std::filesystem::exists(left));
+    draft = spool.draft(1000);
+    write_file(draft->path(), bytes);
+    spool.finish(*draft, id);
+    draft.reset();
+    EXPECT_EQ(spool.read(id, 0, 1000), bytes);
+    EXPECT_EQ(spool.free_bytes(), 500U);
+  }
+  write_file(left, bytes);  // as a process leaves it that is killed
+  const Spool spool(directory_.path(), 1500);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_EQ(spool.complete(), std::vector<BlobId>{id});
+}
+
 TEST_F(SpoolTest, RemoveForgetsPartialAndCompleteBlobs) {
   Spool spool(directory_.path(), 1U << 30);
   const Bytes bytes = make_bytes(kThree);
