@@ -90,15 +90,14 @@ class Coordinator : public diloco::WorkerServerHandler {
     script_.pop_front();
     tell(server_);
   }
-  void on_contribute(const diloco::Contribution& made,
-                     std::span<const std::byte> payload) override {
+  void on_contribute(const diloco::Contribution& made, diloco::Descriptor payload) override {
     contributions_.push_back(made);
     if (std::exchange(full_, false)) return server_.not_stored();
     if (!made.sits_out) {
       open_.emplace_back(made, directory_ / ("payload-" + std::to_string(contributions_.size())));
-      std::ofstream(open_.back().second, std::ios::binary)
-          .write(reinterpret_cast<const char*>(payload.data()),
-                 static_cast<std::streamsize>(payload.size()));
+      std::filesystem::copy_file("/proc/self/fd/" + std::to_string(payload.get()),
+                                 open_.back().second,
+                                 std::filesystem::copy_options::overwrite_existing);
     }
     server_.stored();
   }
