@@ -51,7 +51,7 @@ struct CoordinatorOptions {
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
                                     // events.jsonl, worker.sock
   std::uint64_t spool_bytes_max = 0;
-  // Where to copy what workers hand over, instead of in a thread of its own: for tests.
+  // Where to copy what workers hand over, instead of in threads of its own: for tests.
   asio::any_io_executor copying;
   // Where workers on other hosts attach; none: they cannot.
   std::optional<inter::Endpoint> worker_listen;

@@ -88,8 +88,12 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   void see_off();
   asio::awaitable<void> abstain();
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
-  asio::awaitable<void> store(Contribution contribution, Descriptor payload);
-  void on_stored(Contribution contribution, std::uint64_t gathering);
+  asio::awaitable<void> store(Contribution contribution, Descriptor payload,
+                              std::uint64_t gathering);
+  void on_spooled(Contribution contribution);
+  asio::any_io_executor thread_of(asio::thread_pool& own) const {
+    return options_.copying ? options_.copying : own.get_executor();
+  }
   void wait_for_room(const Contribution& contribution, std::uint64_t size_bytes);
   void look_for_room();
   void end_wait_for_room();
@@ -171,7 +175,8 @@ class Coordinator::Implementation : public inter::MeshHandler, public WorkerServ
   asio::steady_timer tick_;
   asio::steady_timer farewell_;  // to whoever was removed
   inter::TaskGroup tasks_;
-  asio::thread_pool spooling_{1};  // copies what workers hand over
+  // No payload waits for a snapshot.
+  asio::thread_pool payload_copies_{1}, snapshot_copies_{1};
 };
 
 template <typename Body>

@@ -56,6 +56,7 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
   co_await workers_->stop();  // it may wait for something that will not come
   workers_.reset();
   open_workers();
+  if (spool_) spool_->release_spares();
   asio::steady_timer timer(executor_);
   auto looked_at = std::chrono::steady_clock::now();
   while (!outcome_ && !failure_) {

@@ -11,6 +11,19 @@
 #include "inter/error.h"
 
 namespace causeway::diloco {
+namespace {
+
+bool is_spool_full(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::system_error& error) {
+    return error.code() == inter::Errc::spool_full;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
 
 void Coordinator::Implementation::on_gathered(const AttachRequest& rank_0,
                                               const std::vector<std::uint32_t>& missing) {
@@ -96,43 +109,41 @@ void Coordinator::Implementation::on_contribute(const Contribution& contribution
     throw std::system_error(make_error_code(Errc::malformed),
                             "a contribution of another region or run");
   }
-  if (closing_) return;
   // Nothing is agreed on any more, or nothing can be promised.
   if (outcome_ || !storage_failure_.empty()) return workers_->not_stored();
-  tasks_.spawn(store(contribution, std::move(payload)));
-}
-
-asio::awaitable<void> Coordinator::Implementation::store(Contribution contribution,
-                                                         Descriptor payload) {
-  const std::uint64_t gathering = gatherings_;
-  std::uint64_t size_bytes = 0;
-  std::exception_ptr failure;
-  bool full = false;
-  try {
-    size_bytes = size_of(payload);
-    contribution.payload =
-        contribution.sits_out ? inter::BlobId{}
-                              : co_await copy_to_spool(
-                                    std::move(payload), *spool_,
-                                    options_.copying ? options_.copying : spooling_.get_executor());
-  } catch (const std::system_error& error) {
-    full = error.code() == inter::Errc::spool_full;
-    failure = std::current_exception();
-  }
-  guard([&] {
-    if (full && gathering == gatherings_) wait_for_room(contribution, size_bytes);
-    if (full) return;
-    if (failure) std::rethrow_exception(failure);
-    on_stored(std::move(contribution), gathering);
-  });
+  if (!closing_) tasks_.spawn(store(contribution, std::move(payload), gatherings_));
 }
 
 // `gathering`: in which it was handed over.
-void Coordinator::Implementation::on_stored(Contribution contribution, std::uint64_t gathering) {
+asio::awaitable<void> Coordinator::Implementation::store(Contribution contribution,
+                                                         Descriptor payload,
+                                                         std::uint64_t gathering) {
+  Copied copied;
+  std::uint64_t size_bytes = 0;
+  std::exception_ptr failure;
+  try {
+    size_bytes = size_of(payload);
+    if (!contribution.sits_out) {
+      copied = co_await copy_to_spool(std::move(payload), *spool_, thread_of(payload_copies_));
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  guard([&] {
+    const bool full = failure && is_spool_full(failure);
+    if (failure && !full && !outcome_) std::rethrow_exception(failure);
+    // Those who gathered since then were told that it is not here: they hand it over again.
+    if (gathering != gatherings_) return;
+    if (outcome_ || !storage_failure_.empty()) return workers_->not_stored();
+    if (full) return wait_for_room(contribution, size_bytes);
+    if (copied.draft) spool_->finish(*copied.draft, copied.blob);
+    contribution.payload = copied.blob;
+    on_spooled(std::move(contribution));
+  });
+}
+
+void Coordinator::Implementation::on_spooled(Contribution contribution) {
   reached(ProtocolState::payload_spooled);
-  // Those who gathered since then were told that it is not here: they hand it over again.
-  if (gathering != gatherings_) return handle(BlobArrived{contribution.payload});
-  if (outcome_ || !storage_failure_.empty()) return workers_->not_stored();
   handle(WorkerContributed{std::move(contribution)});
   if (failure_ || !storage_failure_.empty()) return;
   workers_->stored();
@@ -170,8 +181,10 @@ void Coordinator::Implementation::on_report(const Progress& progress) {
 // A snapshot that cannot be stored costs a joiner time, not the run.
 asio::awaitable<void> Coordinator::Implementation::copy_snapshot(Applied holds, Descriptor file) {
   try {
-    const inter::BlobId blob =
-        co_await copy_to_spool(std::move(file), *spool_, spooling_.get_executor());
+    const Copied copied =
+        co_await copy_to_spool(std::move(file), *spool_, thread_of(snapshot_copies_));
+    const inter::BlobId& blob = copied.blob;
+    if (copied.draft) spool_->finish(*copied.draft, blob);
     reached(ProtocolState::snapshot_spooled);
     // Of the last version, made when the others had finished too.
     const bool final = outcome_ && outcome_->exit_code == 0 && holds == protocol_->applied();

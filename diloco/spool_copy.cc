@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -16,6 +18,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/file_io.h"
+#include "inter/error.h"
 #include "inter/file.h"
 #include "inter/sha256.h"
 
@@ -40,9 +43,10 @@ void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byt
   }
 }
 
-inter::BlobId copy(const Descriptor& from, const std::filesystem::path& to,
-                   std::uint64_t size_bytes) {
-  inter::File file(to, O_WRONLY);
+inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
+                   const std::optional<std::filesystem::path>& to) {
+  std::optional<inter::File> file;
+  if (to) file.emplace(*to, O_WRONLY);
   inter::Sha256 hash;
   std::vector<std::byte> buffer(std::min<std::uint64_t>(kPieceBytes, size_bytes));
   for (std::uint64_t offset = 0; offset < size_bytes; offset += buffer.size()) {
@@ -50,9 +54,9 @@ inter::BlobId copy(const Descriptor& from, const std::filesystem::path& to,
         std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), size_bytes - offset));
     read_piece(from, offset, piece);
     hash.update(piece);
-    file.write_at(offset, piece);
+    if (file) file->write_at(offset, piece);
   }
-  file.sync();
+  if (file) file->sync();
   return {.hash = hash.finish(), .size_bytes = size_bytes};
 }
 
@@ -64,24 +68,33 @@ std::uint64_t size_of(const Descriptor& file) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-asio::awaitable<inter::BlobId> copy_to_spool(Descriptor file, inter::Spool& spool,
-                                             asio::any_io_executor thread) {
+asio::awaitable<Copied> copy_to_spool(Descriptor file, inter::Spool& spool,
+                                      asio::any_io_executor thread) {
   const std::uint64_t size_bytes = size_of(file);
   const auto from = std::make_shared<const Descriptor>(std::move(file));
   for (;;) {
-    const auto draft = spool.draft(size_bytes);
-    const auto copy_in_thread = [from, to = draft->path(),
-                                 size_bytes]() -> asio::awaitable<inter::BlobId> {
-      co_return copy(*from, to, size_bytes);
+    Copied copied;
+    std::exception_ptr full;
+    std::optional<std::filesystem::path> to;
+    try {
+      copied.draft = spool.draft(size_bytes);
+      to = copied.draft->path();
+    } catch (const std::system_error& error) {
+      if (error.code() != inter::Errc::spool_full) throw;
+      full = std::current_exception();
+    }
+    // A coroutine for co_spawn's sake, which brings back what it returns or throws.
+    const auto copy_in_thread = [from, size_bytes, to]() -> asio::awaitable<inter::BlobId> {
+      co_return copy(*from, size_bytes, to);
     };
     try {
-      const inter::BlobId blob =
-          co_await asio::co_spawn(thread, copy_in_thread, asio::use_awaitable);
-      spool.finish(*draft, blob);
-      co_return blob;
+      copied.blob = co_await asio::co_spawn(thread, copy_in_thread, asio::use_awaitable);
     } catch (const std::system_error& error) {
-      if (error.code() != std::errc::no_space_on_device || !spool.release_spares()) throw;
+      if (!inter::is_out_of_room(error) || !spool.release_spares()) throw;
+      continue;
     }
+    if (full && !spool.has(copied.blob)) std::rethrow_exception(full);
+    co_return copied;
   }
 }
 

@@ -1,9 +1,15 @@
 #include "inter/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <string>
 #include <system_error>
 
@@ -64,11 +70,28 @@ void File::sync() {
   }
 }
 
-// The kernel grants a write lease (fcntl(2), F_SETLEASE) on just that condition.
-bool File::is_open_nowhere_else() const {
+// The kernel grants a write lease (fcntl(2), F_SETLEASE) if nobody else has the file open.
+// overlayfs does too where somebody has it mapped.
+bool File::is_nobody_elses() const {
+  constexpr std::array<long, 4> kAnswer{EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                        TMPFS_MAGIC};
+  struct statfs system {};
+  struct stat status {};
+  const bool can_answer = ::fstatfs(descriptor_, &system) == 0 &&
+                          ::fstat(descriptor_, &status) == 0 &&
+                          std::find(kAnswer.begin(), kAnswer.end(), system.f_type) != kAnswer.end();
+  if (!can_answer || status.st_nlink != 1) {
+    return false;
+  }
+  ::fcntl(descriptor_, F_SETSIG, SIGURG);  // whoever opens it meanwhile must not end us with SIGIO
   const bool granted = ::fcntl(descriptor_, F_SETLEASE, F_WRLCK) == 0;
   ::fcntl(descriptor_, F_SETLEASE, F_UNLCK);
   return granted;
+}
+
+bool is_out_of_room(const std::system_error& error) {
+  return error.code() == std::errc::no_space_on_device ||
+         error.code() == std::error_code(EDQUOT, std::generic_category());
 }
 
 void File::fail(const char* operation) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <system_error>
 
 namespace causeway::inter {
 
@@ -22,9 +23,9 @@ class File {
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
-  // Whether no other descriptor or mapping of the file exists, in any process. False also where the
-  // file system cannot tell. Not while the File may write.
-  bool is_open_nowhere_else() const;
+  // Whether the file has one name, and no other descriptor or mapping in any process. False also on
+  // file systems that cannot be asked. For a File that only reads.
+  bool is_nobody_elses() const;
 
  private:
   [[noreturn]] void fail(const char* operation) const;
@@ -32,6 +33,9 @@ class File {
   std::filesystem::path path_;
   int descriptor_;
 };
+
+// The disk is full, or our share of it.
+bool is_out_of_room(const std::system_error& error);
 
 // visible: readers find the old content or the new. on_disk: also after a power failure.
 enum class Durability { visible, on_disk };

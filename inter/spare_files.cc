@@ -22,9 +22,9 @@ bool is_about(std::uint64_t size_bytes, std::uint64_t wanted_bytes) {
   return size_bytes / 2 <= wanted_bytes && wanted_bytes / 2 <= size_bytes;
 }
 
-bool has_no_reader(const std::filesystem::path& file) {
+bool is_ours_alone(const std::filesystem::path& file) {
   try {
-    return File(file, O_RDONLY).is_open_nowhere_else();
+    return File(file, O_RDONLY).is_nobody_elses();
   } catch (const std::system_error&) {
     return false;  // too many files are open, say: deleting needs none
   }
@@ -43,13 +43,17 @@ SpareFiles::SpareFiles(std::filesystem::path directory) : directory_(std::move(d
 void SpareFiles::keep(const std::filesystem::path& file) {
   std::error_code missing;
   const std::uint64_t size_bytes = std::filesystem::file_size(file, missing);
-  if (missing || size_bytes < kWorthwhileBytes || !has_no_reader(file)) {
+  if (missing || size_bytes < kWorthwhileBytes) {
     std::filesystem::remove(file);
     return;
   }
   const std::uint64_t number = kept_++;
   const auto path = directory_ / (std::string(kPrefix) + std::to_string(number));
-  std::filesystem::rename(file, path);
+  std::filesystem::rename(file, path);  // nobody finds it by its old name any more
+  if (!is_ours_alone(path)) {
+    std::filesystem::remove(path);
+    return;
+  }
   spares_.push_back({path, size_bytes, number});
   while (spares_.front().number + kPassedOverMax < number) {
     drop_oldest();

@@ -17,8 +17,8 @@ class SpareFiles {
   SpareFiles& operator=(const SpareFiles&) = delete;
   ~SpareFiles() { clear(); }
 
-  // Keeps the file, or deletes it: when it is small, or when somebody still has it open, who must
-  // not see it change (a worker reads payloads where they lie).
+  // Keeps the file, or deletes it: when it is small, or when somebody may still have it open or
+  // linked, who must not see it change (a worker reads payloads where they lie).
   void keep(const std::filesystem::path& file);
   // The file `path` of `size_bytes`, made from a spare if there is one of about this size. What it
   // holds is to be overwritten.

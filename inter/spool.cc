@@ -78,8 +78,12 @@ Spool::Draft::~Draft() {
 }
 
 std::unique_ptr<Spool::Draft> Spool::draft(std::uint64_t size_bytes) {
-  return std::make_unique<Draft>(create(draft_path(directory_, ++drafts_), size_bytes), size_bytes,
-                                 drafted_bytes_);
+  reserve(size_bytes);
+  auto draft =
+      std::make_unique<Draft>(draft_path(directory_, ++drafts_), size_bytes, drafted_bytes_);
+  with_room([&] { spares_.take(draft->path(), size_bytes); });
+  spares_.shrink_to(free_bytes());
+  return draft;
 }
 
 // A peer may have sent the same, or be at it.
@@ -87,7 +91,7 @@ void Spool::finish(const Draft& draft, const BlobId& id) {
   assert(draft.size_bytes() == id.size_bytes);
   if (!has(id)) {
     remove(id);
-    finish(draft.path(), id);
+    publish(draft.path(), id);
   }
 }
 
@@ -146,11 +150,9 @@ bool Spool::write(const BlobId& id, std::uint64_t first, std::span<const std::by
 
 PartialBlob& Spool::begin(const BlobId& id) {
   if (!entries_.contains(id)) {
-    const PartialBlob::Paths paths = partial_paths(directory_, id);
-    // It must not vouch for what the file holds that becomes the content.
-    std::filesystem::remove(paths.map);
-    create(paths.content, id.size_bytes);
-    entries_[id] = {++lives_, PartialBlob::begin(id, paths)};
+    reserve(id.size_bytes);
+    create_partial(id);
+    spares_.shrink_to(free_bytes());
   }
   PartialBlob& partial = *entries_[id].partial;
   if (!partial.has_open_files()) {
@@ -172,7 +174,22 @@ void Spool::limit_open_files() {
   }
 }
 
-std::filesystem::path Spool::create(std::filesystem::path content, std::uint64_t size_bytes) {
+void Spool::create_partial(const BlobId& id) {
+  const PartialBlob::Paths paths = partial_paths(directory_, id);
+  try {
+    // It must not vouch for what the file holds that becomes the content.
+    std::filesystem::remove(paths.map);
+    with_room([&] {
+      spares_.take(paths.content, id.size_bytes);
+      entries_[id] = {++lives_, PartialBlob::begin(id, paths)};
+    });
+  } catch (const std::system_error&) {
+    remove_partial(id);
+    throw;
+  }
+}
+
+void Spool::reserve(std::uint64_t size_bytes) const {
   const std::uint64_t free = free_bytes();
   if (size_bytes > free) {
     throw std::system_error(Errc::spool_full, "a blob of " + std::to_string(size_bytes) +
@@ -180,9 +197,6 @@ std::filesystem::path Spool::create(std::filesystem::path content, std::uint64_t
                                                   " of " + std::to_string(capacity_bytes_) +
                                                   " are free in " + directory_.string());
   }
-  spares_.take(content, size_bytes);
-  spares_.shrink_to(free - size_bytes);
-  return content;
 }
 
 // On a disk that others fill, spares give way.
@@ -191,7 +205,7 @@ void Spool::with_room(const Write& write) {
   try {
     write();
   } catch (const std::system_error& error) {
-    if (error.code() != std::errc::no_space_on_device || !release_spares()) {
+    if (!is_out_of_room(error) || !release_spares()) {
       throw;
     }
     write();
@@ -221,7 +235,7 @@ void Spool::finish_checked(const BlobId& id, std::uint64_t life,
     remove(id);
     throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
   }
-  finish(partial_paths(directory_, id).content, id);
+  publish(partial_paths(directory_, id).content, id);
 }
 
 std::optional<Spool::Partial> Spool::partial(const BlobId& id) const {
@@ -334,7 +348,7 @@ void Spool::adopt_partial(const BlobId& id) {
 }
 
 // The contents were synced: they must be on disk before the name says that they are complete.
-void Spool::finish(const std::filesystem::path& content, const BlobId& id) {
+void Spool::publish(const std::filesystem::path& content, const BlobId& id) {
   std::filesystem::rename(content, blob_path(directory_, id));
   std::filesystem::remove(partial_paths(directory_, id).map);
   sync_directory(directory_);

@@ -51,10 +51,10 @@ class Spool {
   std::unique_ptr<Draft> draft(std::uint64_t size_bytes);
   // Its content, which is that of `id`, was written and synced.
   void finish(const Draft& draft, const BlobId& id);
-  // Whether there is more room on the disk now: files kept to be written anew are deleted.
-  bool release_spares();
   // All of that at once.
   BlobId put(std::span<const std::byte> bytes);
+  // Deletes the files that are kept to be written anew; false if there are none.
+  bool release_spares();
   bool has(const BlobId& id) const;  // complete and hash-checked
   // In whichever chunks; the whole size when all are here, though perhaps not yet checked.
   std::uint64_t received_bytes(const BlobId& id) const;
@@ -103,11 +103,12 @@ class Spool {
   void adopt_partial(const BlobId& id);
   PartialBlob& begin(const BlobId& id);
   void remove_partial(const BlobId& id);
-  std::filesystem::path create(std::filesystem::path content, std::uint64_t size_bytes);
+  void create_partial(const BlobId& id);
+  void reserve(std::uint64_t size_bytes) const;
   template <typename Write>
   void with_room(const Write& write);
   void limit_open_files();
-  void finish(const std::filesystem::path& content, const BlobId& id);
+  void publish(const std::filesystem::path& content, const BlobId& id);
 
   std::filesystem::path directory_;
   std::uint64_t capacity_bytes_;

@@ -27,9 +27,11 @@ class SpoolCopyTest : public testing::Test {
     asio::co_spawn(loop_,
                    copy_to_spool(Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC)), spool,
                                  thread_.get_executor()),
-                   [this](std::exception_ptr failure, const inter::BlobId& blob) {
+                   [this, &spool](std::exception_ptr failure, const Copied& copied) {
                      failure_ = failure;
-                     if (!failure) blob_ = blob;
+                     if (failure) return;
+                     blob_ = copied.blob;
+                     if (copied.draft) spool.finish(*copied.draft, copied.blob);
                    });
     loop_.poll();
   }
@@ -78,6 +80,7 @@ TEST_F(SpoolCopyTest, TheLoopIsFreeWhileTheThreadCopies) {
 TEST_F(SpoolCopyTest, WhatDoesNotFitIsNotBegun) {
   inter::Spool small(directory_.path() / "small", 700'000);
   start(small);
+  copy();
   EXPECT_EQ(code(), inter::Errc::spool_full);
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path() / "small"));
 }
@@ -89,6 +92,16 @@ TEST_F(SpoolCopyTest, AFileThatShrinksLeavesNothing) {
   EXPECT_EQ(code(), std::errc::io_error);
   EXPECT_EQ(spool_.free_bytes(), 1U << 20);
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path() / "spool"));
+}
+
+// A coordinator may have been killed just before it took note of it.
+TEST_F(SpoolCopyTest, WhatIsThereNeedsNoRoom) {
+  inter::Spool tight(directory_.path() / "tight", 1'000'000);
+  const inter::BlobId id = tight.put(std::as_bytes(std::span(content_)));
+  start(tight);
+  copy();
+  EXPECT_EQ(blob_, id);
+  EXPECT_FALSE(failure_);
 }
 
 // A peer sends a snapshot that this region makes too: both are the same bytes.

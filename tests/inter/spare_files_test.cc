@@ -123,6 +123,19 @@ TEST_F(SpareFilesTest, WhoHasItMappedDoesSoToo) {
   ::munmap(mapping, kSize);
 }
 
+TEST_F(SpareFilesTest, ALinkToItKeepsItAsItIs) {
+  const Bytes bytes = make_bytes(kSize, 1);
+  const BlobId id = spool_->put(bytes);
+  const test::TemporaryDirectory backup{test::in_memory()};
+  const fs::path link = backup.path() / "link";
+  fs::create_hard_link(spool_->path(id), link);
+  spool_->remove(id);
+  spool_->put(make_bytes(kSize, 2));
+  Bytes seen(kSize);
+  EXPECT_EQ(File(link, O_RDONLY).read_at(0, seen), kSize);
+  EXPECT_EQ(seen, bytes);
+}
+
 TEST_F(SpareFilesTest, SparesOfOtherSizesAreLeftAndSmallFilesAreNoSpares) {
   const ino_t large = put_and_remove(kSize, 1);
   const BlobId id = spool_->put(make_bytes(kSize / 3, 2));
