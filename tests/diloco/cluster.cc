@@ -273,6 +273,7 @@ void Cluster::deliver(const std::string& region, const Event& event) {
   node.actions += done;
   for (std::size_t i = 0; i < done && node.life == life; ++i) execute(region, actions[i]);
   if (done < actions.size() && node.life == life && !node.outcome) {
+    if (const auto* torn = std::get_if<AppendLedger>(&actions[done])) append_torn(region, *torn);
     kill_coordinator(region);
     at(now_ + random_time(milliseconds{500}, seconds{3}), [this, region] { start(region); });
     return;

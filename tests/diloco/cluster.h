@@ -168,6 +168,7 @@ class Cluster {
   static PersistentState on_start(Node& node);
   void save_raft(Node& node, const SaveRaft& save);
   void append(const std::string& region, const std::vector<LogEntry>& entries);
+  void append_torn(const std::string& region, const AppendLedger& append);
   History::Evidence evidence(const std::string& region, Index index, const LogEntry& entry) const;
   Round rounds_kept() const;
   Round kept_from(const std::string& region) const;

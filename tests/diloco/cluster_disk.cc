@@ -61,4 +61,12 @@ void Cluster::append(const std::string& region, const std::vector<LogEntry>& ent
   }
 }
 
+// The process died in the middle. The entry that was cut off is dropped when the file is opened
+// (ledger_test.cc); the other files are replaced whole.
+void Cluster::append_torn(const std::string& region, const AppendLedger& append) {
+  std::vector<LogEntry> whole = append.entries;
+  whole.resize(random_() % (whole.size() + 1));
+  this->append(region, whole);
+}
+
 }  // namespace causeway::diloco::testing
