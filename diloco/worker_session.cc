@@ -28,7 +28,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kKeepWaitingInterval{500};
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
-// Of writing to the coordinator's disk, far below any disk's speed: past it the coordinator hangs.
+// Of a copy to the coordinator's disk, far below any disk's speed, and of one before it whose worker
+// is gone: past it the coordinator hangs.
 constexpr milliseconds kStoreDeadlineBase{60'000};
 constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
 
@@ -40,7 +41,7 @@ void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
   }
 }
 
-// A sealed copy of the bytes in memory, which the coordinator can map without fear of it shrinking.
+// A sealed copy of the bytes in memory, which cannot change while the coordinator copies it.
 Descriptor make_sealed_memfd(std::span<const std::byte> bytes) {
   Descriptor fd(::memfd_create("payload", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0) throw_errno("memfd_create", "payload");

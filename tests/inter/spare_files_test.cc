@@ -193,10 +193,13 @@ TEST(SpareFilesDeathTest, GiveWayWhenTheDiskIsFull) {
     const BlobId id = spool.put(bytes);
     std::_Exit(spool.read(id, 0, bytes.size()) == bytes ? 0 : 1);
   };
-  const auto as_far_as_possible = [](int status) {
-    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kNoMount);
+  int code = -1;
+  const auto ended = [&code](int status) {
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return code == 0 || code == kNoMount;
   };
-  EXPECT_EXIT(write_on_a_small_disk(), as_far_as_possible, "");
+  EXPECT_EXIT(write_on_a_small_disk(), ended, "");
+  if (code == kNoMount) GTEST_SKIP() << "file systems are mounted by root alone";
 }
 
 }  // namespace
