@@ -149,6 +149,9 @@ class Cluster {
   bool step(Time limit);
   void deliver(const std::string& region, const Event& event);
   void execute(const std::string& region, const Action& action);
+  void push(const std::string& region, const PushBlob& action);
+  void fetch(const std::string& region, const FetchBlob& action);
+  void remove(const std::string& region, const inter::BlobId& blob);
   void trace(const std::string& region, const Event& event, const std::vector<Action>& actions);
   void wake(const std::string& region);
   void schedule_tick(const std::string& region);
