@@ -12,7 +12,6 @@
 #include <span>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
@@ -20,12 +19,13 @@
 #include "diloco/file_io.h"
 #include "inter/error.h"
 #include "inter/file.h"
+#include "inter/page_buffer.h"
 #include "inter/sha256.h"
 
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256U << 10;  // stays in a cache from reading to writing
+constexpr std::uint64_t kPieceBytes = 256U << 10;  // stays in a cache from reading to writing
 
 // Fills the buffer from `offset` on.
 void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
@@ -48,10 +48,9 @@ inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
   std::optional<inter::File> file;
   if (to) file.emplace(*to, O_WRONLY);
   inter::Sha256 hash;
-  std::vector<std::byte> buffer(std::min<std::uint64_t>(kPieceBytes, size_bytes));
-  for (std::uint64_t offset = 0; offset < size_bytes; offset += buffer.size()) {
-    const auto piece =
-        std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), size_bytes - offset));
+  const inter::PageBuffer buffer(kPieceBytes);
+  for (std::uint64_t offset = 0; offset < size_bytes; offset += kPieceBytes) {
+    const auto piece = buffer.bytes().first(std::min(kPieceBytes, size_bytes - offset));
     read_piece(from, offset, piece);
     hash.update(piece);
     if (file) file->write_at(offset, piece);

@@ -1,5 +1,5 @@
 // Memory to read files into, at the beginning of a page: the kernel copies four times as slowly to
-// a few bytes behind one, where malloc puts large blocks (seen on Zen 3). Internal to inter.
+// a few bytes behind one, where malloc puts large blocks (seen on Zen 3).
 #pragma once
 
 #include <cstddef>
