@@ -28,8 +28,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kKeepWaitingInterval{500};
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
-// Of a copy to the coordinator's disk, far below any disk's speed, and of one before it whose worker
-// is gone: past it the coordinator hangs.
+// Of a copy to the coordinator's disk, far below any disk's speed, and of one before it that nobody
+// waits for any more: past it the coordinator hangs.
 constexpr milliseconds kStoreDeadlineBase{60'000};
 constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
 
