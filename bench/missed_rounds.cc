@@ -155,8 +155,8 @@ class Run {
     std::vector<std::span<const std::byte>> payloads;
     for (std::size_t i = 0; i < listed.size(); ++i) {
       record.participants.push_back(
-          diloco::participant_of(listed[i].contribution, weights.values[i]));
-      payloads.emplace_back(listed[i].payload);
+          diloco::participant_of(listed[i].identified(), weights.values[i]));
+      payloads.push_back(listed[i].payload.bytes());
     }
     for (const auto& region : regions_) region->apply(record, payloads);
   }

@@ -98,10 +98,9 @@ CodecTable table_of(std::span<const std::string> specs, std::span<const EncodedS
   return table;
 }
 
-std::size_t payload_bytes(const CodecTable& table, std::span<const EncodedSegment> segments) {
-  std::size_t bytes = kHeaderBytes;
+std::size_t head_bytes(const CodecTable& table, std::size_t segments) {
+  std::size_t bytes = kHeaderBytes + segments * kEntryBytes;
   for (const std::string& spec : table.specs) bytes += 1 + spec.size();
-  for (const EncodedSegment& segment : segments) bytes += kEntryBytes + segment.bytes.size();
   return bytes;
 }
 
@@ -155,11 +154,11 @@ void check_codec_order(const Payload& payload) {
 
 }  // namespace
 
-std::vector<std::byte> write_payload(std::span<const std::string> codec_specs,
-                                     std::span<const EncodedSegment> segments) {
+std::vector<std::byte> payload_head(std::span<const std::string> codec_specs,
+                                    std::span<const EncodedSegment> segments) {
   const CodecTable table = table_of(codec_specs, segments);
   assert(table.specs.size() <= kCodecsMax);
-  std::vector<std::byte> out(payload_bytes(table, segments));
+  std::vector<std::byte> out(head_bytes(table, segments.size()));
   Writer writer(out);
   writer.put_bytes(kMagic);
   writer.put(kVersion);
@@ -180,8 +179,15 @@ std::vector<std::byte> write_payload(std::span<const std::string> codec_specs,
     writer.put_zeros(3);
     writer.put(static_cast<std::uint32_t>(segments[i].bytes.size()));
   }
-  for (const EncodedSegment& segment : segments) writer.put_bytes(segment.bytes);
   assert(writer.full());
+  return out;
+}
+
+std::vector<std::byte> write_payload(std::span<const std::string> codec_specs,
+                                     std::span<const EncodedSegment> segments) {
+  std::vector<std::byte> out = payload_head(codec_specs, segments);
+  for (const EncodedSegment& segment : segments)
+    out.insert(out.end(), segment.bytes.begin(), segment.bytes.end());
   return out;
 }
 

@@ -26,6 +26,9 @@ struct EncodedSegment {
 // number them differently.
 std::vector<std::byte> write_payload(std::span<const std::string> codec_specs,
                                      std::span<const EncodedSegment> segments);
+// What comes before the segments' bytes, which follow one after the other.
+std::vector<std::byte> payload_head(std::span<const std::string> codec_specs,
+                                    std::span<const EncodedSegment> segments);
 
 struct Payload {
   std::vector<std::string> codec_specs;

@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -41,17 +38,6 @@ void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
   }
 }
 
-// A sealed copy of the bytes in memory, which cannot change while the coordinator copies it.
-Descriptor make_sealed_memfd(std::span<const std::byte> bytes) {
-  Descriptor fd(::memfd_create("payload", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (fd.get() < 0) throw_errno("memfd_create", "payload");
-  write_all(fd.get(), bytes, "payload (in memory)");
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
-    throw_errno("seal", "payload");
-  }
-  return fd;
-}
-
 DataShare to_share(const worker_wire::DataShare& share) {
   if (share.count() > 0 && share.index() >= share.count()) {
     throw_malformed("the coordinator gives a share of the data that does not exist");
@@ -78,7 +64,7 @@ class SocketSession : public WorkerSession {
   const Attachment& attachment() const override { return attachment_; }
   Instruction next(const KeepWaiting& keep_waiting) override;
   bool called_back() override;
-  void hand_over(const Contribution& contribution, std::span<const std::byte> payload) override;
+  void hand_over(const Contribution& contribution, const SealedBytes& payload) override;
   bool await_stored() override;
   void applied(Round version, const Digest& state) override;
   void offer_snapshot(Round version, const Digest& state,
@@ -289,13 +275,12 @@ Instruction SocketSession::to_instruction(Received received) {
   }
 }
 
-void SocketSession::hand_over(const Contribution& contribution,
-                              std::span<const std::byte> payload) {
+void SocketSession::hand_over(const Contribution& contribution, const SealedBytes& payload) {
   assert(attachment_.rank == 0);
   worker_wire::WorkerMessage message;
   message.mutable_contribute()->set_contribution(serialize(contribution));
   std::vector<Descriptor> descriptors;
-  descriptors.push_back(make_sealed_memfd(payload));
+  descriptors.push_back(payload.share());
   send(message, std::move(descriptors));
   handed_over_bytes_ = payload.size();
 }
@@ -388,37 +373,6 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
     ::poll(nullptr, 0, static_cast<int>(retry.count()));
     retry = std::min(2 * retry, kRetryMax);
   }
-}
-
-MappedBytes::MappedBytes(int fd, std::size_t size) : size_(size) {
-  const Descriptor owned(fd);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) throw_errno("fstat", "received bytes");
-  // Reading past the end of a mapped file kills the process.
-  if (static_cast<std::uint64_t>(status.st_size) < size) {
-    throw_malformed("received a file of " + std::to_string(status.st_size) + " bytes instead of " +
-                    std::to_string(size));
-  }
-  if (size == 0) return;
-  data_ = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (data_ == MAP_FAILED) throw_errno("mmap", "received bytes");
-}
-
-MappedBytes::MappedBytes(MappedBytes&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedBytes& MappedBytes::operator=(MappedBytes&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedBytes::~MappedBytes() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-std::span<const std::byte> MappedBytes::bytes() const {
-  return {static_cast<const std::byte*>(data_), size_};
 }
 
 }  // namespace causeway::diloco

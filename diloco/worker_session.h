@@ -18,29 +18,16 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "diloco/data_share.h"
+#include "diloco/mapped_bytes.h"
 #include "diloco/record.h"
+#include "diloco/sealed_bytes.h"
 
 namespace causeway::diloco {
-
-// Read-only bytes received from the coordinator, mapped while this lives.
-class MappedBytes {
- public:
-  MappedBytes(int fd, std::size_t size);  // takes the descriptor
-  MappedBytes(MappedBytes&&) noexcept;
-  MappedBytes& operator=(MappedBytes&&) noexcept;
-  ~MappedBytes();
-  std::span<const std::byte> bytes() const;
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 struct AttachRequest {
   std::filesystem::path socket;  // the coordinator's, on this host
@@ -158,13 +145,13 @@ class WorkerSession {
   // disk. False: it has no room. Keep the contribution: if next() says to train the same round
   // again, contribute it again; if it gives the round's outcome, nothing of it is listed.
   // contribution.payload is ignored: the coordinator hashes what it got.
-  bool contribute(const Contribution& contribution, std::span<const std::byte> payload) {
+  bool contribute(const Contribution& contribution, const SealedBytes& payload) {
     hand_over(contribution, payload);
     return await_stored();
   }
   // The two halves of contribute(), for who has something to do in between; nothing but report()
   // may be called there.
-  virtual void hand_over(const Contribution& contribution, std::span<const std::byte> payload) = 0;
+  virtual void hand_over(const Contribution& contribution, const SealedBytes& payload) = 0;
   virtual bool await_stored() = 0;
 
   // Rank 0 only. After Apply or Restore: the version now held, and its digest.

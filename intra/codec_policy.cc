@@ -112,10 +112,10 @@ std::uint64_t CodecPolicy::payload_bytes_max(const diloco::Layout& layout,
                          .bytes = {}});
   }
   // Each fragment has a header, and a table of the codecs that are in it.
-  const std::uint64_t header_bytes = compression::write_payload(specs_, {}).size();
+  const std::uint64_t header_bytes = compression::payload_head(specs_, {}).size();
   std::uint64_t table_bytes = 0;
   for (const std::string& spec : specs_) table_bytes += 1 + spec.size();
-  return bytes + compression::write_payload(specs_, directory).size() +
+  return bytes + compression::payload_head(specs_, directory).size() +
          (fragments - 1) * (header_bytes + table_bytes);
 }
 

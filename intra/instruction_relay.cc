@@ -1,12 +1,7 @@
 #include "intra/instruction_relay.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cassert>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -69,19 +64,7 @@ class Reader {
 };
 
 MappedBytes map(std::span<const std::byte> bytes) {
-  const int fd = ::memfd_create("causeway-relay", MFD_CLOEXEC);
-  const std::size_t size = bytes.size();
-  while (fd >= 0 && !bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) break;
-    if (written > 0) bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  if (fd < 0 || !bytes.empty()) {
-    const std::error_code error(errno, std::generic_category());
-    if (fd >= 0) ::close(fd);
-    throw std::system_error(error, "no memory for what the coordinator sent; free some");
-  }
-  return MappedBytes(fd, size);
+  return {diloco::SealedBytes(bytes).share().release(), bytes.size()};
 }
 
 struct Serialise {

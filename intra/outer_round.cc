@@ -80,9 +80,14 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
   if (made.sits_out) {
     spans.copy(base(state), Flat::params);
   } else {
-    std::vector<std::byte> own;
-    together(collective, "encoding", [&] { own = encode_own(state, spans); });
-    encoding.tensors = assemble(collective.all_gather(own), fragment, in_flight);
+    together(collective, "encoding", [&] { encode_own(state, spans); });
+    std::vector<std::vector<std::byte>> gathered;
+    std::vector<std::span<const std::byte>> by_rank{own_};
+    if (collective.size() > 1) {
+      gathered = collective.all_gather(own_);
+      by_rank.assign(gathered.begin(), gathered.end());
+    }
+    encoding.tensors = assemble(by_rank, fragment, in_flight);
     if (feedback_) spans.complete(collective, ownership_.by_rank(fragment), Flat::residual);
   }
   state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
@@ -141,27 +146,27 @@ std::string OuterRound::first_not_finite(Collective& collective,
 }
 
 // How each own segment was encoded, then their encodings.
-std::vector<std::byte> OuterRound::encode_own(const OuterState& state, OuterSpans& spans) const {
+void OuterRound::encode_own(const OuterState& state, OuterSpans& spans) const {
   const Segments mine = ownership_.mine(fragment_of(state));
-  std::vector<std::byte> own(mine.size() * sizeof(CodecPolicy::Encoded));
+  own_.resize(mine.size() * sizeof(CodecPolicy::Encoded));
   const auto heads = spans.encode(policy_,
                                   {.seed = place_.seed + state.next_part(),
                                    .round = static_cast<std::uint32_t>(state.version),
                                    .region = place_.region_index},
-                                  mine, own);
-  std::ranges::copy(std::as_bytes(std::span(heads)), own.begin());
-  return own;
+                                  mine, own_);
+  std::ranges::copy(std::as_bytes(std::span(heads)), own_.begin());
 }
 
 // Every rank assembles the same payload: any of them may have to return its part to the residual.
-std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std::byte>> gathered,
-                                                 std::size_t fragment, InFlight& made) const {
+std::vector<TensorEncoding> OuterRound::assemble(
+    std::span<const std::span<const std::byte>> by_rank, std::size_t fragment,
+    InFlight& made) const {
   const auto segments = ownership_.fragments().segments(fragment);
   std::vector<compression::EncodedSegment> encoded(segments.size());
   std::vector<CodecPolicy::Encoded> heads(segments.size());
-  for (std::size_t rank = 0; rank < gathered.size(); ++rank) {
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const Segments owned = ownership_.by_rank(fragment)[rank];
-    std::span<const std::byte> own_heads = gathered[rank];
+    std::span<const std::byte> own_heads = by_rank[rank];
     std::span<const std::byte> bytes = own_heads.subspan(owned.size() * sizeof heads[0]);
     for (const std::size_t index : owned) {
       const auto place =
@@ -176,8 +181,10 @@ std::vector<TensorEncoding> OuterRound::assemble(std::span<const std::vector<std
     }
     assert(bytes.empty());
   }
-  made.payload = compression::write_payload(policy_.specs(), encoded);
-  made.contribution.payload = {diloco::sha256(made.payload), made.payload.size()};
+  const std::vector<std::byte> head = compression::payload_head(policy_.specs(), encoded);
+  std::vector<std::span<const std::byte>> pieces{head};
+  for (const compression::EncodedSegment& segment : encoded) pieces.push_back(segment.bytes);
+  made.payload = OwnPayload(diloco::SealedBytes(pieces));
   return report(segments, heads, made.contribution);
 }
 
@@ -309,7 +316,7 @@ std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, 
 // which += weight * Q, on the own segments.
 void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const {
   const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
-  const Decoder decoder(own.payload, ownership_.layout(),
+  const Decoder decoder(own.payload.bytes(), ownership_.layout(),
                         ownership_.fragments().segments(fragment));
   spans.add(decoder, weight, which, ownership_.mine(fragment));
 }

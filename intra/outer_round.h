@@ -46,6 +46,7 @@ struct Encoding {
   std::string not_finite;  // the first tensor that made it sit out; empty: none
 };
 
+// One thread at a time.
 class OuterRound {
  public:
   struct Place {
@@ -93,10 +94,10 @@ class OuterRound {
     return ownership_.fragments().of_round(state.version);
   }
   std::string first_not_finite(Collective& collective, std::optional<std::size_t> own) const;
-  std::vector<std::byte> encode_own(const OuterState& state, OuterSpans& spans) const;
+  void encode_own(const OuterState& state, OuterSpans& spans) const;
   void go_on_from(Collective& collective, OuterState& state, OuterSpans& spans) const;
   void start_ahead(Collective& collective, const OuterState& state, OuterSpans& spans) const;
-  std::vector<TensorEncoding> assemble(std::span<const std::vector<std::byte>> gathered,
+  std::vector<TensorEncoding> assemble(std::span<const std::span<const std::byte>> by_rank,
                                        std::size_t fragment, InFlight& made) const;
   std::vector<TensorEncoding> report(Segments segments, std::span<const CodecPolicy::Encoded> heads,
                                      diloco::Contribution& made) const;
@@ -115,6 +116,8 @@ class OuterRound {
   diloco::OuterOptions outer_;
   diloco::OverlapOptions overlap_;
   Ownership ownership_;
+  // What encode_own() made; kept, as touching fresh memory costs more than filling it.
+  mutable std::vector<std::byte> own_;
 };
 
 }  // namespace causeway::intra

@@ -12,6 +12,12 @@ OuterState::OuterState(const diloco::Layout& layout)
       residual(layout.size()),
       scratch(layout.size()) {}
 
+diloco::Contribution InFlight::identified() const {
+  diloco::Contribution made = contribution;
+  if (!payload.empty()) made.payload = {payload.hash(), payload.bytes().size()};
+  return made;
+}
+
 std::vector<float>& OuterState::flat(Flat which) {
   switch (which) {
     case Flat::params:
@@ -91,7 +97,7 @@ void OuterState::adopt(diloco::Round new_version) {
   std::fill(residual.begin(), residual.end(), 0.0F);
   mark.clear();
   work = {};
-  for (InFlight& entry : in_flight) entry.payload.clear();
+  for (InFlight& entry : in_flight) entry.payload = {};
   version = new_version;
   held_out_loss.reset();
 }
@@ -114,7 +120,7 @@ diloco::Digest open_digest(const OuterState& state) {
   for (const InFlight& entry : state.in_flight) {
     add(entry.contribution.round);
     add(entry.contribution.part);
-    add(diloco::sha256(entry.payload));
+    add(entry.payload.empty() ? diloco::Digest{} : entry.payload.hash());
   }
   return diloco::sha256(bytes);
 }

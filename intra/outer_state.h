@@ -13,16 +13,20 @@
 #include "diloco/digest.h"
 #include "diloco/layout.h"
 #include "diloco/record.h"
+#include "intra/own_payload.h"
 
 namespace causeway::intra {
 
 // A contribution of this region whose outcome is not known yet.
 struct InFlight {
-  diloco::Contribution contribution;  // payload.hash is that of `payload`
+  diloco::Contribution contribution;  // without its payload's id
   // Empty: nothing can be returned from it, because it sits out, an earlier life of this worker
   // made it, or the region's state was replaced since.
-  std::vector<std::byte> payload;
+  OwnPayload payload;
   bool stored = false;  // the coordinator has it (rank 0 knows)
+
+  // The contribution as records list it: with its payload's id, which this may wait for.
+  diloco::Contribution identified() const;
 };
 
 // Inner steps that no contribution holds yet.

@@ -182,7 +182,8 @@ void RegionWorker::reset_moments() {
 
 void RegionWorker::contribute(InFlight& own, const std::function<void()>& meanwhile) {
   own.contribution.run_id = state_.run_id;
-  gathering_->tell([&own](auto& session) { session.hand_over(own.contribution, own.payload); });
+  gathering_->tell(
+      [&own](auto& session) { session.hand_over(own.contribution, own.payload.sealed()); });
   meanwhile();
   bool stored = true;  // rank 0 knows
   const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };

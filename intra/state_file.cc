@@ -67,9 +67,9 @@ void age_states(const fs::path& region_directory, std::uint32_t kept) {
 }
 
 // Named by content, so that a state never finds another contribution than its own.
-fs::path contribution_file(const fs::path& region_directory, const InFlight& own) {
-  const std::string hash = diloco::to_hex(own.contribution.payload.hash);
-  return checkpoint_directory(region_directory) / ("contribution-" + hash.substr(0, 16) + ".bin");
+fs::path contribution_file(const fs::path& region_directory, const diloco::Digest& hash) {
+  return checkpoint_directory(region_directory) /
+         ("contribution-" + diloco::to_hex(hash).substr(0, 16) + ".bin");
 }
 
 // ---- Contributions, as metadata: one line each ----
@@ -95,15 +95,15 @@ std::string describe(const std::vector<InFlight>& in_flight) {
   std::string text;
   for (const InFlight& own : in_flight) {
     text += std::string(own.stored ? "stored" : "kept") + (own.payload.empty() ? " 0 " : " 1 ") +
-            hex(serialize(own.contribution)) + "\n";
+            hex(serialize(own.identified())) + "\n";
   }
   return text;
 }
 
 // `state` names it.
-std::vector<std::byte> read_payload_of(const fs::path& region_directory, const fs::path& state,
-                                       const InFlight& own) {
-  const fs::path file = contribution_file(region_directory, own);
+OwnPayload read_payload_of(const fs::path& region_directory, const fs::path& state,
+                           const diloco::Digest& hash) {
+  const fs::path file = contribution_file(region_directory, hash);
   const std::optional<std::string> bytes = diloco::read_file(file);
   const auto refuse = [&](const std::string& why) {
     throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why + "; remove " +
@@ -111,10 +111,9 @@ std::vector<std::byte> read_payload_of(const fs::path& region_directory, const f
                                                       " to start from the run's own state");
   };
   if (!bytes) refuse("is missing");
-  const auto view = std::as_bytes(std::span(*bytes));
-  if (diloco::sha256(view) != own.contribution.payload.hash)
-    refuse("is not the contribution that the state names");
-  return {view.begin(), view.end()};
+  OwnPayload payload(diloco::SealedBytes(std::as_bytes(std::span(*bytes))));
+  if (payload.hash() != hash) refuse("is not the contribution that the state names");
+  return payload;
 }
 
 // Without their payloads, and whether they have one.
@@ -135,7 +134,9 @@ std::vector<std::pair<InFlight, bool>> parse_in_flight(const StateReader& reader
 std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
   std::vector<InFlight> in_flight;
   for (auto& [own, has_payload] : parse_in_flight(reader)) {
-    if (has_payload) own.payload = read_payload_of(region_directory, reader.file(), own);
+    if (has_payload) {
+      own.payload = read_payload_of(region_directory, reader.file(), own.contribution.payload.hash);
+    }
     in_flight.push_back(std::move(own));
   }
   return in_flight;
@@ -144,9 +145,10 @@ std::vector<InFlight> read_in_flight(const fs::path& region_directory, const Sta
 // Before the state: it must never be without what it names.
 void write_contributions(const fs::path& region_directory, const OuterState& state) {
   for (const InFlight& own : state.in_flight) {
-    const fs::path file = contribution_file(region_directory, own);
-    if (own.payload.empty() || fs::exists(file)) continue;
-    diloco::replace_file(file, std::span(own.payload), diloco::Durability::on_disk);
+    if (own.payload.empty()) continue;
+    const fs::path file = contribution_file(region_directory, own.payload.hash());
+    if (!fs::exists(file))
+      diloco::replace_file(file, own.payload.bytes(), diloco::Durability::on_disk);
   }
 }
 
@@ -156,7 +158,8 @@ void remove_old_contributions(const fs::path& region_directory) {
   for (const fs::path& file : state_files(region_directory)) {
     try {
       for (const auto& [own, has_payload] : parse_in_flight(StateReader(file)))
-        if (has_payload) keep.insert(contribution_file(region_directory, own));
+        if (has_payload)
+          keep.insert(contribution_file(region_directory, own.contribution.payload.hash));
     } catch (const std::system_error& error) {
       if (error.code() != Errc::bad_checkpoint) throw;  // one that is damaged names nothing
     }

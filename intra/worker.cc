@@ -296,7 +296,7 @@ class Worker::Implementation {
     for (InFlight& own : state_.in_flight) {
       const bool sendable = !own.payload.empty() || own.contribution.sits_out;
       if (own.stored || own.contribution.round != state_.version || !sendable) continue;
-      own.stored = session_->contribute(own.contribution, own.payload);
+      own.stored = session_->contribute(own.contribution, own.payload.sealed());
     }
   }
 

@@ -122,7 +122,7 @@ class Bench {
                               encoding = round.encode(*group_, {1, 1}, state);
                             }));
     const intra::InFlight made = *state.own(encoding.part);
-    out.payload_bytes = made.payload.size();
+    out.payload_bytes = made.payload.bytes().size();
     compression::EncodeStats stats;
     for (const intra::TensorEncoding& tensor : encoding.tensors) stats += tensor.stats;
     out.relative_squared_error = stats.relative_squared_error();
@@ -136,8 +136,8 @@ class Bench {
       record.participants.push_back({.region = region.name,
                                      .round = state.version,
                                      .weight = share,
-                                     .payload = made.contribution.payload});
-      payloads.emplace_back(made.payload);
+                                     .payload = made.identified().payload});
+      payloads.push_back(made.payload.bytes());
     }
     out.apply_s =
         std::min(out.apply_s, seconds_of([&] { round.apply(*group_, record, payloads, state); }));

@@ -164,7 +164,7 @@ class ByHand {
                          .data_begin = order.data_cursor,
                          .data_cursor = order.data_cursor + 8,
                          .payload = {}},
-                        std::as_bytes(std::span(payload)));
+                        SealedBytes(std::as_bytes(std::span(payload))));
   }
 
  private:

@@ -127,7 +127,7 @@ void FakeWorker::train(WorkerSession& session, const Train& order, const std::st
                       .delta_norm = 1.5,
                       .error_norm = 0.5,
                       .payload = {}},
-                     bytes_of(payload));
+                     SealedBytes(bytes_of(payload)));
   contributed_ = order.round;
 }
 

@@ -133,7 +133,7 @@ TEST_P(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
   const auto session = attach(0, 1);
 
   session->contribute({.run_id = "run", .region = "eu", .round = 3},
-                      std::as_bytes(std::span(content)));
+                      SealedBytes(std::as_bytes(std::span(content))));
   on_server([&] {
     EXPECT_EQ(script_.contributions.size(), 1);
     EXPECT_EQ(script_.payload, content);
@@ -226,9 +226,9 @@ TEST_P(WorkerServerTest, APayloadThatFindsNoRoomIsNotStoredAndTheSessionGoesOn) 
     return 0;
   });
   const Contribution made{.run_id = "run", .region = "eu", .round = 3};
-  EXPECT_FALSE(session->contribute(made, std::as_bytes(std::span(content))));
+  EXPECT_FALSE(session->contribute(made, SealedBytes(std::as_bytes(std::span(content)))));
   ASSERT_TRUE(std::holds_alternative<Train>(session->next(keep)));
-  EXPECT_TRUE(session->contribute(made, std::as_bytes(std::span(content))));
+  EXPECT_TRUE(session->contribute(made, SealedBytes(std::as_bytes(std::span(content)))));
 }
 
 TEST_P(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {

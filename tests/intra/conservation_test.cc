@@ -119,7 +119,8 @@ class Books {
     const Encoding encoding = round_->encode(*alone, kBatch, state_);
     const InFlight& made = *state_.own(encoding.part);
     if (made.contribution.part > 0) ++parts;
-    sent_[{made.contribution.round, made.contribution.part}] = made.payload;
+    const auto bytes = made.payload.bytes();
+    sent_[{made.contribution.round, made.contribution.part}] = {bytes.begin(), bytes.end()};
   }
 
   // A record that lists some of what is in flight, and lets some of it expire.

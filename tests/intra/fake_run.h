@@ -272,8 +272,10 @@ class FakeRun::Session final : public diloco::WorkerSession {
   }
 
   bool await_stored() override { return stored_; }
-  void hand_over(const diloco::Contribution& contribution,
-                 std::span<const std::byte> payload) override {
+  void hand_over(const diloco::Contribution& handed_over,
+                 const diloco::SealedBytes& payload) override {
+    diloco::Contribution contribution = handed_over;
+    if (!payload.empty()) contribution.payload = {diloco::sha256(payload.bytes()), payload.size()};
     const std::lock_guard lock(run_.mutex_);
     require_alive();
     EXPECT_EQ(contribution.region, region_);
@@ -281,12 +283,10 @@ class FakeRun::Session final : public diloco::WorkerSession {
     run_.contributions_.push_back(contribution);
     stored_ = !run_.no_room || !run_.no_room(contribution);
     if (!stored_) return;
-    if (contribution.sits_out) {
-      EXPECT_TRUE(payload.empty());
-    } else {
-      EXPECT_EQ(contribution.payload.hash, diloco::sha256(payload));
+    EXPECT_EQ(contribution.sits_out, payload.empty());
+    if (!contribution.sits_out) {
       run_.offers_[{contribution.round, region_, contribution.part}] = {
-          contribution, {payload.begin(), payload.end()}};
+          contribution, {payload.bytes().begin(), payload.bytes().end()}};
     }
     FakeRun::Region& region = run_.regions_[region_];
     if (region.contributions != contribution.round + 1) region.told = 0;

@@ -128,11 +128,17 @@ MATCHER_P(Are, fate, "") {
   return arg.size() == 1 && arg[0].fate == fate;
 }
 
+// A copy of its payload.
+inline Bytes bytes_of(const InFlight& own) {
+  const auto bytes = own.payload.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
 inline Bytes encode(const OuterRound& round, OuterState& state) {
   const auto alone = make_collective({});
   const Encoding encoding = round.encode(*alone, kBatch, state);
   EXPECT_EQ(encoding.not_finite, "");
-  return state.in_flight.back().payload;
+  return bytes_of(state.in_flight.back());
 }
 
 // What a region ends with.

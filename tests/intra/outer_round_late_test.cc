@@ -81,8 +81,8 @@ TEST(OuterRound, StepsBeyondTheContributionAreAnotherPartOfTheRound) {
   EXPECT_EQ(state.in_flight[1].contribution.part, 1);
   EXPECT_EQ(state.in_flight[1].contribution.steps, 4);
   EXPECT_EQ(state.in_flight[1].contribution.data_cursor, 8 * kBatch.samples);
-  const std::vector<Entry> both{{"us", 0, 0, state.in_flight[0].payload},
-                                {"us", 0, 1, state.in_flight[1].payload}};
+  const std::vector<Entry> both{{"us", 0, 0, bytes_of(state.in_flight[0])},
+                                {"us", 0, 1, bytes_of(state.in_flight[1])}};
   apply_late(*alone, round, state, both, 0);
   EXPECT_EQ(state.anchor, reached) << "both parts are displacements, one after the other";
 }
@@ -146,14 +146,14 @@ std::vector<Ended> late_rounds(std::size_t world) {
     OuterState state = real_state(0);
     Ended& end = ended[group.rank()];
     round.encode(group, kBatch, state);
-    const Bytes first = state.in_flight.back().payload;
+    const Bytes first = bytes_of(state.in_flight.back());
     state.mark = state.params;
     move_params(state, 60);
     round.encode(group, kBatch, state);
     apply_late(group, round, state, {{"ap", 0, 0, from_other}}, 0);
     move_params(state, 61);
     round.encode(group, kBatch, state);
-    end.payload = state.in_flight.back().payload;
+    end.payload = bytes_of(state.in_flight.back());
     // The first is delivered late, its second part expires.
     apply_late(group, round, state, {{"us", 0, 0, first}, {"us", 1, 0, end.payload}}, 1);
     EXPECT_TRUE(state.in_flight.empty());

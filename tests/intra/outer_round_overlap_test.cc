@@ -171,7 +171,7 @@ TEST(Overlap, RegionsOfOneTwoAndThreeRanksAgree) {
       OuterState state = real_state(1);
       for (int turn = 0; turn < 4; ++turn) {
         round.encode(group, kBatch, state);
-        const Bytes payload = state.in_flight.back().payload;
+        const Bytes payload = bytes_of(state.in_flight.back());
         const Views views{payload};
         round.apply(group, record_of(state, {{"us", payload}}), views, state);
       }

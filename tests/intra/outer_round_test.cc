@@ -76,7 +76,7 @@ std::vector<Ended> two_rounds(std::size_t world, const std::string& spec) {
     for (std::uint64_t i = 0; i < 2; ++i) {
       round.encode(group, kBatch, state);
       const diloco::Contribution& made = state.in_flight.back().contribution;
-      end.payload = state.in_flight.back().payload;
+      end.payload = bytes_of(state.in_flight.back());
       end.delta_norm = made.delta_norm;
       end.error_norm = made.error_norm;
       round.apply(group, record_of(state, {{"ap", from_other}, {"us", end.payload}}),

@@ -19,7 +19,8 @@ const diloco::Layout& layout() {
 
 InFlight contribution(diloco::Round round, std::uint32_t part, int content) {
   InFlight own;
-  own.payload.assign(100, static_cast<std::byte>(content));
+  const std::vector<std::byte> bytes(100, static_cast<std::byte>(content));
+  own.payload = OwnPayload(diloco::SealedBytes(bytes));
   own.contribution = {.run_id = "0123456789abcdef",
                       .region = "eu",
                       .round = round,
@@ -30,7 +31,7 @@ InFlight contribution(diloco::Round round, std::uint32_t part, int content) {
                       .data_cursor = 99,
                       .delta_norm = 0.1,
                       .error_norm = 1e-300,
-                      .payload = {diloco::sha256(own.payload), own.payload.size()}};
+                      .payload = {}};
   return own;
 }
 
@@ -77,8 +78,8 @@ void expect_equal(TrainingState& a, TrainingState& b) {
   EXPECT_EQ(a.work.compute_s, b.work.compute_s);
   ASSERT_EQ(a.in_flight.size(), b.in_flight.size());
   for (std::size_t i = 0; i < a.in_flight.size(); ++i) {
-    EXPECT_EQ(serialize(a.in_flight[i].contribution), serialize(b.in_flight[i].contribution));
-    EXPECT_EQ(a.in_flight[i].payload, b.in_flight[i].payload);
+    EXPECT_EQ(serialize(a.in_flight[i].identified()), serialize(b.in_flight[i].identified()));
+    EXPECT_TRUE(std::ranges::equal(a.in_flight[i].payload.bytes(), b.in_flight[i].payload.bytes()));
     EXPECT_EQ(a.in_flight[i].stored, b.in_flight[i].stored);
   }
   EXPECT_EQ(a.steps, b.steps);

@@ -151,8 +151,8 @@ TrainingState two_rounds(diloco::OverlapOptions::Variant variant, bool in_the_st
     record.round = state.version;
     record.state = state.digest;
     record.participants.push_back(
-        {.region = "us", .round = state.version, .weight = 1, .payload = own.contribution.payload});
-    const std::span<const std::byte> payload(own.payload);
+        {.region = "us", .round = state.version, .weight = 1, .payload = own.identified().payload});
+    const std::span<const std::byte> payload = own.payload.bytes();
     where([&](OuterSpans& spans) {
       round.apply(*trainee.group, record, std::span(&payload, 1), state, spans);
     });

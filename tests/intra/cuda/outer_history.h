@@ -171,7 +171,7 @@ inline History history(const HistoryCase& tested, Collective& group,
     if (i == kInfinite) region.go_to_infinity();
     end.not_finite = region.encode().not_finite;
     const InFlight& made = state.in_flight.back();
-    end.payload = made.payload;
+    end.payload = bytes_of(made);
     end.delta_norm = made.contribution.delta_norm;
     end.error_norm = made.contribution.error_norm;
     if (tested.overlap.variant != diloco::OverlapOptions::Variant::synchronous)
