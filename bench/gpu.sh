@@ -42,7 +42,7 @@ pack() {
 
 # Every one runs, whatever the others did.
 run() {
-  local sanitize=no failed=0 program
+  local sanitize=no failed=0 program codec
   [[ ${1:-} == --sanitize ]] && sanitize=yes
   export LD_LIBRARY_PATH=$here/lib:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || { echo "gpu.sh: no GPU" >&2; exit 1; }
@@ -57,6 +57,10 @@ run() {
   done
   echo "== bench_outer_gpu --offload"
   "$here/bench_outer_gpu" --offload || failed=1
+  for codec in dense:int8,block=128 topk:k=64; do
+    echo "== bench_train_step_gpu --round $codec"
+    "$here/bench_train_step_gpu" --round "$codec" || failed=1
+  done
   echo "== bench_train_step_gpu --plain-attention"
   "$here/bench_train_step_gpu" --plain-attention --steps 10 || failed=1
   echo "== train_step_torch.py"

@@ -41,7 +41,7 @@ class Bench {
         state_(layout_),
         params_(backend_, layout_.size()),
         scratch_(backend_, layout_.size()),
-        spans_(layout_, backend_, params_, scratch_.device(), offload) {
+        spans_(layout_, backend_, backend_, params_, scratch_.device(), offload) {
     const auto number = [](std::size_t i, std::uint64_t seed) {
       const std::uint64_t x = (i + seed) * 0x9E3779B97F4A7C15ULL;
       return static_cast<float>(static_cast<std::int32_t>((x ^ x >> 29) >> 16)) * 0x1p-40F;

@@ -1,12 +1,14 @@
 // One training step of GPT-2 124M in bf16 on a GPU, optimizer included, beside the rate of one
-// large matrix product in the same run. The peer is train_step_torch.py.
+// large matrix product in the same run. The peer is train_step_torch.py. With --round, steps beside
+// which a contribution is encoded, one in five, against the others.
 //
 //   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--recompute 0|1|2]
-//                        [--no-graphs] [--plain-attention]
+//                        [--no-graphs] [--plain-attention] [--round CODEC]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "intra/cuda/device_stepper.h"
 #include "intra/device_peak.h"
 #include "intra/model/initialise.h"
+#include "intra/outer_round.h"
 
 namespace causeway::bench {
 namespace {
@@ -26,8 +29,11 @@ struct Settings {
   std::uint32_t micro_batches = 1;
   int steps = 100, warm_up = 20;
   std::int32_t recompute = 0;
+  std::string round_codec;  // empty: no rounds
   CudaOptions cuda;
 };
+
+constexpr int kStepsPerRound = 5;
 
 intra::WorkerOptions gpt2_124m(const Settings& settings) {
   intra::WorkerOptions options;
@@ -42,6 +48,9 @@ intra::WorkerOptions gpt2_124m(const Settings& settings) {
   options.train.batch = settings.batch * settings.micro_batches;
   options.train.micro_batches = settings.micro_batches;
   options.train.recompute = settings.recompute;
+  if (settings.round_codec.empty()) return options;
+  options.overlap.variant = diloco::OverlapOptions::Variant::streaming;
+  options.codec.matrix = options.codec.vector = settings.round_codec;
   return options;
 }
 
@@ -85,19 +94,48 @@ struct Tokens {
   std::vector<std::int32_t> tokens, targets;
 };
 
+// Contributions of which nothing comes.
+class Rounds {
+ public:
+  Rounds(const intra::WorkerOptions& options, const diloco::Layout& layout,
+         intra::Collective& group, intra::OuterSpans* spans, intra::TrainingState& state)
+      : round_({.region = "us"}, options.codec, {}, options.overlap, layout),
+        group_(group),
+        spans_(*spans),
+        state_(state) {}
+
+  // What is left to do beside the next step.
+  intra::Stepper::Meanwhile contribute() {
+    state_.work.steps = kStepsPerRound;
+    made_ = round_.take_delta(group_, {}, state_, spans_);
+    return [this] {
+      round_.encode_delta(group_, state_, spans_, made_);
+      state_.in_flight.clear();
+    };
+  }
+
+ private:
+  intra::OuterRound round_;
+  intra::Collective& group_;
+  intra::OuterSpans& spans_;
+  intra::TrainingState& state_;
+  intra::Encoding made_;
+};
+
 struct Measured {
-  std::vector<double> seconds;  // of every step after the warm-up
+  std::vector<double> seconds, beside_a_round;  // of every step after the warm-up
   double first_loss = 0, last_loss = 0;
 };
 
 Measured take_steps(const Settings& settings, const intra::WorkerOptions& options,
-                    intra::Stepper& stepper, intra::TrainingState& state) {
+                    intra::Stepper& stepper, intra::TrainingState& state, Rounds* rounds) {
   const Tokens batch(static_cast<std::size_t>(settings.batch * options.model.context));
   const float scale = 1.0F / static_cast<float>(settings.micro_batches);
   Measured measured;
   for (int step = 0; step < settings.warm_up + settings.steps; ++step) {
+    const bool contributes = rounds != nullptr && step > 0 && step % kStepsPerRound == 0;
     const auto start = std::chrono::steady_clock::now();
-    stepper.begin(1e-4F);
+    stepper.begin(1e-4F, contributes ? rounds->contribute() : intra::Stepper::Meanwhile());
     for (std::uint32_t micro = 0; micro < settings.micro_batches; ++micro) {
       stepper.accumulate({batch.tokens, batch.targets, settings.batch, options.model.context}, {},
                          scale, micro + 1 == settings.micro_batches);
@@ -106,7 +144,8 @@ Measured take_steps(const Settings& settings, const intra::WorkerOptions& option
     stepper.update();
     ++state.optimizer_steps;
     if (step == 0) measured.first_loss = measured.last_loss;
-    if (step >= settings.warm_up) measured.seconds.push_back(seconds_since(start));
+    if (step < settings.warm_up) continue;
+    (contributes ? measured.beside_a_round : measured.seconds).push_back(seconds_since(start));
   }
   return measured;
 }
@@ -133,6 +172,10 @@ void report(const Settings& settings, const intra::ModelOptions& model, const st
   } else {
     std::printf("  MFU             unknown      no peak is known for this device\n");
   }
+  if (measured.beside_a_round.empty()) return;
+  const double beside = median(measured.beside_a_round);
+  std::printf("  with a round  %9.2f ms      %s encoded beside it: %+.2f %%\n", 1e3 * beside,
+              settings.round_codec.c_str(), 100 * (beside / step - 1));
 }
 
 int run(const Settings& settings) {
@@ -148,9 +191,14 @@ int run(const Settings& settings) {
       intra::cuda::make_device_stepper(options, std::make_unique<CudaBackend>(0, settings.cuda));
   const std::string device = stepper->device();
   initialise_parameters(options.model, layout, 1, state.params);
+  state.anchor = state.params;
   stepper->join(*group, state);
 
-  const Measured measured = take_steps(settings, options, *stepper, state);
+  std::optional<Rounds> rounds;
+  if (!settings.round_codec.empty())
+    rounds.emplace(options, layout, *group, stepper->outer_spans(), state);
+  const Measured measured =
+      take_steps(settings, options, *stepper, state, rounds ? &*rounds : nullptr);
   report(settings, options.model, device, measured, product);
   return 0;
 }
@@ -168,6 +216,8 @@ Settings parse(int argc, char** argv) {
       settings.steps = std::max(1, number());
     } else if (argument == "--recompute") {
       settings.recompute = number();
+    } else if (argument == "--round") {
+      settings.round_codec = i + 1 < argc ? argv[++i] : "";
     } else if (argument == "--no-graphs") {
       settings.cuda.graphs = false;
     } else if (argument == "--plain-attention") {

@@ -30,6 +30,10 @@ struct OverlapOptions {
   std::uint32_t fragments = 1;  // P; more than one in streaming only
   FragmentOrder order = FragmentOrder::strided;
   float mixing = 0.25F;  // alpha
+  // Where steps go on does not depend on how those before were encoded: that may be done meanwhile.
+  bool encodes_beside_steps() const {
+    return variant == Variant::streaming || variant == Variant::delayed;
+  }
   bool operator==(const OverlapOptions&) const = default;
 };
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
 #include "intra/gradient_reducer.h"
 #include "intra/optimizer_share.h"
 #include "intra/stepper.h"
+#include "intra/stopwatch.h"
 
 namespace causeway::intra {
 namespace {
@@ -43,8 +43,10 @@ class CpuStepper final : public Stepper {
   void params_changed() override { model_->params_changed(); }
   std::string device() const override { return "CPU"; }
 
-  void begin(float lr) override {
+  // Nothing else computes meanwhile.
+  void begin(float lr, const Meanwhile& meanwhile) override {
     assert(state_);
+    meanwhile_s_ = meanwhile ? seconds_of(meanwhile) : 0;
     if (share_) share_->keep();
     lr_ = lr;
     loss_ = 0;
@@ -59,10 +61,7 @@ class CpuStepper final : public Stepper {
   }
 
   Summed finish() override {
-    const auto began = std::chrono::steady_clock::now();
-    reducer_->finish();
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-    return {loss_, waited.count()};
+    return {loss_, seconds_of([this] { reducer_->finish(); }), meanwhile_s_};
   }
 
   double update() override {
@@ -99,6 +98,7 @@ class CpuStepper final : public Stepper {
   std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
   std::optional<GradientReducer> reducer_;
   float lr_ = 0, loss_ = 0;
+  double meanwhile_s_ = 0;
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
     reducer_->ready(offset, count);
   };

@@ -17,6 +17,7 @@ class GradientReducer::Worker {
          Point point);
   ~Worker();
   void ready(std::size_t offset, std::size_t count);
+  void set_held(bool held);
   void finish();
 
  private:
@@ -38,6 +39,7 @@ class GradientReducer::Worker {
   std::vector<Wait> waits_;  // before a bucket is reduced; empty: it is there
   std::size_t reduced_ = 0;
   std::exception_ptr error_;
+  bool held_ = false;
   bool stopping_ = false;
 
   std::thread thread_;  // last: it uses all of the above
@@ -87,7 +89,16 @@ void GradientReducer::Worker::release(std::size_t count) {
   changed_.notify_all();
 }
 
+void GradientReducer::Worker::set_held(bool held) {
+  {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+  }
+  changed_.notify_all();
+}
+
 void GradientReducer::Worker::finish() {
+  assert(!held_);
   release(buckets_.all().size());
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return reduced_ == buckets_.all().size() || error_; });
@@ -108,7 +119,7 @@ void GradientReducer::Worker::reduce(std::size_t bucket, const Wait& wait) {
 void GradientReducer::Worker::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return reduced_ < released_ || stopping_; });
+    changed_.wait(lock, [this] { return (reduced_ < released_ && !held_) || stopping_; });
     if (stopping_) return;
     const std::size_t bucket = reduced_;
     const Wait wait = std::exchange(waits_[bucket], {});
@@ -141,6 +152,14 @@ GradientReducer::~GradientReducer() = default;
 
 void GradientReducer::ready(std::size_t offset, std::size_t count) {
   if (worker_) worker_->ready(offset, count);
+}
+
+void GradientReducer::hold() {
+  if (worker_) worker_->set_held(true);
+}
+
+void GradientReducer::release() {
+  if (worker_) worker_->set_held(false);
 }
 
 void GradientReducer::finish() {

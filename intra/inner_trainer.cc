@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <chrono>
 #include <cmath>
 #include <string>
 #include <system_error>
@@ -15,6 +14,7 @@
 #include "intra/model/initialise.h"
 #include "intra/optimizer.h"
 #include "intra/stepper.h"
+#include "intra/stopwatch.h"
 #include "intra/timed_trainer.h"
 
 namespace causeway::intra {
@@ -81,15 +81,14 @@ class ModelTrainer : public InnerTrainer {
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
     if (step.share.count > 0) sampler_.set_share(step.share);
-    stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps));
+    stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps),
+                    step.meanwhile);
     backward(step);
     const Stepper::Summed own = stepper_->finish();
-    const auto began = std::chrono::steady_clock::now();
     std::array<float, 2> agreed{own.loss, stop_requested ? 1.0F : 0.0F};
-    group_->all_reduce_sum(agreed);
-    const std::chrono::duration<double> in_region = std::chrono::steady_clock::now() - began;
+    const double agreeing_s = seconds_of([&] { group_->all_reduce_sum(agreed); });
     update(step, agreed[0]);
-    return {agreed[0], agreed[1] > 0, own.in_region_s + in_region.count()};
+    return {agreed[0], agreed[1] > 0, own.in_region_s + agreeing_s, own.meanwhile_s};
   }
 
   OuterSpans* outer_spans() override { return stepper_->outer_spans(); }

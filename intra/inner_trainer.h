@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,12 +19,16 @@ struct InnerStep {
   std::uint64_t index = 0;    // over the whole run: learning rate and dropout depend on it
   std::uint64_t cursor = 0;   // the region's sample number of the first sample of this step's batch
   diloco::DataShare share{};  // without a count: as configured
+  // For the host to do once before gradients are summed, where it hinders the step least: a device
+  // computes the step meanwhile.
+  std::function<void()> meanwhile = {};
 };
 
 struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
   double in_region_s = 0;  // that the step waited for sums over the ranks
+  double meanwhile_s = 0;  // by which `meanwhile` held the step up, at most
 };
 
 class InnerTrainer {

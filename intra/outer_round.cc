@@ -57,10 +57,17 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
 
 Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterState& state,
                             OuterSpans& spans) const {
+  Encoding encoding = take_delta(collective, batch, state, spans);
+  encode_delta(collective, state, spans, encoding);
+  return encoding;
+}
+
+Encoding OuterRound::take_delta(Collective& collective, const Batch& batch, OuterState& state,
+                                OuterSpans& spans) const {
   restore_float_mode();
   state.intact = false;
-  const std::size_t fragment = fragment_of(state);
-  const auto bad = spans.take_delta(base(state), policy_.decay(), ownership_.mine(fragment));
+  const auto bad =
+      spans.take_delta(base(state), policy_.decay(), ownership_.mine(fragment_of(state)));
   Encoding encoding{
       .part = state.next_part(), .tensors = {}, .not_finite = first_not_finite(collective, bad)};
   InFlight in_flight;
@@ -77,25 +84,34 @@ Encoding OuterRound::encode(Collective& collective, const Batch& batch, OuterSta
           .data_cursor = state.work.data_cursor + state.work.steps * batch.samples,
           .state = state.digest,
           .held_out_loss = state.held_out_loss};
+  state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
   if (made.sits_out) {
     spans.copy(base(state), Flat::params);
-  } else {
-    together(collective, "encoding", [&] { encode_own(state, spans); });
+  } else if (overlap_.encodes_beside_steps()) {
+    go_on_from(collective, state, spans);
+  }
+  state.put_in_flight(std::move(in_flight));
+  return encoding;
+}
+
+void OuterRound::encode_delta(Collective& collective, OuterState& state, OuterSpans& spans,
+                              Encoding& encoding) const {
+  InFlight& made = *state.own(encoding.part);
+  if (!made.contribution.sits_out) {
+    restore_float_mode();
+    const std::size_t fragment = fragment_of(state);
+    together(collective, "encoding", [&] { encode_own(state, encoding.part, spans); });
     std::vector<std::vector<std::byte>> gathered;
     std::vector<std::span<const std::byte>> by_rank{own_};
     if (collective.size() > 1) {
       gathered = collective.all_gather(own_);
       by_rank.assign(gathered.begin(), gathered.end());
     }
-    encoding.tensors = assemble(by_rank, fragment, in_flight);
+    encoding.tensors = assemble(by_rank, fragment, made);
     if (feedback_) spans.complete(collective, ownership_.by_rank(fragment), Flat::residual);
+    if (!overlap_.encodes_beside_steps()) go_on_from(collective, state, spans);
   }
-  state.work = {.data_cursor = made.data_cursor, .steps = 0, .compute_s = 0};
-  const bool sits_out = made.sits_out;
-  state.put_in_flight(std::move(in_flight));
-  if (!sits_out) go_on_from(collective, state, spans);
   state.intact = true;
-  return encoding;
 }
 
 // Where the next steps start, and what they are counted from.
@@ -146,11 +162,11 @@ std::string OuterRound::first_not_finite(Collective& collective,
 }
 
 // How each own segment was encoded, then their encodings.
-void OuterRound::encode_own(const OuterState& state, OuterSpans& spans) const {
+void OuterRound::encode_own(const OuterState& state, std::uint32_t part, OuterSpans& spans) const {
   const Segments mine = ownership_.mine(fragment_of(state));
   own_.resize(mine.size() * sizeof(CodecPolicy::Encoded));
   const auto heads = spans.encode(policy_,
-                                  {.seed = place_.seed + state.next_part(),
+                                  {.seed = place_.seed + part,
                                    .round = static_cast<std::uint32_t>(state.version),
                                    .region = place_.region_index},
                                   mine, own_);

@@ -71,6 +71,12 @@ class OuterRound {
   // and the parameters back at the base. `spans`: the state's, wherever they are.
   Encoding encode(Collective& collective, const Batch& batch, OuterState& state,
                   OuterSpans& spans) const;
+  // Its two halves. With OverlapOptions::encodes_beside_steps() a region may take inner steps
+  // between them, if those leave the spans' scratch alone, and do nothing else.
+  Encoding take_delta(Collective& collective, const Batch& batch, OuterState& state,
+                      OuterSpans& spans) const;
+  void encode_delta(Collective& collective, OuterState& state, OuterSpans& spans,
+                    Encoding& encoding) const;
 
   // Takes `state` from version record.round to the next, and returns what became of the region's
   // own work. payloads[i] belongs to participants[i] and is untrusted: a bad one throws
@@ -94,7 +100,7 @@ class OuterRound {
     return ownership_.fragments().of_round(state.version);
   }
   std::string first_not_finite(Collective& collective, std::optional<std::size_t> own) const;
-  void encode_own(const OuterState& state, OuterSpans& spans) const;
+  void encode_own(const OuterState& state, std::uint32_t part, OuterSpans& spans) const;
   void go_on_from(Collective& collective, OuterState& state, OuterSpans& spans) const;
   void start_ahead(Collective& collective, const OuterState& state, OuterSpans& spans) const;
   std::vector<TensorEncoding> assemble(std::span<const std::span<const std::byte>> by_rank,

@@ -36,6 +36,15 @@ void RegionWorker::charge_wait() {
   if (progress_.phase == "encode" || progress_.phase == "apply") state_.outer_s += seconds;
 }
 
+// Returns the seconds that the step took alone.
+double RegionWorker::charge_step(const StepOutcome& outcome) {
+  const double seconds = stopwatch_.charge(state_.compute_s) - outcome.meanwhile_s;
+  state_.compute_s -= outcome.meanwhile_s;
+  state_.wait_s += outcome.meanwhile_s;
+  state_.outer_s += outcome.meanwhile_s;
+  return seconds;
+}
+
 void RegionWorker::report() {
   charge_wait();
   progress_.step = std::max(progress_.step, schedule_step_ + state_.step_in_round());

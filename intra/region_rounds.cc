@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -30,31 +31,41 @@ void RegionWorker::check_version(const std::string& what, diloco::Round told) co
 void RegionWorker::train(const diloco::Train& train) {
   check_version("to train round", train.round);
   schedule_step_ = train.schedule_step;
-  InFlight* own = state_.own(0);
-  if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
+  const InFlight* const own = state_.own(0);
+  if (own != nullptr && own->payload.empty() && !own->contribution.sits_out)
     state_.drop_own(0);  // made before a restart, and lost by the coordinator since
-    own = nullptr;
-  }
   // After a restart, or when the coordinator was lost or had no room, part of the round or all of
   // it may already be done.
-  if (own == nullptr) {
-    begin_at(train.data_cursor);
-    if (state_.work.steps < train.k) enter("compute");
-    while (state_.work.steps < train.k) {
-      if (!inner_step(train.schedule_step, train.share)) {
-        sit_out();
-        break;
-      }
-      diloco::reached(diloco::ProtocolState::step_taken);
+  if (state_.own(0) == nullptr) {
+    take_steps(train);
+    Encoding made = take_delta();
+    const bool saves = save_plan().when_contributed(state_.version);
+    if (options_.overlap.encodes_beside_steps() && state_.work.steps < train.ahead && !saves) {
+      go_ahead(train, [&] {
+        encode_delta(made);
+        hand_over(*state_.own(0));
+      });
+      return await_stored(*state_.own(0));
     }
-    diloco::reached(diloco::ProtocolState::steps_taken);
-    encode();
-    diloco::reached(diloco::ProtocolState::contribution_encoded);
-    if (save_plan().when_contributed(state_.version)) save();
-    own = state_.own(0);
+    encode_delta(made);
+    if (saves) save();
   }
-  contribute(*own, [&] { go_ahead(train); });
-  diloco::reached(diloco::ProtocolState::contribution_stored);
+  hand_over(*state_.own(0));
+  go_ahead(train, {});
+  await_stored(*state_.own(0));
+}
+
+void RegionWorker::take_steps(const diloco::Train& train) {
+  begin_at(train.data_cursor);
+  if (state_.work.steps < train.k) enter("compute");
+  while (state_.work.steps < train.k) {
+    if (!inner_step(train.schedule_step, train.share)) {
+      sit_out();
+      break;
+    }
+    diloco::reached(diloco::ProtocolState::step_taken);
+  }
+  diloco::reached(diloco::ProtocolState::steps_taken);
 }
 
 // An earlier worker of this region may have died after it contributed and before it saved: the run
@@ -73,11 +84,11 @@ SavePlan RegionWorker::save_plan() const {
   return {.every = options_.train.checkpoint_rounds * options_.overlap.fragments};
 }
 
-// The round is decided meanwhile.
-void RegionWorker::go_ahead(const diloco::Train& train) {
+// The round is decided meanwhile. `meanwhile`: beside the first step.
+void RegionWorker::go_ahead(const diloco::Train& train, std::function<void()> meanwhile) {
   if (state_.work.steps < train.ahead) enter("compute");
   while (state_.work.steps < train.ahead) {
-    if (!inner_step(train.schedule_step, train.share)) {
+    if (!inner_step(train.schedule_step, train.share, std::exchange(meanwhile, {}))) {
       sit_out();
       break;
     }
@@ -120,14 +131,18 @@ void RegionWorker::collect(const diloco::Collect& order) {
   for (InFlight& own : state_.in_flight) {
     const bool missing = own.contribution.round == state_.version && !own.stored &&
                          (!own.payload.empty() || own.contribution.sits_out);
-    if (missing) contribute(own, [] {});
+    if (!missing) continue;
+    hand_over(own);
+    await_stored(own);
   }
   diloco::reached(diloco::ProtocolState::collected);
 }
 
-bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataShare& share) {
+bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataShare& share,
+                              std::function<void()> meanwhile) {
   const InnerStep step{schedule_step + state_.step_in_round(),
-                       state_.work.data_cursor + state_.work.steps * batch().samples, share};
+                       state_.work.data_cursor + state_.work.steps * batch().samples, share,
+                       std::move(meanwhile)};
   charge_wait();
   StepOutcome outcome;
   try {
@@ -138,7 +153,7 @@ bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataSha
     ++state_.work.steps;  // its samples are used
     return false;
   }
-  const double seconds = stopwatch_.charge(state_.compute_s);
+  const double seconds = charge_step(outcome);
   const std::uint64_t tokens = batch().tokens;
   ++state_.work.steps;
   state_.work.compute_s += seconds;
@@ -155,19 +170,29 @@ bool RegionWorker::inner_step(std::uint64_t schedule_step, const diloco::DataSha
 }
 
 void RegionWorker::encode() {
+  Encoding made = take_delta();
+  encode_delta(made);
+}
+
+Encoding RegionWorker::take_delta() {
   enter("encode");
-  const Encoding encoding = round_.encode(gathering_->group(), batch(), state_, spans());
-  if (encoding.not_finite.empty()) {
-    if (gathering_->leads()) record_encodings(options_.directory, state_.version, encoding.tensors);
-    return;
-  }
+  Encoding made = round_.take_delta(gathering_->group(), batch(), state_, spans());
+  if (made.not_finite.empty()) return made;
   reset_moments();
   if (gathering_->leads()) {
     spdlog::error(
         "round {}: {} became NaN or infinite; this region sits out, its {} inner steps are dropped "
         "and it follows the others; lower inner.lr or clip harder with inner.clip_norm",
-        state_.version, encoding.not_finite, state_.own(encoding.part)->contribution.steps);
+        state_.version, made.not_finite, state_.own(made.part)->contribution.steps);
   }
+  return made;
+}
+
+void RegionWorker::encode_delta(Encoding& made) {
+  round_.encode_delta(gathering_->group(), state_, spans(), made);
+  if (made.not_finite.empty() && gathering_->leads())
+    record_encodings(options_.directory, state_.version, made.tensors);
+  diloco::reached(diloco::ProtocolState::contribution_encoded);
 }
 
 // What led to numbers that are not finite may be in the optimizer as well.
@@ -180,14 +205,17 @@ void RegionWorker::reset_moments() {
   state_.optimizer_steps = 0;
 }
 
-void RegionWorker::contribute(InFlight& own, const std::function<void()>& meanwhile) {
+void RegionWorker::hand_over(InFlight& own) {
   own.contribution.run_id = state_.run_id;
   gathering_->tell(
       [&own](auto& session) { session.hand_over(own.contribution, own.payload.sealed()); });
-  meanwhile();
+}
+
+void RegionWorker::await_stored(InFlight& own) {
   bool stored = true;  // rank 0 knows
   const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };
   own.stored = gathering_->tell(await_stored) && stored;
+  diloco::reached(diloco::ProtocolState::contribution_stored);
 }
 
 OuterRound::Batch RegionWorker::batch() const {

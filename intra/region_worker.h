@@ -49,14 +49,19 @@ class RegionWorker {
   void note_earlier_life();
   void train(const diloco::Train& train);
   SavePlan save_plan() const;
-  void go_ahead(const diloco::Train& train);
+  void take_steps(const diloco::Train& train);
+  void go_ahead(const diloco::Train& train, std::function<void()> meanwhile);
   void sit_out();
   void go_on(const diloco::Continue& order);
   void collect(const diloco::Collect& order);
   // False: loss or gradient was not finite, and the parameters are not to be used.
-  bool inner_step(std::uint64_t schedule_step, const diloco::DataShare& share);
+  bool inner_step(std::uint64_t schedule_step, const diloco::DataShare& share,
+                  std::function<void()> meanwhile = {});
   void encode();
-  void contribute(InFlight& own, const std::function<void()>& meanwhile);
+  Encoding take_delta();
+  void encode_delta(Encoding& made);
+  void hand_over(InFlight& own);
+  void await_stored(InFlight& own);
   void reset_moments();
   void drop_work();
   void count_up_to(std::uint64_t cursor);
@@ -72,6 +77,7 @@ class RegionWorker {
   double mfu(double tokens_per_s) const;
   void enter(const std::string& phase);
   void charge_wait();
+  double charge_step(const StepOutcome& outcome);
   void report();
   void save();
   void checkpoint();

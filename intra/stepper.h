@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,14 +29,17 @@ class Stepper {
   virtual void settle(Settle) {}
   virtual std::string device() const = 0;
 
-  // A step: begin, accumulate for each micro-batch, finish, update.
-  virtual void begin(float lr) = 0;  // step state.optimizer_steps
+  // A step: begin, accumulate for each micro-batch, finish, update. `meanwhile`, if any, is called
+  // once before the gradient is summed, where it hinders the step least.
+  using Meanwhile = std::function<void()>;
+  virtual void begin(float lr, const Meanwhile& meanwhile) = 0;  // step state.optimizer_steps
   // gradient += scale * d(mean loss). After the `last` it is final.
   virtual void accumulate(const Batch& batch, const DropoutKey& dropout, float scale,
                           bool last) = 0;
   struct Summed {
     float loss = 0;          // this rank's sum of scale * mean loss
     double in_region_s = 0;  // that the step waited for sums over the ranks
+    double meanwhile_s = 0;  // by which `meanwhile` held the step up, at most
   };
   // Sums the gradient over the ranks.
   virtual Summed finish() = 0;

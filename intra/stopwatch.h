@@ -1,10 +1,18 @@
-// Charges all time since start() to one account or another.
+// Time that work takes.
 #pragma once
 
 #include <chrono>
 
 namespace causeway::intra {
 
+template <typename Work>
+double seconds_of(const Work& work) {
+  const auto began = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// Charges all time since start() to one account or another.
 class Stopwatch {
  public:
   // Time begins to count; later calls change nothing.

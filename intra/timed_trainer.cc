@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <chrono>
@@ -41,11 +42,13 @@ class TimedTrainer : public InnerTrainer {
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
     const auto end = Clock::now() + std::chrono::milliseconds(options_.train.timed_step_ms);
+    if (step.meanwhile) step.meanwhile();
+    const std::chrono::duration<double> late = Clock::now() - end;
     nudge(step.index);
     wait_until(end);
     std::array<float, 1> stop{stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(stop);
-    return {0, stop[0] > 0};
+    return {.loss = 0, .stop = stop[0] > 0, .meanwhile_s = std::max(0.0, late.count())};
   }
 
   void params_changed() override {}

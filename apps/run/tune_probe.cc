@@ -12,6 +12,7 @@
 #include "intra/collective.h"
 #include "intra/inner_trainer.h"
 #include "intra/outer_round.h"
+#include "intra/stopwatch.h"
 #include "intra/training_state.h"
 
 namespace causeway::run {
@@ -23,12 +24,6 @@ constexpr std::uint32_t kWarmUpSteps = 3, kStepsMin = 8, kStepsMax = 400;
 constexpr int kRepetitions = 7;
 constexpr int kWrites = 9;
 constexpr std::size_t kSmallBytes = 1000;  // a record, a vote
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 intra::WorkerOptions alone(const Config& config) {
   const RegionConfig& region = config.regions.front();
@@ -60,7 +55,7 @@ class Bench {
       if (samples.size() >= kStepsMin && spent_s >= options.seconds) break;
       if (told && i >= kWarmUpSteps) break;  // enough for a pseudo-gradient
       const intra::InnerStep step{i, i * static_cast<std::uint64_t>(options_.train.batch)};
-      const double took_s = seconds_of([&] { trainer->step(step, false); });
+      const double took_s = intra::seconds_of([&] { trainer->step(step, false); });
       if (i >= kWarmUpSteps) samples.push_back(took_s);
       spent_s += took_s;
     }
@@ -92,7 +87,7 @@ class Bench {
     const auto file = directory / "probe";
     std::vector<double> samples;
     for (int i = 0; i < kWrites; ++i) {
-      samples.push_back(seconds_of([&] {
+      samples.push_back(intra::seconds_of([&] {
         (void)diloco::sha256(content);
         diloco::replace_file(file, content, diloco::Durability::on_disk);
       }));
@@ -118,7 +113,7 @@ class Bench {
     intra::OuterState state = state_;
     state.work = {.data_cursor = 0, .steps = 1, .compute_s = state_.work.compute_s};
     intra::Encoding encoding;
-    out.encode_s = std::min(out.encode_s, seconds_of([&] {
+    out.encode_s = std::min(out.encode_s, intra::seconds_of([&] {
                               encoding = round.encode(*group_, {1, 1}, state);
                             }));
     const intra::InFlight made = *state.own(encoding.part);
@@ -139,8 +134,8 @@ class Bench {
                                      .payload = made.identified().payload});
       payloads.push_back(made.payload.bytes());
     }
-    out.apply_s =
-        std::min(out.apply_s, seconds_of([&] { round.apply(*group_, record, payloads, state); }));
+    out.apply_s = std::min(
+        out.apply_s, intra::seconds_of([&] { round.apply(*group_, record, payloads, state); }));
   }
 
   const Config& config_;

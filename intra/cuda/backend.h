@@ -1,6 +1,5 @@
-// Where training steps and outer rounds run: memory, jobs and matrix products, in the order they
-// are asked for. Implementations: CUDA (cuda_backend.h), and a serial one on the CPU in the tests,
-// which runs the same lines.
+// Where training steps and outer rounds run: memory, jobs and matrix products. Implementations:
+// CUDA (cuda_backend.h), and a serial one on the CPU in the tests, which runs the same lines.
 #pragma once
 
 #include <chrono>
@@ -41,10 +40,34 @@ struct Product {
   void* before_gelu = nullptr;  // as c
 };
 
-class Backend {
+// What a queue has been asked for by some moment. For any thread.
+class Point {
  public:
-  virtual ~Backend() = default;
+  virtual ~Point() = default;
+  virtual void wait() const = 0;  // until all of it is done
+  virtual bool reached() const = 0;
+};
 
+// Work in a backend's memory, in the order it is asked for.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  virtual std::shared_ptr<const Point> point() = 0;  // now
+  // What is asked for from now on comes after the point, of any queue of the same backend; the
+  // caller does not wait.
+  virtual void after(const Point& point) = 0;
+
+  // These two on any thread. After upload() `from` may change; download() returns when it is there.
+  virtual void upload(const void* from, void* to, std::size_t bytes) = 0;
+  virtual void download(const void* from, void* to, std::size_t bytes) = 0;
+  virtual void clear(void* values, std::size_t bytes) = 0;
+  virtual void run(const OuterJob& job) = 0;
+};
+
+// Is the queue that steps are done in.
+class Backend : public Queue {
+ public:
   virtual std::string device() const = 0;  // what its driver calls it
 
   // The ranks of `hosts`, which outlives it, as a group for spans in this memory; null, on all
@@ -52,19 +75,14 @@ class Backend {
   // asked for. `deadline`: of forming and of every operation.
   virtual std::unique_ptr<Collective> group(Collective& hosts,
                                             std::chrono::milliseconds deadline) = 0;
-  // A wait, for any thread, until all that the backend has been asked for by now is done.
-  virtual std::function<void()> point() = 0;
+  // A queue whose work is done beside this one's. The backend outlives it.
+  virtual std::unique_ptr<Queue> beside() = 0;
 
   // Zeros, until they are released or the backend ends.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* memory) = 0;
-  // These two on any thread. After upload() `from` may change; download() returns when it is there.
-  virtual void upload(const void* from, void* to, std::size_t bytes) = 0;
-  virtual void download(const void* from, void* to, std::size_t bytes) = 0;
-  virtual void clear(void* values, std::size_t bytes) = 0;
-
+  using Queue::run;
   virtual void run(const Job& job) = 0;
-  virtual void run(const OuterJob& job) = 0;
   virtual void multiply(const Product& product) = 0;
   // out and log_sum_exp; d_qkv. Null `d_out`: forward.
   virtual void attend(const AttentionArrays<float>& arrays) = 0;

@@ -11,13 +11,64 @@
 
 namespace causeway::intra::cuda {
 
+namespace {
+
+class Reached final : public Point {
+ public:
+  const Event& event() const { return event_; }
+  void wait() const override { event_.synchronize(); }
+  bool reached() const override { return event_.reached(); }
+
+ private:
+  Event event_;
+};
+
+}  // namespace
+
+template <typename Kind>
+std::shared_ptr<const Point> OnStream<Kind>::point() {
+  auto reached = std::make_shared<Reached>();
+  stream_.record(reached->event());
+  return reached;
+}
+
+template <typename Kind>
+void OnStream<Kind>::after(const Point& point) {
+  stream_.wait_for(dynamic_cast<const Reached&>(point).event());
+}
+
+// A copy from pageable memory has left it when the call returns.
+template <typename Kind>
+void OnStream<Kind>::upload(const void* from, void* to, std::size_t bytes) {
+  copy_bytes(from, to, bytes, stream_);
+}
+
+template <typename Kind>
+void OnStream<Kind>::download(const void* from, void* to, std::size_t bytes) {
+  copy_bytes(from, to, bytes, stream_);
+  stream_.synchronize();
+}
+
+template <typename Kind>
+void OnStream<Kind>::clear(void* values, std::size_t bytes) {
+  check(cudaMemsetAsync(values, 0, bytes, stream_.get()), "clearing GPU memory");
+}
+
+template <typename Kind>
+void OnStream<Kind>::run(const OuterJob& job) {
+  launch(job, stream_.get());
+}
+
+template class OnStream<Queue>;
+template class OnStream<Backend>;
+
 CudaBackend::CudaBackend(int index, const CudaOptions& options)
-    : device_(use_device(index)), options_(options) {
+    : CurrentDevice(index), options_(options) {
   if (options.fused_attention) attention_ = make_fused_attention();
 }
 
 CudaBackend::~CudaBackend() {
-  cudaStreamSynchronize(stream_.get());  // before the memory goes
+  cudaStreamSynchronize(stream().get());  // before the memory goes
 }
 
 std::unique_ptr<Collective> CudaBackend::group(Collective& hosts,
@@ -25,10 +76,8 @@ std::unique_ptr<Collective> CudaBackend::group(Collective& hosts,
   return make_nccl_collective(hosts, deadline);
 }
 
-std::function<void()> CudaBackend::point() {
-  const auto reached = std::make_shared<Event>();
-  stream_.record(*reached);
-  return [reached] { reached->synchronize(); };
+std::unique_ptr<Queue> CudaBackend::beside() {
+  return std::make_unique<OnStream<Queue>>();
 }
 
 std::byte* CudaBackend::allocate(std::size_t bytes) {
@@ -40,30 +89,12 @@ void CudaBackend::release(std::byte* memory) {
   std::erase_if(memory_, [memory](const auto& one) { return one.get() == memory; });
 }
 
-// A copy from pageable memory has left it when the call returns.
-void CudaBackend::upload(const void* from, void* to, std::size_t bytes) {
-  copy_bytes(from, to, bytes, stream_);
-}
-
-void CudaBackend::download(const void* from, void* to, std::size_t bytes) {
-  copy_bytes(from, to, bytes, stream_);
-  stream_.synchronize();
-}
-
-void CudaBackend::clear(void* values, std::size_t bytes) {
-  check(cudaMemsetAsync(values, 0, bytes, stream_.get()), "clearing GPU memory");
-}
-
 void CudaBackend::run(const Job& job) {
-  launch(job, stream_.get());
-}
-
-void CudaBackend::run(const OuterJob& job) {
-  launch(job, stream_.get());
+  launch(job, stream().get());
 }
 
 void CudaBackend::multiply(const Product& product) {
-  if (!products_.run(product, stream_.get())) multiply_in_steps(product);
+  if (!products_.run(product, stream().get())) multiply_in_steps(product);
 }
 
 template <typename T>
@@ -110,7 +141,7 @@ void CudaBackend::attend(const AttentionArrays<float>& arrays) {
 }
 
 void CudaBackend::attend(const AttentionArrays<Bfloat16>& arrays) {
-  if (attention_ && attention_->run(arrays, stream_.get())) return;
+  if (attention_ && attention_->run(arrays, stream().get())) return;
   attend_by_jobs(*this, arrays);
 }
 
@@ -120,15 +151,15 @@ void CudaBackend::repeat(std::uint64_t name, const std::function<void()>& work) 
   const auto [found, is_new] = recordings_.try_emplace(name);
   if (is_new || !options_.graphs) return work();
   if (!found->second) found->second = record(work);
-  check(cudaGraphLaunch(found->second.get(), stream_.get()), "replaying a recorded step");
+  check(cudaGraphLaunch(found->second.get(), stream().get()), "replaying a recorded step");
 }
 
 CudaBackend::Recording CudaBackend::record(const std::function<void()>& work) {
-  check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+  check(cudaStreamBeginCapture(stream().get(), cudaStreamCaptureModeThreadLocal),
         "recording a step");
   work();
   cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(stream_.get(), &graph), "recording a step");
+  check(cudaStreamEndCapture(stream().get(), &graph), "recording a step");
   cudaGraphExec_t made = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&made, graph, 0);
   cudaGraphDestroy(graph);

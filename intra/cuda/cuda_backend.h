@@ -18,25 +18,42 @@ struct CudaOptions {
   bool fused_attention = true;  // cuDNN's, where it has a kernel
 };
 
-// For the thread that made it. All work goes to one stream.
-class CudaBackend final : public Backend {
- public:
-  // On GPU `index`, which becomes the calling thread's.
-  explicit CudaBackend(int index = 0, const CudaOptions& options = {});
-  ~CudaBackend() override;
+// A GPU, which becomes the calling thread's.
+struct CurrentDevice {
+  explicit CurrentDevice(int index) : device_name(use_device(index)) {}
+  std::string device_name;
+};
 
+// A queue that is a stream.
+template <typename Kind>
+class OnStream : public Kind {
+ public:
   const Stream& stream() const { return stream_; }
 
-  std::string device() const override { return device_; }
-  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds deadline) override;
-  std::function<void()> point() override;
-  std::byte* allocate(std::size_t bytes) override;
-  void release(std::byte* memory) override;
+  std::shared_ptr<const Point> point() override;
+  void after(const Point& point) override;
   void upload(const void* from, void* to, std::size_t bytes) override;
   void download(const void* from, void* to, std::size_t bytes) override;
   void clear(void* values, std::size_t bytes) override;
-  void run(const Job& job) override;
   void run(const OuterJob& job) override;
+
+ private:
+  Stream stream_;
+};
+
+// For the thread that made it.
+class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
+ public:
+  explicit CudaBackend(int index = 0, const CudaOptions& options = {});
+  ~CudaBackend() override;
+
+  std::string device() const override { return device_name; }
+  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds deadline) override;
+  std::unique_ptr<Queue> beside() override;
+  std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* memory) override;
+  using OnStream::run;
+  void run(const Job& job) override;
   void multiply(const Product& product) override;
   void attend(const AttentionArrays<float>& arrays) override;
   void attend(const AttentionArrays<Bfloat16>& arrays) override;
@@ -51,9 +68,7 @@ class CudaBackend final : public Backend {
   void multiply_in_steps(const Product& product);
   Recording record(const std::function<void()>& work);
 
-  std::string device_;  // before all that belongs to it
   CudaOptions options_;
-  Stream stream_;
   MatrixProducts products_;
   std::unique_ptr<FusedAttention> attention_;  // null: by jobs
   std::vector<std::unique_ptr<std::byte, FreeDevice>> memory_;

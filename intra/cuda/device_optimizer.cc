@@ -132,7 +132,7 @@ void DeviceOptimizer::step(const Range& part, std::size_t moments, Pack<T>* weig
 
 // The parameters that the others stepped, and the weights of all.
 void DeviceOptimizer::complete() {
-  backend_.point()();
+  backend_.point()->wait();
   share_->complete_params(*group_, spans_.params);
   if (weights_ == nullptr) return;
   backend_.run(Round<Bfloat16>{packs_of(spans_.params.size()), packs_at(spans_.params.data(), 0),

@@ -18,10 +18,11 @@ std::size_t place_of(Flat which) {
 
 }  // namespace
 
-DeviceSpans::DeviceSpans(const diloco::Layout& layout, Backend& backend, Mirror& params,
-                         std::span<float> scratch, bool offload)
+DeviceSpans::DeviceSpans(const diloco::Layout& layout, Backend& backend, Queue& queue,
+                         Mirror& params, std::span<float> scratch, bool offload)
     : OuterSpans(layout),
-      backend_(backend),
+      steps_(backend),
+      queue_(queue),
       params_(params),
       scratch_(scratch),
       offload_(offload),
@@ -61,6 +62,16 @@ std::span<const float> DeviceSpans::settled(Flat which) {
 
 // ---- Where segments are ----
 
+void DeviceSpans::take_from_steps(Flat which) {
+  if (which != Flat::params) return;
+  if (params_.load(state_->params)) params_changed_ = true;
+  if (&queue_ != &steps_) queue_.after(*steps_.point());
+}
+
+void DeviceSpans::give_back_to_steps(Flat which) {
+  if (which == Flat::params && &queue_ != &steps_) steps_.after(*queue_.point());
+}
+
 std::vector<DeviceSpans::Run> DeviceSpans::runs(Segments segments, const Join& join) const {
   std::vector<Run> runs;
   for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -92,7 +103,7 @@ bool DeviceSpans::stays_in_state(Flat which) const {
 Mirror& DeviceSpans::mirror(Flat which) {
   if (which == Flat::params) return params_;
   std::optional<Mirror>& mirror = mirrors_[place_of(which)];
-  if (!mirror) mirror.emplace(backend_, layout().size());
+  if (!mirror) mirror.emplace(steps_, queue_, layout().size());
   return *mirror;
 }
 
@@ -101,11 +112,11 @@ float* DeviceSpans::at(Flat which, const Run& run) {
   const std::vector<float>& own = state_->flat(which);
   if (!stays_in_state(which)) {
     Mirror& held = mirror(which);
-    if (held.load(own) && which == Flat::params) params_changed_ = true;
+    if (which != Flat::params) held.load(own);
     return held.device().data() + run.begin;
   }
   float* const passing = passing_[place_of(which)].at_least(diloco::kSegmentElementsMax);
-  backend_.upload(own.data() + run.begin, passing, run.count * sizeof(float));
+  queue_.upload(own.data() + run.begin, passing, run.count * sizeof(float));
   return passing;
 }
 
@@ -117,31 +128,31 @@ void DeviceSpans::changed(Flat which, const Run& run) {
   if (which == Flat::scratch) return;
   if (which == Flat::params) params_changed_ = true;
   if (!stays_in_state(which)) return mirror(which).changed_on_device();
-  backend_.download(passing_[place_of(which)].at_least(0), state_->flat(which).data() + run.begin,
-                    run.count * sizeof(float));
+  queue_.download(passing_[place_of(which)].at_least(0), state_->flat(which).data() + run.begin,
+                  run.count * sizeof(float));
 }
 
 std::vector<float> DeviceSpans::fetch(Flat which, const Run& run) {
   std::vector<float> values(run.count);
-  backend_.download(at(which, run), values.data(), run.count * sizeof(float));
+  queue_.download(at(which, run), values.data(), run.count * sizeof(float));
   return values;
 }
 
 void DeviceSpans::store(const std::vector<float>& values, Flat which, const Run& run) {
-  backend_.upload(values.data(), at(which, run), run.count * sizeof(float));
+  queue_.upload(values.data(), at(which, run), run.count * sizeof(float));
   changed(which, run);
 }
 
 std::uint32_t* DeviceSpans::clear_bad() {
   const std::size_t chunks = layout().size() / compression::kChunk;
   std::uint32_t* const bad = bad_.at_least(chunks);
-  backend_.clear(bad, chunks * sizeof *bad);
+  queue_.clear(bad, chunks * sizeof *bad);
   return bad;
 }
 
 std::optional<std::size_t> DeviceSpans::first_bad() {
   std::vector<std::uint32_t> bad(layout().size() / compression::kChunk);
-  backend_.download(bad_.at_least(0), bad.data(), bad.size() * sizeof bad[0]);
+  queue_.download(bad_.at_least(0), bad.data(), bad.size() * sizeof bad[0]);
   const auto found = std::ranges::find(bad, 1U);
   if (found == bad.end()) return std::nullopt;
   return static_cast<std::size_t>(found - bad.begin());
@@ -150,27 +161,35 @@ std::optional<std::size_t> DeviceSpans::first_bad() {
 // ---- What rounds do with them ----
 
 void DeviceSpans::copy(Flat from, Flat to, Segments segments) {
+  take_from_steps(from);
+  take_from_steps(to);
   state_->flat(to).resize(layout().size());
   for (const Run& run : runs(segments)) {
-    backend_.run(CopyPacks{run.packs(), packs_at(from, run), packs_at(to, run)});
+    queue_.run(CopyPacks{run.packs(), packs_at(from, run), packs_at(to, run)});
     changed(to, run);
   }
+  give_back_to_steps(from);
+  give_back_to_steps(to);
 }
 
 void DeviceSpans::clear(Flat which, Segments segments) {
+  take_from_steps(which);
   for (const Run& run : runs(segments)) {
-    backend_.clear(at(which, run), run.count * sizeof(float));
+    queue_.clear(at(which, run), run.count * sizeof(float));
     changed(which, run);
   }
+  give_back_to_steps(which);
 }
 
 std::optional<std::size_t> DeviceSpans::take_delta(Flat base, float beta, Segments segments) {
+  take_from_steps(Flat::params);
   std::uint32_t* const bad = clear_bad();
   for (const Run& run : runs(segments)) {
-    backend_.run(TakeDelta{run.packs(), beta, packs_at(base, run), packs_at(Flat::params, run),
-                           packs_at(Flat::residual, run), packs_at(Flat::scratch, run),
-                           bad + run.begin / compression::kChunk});
+    queue_.run(TakeDelta{run.packs(), beta, packs_at(base, run), packs_at(Flat::params, run),
+                         packs_at(Flat::residual, run), packs_at(Flat::scratch, run),
+                         bad + run.begin / compression::kChunk});
   }
+  give_back_to_steps(Flat::params);
   const std::optional<std::size_t> chunk = first_bad();
   if (!chunk) return std::nullopt;
   const auto after = std::ranges::upper_bound(layout().segments(), *chunk * compression::kChunk, {},
@@ -188,19 +207,21 @@ void DeviceSpans::outer_step(const diloco::OuterOptions& options, std::uint64_t 
     job.delta = packs_at(Flat::scratch, run);
     job.anchor = packs_at(Flat::anchor, run);
     job.momentum = packs_at(Flat::momentum, run);
-    backend_.run(job);
+    queue_.run(job);
     changed(Flat::anchor, run);
     changed(Flat::momentum, run);
   }
 }
 
 void DeviceSpans::mix(float alpha, Segments segments) {
+  take_from_steps(Flat::params);
   for (const Run& run : runs(segments)) {
-    backend_.run(Mix{run.packs(), alpha, packs_at(Flat::anchor, run), packs_at(Flat::mark, run),
-                     packs_at(Flat::params, run)});
+    queue_.run(Mix{run.packs(), alpha, packs_at(Flat::anchor, run), packs_at(Flat::mark, run),
+                   packs_at(Flat::params, run)});
     changed(Flat::mark, run);
     changed(Flat::params, run);
   }
+  give_back_to_steps(Flat::params);
 }
 
 std::vector<diloco::Digest> DeviceSpans::leaves(Flat which, Segments segments) {
@@ -208,9 +229,9 @@ std::vector<diloco::Digest> DeviceSpans::leaves(Flat which, Segments segments) {
   for (const Run& run : runs(segments)) {
     const std::size_t count = run.count / diloco::kLeafElements;
     diloco::Digest* const digests = digests_.at_least(count);
-    backend_.run(HashLeaves{static_cast<std::int64_t>(count), at(which, run), digests});
+    queue_.run(HashLeaves{static_cast<std::int64_t>(count), at(which, run), digests});
     leaves.resize(leaves.size() + count);
-    backend_.download(digests, &leaves[leaves.size() - count], count * sizeof *digests);
+    queue_.download(digests, &leaves[leaves.size() - count], count * sizeof *digests);
   }
   return leaves;
 }
@@ -219,6 +240,7 @@ std::vector<diloco::Digest> DeviceSpans::leaves(Flat which, Segments segments) {
 void DeviceSpans::complete(Collective& hosts, const SegmentsByRank& segments, Flat which) {
   if (segments.size() == 1) return;
   assert(group_ != nullptr);
+  take_from_steps(which);
   std::vector<std::size_t> counts;
   std::vector<std::pair<Run, Pack<float>*>> others;
   std::size_t place = 0;
@@ -228,19 +250,21 @@ void DeviceSpans::complete(Collective& hosts, const SegmentsByRank& segments, Fl
       auto* const part = reinterpret_cast<Pack<float>*>(scratch_.data() + place);
       place += run.count;
       if (rank == hosts.rank()) {
-        backend_.run(CopyPacks{run.packs(), packs_at(which, run), part});
+        queue_.run(CopyPacks{run.packs(), packs_at(which, run), part});
       } else {
         others.emplace_back(run, part);
       }
     }
     counts.push_back(place - begin);
   }
-  backend_.point()();
+  queue_.point()->wait();
   group_->all_gather_parts(scratch_.first(place), counts);
+  queue_.after(*steps_.point());  // where ranks meet on the host, it went through the steps' queue
   for (const auto& [run, part] : others) {
-    backend_.run(CopyPacks{run.packs(), part, packs_at(which, run)});
+    queue_.run(CopyPacks{run.packs(), part, packs_at(which, run)});
     changed(which, run);
   }
+  give_back_to_steps(which);
 }
 
 }  // namespace causeway::intra::cuda

@@ -5,6 +5,9 @@
 //
 // With `offload`, anchor, momentum, residual and mark stay in the state, and pass through the
 // backend's memory segment by segment.
+//
+// Rounds may have a queue of their own beside the steps'. They meet at the parameters: what reads
+// or changes them comes after the steps asked for before it, and before those asked for later.
 #pragma once
 
 #include <array>
@@ -23,8 +26,9 @@ namespace causeway::intra::cuda {
 
 class DeviceSpans final : public OuterSpans {
  public:
-  // `params` and `scratch`: of steps, too. All outlive this.
-  DeviceSpans(const diloco::Layout& layout, Backend& backend, Mirror& params,
+  // `queue`: the backend itself, or one beside it, which has `scratch` to itself then. `params`:
+  // the steps'. All outlive this.
+  DeviceSpans(const diloco::Layout& layout, Backend& backend, Queue& queue, Mirror& params,
               std::span<float> scratch, bool offload);
 
   // Until another joins, the spans are those of `state`. `group`: its ranks, for spans in the
@@ -65,6 +69,10 @@ class DeviceSpans final : public OuterSpans {
   std::vector<Run> runs(Segments segments) const;
   std::vector<Run> each(const Run& run) const;  // segment by segment
 
+  // Around what reads or changes the parameters, if `which` are they.
+  void take_from_steps(Flat which);
+  void give_back_to_steps(Flat which);
+
   bool stays_in_state(Flat which) const;
   Mirror& mirror(Flat which);
   // Where a run is in the backend's memory; after changes there, changed() must be called.
@@ -87,7 +95,8 @@ class DeviceSpans final : public OuterSpans {
   void add_run(const Format& format, const intra::Decoder& payload, float weight, Flat which,
                const Run& run, std::uint32_t* bad);
 
-  Backend& backend_;
+  Backend& steps_;
+  Queue& queue_;
   Mirror& params_;
   std::span<float> scratch_;
   bool offload_;

@@ -71,12 +71,12 @@ void DeviceSpans::encode_run(const Format& format, std::uint8_t codec, float bet
       .bytes = bytes_.at_least(bytes),
       .norms = norms_.at_least(run.chunks()),
       .bad = clear_bad()};
-  backend_.run(job);
+  queue_.run(job);
   changed(Flat::residual, run);
   out.resize(out.size() + bytes);
-  backend_.download(job.bytes, out.data() + out.size() - bytes, bytes);
+  queue_.download(job.bytes, out.data() + out.size() - bytes, bytes);
   std::vector<ChunkNorms> norms(run.chunks());
-  backend_.download(job.norms, norms.data(), norms.size() * sizeof norms[0]);
+  queue_.download(job.norms, norms.data(), norms.size() * sizeof norms[0]);
   assert(!first_bad());
   std::size_t chunk = 0;
   for (std::size_t i = 0; i < run.segments.size(); ++i) {
@@ -98,12 +98,12 @@ std::vector<double> DeviceSpans::squares(const Run& run) {
   const float* values = at(Flat::scratch, run);
   std::size_t at = 0;
   for (const std::size_t index : run.segments) {
-    backend_.run(BlockSquares{count_of(index), values, sums + at});
+    queue_.run(BlockSquares{count_of(index), values, sums + at});
     values += count_of(index);
     at += BlockSquares::blocks_of(count_of(index)) * kSquareSums;
   }
   std::vector<double> all(at);
-  backend_.download(sums, all.data(), all.size() * sizeof all[0]);
+  queue_.download(sums, all.data(), all.size() * sizeof all[0]);
   std::vector<double> squares;
   std::span<const double> rest(all);
   for (const std::size_t index : run.segments) {
@@ -128,6 +128,7 @@ void DeviceSpans::encode_on_host(const CodecPolicy& policy, const compression::E
 }
 
 void DeviceSpans::add(const intra::Decoder& payload, float weight, Flat which, Segments segments) {
+  take_from_steps(which);
   const Formats formats = formats_of(payload.specs());
   const auto same_codec = [&](std::size_t a, std::size_t b) {
     return payload.at(a).codec == payload.at(b).codec;
@@ -144,6 +145,7 @@ void DeviceSpans::add(const intra::Decoder& payload, float weight, Flat which, S
       store(sum, which, one);
     }
   }
+  give_back_to_steps(which);
   if (const auto chunk = first_bad()) {
     throw std::system_error(compression::Errc::malformed, "chunk " + std::to_string(*chunk));
   }
@@ -163,15 +165,15 @@ void DeviceSpans::add_run(const Format& format, const intra::Decoder& payload, f
                                   std::to_string(segment.bytes.size()) + " bytes where " +
                                   std::to_string(needed) + " are needed");
     }
-    backend_.upload(segment.bytes.data(), to, needed);
+    queue_.upload(segment.bytes.data(), to, needed);
     to += needed;
   }
-  backend_.run(typename JobsOf<Format>::Decode{.format = format,
-                                               .rows = static_cast<std::int64_t>(run.chunks()),
-                                               .bytes = bytes,
-                                               .weight = weight,
-                                               .accumulator = at(which, run),
-                                               .bad = bad + run.begin / kChunk});
+  queue_.run(typename JobsOf<Format>::Decode{.format = format,
+                                             .rows = static_cast<std::int64_t>(run.chunks()),
+                                             .bytes = bytes,
+                                             .weight = weight,
+                                             .accumulator = at(which, run),
+                                             .bad = bad + run.begin / kChunk});
   changed(which, run);
 }
 

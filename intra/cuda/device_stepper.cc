@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <optional>
 
 #include "intra/cuda/decoder.h"
@@ -10,6 +9,7 @@
 #include "intra/cuda/device_spans.h"
 #include "intra/cuda/host_sums.h"
 #include "intra/gradient_reducer.h"
+#include "intra/stopwatch.h"
 
 namespace causeway::intra::cuda {
 namespace {
@@ -28,7 +28,8 @@ class DeviceStepper final : public Stepper {
         decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
                               spans(), result_, *backend_)),
         optimizer_(options, layout_, spans(), decoder_->weights(), result_, *backend_),
-        outer_(layout_, *backend_, params_, gradients_.device(),
+        beside_(options.overlap.encodes_beside_steps() ? backend_->beside() : nullptr),
+        outer_(layout_, *backend_, beside_ ? *beside_ : *backend_, params_, outer_scratch(),
                options.train.offload_outer_state) {}
 
   void join(Collective& group, TrainingState& state) override {
@@ -58,8 +59,10 @@ class DeviceStepper final : public Stepper {
     if (share_ && what == Settle::all) share_->gather();
   }
 
-  void begin(float lr) override {
+  void begin(float lr, const Meanwhile& meanwhile) override {
     assert(state_);
+    meanwhile_ = meanwhile;
+    if (reducer_ && meanwhile_) reducer_->hold();
     const bool loaded = params_.load(state_->params);
     if (outer_.take_params_changed() || loaded) decoder_->params_changed();
     optimizer_.begin(*state_, lr);
@@ -79,10 +82,11 @@ class DeviceStepper final : public Stepper {
 
   // The one wait in a step of a rank that is alone: for what it came to.
   Summed finish() override {
+    const double meanwhile_s = do_meanwhile();
     const double in_region_s = sum_over_ranks();
     optimizer_.measure();
     backend_->download(result_, &came_to_, sizeof came_to_);
-    return {static_cast<float>(came_to_.loss), in_region_s};
+    return {static_cast<float>(came_to_.loss), in_region_s, meanwhile_s};
   }
 
   double update() override {
@@ -122,6 +126,11 @@ class DeviceStepper final : public Stepper {
     return static_cast<float>(part.batch) / static_cast<float>(whole.batch);
   }
 
+  std::span<float> outer_scratch() {
+    if (!beside_) return gradients_.device();
+    return delta_.emplace(*backend_, *beside_, layout_.size()).device();
+  }
+
   TrainingSpans spans() const { return {params_.device(), gradients_.device()}; }
 
   void settle_here(Settle what) {
@@ -141,7 +150,7 @@ class DeviceStepper final : public Stepper {
     }
     reducer_.emplace(*group_, buckets_, gradients_.device(),
                      share_ ? Result::own_parts : Result::everywhere,
-                     [this] { return backend_->point(); });
+                     [this] { return [point = backend_->point()] { point->wait(); }; });
   }
 
   // The baseline's ranks are in different regions.
@@ -151,14 +160,20 @@ class DeviceStepper final : public Stepper {
     return own ? std::move(own) : make_host_sums(hosts, *backend_);
   }
 
+  // The step has been asked for. Free of charge, if that is still not done afterwards.
+  double do_meanwhile() {
+    if (!meanwhile_) return 0;
+    const auto asked_for = backend_->point();
+    const double seconds = seconds_of(meanwhile_);
+    if (reducer_) reducer_->release();
+    return asked_for->reached() ? seconds : 0;
+  }
+
   // Returns the seconds by which it outlasted this rank's own part.
   double sum_over_ranks() {
     if (!reducer_) return 0;
-    backend_->point()();
-    const auto began = std::chrono::steady_clock::now();
-    reducer_->finish();
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-    return waited.count();
+    backend_->point()->wait();
+    return seconds_of([this] { reducer_->finish(); });
   }
 
   const WorkerOptions& options_;
@@ -170,7 +185,10 @@ class DeviceStepper final : public Stepper {
   StepResult* result_;
   std::unique_ptr<Decoder> decoder_;
   DeviceOptimizer optimizer_;
+  std::unique_ptr<Queue> beside_;  // where rounds overlap with steps
+  std::optional<Mirror> delta_;    // then: the rounds' scratch
   DeviceSpans outer_;
+  Meanwhile meanwhile_;
   StepResult came_to_;
   TrainingState* state_ = nullptr;
   std::unique_ptr<Collective> group_;    // null, as the reducer: this rank is alone

@@ -11,11 +11,15 @@ namespace causeway::intra::cuda {
 
 class Mirror {
  public:
-  // With room for `slack` more elements after its end.
-  Mirror(Backend& backend, std::size_t count, std::size_t slack = 0)
+  // Copied in `queue`, of the backend.
+  Mirror(Backend& backend, Queue& queue, std::size_t count, std::size_t slack = 0)
       : backend_(backend),
+        queue_(queue),
         device_(reinterpret_cast<float*>(backend.allocate((count + slack) * sizeof(float))),
                 count) {}
+  // With room for `slack` more elements after its end.
+  Mirror(Backend& backend, std::size_t count, std::size_t slack = 0)
+      : Mirror(backend, backend, count, slack) {}
   ~Mirror() { backend_.release(reinterpret_cast<std::byte*>(device_.data())); }
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
@@ -26,7 +30,7 @@ class Mirror {
   bool load(std::span<const float> host) {
     assert(host.size() == device_.size());
     if (loaded_ == host.data()) return false;
-    backend_.upload(host.data(), device_.data(), device_.size_bytes());
+    queue_.upload(host.data(), device_.data(), device_.size_bytes());
     loaded_ = host.data();
     return true;
   }
@@ -38,12 +42,13 @@ class Mirror {
   void settle(std::span<float> host) {
     if (!ahead_) return;
     assert(host.size() == device_.size());
-    backend_.download(device_.data(), host.data(), device_.size_bytes());
+    queue_.download(device_.data(), host.data(), device_.size_bytes());
     ahead_ = false;
   }
 
  private:
   Backend& backend_;
+  Queue& queue_;
   std::span<float> device_;
   const float* loaded_ = nullptr;  // which host span the device holds
   bool ahead_ = false;             // steps were taken since

@@ -55,6 +55,26 @@ void report_all(GradientReducer& reducer, const diloco::Layout& layout) {
 const std::vector<std::pair<std::size_t, std::size_t>> kBucketsOfTwoChunks = {
     {2 * kChunk, 2 * kChunk}, {0, 2 * kChunk}, {4 * kChunk, kChunk}};
 
+TEST(GradientReducer, SumsNothingWhileItIsHeld) {
+  const diloco::Layout layout = small_layout();
+  std::vector<float> gradients(layout.size());
+  RecordingCollective collective(gradients.data());
+  GradientReducer reducer(collective, {layout, 2 * kChunkBytes}, gradients);
+  std::atomic<bool> held = true;
+  collective.on_call = [&](std::size_t) { EXPECT_FALSE(held); };
+  for (int step = 0; step < 2; ++step) {
+    held = true;
+    reducer.hold();
+    report_all(reducer, layout);
+    std::this_thread::yield();
+    EXPECT_EQ(collective.calls.size(), step * kBucketsOfTwoChunks.size());
+    held = false;
+    reducer.release();
+    reducer.finish();
+  }
+  EXPECT_EQ(collective.calls.size(), 2 * kBucketsOfTwoChunks.size());
+}
+
 TEST(GradientReducer, CutsFromTheLastMatrixDownAndEndsWithTheVectors) {
   const diloco::Layout layout = small_layout();
   std::vector<float> gradients(layout.size());

@@ -94,10 +94,13 @@ class Coordinator : public diloco::WorkerServerHandler {
     contributions_.push_back(made);
     if (std::exchange(full_, false)) return server_.not_stored();
     if (!made.sits_out) {
-      open_.emplace_back(made, directory_ / ("payload-" + std::to_string(contributions_.size())));
-      std::filesystem::copy_file("/proc/self/fd/" + std::to_string(payload.get()),
-                                 open_.back().second,
+      const auto file = directory_ / ("payload-" + std::to_string(contributions_.size()));
+      std::filesystem::copy_file("/proc/self/fd/" + std::to_string(payload.get()), file,
                                  std::filesystem::copy_options::overwrite_existing);
+      open_.emplace_back(made, file);
+      const std::uint64_t size = std::filesystem::file_size(file);
+      const diloco::MappedBytes content(payload.release(), size);
+      open_.back().first.payload = {diloco::sha256(content.bytes()), size};
     }
     server_.stored();
   }

@@ -31,7 +31,7 @@ struct SpansUnderTest {
   explicit SpansUnderTest(OuterState& state)
       : params(backend, layout().size()),
         scratch(backend, layout().size()),
-        spans(layout(), backend, params, scratch.device(), false) {
+        spans(layout(), backend, backend, params, scratch.device(), false) {
     spans.join(state, nullptr);
   }
   SerialBackend backend;
@@ -86,7 +86,7 @@ TEST(BlockSquares, AddUpToTheGlobalNorm) {
   std::vector<double> sums(BlockSquares::blocks_of(values.size()) * kSquareSums);
   SerialBackend backend;
   backend.run(BlockSquares{values.size(), values.data(), sums.data()});
-  backend.point()();
+  backend.point()->wait();
   double total = 0;
   for (std::size_t block = 0; block < sums.size(); block += kSquareSums) {
     double own = 0;

@@ -38,7 +38,7 @@ struct Trainee {
   }
 
   float step(const tiny::Sequences& sequences) {
-    stepper->begin(kLr);
+    stepper->begin(kLr, {});
     stepper->accumulate(sequences.all(), {.seed = 3, .step = state.optimizer_steps}, 1, true);
     const float loss = stepper->finish().loss;
     norm = stepper->update();
@@ -125,27 +125,83 @@ TEST(DeviceStepper, StepsGoOnFromWhereAnOuterRoundPutTheParameters) {
   EXPECT_NE(device.state.anchor, anchor);
 }
 
-// Two rounds of a region that is alone, with a step between contribution and record.
-TrainingState two_rounds(diloco::OverlapOptions::Variant variant, bool in_the_state) {
-  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::bf16);
-  const tiny::Sequences sequences(options.model, kBatch, kLength);
-  Trainee trainee = on_device(options);
-  TrainingState& state = trainee.state;
-  const OuterRound round({.region = "us"}, {}, {}, {.variant = variant}, trainee.layout);
-  state.anchor = state.params;
-  state.digest = whole_digest(state);
-  const auto where = [&](const auto& work) {
-    if (!in_the_state) return work(*trainee.stepper->outer_spans());
-    HostSpans spans(trainee.layout, state);
-    trainee.stepper->settle(Settle::all);
-    work(spans);
-    trainee.stepper->params_changed();
-  };
-  while (state.version < 2) {
-    trainee.step(sequences);
+// A region whose outer rounds are computed on its devices, or in the state.
+struct RoundsCase {
+  diloco::OverlapOptions::Variant variant;
+  std::uint32_t ranks = 1;
+  bool meet_on_devices = true;
+  bool in_the_state = false;
+};
+
+class RankOfRounds {
+ public:
+  RankOfRounds(const RoundsCase& tested, Collective& group)
+      : tested_(tested),
+        group_(group),
+        options_(options_of_ranks(tested)),
+        layout_(parameter_tensors(options_.model)),
+        round_({.region = "us", .rank = group.rank(), .world = group.size()}, {}, {},
+               options_.overlap, layout_),
+        state(options_.inner, layout_),
+        stepper_(make_device_stepper(
+            options_, std::make_unique<SerialBackend>(false, tested.meet_on_devices))) {
+    initialise_parameters(options_.model, layout_, 1, state.params);
+    state.anchor = state.params;
+    state.digest = whole_digest(state);
+    stepper_->join(group, state);
+  }
+
+  // With a step between contribution and record: on a device that encodes beside it, in the middle
+  // of encoding.
+  void round() {
+    step({});
     state.work.steps = 1;
-    where([&](OuterSpans& spans) { round.encode(*trainee.group, {2, 24}, state, spans); });
-    trainee.step(sequences);
+    Encoding made;
+    where([&](OuterSpans& spans) { made = round_.take_delta(group_, {2, 24}, state, spans); });
+    const auto encode_delta = [&] {
+      where([&](OuterSpans& spans) { round_.encode_delta(group_, state, spans, made); });
+    };
+    if (tested_.in_the_state || !options_.overlap.encodes_beside_steps()) {
+      encode_delta();
+      step({});
+    } else {
+      step(encode_delta);
+    }
+    apply();
+  }
+  void step(const Stepper::Meanwhile& meanwhile) {
+    const tiny::Sequences all(options_.model, options_.train.batch, kLength,
+                              static_cast<std::int64_t>(state.optimizer_steps));
+    const auto first = kBatch * static_cast<std::int64_t>(group_.rank());
+    stepper_->begin(kLr, meanwhile);
+    stepper_->accumulate(all.part(first, kBatch), {.seed = 3},
+                         1 / static_cast<float>(tested_.ranks), true);
+    stepper_->finish();
+    EXPECT_TRUE(std::isfinite(stepper_->update()));
+    ++state.optimizer_steps;
+  }
+  void leave() { stepper_->leave(); }
+
+ private:
+  static WorkerOptions options_of_ranks(const RoundsCase& tested) {
+    WorkerOptions options = options_of(llama(), ModelOptions::Precision::bf16);
+    options.world = tested.ranks;
+    options.train.batch = kBatch * std::int64_t{tested.ranks};
+    options.train.bucket_bytes = 1;  // sums begin while backward goes on
+    options.overlap.variant = tested.variant;
+    return options;
+  }
+
+  template <typename Work>
+  void where(const Work& work) {
+    if (!tested_.in_the_state) return work(*stepper_->outer_spans());
+    HostSpans spans(layout_, state);
+    stepper_->settle(Settle::all);
+    work(spans);
+    stepper_->params_changed();
+  }
+
+  void apply() {
     const InFlight own = *state.own(0);
     diloco::CommitRecord record;
     record.round = state.version;
@@ -154,24 +210,57 @@ TrainingState two_rounds(diloco::OverlapOptions::Variant variant, bool in_the_st
         {.region = "us", .round = state.version, .weight = 1, .payload = own.identified().payload});
     const std::span<const std::byte> payload = own.payload.bytes();
     where([&](OuterSpans& spans) {
-      round.apply(*trainee.group, record, std::span(&payload, 1), state, spans);
+      round_.apply(group_, record, std::span(&payload, 1), state, spans);
     });
   }
-  trainee.step(sequences);
-  trainee.stepper->leave();
-  return std::move(state);
+
+  RoundsCase tested_;
+  Collective& group_;
+  WorkerOptions options_;
+  diloco::Layout layout_;
+  OuterRound round_;
+
+ public:
+  TrainingState state;
+
+ private:
+  std::unique_ptr<Stepper> stepper_;
+};
+
+TrainingState two_rounds(const RoundsCase& tested) {
+  TrainingState end({}, diloco::Layout({}));
+  on_ranks(tested.ranks, [&](Collective& group) {
+    RankOfRounds rank(tested, group);
+    rank.round();
+    rank.round();
+    rank.step({});
+    rank.leave();
+    if (group.rank() == 0) end = std::move(rank.state);
+  });
+  return end;
 }
 
-TEST(DeviceStepper, RoundsThereAndInTheStateLeadToTheSameBits) {
-  using Variant = diloco::OverlapOptions::Variant;
-  for (const Variant variant : {Variant::synchronous, Variant::eager, Variant::streaming}) {
-    const TrainingState there = two_rounds(variant, false), here = two_rounds(variant, true);
-    EXPECT_EQ(there.digest, here.digest);
-    EXPECT_EQ(there.params, here.params);
-    EXPECT_EQ(there.residual, here.residual);
-    EXPECT_EQ(there.mark, here.mark);
-  }
+class RoundsOnDevice : public testing::TestWithParam<RoundsCase> {};
+
+TEST_P(RoundsOnDevice, LeadToTheBitsOfRoundsInTheState) {
+  RoundsCase in_the_state = GetParam();
+  in_the_state.in_the_state = true;
+  const TrainingState there = two_rounds(GetParam()), here = two_rounds(in_the_state);
+  EXPECT_EQ(there.version, 2);
+  EXPECT_EQ(there.digest, here.digest);
+  EXPECT_EQ(there.params, here.params);
+  EXPECT_EQ(there.residual, here.residual);
+  EXPECT_EQ(there.mark, here.mark);
 }
+
+using Variant = diloco::OverlapOptions::Variant;
+INSTANTIATE_TEST_SUITE_P(Cases, RoundsOnDevice,
+                         testing::Values(RoundsCase{Variant::synchronous},
+                                         RoundsCase{Variant::eager}, RoundsCase{Variant::streaming},
+                                         RoundsCase{Variant::delayed},
+                                         RoundsCase{Variant::streaming, 2},
+                                         RoundsCase{Variant::streaming, 2, false},
+                                         RoundsCase{Variant::delayed, 3}));
 
 TEST(DeviceStepper, EvaluatesMoreSequencesThanFitAtATime) {
   const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
@@ -222,7 +311,7 @@ TrainingState two_steps(WorkerOptions options, bool group_on_device) {
                                 static_cast<std::int64_t>(state.optimizer_steps));
       const auto first = 2 * static_cast<std::int64_t>(group.rank());
       const float scale = 1 / static_cast<float>(options.train.batch);
-      stepper->begin(kLr);
+      stepper->begin(kLr, {});
       stepper->accumulate(all.part(first, 1), {.seed = 3}, scale, false);
       stepper->accumulate(all.part(first + 1, 1), {.seed = 3}, scale, true);
       stepper->finish();
@@ -304,7 +393,7 @@ TEST(StochasticRounding, HasTheMeanOfWhatItRounds) {
     job.dither = stochastic ? &update.rounding_key : nullptr;
     SerialBackend backend;
     backend.run(job);
-    backend.point()();
+    backend.point()->wait();
     double sum = 0;
     for (const auto& pack : weights) sum += total(unpack(pack)) - kPack;
     const double mean = sum / (kPacks * kPack);

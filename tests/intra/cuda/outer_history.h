@@ -79,7 +79,9 @@ class RegionOfHistory {
       on_device_ = backend_->group(group, std::chrono::seconds(60));
       if (!on_device_) on_device_ = make_host_sums(group, *backend_);
     }
-    device_.emplace(layout(), *backend_, *params_, scratch_->device(), tested.offload);
+    if (tested.overlap.encodes_beside_steps()) beside_ = backend_->beside();
+    device_.emplace(layout(), *backend_, beside_ ? *beside_ : *backend_, *params_,
+                    scratch_->device(), tested.offload);
     device_->join(state, on_device_.get());
   }
 
@@ -121,6 +123,7 @@ class RegionOfHistory {
   OuterRound round_;
   Collective& group_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Queue> beside_;
   HostSpans host_;
   std::optional<Mirror> params_, scratch_;
   std::unique_ptr<Collective> on_device_;

@@ -2,12 +2,14 @@
 // same jobs, line by line, that kernels run. Backwards, lanes and rows come in the other order:
 // what depends on it, and so is a race on a device, differs between the two.
 //
-// Nothing is done before somebody waits for it, so that who forgets to wait finds old values.
+// Nothing is done before somebody waits for it, so that who forgets to wait, or to let one queue
+// wait for another, finds old values.
 #pragma once
 
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -20,30 +22,79 @@
 
 namespace causeway::intra::cuda {
 
-class SerialBackend final : public Backend {
- public:
-  explicit SerialBackend(bool backwards = false, bool reaches_ranks = true)
-      : backwards_(backwards), reaches_ranks_(reaches_ranks) {}
+// What one queue was asked for and has not done yet.
+struct SerialWork {
+  std::deque<std::function<void()>> left;
+  std::uint64_t done = 0;
 
-  std::string device() const override { return "CPU"; }
-  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds) override {
-    if (!reaches_ranks_) return nullptr;
-    return std::make_unique<ForwardingCollective>(hosts);  // its memory is the host's
+  std::uint64_t asked() const { return done + left.size(); }
+  // Work may wait for other queues, and they for earlier work of this one.
+  void go_on_until(std::uint64_t until) {
+    while (done < until) {
+      const std::function<void()> next = std::move(left.front());
+      left.pop_front();
+      ++done;
+      next();
+    }
   }
-  std::function<void()> point() override {
-    const std::lock_guard lock(mutex_);
-    return [this, until = done_ + asked_.size()] { work_until(until); };
+};
+
+// What all queues of a backend share.
+struct SerialOrder {
+  bool backwards = false;
+  std::recursive_mutex mutex;  // of all that is asked for, as queues wait for each other
+  std::vector<std::shared_ptr<SerialWork>> all;  // of each queue
+
+  std::int64_t place(std::int64_t i, std::int64_t count) const {
+    return backwards ? count - 1 - i : i;
   }
-  std::byte* allocate(std::size_t bytes) override {
-    constexpr std::size_t kPieces = sizeof(Piece);
-    memory_.push_back(std::make_unique<Piece[]>((bytes + kPieces - 1) / kPieces));
-    return reinterpret_cast<std::byte*>(memory_.back().get());
+  template <typename J>
+  void play(const J& job) const {
+    if constexpr (ElementJob<J>) {
+      for (std::int64_t i = 0; i < job.count(); ++i) job.element(place(i, job.count()));
+    } else {
+      compression::cuda::SerialGroup<J::kLanes> group(backwards);
+      for (std::int64_t r = 0; r < job.rows; ++r) {
+        typename J::Memory memory;
+        std::memset(static_cast<void*>(&memory), 0xEE, sizeof memory);
+        job.row(group, memory, place(r, job.rows));
+      }
+    }
   }
-  void release(std::byte* memory) override {
-    point()();
-    std::erase_if(memory_, [&](const auto& one) {
-      return reinterpret_cast<std::byte*>(one.get()) == memory;
-    });
+};
+
+class SerialPoint final : public Point {
+ public:
+  SerialPoint(std::shared_ptr<SerialOrder> order, std::shared_ptr<SerialWork> work)
+      : order_(std::move(order)), work_(std::move(work)), until_(work_->asked()) {}
+  void wait() const override {
+    const std::lock_guard lock(order_->mutex);
+    work_->go_on_until(until_);
+  }
+  bool reached() const override {
+    const std::lock_guard lock(order_->mutex);
+    return work_->done >= until_;
+  }
+
+ private:
+  std::shared_ptr<SerialOrder> order_;
+  std::shared_ptr<SerialWork> work_;
+  std::uint64_t until_;
+};
+
+template <typename Kind>
+class SerialQueue : public Kind {
+ public:
+  explicit SerialQueue(std::shared_ptr<SerialOrder> order) : order_(std::move(order)) {
+    order_->all.push_back(work_);
+  }
+
+  std::shared_ptr<const Point> point() override {
+    const std::lock_guard lock(order_->mutex);
+    return std::make_shared<SerialPoint>(order_, work_);
+  }
+  void after(const Point& point) override {
+    later([wait = dynamic_cast<const SerialPoint&>(point)] { wait.wait(); });
   }
   void upload(const void* from, void* to, std::size_t bytes) override {
     const auto* begin = static_cast<const std::byte*>(from);
@@ -52,18 +103,64 @@ class SerialBackend final : public Backend {
     });
   }
   void download(const void* from, void* to, std::size_t bytes) override {
-    point()();
+    point()->wait();
     std::memcpy(to, from, bytes);
   }
   void clear(void* values, std::size_t bytes) override {
     later([=] { std::memset(values, 0, bytes); });
   }
-
-  void run(const Job& job) override {
-    later([this, job] { std::visit([this](const auto& each) { play(each); }, job); });
-  }
   void run(const OuterJob& job) override {
-    later([this, job] { std::visit([this](const auto& each) { play(each); }, job); });
+    later([order = order_, job] { std::visit([&](const auto& each) { order->play(each); }, job); });
+  }
+
+ protected:
+  void later(std::function<void()> work) {
+    const std::lock_guard lock(order_->mutex);
+    work_->left.push_back(std::move(work));
+  }
+  // Until all queues have done what they were asked for.
+  void finish_all() {
+    const std::lock_guard lock(order_->mutex);
+    for (const auto& work : order_->all) work->go_on_until(work->asked());
+  }
+  const std::shared_ptr<SerialOrder>& order() const { return order_; }
+
+ private:
+  std::shared_ptr<SerialOrder> order_;
+  std::shared_ptr<SerialWork> work_ = std::make_shared<SerialWork>();
+};
+
+class SerialBackend final : public SerialQueue<Backend> {
+ public:
+  explicit SerialBackend(bool backwards = false, bool reaches_ranks = true)
+      : SerialQueue(std::make_shared<SerialOrder>()), reaches_ranks_(reaches_ranks) {
+    order()->backwards = backwards;
+  }
+  ~SerialBackend() override { finish_all(); }
+  SerialBackend(const SerialBackend&) = delete;
+  SerialBackend& operator=(const SerialBackend&) = delete;
+
+  std::string device() const override { return "CPU"; }
+  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds) override {
+    if (!reaches_ranks_) return nullptr;
+    return std::make_unique<ForwardingCollective>(hosts);  // its memory is the host's
+  }
+  std::unique_ptr<Queue> beside() override { return std::make_unique<SerialQueue<Queue>>(order()); }
+  std::byte* allocate(std::size_t bytes) override {
+    constexpr std::size_t kPieces = sizeof(Piece);
+    memory_.push_back(std::make_unique<Piece[]>((bytes + kPieces - 1) / kPieces));
+    return reinterpret_cast<std::byte*>(memory_.back().get());
+  }
+  void release(std::byte* memory) override {
+    finish_all();
+    std::erase_if(memory_, [&](const auto& one) {
+      return reinterpret_cast<std::byte*>(one.get()) == memory;
+    });
+  }
+  using SerialQueue::run;
+  void run(const Job& job) override {
+    later(
+        [order = order(), job] { std::visit([&](const auto& each) { order->play(each); }, job); });
   }
   void multiply(const Product& product) override {
     later([this, product] {
@@ -80,36 +177,6 @@ class SerialBackend final : public Backend {
   struct alignas(256) Piece {
     std::byte bytes[256];
   };
-
-  void later(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    asked_.push_back(std::move(work));
-  }
-  void work_until(std::uint64_t until) {
-    const std::lock_guard lock(mutex_);
-    for (; done_ < until; ++done_) {
-      asked_.front()();
-      asked_.pop_front();
-    }
-  }
-
-  std::int64_t place(std::int64_t i, std::int64_t count) const {
-    return backwards_ ? count - 1 - i : i;
-  }
-
-  template <typename J>
-  void play(const J& job) const {
-    if constexpr (ElementJob<J>) {
-      for (std::int64_t i = 0; i < job.count(); ++i) job.element(place(i, job.count()));
-    } else {
-      compression::cuda::SerialGroup<J::kLanes> group(backwards_);
-      for (std::int64_t r = 0; r < job.rows; ++r) {
-        typename J::Memory memory;
-        std::memset(static_cast<void*>(&memory), 0xEE, sizeof memory);
-        job.row(group, memory, place(r, job.rows));
-      }
-    }
-  }
 
   template <typename T>
   static float at(const Product::Operand& operand, std::int64_t row, std::int64_t column) {
@@ -151,11 +218,8 @@ class SerialBackend final : public Backend {
     return sum;
   }
 
-  bool backwards_, reaches_ranks_;
+  bool reaches_ranks_;
   std::vector<std::unique_ptr<Piece[]>> memory_;
-  std::mutex mutex_;  // guards what follows
-  std::deque<std::function<void()>> asked_;
-  std::uint64_t done_ = 0;
 };
 
 }  // namespace causeway::intra::cuda
