@@ -158,7 +158,7 @@ void GradientReducer::hold() {
   if (worker_) worker_->set_held(true);
 }
 
-void GradientReducer::release() {
+void GradientReducer::resume() {
   if (worker_) worker_->set_held(false);
 }
 

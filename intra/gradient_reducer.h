@@ -42,13 +42,13 @@ class GradientReducer {
   // last micro-batch of a step.
   void ready(std::size_t offset, std::size_t count);
 
-  // Until release(), nothing is summed, and the collective is the caller's.
+  // Until resume(), nothing is summed, and the collective is the caller's.
   void hold();
-  void release();
+  void resume();
 
   // Ends the step: every gradient is final. Returns when all are summed; then the next step may
   // begin. Rethrows what the collective threw, after which neither may be used again. From the
-  // first ready(), or release(), until here the collective is the reducer's.
+  // first ready(), or resume(), until here the collective is the reducer's.
   void finish();
 
  private:

@@ -28,7 +28,7 @@ struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
   double in_region_s = 0;  // that the step waited for sums over the ranks
-  double meanwhile_s = 0;  // by which `meanwhile` held the step up, at most
+  double meanwhile_s = 0;  // by which `meanwhile` held the step up
 };
 
 class InnerTrainer {

@@ -107,7 +107,8 @@ void OuterRound::encode_delta(Collective& collective, OuterState& state, OuterSp
       gathered = collective.all_gather(own_);
       by_rank.assign(gathered.begin(), gathered.end());
     }
-    encoding.tensors = assemble(by_rank, fragment, made);
+    together(collective, "assembling a payload",
+             [&] { encoding.tensors = assemble(by_rank, fragment, made); });
     if (feedback_) spans.complete(collective, ownership_.by_rank(fragment), Flat::residual);
     if (!overlap_.encodes_beside_steps()) go_on_from(collective, state, spans);
   }

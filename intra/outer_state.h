@@ -21,7 +21,7 @@ namespace causeway::intra {
 struct InFlight {
   diloco::Contribution contribution;  // without its payload's id
   // Empty: nothing can be returned from it, because it sits out, an earlier life of this worker
-  // made it, or the region's state was replaced since.
+  // made it, the region's state was replaced since, or it is still being encoded.
   OwnPayload payload;
   bool stored = false;  // the coordinator has it (rank 0 knows)
 

@@ -39,7 +39,7 @@ class Stepper {
   struct Summed {
     float loss = 0;          // this rank's sum of scale * mean loss
     double in_region_s = 0;  // that the step waited for sums over the ranks
-    double meanwhile_s = 0;  // by which `meanwhile` held the step up, at most
+    double meanwhile_s = 0;  // by which `meanwhile` held the step up
   };
   // Sums the gradient over the ranks.
   virtual Summed finish() = 0;

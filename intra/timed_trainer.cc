@@ -10,6 +10,7 @@
 
 #include "intra/model/model.h"
 #include "intra/splitmix.h"
+#include "intra/stopwatch.h"
 
 namespace causeway::intra {
 namespace {
@@ -42,13 +43,14 @@ class TimedTrainer : public InnerTrainer {
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
     const auto end = Clock::now() + std::chrono::milliseconds(options_.train.timed_step_ms);
-    if (step.meanwhile) step.meanwhile();
-    const std::chrono::duration<double> late = Clock::now() - end;
     nudge(step.index);
+    const double meanwhile_s = step.meanwhile ? seconds_of(step.meanwhile) : 0;
+    const std::chrono::duration<double> late = Clock::now() - end;
     wait_until(end);
     std::array<float, 1> stop{stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(stop);
-    return {.loss = 0, .stop = stop[0] > 0, .meanwhile_s = std::max(0.0, late.count())};
+    return {
+        .loss = 0, .stop = stop[0] > 0, .meanwhile_s = std::clamp(late.count(), 0.0, meanwhile_s)};
   }
 
   void params_changed() override {}

@@ -26,6 +26,11 @@ class Reached final : public Point {
 }  // namespace
 
 template <typename Kind>
+OnStream<Kind>::~OnStream() {
+  cudaStreamSynchronize(stream_.get());
+}
+
+template <typename Kind>
 std::shared_ptr<const Point> OnStream<Kind>::point() {
   auto reached = std::make_shared<Reached>();
   stream_.record(reached->event());
@@ -37,10 +42,9 @@ void OnStream<Kind>::after(const Point& point) {
   stream_.wait_for(dynamic_cast<const Reached&>(point).event());
 }
 
-// A copy from pageable memory has left it when the call returns.
 template <typename Kind>
 void OnStream<Kind>::upload(const void* from, void* to, std::size_t bytes) {
-  copy_bytes(from, to, bytes, stream_);
+  staging_.upload(from, to, bytes, stream_);
 }
 
 template <typename Kind>
@@ -63,7 +67,7 @@ template class OnStream<Queue>;
 template class OnStream<Backend>;
 
 CudaBackend::CudaBackend(int index, const CudaOptions& options)
-    : CurrentDevice(index), options_(options) {
+    : CurrentDevice(index), OnStream(Stream::Priority::low), options_(options) {
   if (options.fused_attention) attention_ = make_fused_attention();
 }
 
@@ -77,7 +81,8 @@ std::unique_ptr<Collective> CudaBackend::group(Collective& hosts,
 }
 
 std::unique_ptr<Queue> CudaBackend::beside() {
-  return std::make_unique<OnStream<Queue>>();
+  // Little work, which the exchange waits for.
+  return std::make_unique<OnStream<Queue>>(Stream::Priority::high);
 }
 
 std::byte* CudaBackend::allocate(std::size_t bytes) {

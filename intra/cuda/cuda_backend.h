@@ -28,6 +28,11 @@ struct CurrentDevice {
 template <typename Kind>
 class OnStream : public Kind {
  public:
+  explicit OnStream(Stream::Priority priority) : stream_(priority) {}
+  ~OnStream() override;  // waits: nothing under way may outlive what it uses
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
   const Stream& stream() const { return stream_; }
 
   std::shared_ptr<const Point> point() override;
@@ -39,6 +44,7 @@ class OnStream : public Kind {
 
  private:
   Stream stream_;
+  Staging staging_;
 };
 
 // For the thread that made it.

@@ -1,5 +1,8 @@
 #include "intra/cuda/device.h"
 
+#include <algorithm>
+#include <cstring>
+
 namespace causeway::intra::cuda {
 
 std::string use_device(int index) {
@@ -83,6 +86,22 @@ std::unique_ptr<std::byte, FreePinned> allocate_pinned(std::size_t bytes) {
 void copy_bytes(const void* from, void* to, std::size_t bytes, const Stream& stream) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream.get()),
         "copying to or from the GPU");
+}
+
+Staging::Staging() : memory_(kSlots * kSlotBytes) {}
+
+void Staging::upload(const void* from, void* to, std::size_t bytes, const Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t piece = std::min(kSlotBytes, bytes - done);
+    std::byte* const slot = &memory_.span()[next_ * kSlotBytes];
+    left_[next_].synchronize();
+    std::memcpy(slot, static_cast<const std::byte*>(from) + done, piece);
+    copy_bytes(slot, static_cast<std::byte*>(to) + done, piece, stream);
+    stream.record(left_[next_]);
+    next_ = (next_ + 1) % kSlots;
+    done += piece;
+  }
 }
 
 }  // namespace causeway::intra::cuda

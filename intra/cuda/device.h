@@ -4,9 +4,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -97,5 +99,22 @@ void copy(std::span<const T> from, std::span<T> to, const Stream& stream) {
   assert(from.size() == to.size());
   copy_bytes(from.data(), to.data(), from.size_bytes(), stream);
 }
+
+// The way of pageable memory to a GPU: through pinned slots, whose copies the host need not wait
+// for. (The driver has a way as well, but may make the host wait for the stream.)
+class Staging {
+ public:
+  Staging();
+  // In stream order. `from` may change when it returns. On any thread.
+  void upload(const void* from, void* to, std::size_t bytes, const Stream& stream);
+
+ private:
+  static constexpr std::size_t kSlots = 32, kSlotBytes = 512U << 10;
+
+  PinnedArray<std::byte> memory_;
+  std::array<Event, kSlots> left_;  // the slot can be used again
+  std::mutex mutex_;                // guards what follows, and who fills slots
+  std::size_t next_ = 0;
+};
 
 }  // namespace causeway::intra::cuda

@@ -259,7 +259,6 @@ void DeviceSpans::complete(Collective& hosts, const SegmentsByRank& segments, Fl
   }
   queue_.point()->wait();
   group_->all_gather_parts(scratch_.first(place), counts);
-  queue_.after(*steps_.point());  // where ranks meet on the host, it went through the steps' queue
   for (const auto& [run, part] : others) {
     queue_.run(CopyPacks{run.packs(), part, packs_at(which, run)});
     changed(which, run);

@@ -32,7 +32,8 @@ class DeviceSpans final : public OuterSpans {
               std::span<float> scratch, bool offload);
 
   // Until another joins, the spans are those of `state`. `group`: its ranks, for spans in the
-  // backend's memory; null if there is one. Both outlive that.
+  // backend's memory, whose calls leave the steps' queue alone if rounds have another; null if
+  // there is one. Both outlive that.
   void join(OuterState& state, Collective* group);
   // All but the parameters.
   void settle();

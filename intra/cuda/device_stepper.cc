@@ -28,8 +28,8 @@ class DeviceStepper final : public Stepper {
         decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
                               spans(), result_, *backend_)),
         optimizer_(options, layout_, spans(), decoder_->weights(), result_, *backend_),
-        beside_(options.overlap.encodes_beside_steps() ? backend_->beside() : nullptr),
-        outer_(layout_, *backend_, beside_ ? *beside_ : *backend_, params_, outer_scratch(),
+        beside_(has_rounds_beside_steps() ? backend_->beside() : nullptr),
+        outer_(layout_, *backend_, outer_queue(), params_, outer_scratch(),
                options.train.offload_outer_state) {}
 
   void join(Collective& group, TrainingState& state) override {
@@ -37,7 +37,7 @@ class DeviceStepper final : public Stepper {
     if (group.size() > 1) join_ranks(group);
     params_.changed_on_host();
     optimizer_.moments_changed();
-    outer_.join(state, group_.get());
+    outer_.join(state, outer_sums_ ? outer_sums_.get() : group_.get());
   }
 
   void leave() override {
@@ -46,6 +46,7 @@ class DeviceStepper final : public Stepper {
     optimizer_.leave();
     share_.reset();
     group_.reset();
+    outer_sums_.reset();
     state_ = nullptr;
   }
 
@@ -126,6 +127,10 @@ class DeviceStepper final : public Stepper {
     return static_cast<float>(part.batch) / static_cast<float>(whole.batch);
   }
 
+  bool has_rounds_beside_steps() const {
+    return options_.overlap.encodes_beside_steps() && !options_.synchronous;
+  }
+  Queue& outer_queue() { return beside_ ? *beside_ : *backend_; }
   std::span<float> outer_scratch() {
     if (!beside_) return gradients_.device();
     return delta_.emplace(*backend_, *beside_, layout_.size()).device();
@@ -143,7 +148,12 @@ class DeviceStepper final : public Stepper {
 
   void join_ranks(Collective& hosts) {
     using Result = GradientReducer::Result;
-    group_ = group_for(hosts);
+    // The baseline's ranks are in different regions.
+    if (!options_.synchronous) group_ = backend_->group(hosts, options_.train.rank_deadline);
+    if (!group_) {
+      group_ = make_host_sums(hosts, *backend_);
+      outer_sums_ = make_host_sums(hosts, outer_queue());
+    }
     if (options_.train.shard_optimizer) {
       share_.emplace(buckets_, hosts, *state_);
       optimizer_.join(&*share_, group_.get());
@@ -153,20 +163,17 @@ class DeviceStepper final : public Stepper {
                      [this] { return [point = backend_->point()] { point->wait(); }; });
   }
 
-  // The baseline's ranks are in different regions.
-  std::unique_ptr<Collective> group_for(Collective& hosts) {
-    std::unique_ptr<Collective> own;
-    if (!options_.synchronous) own = backend_->group(hosts, options_.train.rank_deadline);
-    return own ? std::move(own) : make_host_sums(hosts, *backend_);
-  }
-
-  // The step has been asked for. Free of charge, if that is still not done afterwards.
+  // The step has been asked for. Returns by how much longer this took than the device takes for
+  // what it was asked, as it did last time, if that is done.
   double do_meanwhile() {
-    if (!meanwhile_) return 0;
     const auto asked_for = backend_->point();
+    if (!meanwhile_) {
+      device_s_ = seconds_of([&] { asked_for->wait(); });
+      return 0;
+    }
     const double seconds = seconds_of(meanwhile_);
-    if (reducer_) reducer_->release();
-    return asked_for->reached() ? seconds : 0;
+    if (reducer_) reducer_->resume();
+    return asked_for->reached() ? std::max(0.0, seconds - device_s_) : 0;
   }
 
   // Returns the seconds by which it outlasted this rank's own part.
@@ -185,13 +192,15 @@ class DeviceStepper final : public Stepper {
   StepResult* result_;
   std::unique_ptr<Decoder> decoder_;
   DeviceOptimizer optimizer_;
-  std::unique_ptr<Queue> beside_;  // where rounds overlap with steps
-  std::optional<Mirror> delta_;    // then: the rounds' scratch
+  std::unique_ptr<Queue> beside_;  // the rounds', if they overlap with steps
+  std::optional<Mirror> delta_;    // their scratch then
   DeviceSpans outer_;
   Meanwhile meanwhile_;
+  double device_s_ = 0;  // that the last step without one took, from when it was asked for
   StepResult came_to_;
   TrainingState* state_ = nullptr;
-  std::unique_ptr<Collective> group_;    // null, as the reducer: this rank is alone
+  // Null, as the reducer: this rank is alone. The rounds' own: if they meet on the host.
+  std::unique_ptr<Collective> group_, outer_sums_;
   std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
   std::optional<GradientReducer> reducer_;
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {

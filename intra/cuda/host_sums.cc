@@ -9,7 +9,7 @@ namespace {
 
 class HostSums final : public ForwardingCollective {
  public:
-  HostSums(Collective& hosts, Backend& backend) : ForwardingCollective(hosts), backend_(backend) {}
+  HostSums(Collective& hosts, Queue& queue) : ForwardingCollective(hosts), queue_(queue) {}
 
   void all_reduce_sum(std::span<float> values) override {
     there_and_back(values, [&](std::span<float> here) { group().all_reduce_sum(here); });
@@ -26,19 +26,19 @@ class HostSums final : public ForwardingCollective {
   template <typename Operation>
   void there_and_back(std::span<float> values, const Operation& operation) {
     here_.resize(values.size());
-    backend_.download(values.data(), here_.data(), values.size_bytes());
+    queue_.download(values.data(), here_.data(), values.size_bytes());
     operation(std::span(here_));
-    backend_.upload(here_.data(), values.data(), values.size_bytes());
+    queue_.upload(here_.data(), values.data(), values.size_bytes());
   }
 
-  Backend& backend_;
+  Queue& queue_;
   std::vector<float> here_;
 };
 
 }  // namespace
 
-std::unique_ptr<Collective> make_host_sums(Collective& hosts, Backend& backend) {
-  return std::make_unique<HostSums>(hosts, backend);
+std::unique_ptr<Collective> make_host_sums(Collective& hosts, Queue& queue) {
+  return std::make_unique<HostSums>(hosts, queue);
 }
 
 }  // namespace causeway::intra::cuda

@@ -8,7 +8,7 @@
 
 namespace causeway::intra::cuda {
 
-// Every call brings its values to the host and back. `hosts` and `backend` outlive it.
-std::unique_ptr<Collective> make_host_sums(Collective& hosts, Backend& backend);
+// Every call brings its values to the host and back, in the queue. Both outlive it.
+std::unique_ptr<Collective> make_host_sums(Collective& hosts, Queue& queue);
 
 }  // namespace causeway::intra::cuda

@@ -69,7 +69,7 @@ TEST(GradientReducer, SumsNothingWhileItIsHeld) {
     std::this_thread::yield();
     EXPECT_EQ(collective.calls.size(), step * kBucketsOfTwoChunks.size());
     held = false;
-    reducer.release();
+    reducer.resume();
     reducer.finish();
   }
   EXPECT_EQ(collective.calls.size(), 2 * kBucketsOfTwoChunks.size());

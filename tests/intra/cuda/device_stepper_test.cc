@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "intra/model/initialise.h"
-#include "intra/outer_round.h"
 #include "tests/intra/cuda/models.h"
+#include "tests/intra/cuda/rounds_beside_steps.h"
 #include "tests/intra/cuda/serial_backend.h"
-#include "tests/intra/on_ranks.h"
 
 namespace causeway::intra::cuda {
 namespace {
@@ -125,142 +125,41 @@ TEST(DeviceStepper, StepsGoOnFromWhereAnOuterRoundPutTheParameters) {
   EXPECT_NE(device.state.anchor, anchor);
 }
 
-// A region whose outer rounds are computed on its devices, or in the state.
-struct RoundsCase {
-  diloco::OverlapOptions::Variant variant;
-  std::uint32_t ranks = 1;
-  bool meet_on_devices = true;
-  bool in_the_state = false;
-};
-
-class RankOfRounds {
- public:
-  RankOfRounds(const RoundsCase& tested, Collective& group)
-      : tested_(tested),
-        group_(group),
-        options_(options_of_ranks(tested)),
-        layout_(parameter_tensors(options_.model)),
-        round_({.region = "us", .rank = group.rank(), .world = group.size()}, {}, {},
-               options_.overlap, layout_),
-        state(options_.inner, layout_),
-        stepper_(make_device_stepper(
-            options_, std::make_unique<SerialBackend>(false, tested.meet_on_devices))) {
-    initialise_parameters(options_.model, layout_, 1, state.params);
-    state.anchor = state.params;
-    state.digest = whole_digest(state);
-    stepper_->join(group, state);
-  }
-
-  // With a step between contribution and record: on a device that encodes beside it, in the middle
-  // of encoding.
-  void round() {
-    step({});
-    state.work.steps = 1;
-    Encoding made;
-    where([&](OuterSpans& spans) { made = round_.take_delta(group_, {2, 24}, state, spans); });
-    const auto encode_delta = [&] {
-      where([&](OuterSpans& spans) { round_.encode_delta(group_, state, spans, made); });
-    };
-    if (tested_.in_the_state || !options_.overlap.encodes_beside_steps()) {
-      encode_delta();
-      step({});
-    } else {
-      step(encode_delta);
-    }
-    apply();
-  }
-  void step(const Stepper::Meanwhile& meanwhile) {
-    const tiny::Sequences all(options_.model, options_.train.batch, kLength,
-                              static_cast<std::int64_t>(state.optimizer_steps));
-    const auto first = kBatch * static_cast<std::int64_t>(group_.rank());
-    stepper_->begin(kLr, meanwhile);
-    stepper_->accumulate(all.part(first, kBatch), {.seed = 3},
-                         1 / static_cast<float>(tested_.ranks), true);
-    stepper_->finish();
-    EXPECT_TRUE(std::isfinite(stepper_->update()));
-    ++state.optimizer_steps;
-  }
-  void leave() { stepper_->leave(); }
-
- private:
-  static WorkerOptions options_of_ranks(const RoundsCase& tested) {
-    WorkerOptions options = options_of(llama(), ModelOptions::Precision::bf16);
-    options.world = tested.ranks;
-    options.train.batch = kBatch * std::int64_t{tested.ranks};
-    options.train.bucket_bytes = 1;  // sums begin while backward goes on
-    options.overlap.variant = tested.variant;
-    return options;
-  }
-
-  template <typename Work>
-  void where(const Work& work) {
-    if (!tested_.in_the_state) return work(*stepper_->outer_spans());
-    HostSpans spans(layout_, state);
-    stepper_->settle(Settle::all);
-    work(spans);
-    stepper_->params_changed();
-  }
-
-  void apply() {
-    const InFlight own = *state.own(0);
-    diloco::CommitRecord record;
-    record.round = state.version;
-    record.state = state.digest;
-    record.participants.push_back(
-        {.region = "us", .round = state.version, .weight = 1, .payload = own.identified().payload});
-    const std::span<const std::byte> payload = own.payload.bytes();
-    where([&](OuterSpans& spans) {
-      round_.apply(group_, record, std::span(&payload, 1), state, spans);
-    });
-  }
-
-  RoundsCase tested_;
-  Collective& group_;
-  WorkerOptions options_;
-  diloco::Layout layout_;
-  OuterRound round_;
-
- public:
-  TrainingState state;
-
- private:
-  std::unique_ptr<Stepper> stepper_;
-};
-
-TrainingState two_rounds(const RoundsCase& tested) {
-  TrainingState end({}, diloco::Layout({}));
-  on_ranks(tested.ranks, [&](Collective& group) {
-    RankOfRounds rank(tested, group);
-    rank.round();
-    rank.round();
-    rank.step({});
-    rank.leave();
-    if (group.rank() == 0) end = std::move(rank.state);
-  });
-  return end;
-}
-
 class RoundsOnDevice : public testing::TestWithParam<RoundsCase> {};
 
 TEST_P(RoundsOnDevice, LeadToTheBitsOfRoundsInTheState) {
-  RoundsCase in_the_state = GetParam();
-  in_the_state.in_the_state = true;
-  const TrainingState there = two_rounds(GetParam()), here = two_rounds(in_the_state);
-  EXPECT_EQ(there.version, 2);
-  EXPECT_EQ(there.digest, here.digest);
-  EXPECT_EQ(there.params, here.params);
-  EXPECT_EQ(there.residual, here.residual);
-  EXPECT_EQ(there.mark, here.mark);
+  expect_bits_of_rounds_in_the_state(GetParam(), [] { return std::make_unique<SerialBackend>(); });
 }
 
-using Variant = diloco::OverlapOptions::Variant;
-INSTANTIATE_TEST_SUITE_P(Cases, RoundsOnDevice,
-                         testing::Values(RoundsCase{Variant::synchronous},
-                                         RoundsCase{Variant::eager}, RoundsCase{Variant::streaming},
-                                         RoundsCase{Variant::delayed},
-                                         RoundsCase{Variant::streaming, 2},
-                                         RoundsCase{Variant::streaming, 2, false},
-                                         RoundsCase{Variant::delayed, 3}));
+class RoundsOfRanksThatMeetOnTheHost : public testing::TestWithParam<RoundsCase> {};
+
+TEST_P(RoundsOfRanksThatMeetOnTheHost, LeadToTheBitsOfRoundsInTheState) {
+  expect_bits_of_rounds_in_the_state(GetParam(),
+                                     [] { return std::make_unique<SerialBackend>(true, false); });
+}
+
+ModelOptions short_llama() {
+  ModelOptions model = llama();
+  model.context = kLength;
+  return model;
+}
+INSTANTIATE_TEST_SUITE_P(Cases, RoundsOnDevice, testing::ValuesIn(rounds_cases(short_llama())));
+INSTANTIATE_TEST_SUITE_P(Cases, RoundsOfRanksThatMeetOnTheHost,
+                         testing::ValuesIn(rounds_of_ranks(short_llama())));
+
+// As when the coordinator's host is out of memory, or a rank is lost: what was begun ends there.
+TEST(RoundsBesideSteps, StepsGoOnAfterOneBesideWhichEncodingFailed) {
+  const RoundsCase streaming{.overlap = {.variant = diloco::OverlapOptions::Variant::streaming},
+                             .ranks = 2};
+  on_ranks(streaming.ranks, [&](Collective& group) {
+    RankOfRounds rank(streaming, false, group, std::make_unique<SerialBackend>());
+    const auto fail = [] { throw std::runtime_error("no memory"); };
+    EXPECT_THROW(rank.step(fail), std::runtime_error);
+    rank.rejoin();
+    rank.step({});
+    rank.round();
+  });
+}
 
 TEST(DeviceStepper, EvaluatesMoreSequencesThanFitAtATime) {
   const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);

@@ -23,6 +23,22 @@ TEST_F(Device, CopiesThereAndBack) {
   EXPECT_TRUE(std::ranges::equal(there.span(), back.span()));
 }
 
+// More pieces than there are slots, and a last one that fills none.
+TEST_F(Device, WhatIsUploadedThroughStagingMayChangeAtOnce) {
+  constexpr std::size_t kCount = (80U << 20) / sizeof(int) + 77;
+  const DeviceArray<int> on_device(kCount);
+  std::vector<int> there(kCount), back(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) there[i] = static_cast<int>(i);
+  const std::vector<int> expected = there;
+  const Stream stream;
+  Staging staging;
+  staging.upload(there.data(), on_device.span().data(), kCount * sizeof(int), stream);
+  std::ranges::fill(there, -1);
+  copy<int>(on_device.span(), back, stream);
+  stream.synchronize();
+  EXPECT_EQ(back, expected);
+}
+
 TEST_F(Device, MemoryBeginsAsZeros) {
   const DeviceArray<float> zeros(77);
   std::vector<float> values(77, 1.0F);

@@ -2,6 +2,7 @@
 #include "intra/cuda/cuda_backend.h"
 #include "tests/intra/cuda/on_gpu.h"
 #include "tests/intra/cuda/outer_history.h"
+#include "tests/intra/cuda/rounds_beside_steps.h"
 
 namespace causeway::intra::cuda {
 namespace {
@@ -11,6 +12,31 @@ class OuterRoundOnGpu : public OnGpu, public testing::WithParamInterface<History
 TEST_P(OuterRoundOnGpu, HasTheBitsOfTheCpu) {
   expect_same_history(GetParam(), [] { return std::make_unique<CudaBackend>(); });
 }
+
+class RoundsOnGpu : public OnGpu, public testing::WithParamInterface<RoundsCase> {};
+
+TEST_P(RoundsOnGpu, LeadToTheBitsOfRoundsInTheState) {
+  expect_bits_of_rounds_in_the_state(GetParam(), [] { return std::make_unique<CudaBackend>(); });
+}
+
+TEST_P(RoundsOnGpu, DoSoWithoutRecordedSteps) {
+  expect_bits_of_rounds_in_the_state(
+      GetParam(), [] { return std::make_unique<CudaBackend>(0, CudaOptions{.graphs = false}); });
+}
+
+// Large enough that steps and rounds are under way at the same time.
+ModelOptions larger_llama() {
+  return {.family = ModelOptions::Family::llama,
+          .vocabulary = 4096,
+          .context = 512,
+          .layers = 6,
+          .width = 512,
+          .heads = 8,
+          .kv_heads = 4,
+          .hidden = 1376};
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, RoundsOnGpu, testing::ValuesIn(rounds_cases(larger_llama())));
 
 INSTANTIATE_TEST_SUITE_P(Cases, OuterRoundOnGpu, testing::ValuesIn(history_cases()),
                          [](const auto& each) { return each.param.name; });

@@ -73,15 +73,15 @@ class RegionOfHistory {
         backend_(std::move(backend)),
         host_(layout(), state) {
     if (!backend_) return;
+    if (tested.overlap.encodes_beside_steps()) beside_ = backend_->beside();
+    Queue& queue = beside_ ? *beside_ : *backend_;
     params_.emplace(*backend_, layout().size());
     scratch_.emplace(*backend_, layout().size());
     if (group.size() > 1) {
       on_device_ = backend_->group(group, std::chrono::seconds(60));
-      if (!on_device_) on_device_ = make_host_sums(group, *backend_);
+      if (!on_device_) on_device_ = make_host_sums(group, queue);
     }
-    if (tested.overlap.encodes_beside_steps()) beside_ = backend_->beside();
-    device_.emplace(layout(), *backend_, beside_ ? *beside_ : *backend_, *params_,
-                    scratch_->device(), tested.offload);
+    device_.emplace(layout(), *backend_, queue, *params_, scratch_->device(), tested.offload);
     device_->join(state, on_device_.get());
   }
 
