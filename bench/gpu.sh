@@ -22,7 +22,8 @@ libraries_of() {
 
 pack() {
   local directory=$1 architectures=${2:-90-real} build=$here/../build-gpu
-  cmake --preset cuda -S "$here/.." -B "$build" -DCMAKE_CUDA_ARCHITECTURES="$architectures" \
+  # An object for each source: programs take what they use along, and not what happens to be compiled with it (oneDNN).
+  cmake --preset cuda -S "$here/.." -B "$build" -DCMAKE_UNITY_BUILD=OFF -DCMAKE_CUDA_ARCHITECTURES="$architectures" \
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -Wl,--as-needed"
   local programs program library
   programs=$(cd "$build" && ninja -t targets all | sed -n '/^cmake_/d; s/^\([a-z_]*_gpu_test\|bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)

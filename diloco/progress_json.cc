@@ -16,6 +16,9 @@ nlohmann::ordered_json to_json(const Progress& progress) {
           {"in_region_s", progress.in_region_s},
           {"outer_s", progress.outer_s},
           {"memory_peak_bytes", progress.memory_peak_bytes},
+          {"device_memory_peak_bytes", progress.device_memory_peak_bytes > 0
+                                           ? Json(progress.device_memory_peak_bytes)
+                                           : Json(nullptr)},
           {"mfu", progress.mfu > 0 ? Json(progress.mfu) : Json(nullptr)},
           {"phase", progress.phase}};
 }

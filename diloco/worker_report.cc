@@ -14,6 +14,7 @@ worker_wire::Report encode(const Progress& progress) {
   message.set_in_region_s(progress.in_region_s);
   message.set_outer_s(progress.outer_s);
   message.set_memory_peak_bytes(progress.memory_peak_bytes);
+  message.set_device_memory_peak_bytes(progress.device_memory_peak_bytes);
   message.set_mfu(progress.mfu);
   message.set_phase(progress.phase);
   return message;
@@ -30,6 +31,7 @@ Progress decode(const worker_wire::Report& message) {
           .in_region_s = message.in_region_s(),
           .outer_s = message.outer_s(),
           .memory_peak_bytes = message.memory_peak_bytes(),
+          .device_memory_peak_bytes = message.device_memory_peak_bytes(),
           .mfu = message.mfu(),
           .phase = message.phase()};
 }

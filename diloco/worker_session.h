@@ -116,6 +116,8 @@ struct Progress {
   double in_region_s = 0;  // of compute_s: waiting for the sums over the region's ranks
   double outer_s = 0;      // of wait_s: encoding and applying
   std::uint64_t memory_peak_bytes = 0;  // of rank 0's process
+  // In use on rank 0's GPU, by whomever, when it last needed more; 0: it has none.
+  std::uint64_t device_memory_peak_bytes = 0;
   double mfu = 0;  // share of what the region's devices could do at most; 0: unknown
   // "compute", "encode", "wait", "apply", "evaluate", and kPhaseDone: the result is written.
   std::string phase;

@@ -96,6 +96,9 @@ class ModelTrainer : public InnerTrainer {
   void moments_changed() override { stepper_->moments_changed(); }
   void settle(Settle what) override { stepper_->settle(what); }
   std::string device() const override { return stepper_->device(); }
+  std::uint64_t device_memory_peak_bytes() const override {
+    return stepper_->device_memory_peak_bytes();
+  }
 
   double evaluate(std::span<const float> params, std::uint64_t sequences) override {
     stepper_->settle(Settle::params);

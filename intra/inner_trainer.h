@@ -60,6 +60,8 @@ class InnerTrainer {
 
   // What its driver calls the device that it computes on.
   virtual std::string device() const { return "CPU"; }
+  // In use there, by whomever, when more was last needed; 0: it is the host.
+  virtual std::uint64_t device_memory_peak_bytes() const { return 0; }
 
   // Loss of `params` on so many sequences of the validation part, shared among the ranks of the
   // group.

@@ -55,6 +55,7 @@ void RegionWorker::report() {
   progress_.in_region_s = state_.in_region_s;
   progress_.outer_s = state_.outer_s;
   progress_.memory_peak_bytes = memory_peak_bytes();
+  progress_.device_memory_peak_bytes = trainer_->device_memory_peak_bytes();
   progress_.mfu = mfu(progress_.tokens_per_s);
   gathering_->tell([this](auto& session) { session.report(progress_); });
 }

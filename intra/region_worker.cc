@@ -238,6 +238,7 @@ WorkerResult RegionWorker::finish(const diloco::Finish& finish) {
                       .in_region_s = state_.in_region_s,
                       .outer_s = state_.outer_s,
                       .memory_peak_bytes = memory_peak_bytes(),
+                      .device_memory_peak_bytes = trainer_->device_memory_peak_bytes(),
                       .tokens_per_s = state_.tokens_per_s(),
                       .mfu = mfu(state_.tokens_per_s()),
                       .params_digest = diloco::to_hex(

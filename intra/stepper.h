@@ -28,6 +28,7 @@ class Stepper {
   virtual void moments_changed() {}
   virtual void settle(Settle) {}
   virtual std::string device() const = 0;
+  virtual std::uint64_t device_memory_peak_bytes() const { return 0; }
 
   // A step: begin, accumulate for each micro-batch, finish, update. `meanwhile`, if any, is called
   // once before the gradient is summed, where it hinders the step least.

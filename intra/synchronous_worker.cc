@@ -89,6 +89,7 @@ class SynchronousWorker {
         .wait_s = state_.wait_s,
         .in_region_s = state_.in_region_s,
         .memory_peak_bytes = memory_peak_bytes(),
+        .device_memory_peak_bytes = trainer_->device_memory_peak_bytes(),
         .tokens_per_s = state_.tokens_per_s(),
         .mfu = mfu(),
         .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
@@ -111,6 +112,7 @@ class SynchronousWorker {
     progress_.wait_s = state_.wait_s;
     progress_.in_region_s = state_.in_region_s;
     progress_.memory_peak_bytes = memory_peak_bytes();
+    progress_.device_memory_peak_bytes = trainer_->device_memory_peak_bytes();
     progress_.tokens_per_s = state_.tokens_per_s();
     progress_.mfu = mfu();
     progress_.phase = phase;

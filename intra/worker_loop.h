@@ -99,7 +99,7 @@ struct WorkerResult {
   double val_loss = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
-  std::uint64_t memory_peak_bytes = 0;
+  std::uint64_t memory_peak_bytes = 0, device_memory_peak_bytes = 0;
   double tokens_per_s = 0;    // of compute_s
   double mfu = 0;             // over the whole run; 0: unknown
   std::string params_digest;  // hex Merkle root of the final anchor

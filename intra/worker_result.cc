@@ -39,6 +39,7 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"in_region_s", result.in_region_s},
          {"outer_s", result.outer_s},
          {"memory_peak_bytes", result.memory_peak_bytes},
+         {"device_memory_peak_bytes", result.device_memory_peak_bytes},
          {"tokens_per_s", result.tokens_per_s},
          {"mfu", result.mfu > 0 ? nlohmann::json(result.mfu) : nlohmann::json(nullptr)},
          {"params_digest", result.params_digest},
@@ -52,20 +53,22 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
   if (!json.is_object()) return std::nullopt;
   try {
     const auto& loss = json.at("val_loss");
-    return WorkerResult{.steps = json.at("steps"),
-                        .tokens = json.at("tokens"),
-                        .rounds = json.at("rounds"),
-                        .run_steps = json.at("run_steps"),
-                        .val_loss = loss.is_null() ? std::nan("") : loss.get<double>(),
-                        .compute_s = json.at("compute_s"),
-                        .wait_s = json.at("wait_s"),
-                        .in_region_s = json.at("in_region_s"),
-                        .outer_s = json.at("outer_s"),
-                        .memory_peak_bytes = json.at("memory_peak_bytes"),
-                        .tokens_per_s = json.value("tokens_per_s", 0.0),
-                        .mfu = json.at("mfu").is_null() ? 0 : json.at("mfu").get<double>(),
-                        .params_digest = json.at("params_digest"),
-                        .timed_steps = json.at("timed_steps")};
+    return WorkerResult{
+        .steps = json.at("steps"),
+        .tokens = json.at("tokens"),
+        .rounds = json.at("rounds"),
+        .run_steps = json.at("run_steps"),
+        .val_loss = loss.is_null() ? std::nan("") : loss.get<double>(),
+        .compute_s = json.at("compute_s"),
+        .wait_s = json.at("wait_s"),
+        .in_region_s = json.at("in_region_s"),
+        .outer_s = json.at("outer_s"),
+        .memory_peak_bytes = json.at("memory_peak_bytes"),
+        .device_memory_peak_bytes = json.value("device_memory_peak_bytes", std::uint64_t{0}),
+        .tokens_per_s = json.value("tokens_per_s", 0.0),
+        .mfu = json.at("mfu").is_null() ? 0 : json.at("mfu").get<double>(),
+        .params_digest = json.at("params_digest"),
+        .timed_steps = json.at("timed_steps")};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -47,7 +47,10 @@ std::string figures(const Summary& s) {
                     format_duration(region.compute_s - region.in_region_s),
                     format_duration(region.in_region_s), format_duration(region.outer_s),
                     format_duration(region.wait_s - region.outer_s),
-                    format_bytes(double(region.memory_peak_bytes))});
+                    format_bytes(double(region.memory_peak_bytes)) +
+                        (region.device_memory_peak_bytes > 0
+                             ? ", GPU " + format_bytes(double(region.device_memory_peak_bytes))
+                             : "")});
   }
   return html_table({"region", "tokens/s", "MFU", "compute", "sums in the region",
                      "encode and apply", "wait", "peak memory"},

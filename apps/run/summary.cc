@@ -35,6 +35,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   out.tokens_per_s = result->tokens_per_s;
   out.mfu = result->mfu;
   out.memory_peak_bytes = result->memory_peak_bytes;
+  out.device_memory_peak_bytes = result->device_memory_peak_bytes;
   const double total_s = result->compute_s + result->wait_s;
   out.utilisation = total_s > 0 ? result->compute_s / total_s : 0;
   out.workers = region.workers;
@@ -99,23 +100,26 @@ std::string variant_of(const Config& config) {
 
 nlohmann::ordered_json to_json(const RegionSummary& region) {
   using Json = nlohmann::ordered_json;
-  return {{"name", region.name},
-          {"steps", region.steps},
-          {"tokens", region.tokens},
-          {"rounds_applied", region.rounds_applied},
-          {"val_loss", region.val_loss},
-          {"wan_tx_bytes", region.wan_tx_bytes},
-          {"wan_rx_bytes", region.wan_rx_bytes},
-          {"compute_s", region.compute_s},
-          {"wait_s", region.wait_s},
-          {"in_region_s", region.in_region_s},
-          {"outer_s", region.outer_s},
-          {"utilisation", region.utilisation},
-          {"tokens_per_s", region.tokens_per_s},
-          {"mfu", region.mfu > 0 ? Json(region.mfu) : Json(nullptr)},
-          {"memory_peak_bytes", region.memory_peak_bytes},
-          {"workers", region.workers},
-          {"params_digest", region.params_digest}};
+  return {
+      {"name", region.name},
+      {"steps", region.steps},
+      {"tokens", region.tokens},
+      {"rounds_applied", region.rounds_applied},
+      {"val_loss", region.val_loss},
+      {"wan_tx_bytes", region.wan_tx_bytes},
+      {"wan_rx_bytes", region.wan_rx_bytes},
+      {"compute_s", region.compute_s},
+      {"wait_s", region.wait_s},
+      {"in_region_s", region.in_region_s},
+      {"outer_s", region.outer_s},
+      {"utilisation", region.utilisation},
+      {"tokens_per_s", region.tokens_per_s},
+      {"mfu", region.mfu > 0 ? Json(region.mfu) : Json(nullptr)},
+      {"memory_peak_bytes", region.memory_peak_bytes},
+      {"device_memory_peak_bytes",
+       region.device_memory_peak_bytes > 0 ? Json(region.device_memory_peak_bytes) : Json(nullptr)},
+      {"workers", region.workers},
+      {"params_digest", region.params_digest}};
 }
 
 }  // namespace

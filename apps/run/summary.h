@@ -25,6 +25,7 @@ struct RegionSummary {
   double tokens_per_s = 0;              // while it computed
   double mfu = 0;                       // 0: unknown
   std::uint64_t memory_peak_bytes = 0;  // of its first worker
+  std::uint64_t device_memory_peak_bytes = 0;  // of that worker's GPU; 0: none
   std::uint32_t workers = 1;
   std::string params_digest;
 };

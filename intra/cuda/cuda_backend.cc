@@ -1,5 +1,6 @@
 #include "intra/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <cassert>
 #include <string>
 #include <system_error>
@@ -87,6 +88,7 @@ std::unique_ptr<Queue> CudaBackend::beside() {
 
 std::byte* CudaBackend::allocate(std::size_t bytes) {
   memory_.push_back(allocate_device(bytes));
+  memory_peak_bytes_ = std::max<std::uint64_t>(memory_peak_bytes_, used_memory());
   return memory_.back().get();
 }
 

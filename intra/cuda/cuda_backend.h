@@ -2,6 +2,7 @@
 // time and can run the model.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -57,6 +58,7 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
   std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds deadline) override;
   std::unique_ptr<Queue> beside() override;
   std::byte* allocate(std::size_t bytes) override;
+  std::uint64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
   void release(std::byte* memory) override;
   using OnStream::run;
   void run(const Job& job) override;
@@ -78,6 +80,7 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
   MatrixProducts products_;
   std::unique_ptr<FusedAttention> attention_;  // null: by jobs
   std::vector<std::unique_ptr<std::byte, FreeDevice>> memory_;
+  std::uint64_t memory_peak_bytes_ = 0;
   std::map<std::uint64_t, Recording> recordings_;  // null: done once
 };
 

@@ -65,6 +65,12 @@ void Stream::synchronize() const {
   check(cudaStreamSynchronize(get()), "waiting for the GPU");
 }
 
+std::size_t used_memory() {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking how much GPU memory is free");
+  return total - free;
+}
+
 std::unique_ptr<std::byte, FreeDevice> allocate_device(std::size_t bytes) {
   if (bytes == 0) return {};
   void* memory = nullptr;

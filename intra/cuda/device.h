@@ -62,6 +62,8 @@ struct FreeDevice {
 struct FreePinned {
   void operator()(void* memory) const { cudaFreeHost(memory); }
 };
+// Bytes of the calling thread's device that are in use, whoever uses them.
+std::size_t used_memory();
 // Zeroed; aligned to 256 bytes.
 std::unique_ptr<std::byte, FreeDevice> allocate_device(std::size_t bytes);
 // Host memory that copies reach at full speed and asynchronously.

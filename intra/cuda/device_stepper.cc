@@ -51,6 +51,7 @@ class DeviceStepper final : public Stepper {
   }
 
   std::string device() const override { return backend_->device(); }
+  std::uint64_t device_memory_peak_bytes() const override { return backend_->memory_peak_bytes(); }
   OuterSpans* outer_spans() override { return &outer_; }
   void params_changed() override { params_.changed_on_host(); }
   void moments_changed() override { optimizer_.moments_changed(); }

@@ -161,6 +161,14 @@ TEST(RoundsBesideSteps, StepsGoOnAfterOneBesideWhichEncodingFailed) {
   });
 }
 
+TEST(DeviceStepper, SaysHowMuchOfTheDevicesMemoryIsInUse) {
+  const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
+  const Trainee device = on_device(options);
+  constexpr std::uint64_t kPerParameter = 2 * sizeof(float);  // it and its gradient
+  EXPECT_GT(device.stepper->device_memory_peak_bytes(), kPerParameter * device.layout.size());
+  EXPECT_EQ(make_cpu_stepper(options)->device_memory_peak_bytes(), 0);
+}
+
 TEST(DeviceStepper, EvaluatesMoreSequencesThanFitAtATime) {
   const WorkerOptions options = options_of(llama(), ModelOptions::Precision::fp32);
   Trainee cpu(options, make_cpu_stepper(options));

@@ -146,7 +146,9 @@ class SerialBackend final : public SerialQueue<Backend> {
     return std::make_unique<ForwardingCollective>(hosts);  // its memory is the host's
   }
   std::unique_ptr<Queue> beside() override { return std::make_unique<SerialQueue<Queue>>(order()); }
+  std::uint64_t memory_peak_bytes() const override { return allocated_bytes_; }  // none released
   std::byte* allocate(std::size_t bytes) override {
+    allocated_bytes_ += bytes;
     constexpr std::size_t kPieces = sizeof(Piece);
     memory_.push_back(std::make_unique<Piece[]>((bytes + kPieces - 1) / kPieces));
     return reinterpret_cast<std::byte*>(memory_.back().get());
@@ -219,6 +221,7 @@ class SerialBackend final : public SerialQueue<Backend> {
   }
 
   bool reaches_ranks_;
+  std::uint64_t allocated_bytes_ = 0;
   std::vector<std::unique_ptr<Piece[]>> memory_;
 };
 
