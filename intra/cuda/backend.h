@@ -80,9 +80,10 @@ class Backend : public Queue {
 
   // Zeros, until they are released or the backend ends.
   virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void release(std::byte* memory) = 0;
   // In use in the device's memory, by whomever, as found at allocations; the most.
   virtual std::uint64_t memory_peak_bytes() const = 0;
-  virtual void release(std::byte* memory) = 0;
+
   using Queue::run;
   virtual void run(const Job& job) = 0;
   virtual void multiply(const Product& product) = 0;

@@ -84,7 +84,7 @@ class DeviceStepper final : public Stepper {
 
   // The one wait in a step of a rank that is alone: for what it came to.
   Summed finish() override {
-    const double meanwhile_s = do_meanwhile();
+    const double meanwhile_s = await_gradient();
     const double in_region_s = sum_over_ranks();
     optimizer_.measure();
     backend_->download(result_, &came_to_, sizeof came_to_);
@@ -164,24 +164,24 @@ class DeviceStepper final : public Stepper {
                      [this] { return [point = backend_->point()] { point->wait(); }; });
   }
 
-  // The step has been asked for. Returns by how much longer this took than the device takes for
-  // what it was asked, as it did last time, if that is done.
-  double do_meanwhile() {
-    const auto asked_for = backend_->point();
-    if (!meanwhile_) {
-      device_s_ = seconds_of([&] { asked_for->wait(); });
-      return 0;
+  // This rank's own, which has been asked for, with what the host has to do meanwhile. Returns by
+  // how much longer that took than the device does, as it did in the last step without.
+  double await_gradient() {
+    const auto there = backend_->point();
+    double meanwhile_s = 0;
+    if (meanwhile_) {
+      const double seconds = seconds_of(meanwhile_);
+      if (there->reached()) meanwhile_s = std::max(0.0, seconds - device_s_);
+      if (reducer_) reducer_->resume();
     }
-    const double seconds = seconds_of(meanwhile_);
-    if (reducer_) reducer_->resume();
-    return asked_for->reached() ? std::max(0.0, seconds - device_s_) : 0;
+    const double left_s = seconds_of([&] { there->wait(); });
+    if (!meanwhile_) device_s_ = left_s;
+    return meanwhile_s;
   }
 
   // Returns the seconds by which it outlasted this rank's own part.
   double sum_over_ranks() {
-    if (!reducer_) return 0;
-    backend_->point()->wait();
-    return seconds_of([this] { reducer_->finish(); });
+    return reducer_ ? seconds_of([this] { reducer_->finish(); }) : 0;
   }
 
   const WorkerOptions& options_;
