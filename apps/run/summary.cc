@@ -99,27 +99,28 @@ std::string variant_of(const Config& config) {
 }
 
 nlohmann::ordered_json to_json(const RegionSummary& region) {
-  using Json = nlohmann::ordered_json;
-  return {
-      {"name", region.name},
-      {"steps", region.steps},
-      {"tokens", region.tokens},
-      {"rounds_applied", region.rounds_applied},
-      {"val_loss", region.val_loss},
-      {"wan_tx_bytes", region.wan_tx_bytes},
-      {"wan_rx_bytes", region.wan_rx_bytes},
-      {"compute_s", region.compute_s},
-      {"wait_s", region.wait_s},
-      {"in_region_s", region.in_region_s},
-      {"outer_s", region.outer_s},
-      {"utilisation", region.utilisation},
-      {"tokens_per_s", region.tokens_per_s},
-      {"mfu", region.mfu > 0 ? Json(region.mfu) : Json(nullptr)},
-      {"memory_peak_bytes", region.memory_peak_bytes},
-      {"device_memory_peak_bytes",
-       region.device_memory_peak_bytes > 0 ? Json(region.device_memory_peak_bytes) : Json(nullptr)},
-      {"workers", region.workers},
-      {"params_digest", region.params_digest}};
+  const auto known = [](auto figure) {
+    using Json = nlohmann::ordered_json;
+    return figure > 0 ? Json(figure) : Json(nullptr);
+  };
+  return {{"name", region.name},
+          {"steps", region.steps},
+          {"tokens", region.tokens},
+          {"rounds_applied", region.rounds_applied},
+          {"val_loss", region.val_loss},
+          {"wan_tx_bytes", region.wan_tx_bytes},
+          {"wan_rx_bytes", region.wan_rx_bytes},
+          {"compute_s", region.compute_s},
+          {"wait_s", region.wait_s},
+          {"in_region_s", region.in_region_s},
+          {"outer_s", region.outer_s},
+          {"utilisation", region.utilisation},
+          {"tokens_per_s", region.tokens_per_s},
+          {"mfu", known(region.mfu)},
+          {"memory_peak_bytes", region.memory_peak_bytes},
+          {"device_memory_peak_bytes", known(region.device_memory_peak_bytes)},
+          {"workers", region.workers},
+          {"params_digest", region.params_digest}};
 }
 
 }  // namespace

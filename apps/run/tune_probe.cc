@@ -18,8 +18,6 @@
 namespace causeway::run {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint32_t kWarmUpSteps = 3, kStepsMin = 8, kStepsMax = 400;
 constexpr int kRepetitions = 7;
 constexpr int kWrites = 9;
