@@ -117,46 +117,57 @@ TEST_P(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
   EXPECT_THROW(attach(1, 1), std::system_error);
 }
 
-TEST_P(WorkerServerTest, CarriesPayloadsAndSnapshotsBothWays) {
+const std::string kContent(3'000'000, 'p');
+
+std::filesystem::path file_of_content(const std::filesystem::path& directory) {
+  std::ofstream(directory / "file", std::ios::binary) << kContent;
+  return directory / "file";
+}
+
+TEST_P(WorkerServerTest, CarriesPayloadsBothWays) {
   start(1);
-  const std::filesystem::path file = directory_.path() / "file";
-  const std::string content(3'000'000, 'p');
-  std::ofstream(file, std::ios::binary) << content;
+  const std::filesystem::path file = file_of_content(directory_.path());
   CommitRecord record{.run_id = "run", .round = 3, .participants = {}, .state = {}, .next_k = 1};
   for (const char* region : {"eu", "us"}) {
     record.participants.push_back({.region = region,
                                    .weight = 0.5F,
                                    .data_cursor = 0,
                                    .tokens = 0,
-                                   .payload = {.hash = {}, .size_bytes = content.size()}});
+                                   .payload = {.hash = {}, .size_bytes = kContent.size()}});
   }
   const auto session = attach(0, 1);
 
   session->contribute({.run_id = "run", .region = "eu", .round = 3},
-                      SealedBytes(std::as_bytes(std::span(content))));
+                      SealedBytes(std::as_bytes(std::span(kContent))));
   on_server([&] {
     EXPECT_EQ(script_.contributions.size(), 1);
-    EXPECT_EQ(script_.payload, content);
+    EXPECT_EQ(script_.payload, kContent);
     script_.answer = [&] { server_->apply(record, {file, file}); };
     return 0;
   });
   const Instruction apply = session->next(keep);
   ASSERT_TRUE(std::holds_alternative<Apply>(apply));
   EXPECT_EQ(std::get<Apply>(apply).payloads.size(), 2);
-  EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes().size(), content.size());
+  EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes().size(), kContent.size());
   EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes()[7], std::byte{'p'});
+}
+
+TEST_P(WorkerServerTest, CarriesSnapshotsBothWays) {
+  start(1);
+  const std::filesystem::path file = file_of_content(directory_.path());
+  const auto session = attach(0, 1);
 
   session->applied(4, {});
   session->offer_snapshot(4, {}, file);
   session->report({.step = 12, .phase = "compute"});
   on_server([&] {
-    script_.answer = [&] { server_->restore(9, {}, file, content.size()); };
+    script_.answer = [&] { server_->restore(9, {}, file, kContent.size()); };
     return 0;
   });
   const Instruction restore = session->next(keep);
   ASSERT_TRUE(std::holds_alternative<Restore>(restore));
   EXPECT_EQ(std::get<Restore>(restore).version, 9);
-  EXPECT_EQ(std::get<Restore>(restore).snapshot.bytes().size(), content.size());
+  EXPECT_EQ(std::get<Restore>(restore).snapshot.bytes().size(), kContent.size());
   on_server([&] {
     EXPECT_EQ(script_.applied, 4);
     EXPECT_EQ(script_.snapshot_version, 4);

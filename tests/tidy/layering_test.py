@@ -16,7 +16,8 @@ ALLOWED = {
 }
 # intra sees diloco's maths, its worker API and how it writes files, not its protocol.
 INTRA_SEES = {"layout.h", "fragments.h", "outer.h", "overlap.h", "digest.h", "record.h", "worker_session.h", "error.h",
-              "data_share.h", "sealed_bytes.h", "fault_point.h", "file_io.h", "progress_json.h", "outer_element.h", "sha256_leaf.h"}
+              "data_share.h", "sealed_bytes.h", "fault_point.h", "file_io.h", "progress_json.h", "outer_element.h",
+              "sha256_leaf.h"}
 
 
 def sources(folder):
