@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "inter/pki.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
+#include "apps/run/config/config.h"
 #include "apps/set_option.h"
 
 namespace causeway::apps {

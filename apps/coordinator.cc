@@ -14,9 +14,9 @@
 #include <asio/signal_set.hpp>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
+#include "apps/run/config/config.h"
 #include "apps/set_option.h"
-#include "diloco/coordinator.h"
+#include "diloco/coordinator/coordinator.h"
 
 namespace causeway::apps {
 namespace {

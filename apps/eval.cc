@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
+#include "apps/run/config/config.h"
 #include "apps/set_option.h"
-#include "intra/checkpoint.h"
-#include "intra/collective.h"
-#include "intra/evaluation.h"
+#include "intra/collective/collective.h"
+#include "intra/published/checkpoint.h"
+#include "intra/step/evaluation.h"
 
 namespace causeway::apps {
 namespace {

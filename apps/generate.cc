@@ -10,10 +10,10 @@
 
 #include "apps/commands.h"
 #include "apps/flag_range.h"
-#include "apps/run/config.h"
-#include "intra/checkpoint.h"
-#include "intra/generation.h"
-#include "intra/tokenizer.h"
+#include "apps/run/config/config.h"
+#include "intra/published/checkpoint.h"
+#include "intra/published/generation.h"
+#include "intra/published/tokenizer.h"
 
 namespace causeway::apps {
 namespace {

@@ -13,11 +13,11 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
-#include "diloco/error.h"
-#include "inter/link_error.h"
-#include "intra/error.h"
-#include "wan-sim/error.h"
+#include "apps/run/config/config.h"
+#include "diloco/files/error.h"
+#include "inter/base/link_error.h"
+#include "intra/base/error.h"
+#include "wan-sim/base/error.h"
 
 namespace {
 

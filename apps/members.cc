@@ -10,10 +10,10 @@
 #include <asio/steady_timer.hpp>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
-#include "diloco/ledger_file.h"
-#include "diloco/operator_door.h"
-#include "inter/mesh.h"
+#include "apps/run/config/config.h"
+#include "diloco/coordinator/operator_door.h"
+#include "diloco/log/ledger_file.h"
+#include "inter/mesh/mesh.h"
 
 namespace causeway::apps {
 namespace {

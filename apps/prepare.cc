@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
-#include "intra/token_shard.h"
-#include "intra/tokenizer.h"
+#include "apps/run/config/config.h"
+#include "intra/published/token_shard.h"
+#include "intra/published/tokenizer.h"
 
 namespace causeway::apps {
 namespace {

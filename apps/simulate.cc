@@ -4,8 +4,8 @@
 #include <string>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
-#include "apps/run/simulation.h"
+#include "apps/run/config/config.h"
+#include "apps/run/simulate/simulation.h"
 #include "apps/set_option.h"
 
 namespace causeway::apps {

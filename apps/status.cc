@@ -15,8 +15,8 @@
 
 #include "apps/commands.h"
 #include "apps/flag_range.h"
-#include "apps/run/config.h"
-#include "inter/observer.h"
+#include "apps/run/config/config.h"
+#include "inter/mesh/observer.h"
 
 namespace causeway::apps {
 namespace {

@@ -1,5 +1,5 @@
 // causeway tune: which K, and why. causeway plan: a recorded run under other choices.
-#include "apps/run/tune.h"
+#include "apps/run/tune/tune.h"
 
 #include <spdlog/spdlog.h>
 
@@ -8,10 +8,11 @@
 
 #include "apps/commands.h"
 #include "apps/flag_range.h"
-#include "apps/run/region_files.h"
-#include "apps/run/tune_plan.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/tune/plan.h"
 #include "apps/set_option.h"
-#include "compression/codec.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
 
 namespace causeway::apps {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/run/verify.h"
+#include "apps/run/verify/verify.h"
 
 namespace causeway::apps {
 

@@ -14,9 +14,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/run/signals.h"
+#include "apps/run/region/signals.h"
 #include "apps/wan_sim.h"
-#include "wan-sim/packet_wan.h"
+#include "wan-sim/packet/packet_wan.h"
 
 namespace causeway::apps {
 namespace {

@@ -21,11 +21,11 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/wan_sim.h"
-#include "inter/mesh.h"
-#include "wan-sim/control.h"
-#include "wan-sim/punctual.h"
-#include "wan-sim/recording.h"
-#include "wan-sim/relay.h"
+#include "inter/mesh/mesh.h"
+#include "wan-sim/base/punctual.h"
+#include "wan-sim/relay/control.h"
+#include "wan-sim/relay/recording.h"
+#include "wan-sim/relay/relay.h"
 
 namespace causeway::apps {
 namespace {

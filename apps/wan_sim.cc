@@ -11,8 +11,8 @@
 #include "apps/commands.h"
 #include "apps/flag_range.h"
 #include "apps/set_option.h"
-#include "wan-sim/control.h"
-#include "wan-sim/recording.h"
+#include "wan-sim/relay/control.h"
+#include "wan-sim/relay/recording.h"
 
 namespace causeway::apps {
 namespace {

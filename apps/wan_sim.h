@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "wan-sim/scenario.h"
+#include "wan-sim/scenario/scenario.h"
 
 namespace causeway::apps {
 

@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/wan_sim.h"
-#include "wan-sim/virtual_wan.h"
+#include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::apps {
 namespace {

@@ -8,12 +8,12 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
-#include "apps/run/config.h"
-#include "apps/run/launcher.h"
-#include "apps/run/signals.h"
+#include "apps/run/config/config.h"
+#include "apps/run/region/launcher.h"
+#include "apps/run/region/signals.h"
 #include "apps/set_option.h"
-#include "diloco/file_io.h"
-#include "intra/worker_loop.h"
+#include "diloco/files/file_io.h"
+#include "intra/worker/worker_loop.h"
 
 namespace causeway::apps {
 namespace {

@@ -20,10 +20,11 @@
 #include <vector>
 
 #include "bench/codec_peers.h"
-#include "compression/feedback.h"
-#include "compression/index.h"
-#include "compression/select.h"
-#include "compression/spec.h"
+#include "compression/base/spec.h"
+#include "compression/codecs/feedback.h"
+#include "compression/codecs/make_codec.h"
+#include "compression/index/index.h"
+#include "compression/sparsifier/select.h"
 
 namespace {
 

@@ -37,7 +37,7 @@
 #include <asio/write.hpp>
 
 #include "bench/tls_peers.h"
-#include "inter/mesh.h"
+#include "inter/mesh/mesh.h"
 
 namespace {
 

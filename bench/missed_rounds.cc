@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "apps/run/config.h"
-#include "diloco/weights.h"
-#include "intra/inner_trainer.h"
+#include "apps/run/config/config.h"
+#include "diloco/log/weights.h"
 #include "intra/model/model.h"
-#include "intra/outer_round.h"
-#include "intra/training_state.h"
+#include "intra/outer/outer_round.h"
+#include "intra/step/training_state.h"
+#include "intra/worker/make_inner_trainer.h"
 
 namespace causeway {
 namespace {

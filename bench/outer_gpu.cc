@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "intra/cuda/cuda_backend.h"
-#include "intra/cuda/device_spans.h"
+#include "intra/cuda/device/cuda_backend.h"
+#include "intra/cuda/step/device_spans.h"
 #include "intra/model/initialise.h"
-#include "intra/outer_round.h"
+#include "intra/outer/outer_round.h"
 
 namespace causeway::bench {
 namespace {

@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compression/payload.h"
-#include "diloco/layout.h"
+#include "compression/codecs/make_codec.h"
+#include "compression/codecs/payload.h"
+#include "diloco/maths/layout.h"
 
 namespace {
 

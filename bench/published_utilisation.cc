@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "wan-sim/virtual_wan.h"
+#include "wan-sim/virtual/virtual_wan.h"
 
 namespace {
 

@@ -20,8 +20,8 @@
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
-#include "wan-sim/punctual.h"
-#include "wan-sim/relay.h"
+#include "wan-sim/base/punctual.h"
+#include "wan-sim/relay/relay.h"
 
 namespace {
 

@@ -14,11 +14,11 @@
 #include <asio/co_spawn.hpp>
 #include <asio/write.hpp>
 
-#include "inter/blob.h"
-#include "inter/file.h"
-#include "inter/frame_body.h"
-#include "inter/page_buffer.h"
-#include "inter/pki.h"
+#include "inter/base/file.h"
+#include "inter/base/page_buffer.h"
+#include "inter/frame/blob.h"
+#include "inter/frame/frame_body.h"
+#include "inter/tls/pki.h"
 
 namespace bench {
 namespace {

@@ -13,9 +13,9 @@
 #include <asio/ssl/context.hpp>
 #include <asio/ssl/stream.hpp>
 
-#include "inter/connection.h"
-#include "inter/openssl.h"
-#include "inter/tls.h"
+#include "inter/base/openssl.h"
+#include "inter/mesh/connection.h"
+#include "inter/tls/tls.h"
 
 namespace bench {
 

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "bench/reference_step.h"
+#include "intra/base/optimizer.h"
 #include "intra/model/gemm.h"
 #include "intra/model/model.h"
 #include "intra/model/precision.h"
-#include "intra/optimizer.h"
 
 namespace causeway::bench {
 namespace {

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "intra/cuda/cuda_backend.h"
-#include "intra/cuda/device_stepper.h"
-#include "intra/device_peak.h"
+#include "intra/cuda/device/cuda_backend.h"
+#include "intra/cuda/step/device_stepper.h"
 #include "intra/model/initialise.h"
-#include "intra/outer_round.h"
+#include "intra/outer/outer_round.h"
+#include "intra/step/device_peak.h"
 
 namespace causeway::bench {
 namespace {

@@ -12,7 +12,7 @@ set_target_properties(causeway_package PROPERTIES OUTPUT_NAME causeway LINKER_LA
 
 install(TARGETS causeway RUNTIME)
 install(TARGETS causeway_package ARCHIVE)
-install(FILES intra/worker.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway)
+install(FILES intra/worker/worker.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway)
 
 set(CAUSEWAY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/causeway)
 configure_package_config_file(

@@ -48,11 +48,9 @@ target_compile_definitions(
   causeway_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_HAS_STD_ALIGNED_ALLOC=1
                           $<$<CXX_COMPILER_ID:Clang>:ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1>)
 target_link_libraries(causeway_asio INTERFACE Threads::Threads)
-if(CAUSEWAY_SANITIZE)
-  # At -O1 GCC 12 inlines aligned_alloc() into operator new of Asio's coroutine frames but not free() into their
-  # operator delete, and takes the two for a mismatch.
-  target_compile_options(causeway_asio INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
-endif()
+# At -O1 GCC 12 inlines aligned_alloc() into operator new of Asio's coroutine frames but not free() into their
+# operator delete, and takes the two for a mismatch.
+target_compile_options(causeway_asio INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
 
 # A library of ours: one per folder, with the alias causeway::NAME.
 function(causeway_library name)

@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/chunk.h"
+#include "compression/base/chunk.h"
 
 namespace causeway::compression::cuda {
 

@@ -3,9 +3,9 @@
 
 #include <bit>
 
-#include "compression/bit_math.h"
+#include "compression/base/bit_math.h"
 #include "compression/cuda/chunk_feedback.h"
-#include "compression/int8.h"
+#include "compression/value/int8.h"
 
 namespace causeway::compression::cuda {
 

@@ -2,11 +2,11 @@
 // (chunk_feedback.h).
 #pragma once
 
-#include "compression/bit_math.h"
+#include "compression/base/bit_math.h"
 #include "compression/cuda/chunk_feedback.h"
-#include "compression/elias_fano.h"
-#include "compression/select.h"
-#include "compression/two_bit.h"
+#include "compression/index/elias_fano.h"
+#include "compression/sparsifier/select.h"
+#include "compression/value/two_bit.h"
 
 namespace causeway::compression::cuda {
 

@@ -2,7 +2,7 @@
 // the CPU's decoders.
 #pragma once
 
-#include "compression/bit_math.h"
+#include "compression/base/bit_math.h"
 #include "compression/cuda/chunk_topk.h"
 
 namespace causeway::compression::cuda {

@@ -3,7 +3,8 @@
 #include <charconv>
 #include <string>
 
-#include "compression/codec.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
 
 namespace causeway::compression::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #define HWY_TARGET_INCLUDE "compression/kernels/chunk.cc"
 #include "hwy/foreach_target.h"
 //
-#include "compression/chunk.h"
+#include "compression/base/chunk.h"
 #include "compression/kernels/vector-inl.h"
 #include "hwy/highway.h"
 

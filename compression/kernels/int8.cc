@@ -7,10 +7,10 @@
 #include <bit>
 #include <cstring>
 
-#include "compression/bytes.h"
-#include "compression/chunk.h"
-#include "compression/int8.h"
+#include "compression/base/bytes.h"
+#include "compression/base/chunk.h"
 #include "compression/kernels/vector-inl.h"
+#include "compression/value/int8.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

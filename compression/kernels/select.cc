@@ -13,7 +13,7 @@
 #include <cassert>
 
 #include "compression/kernels/vector-inl.h"
-#include "compression/select.h"
+#include "compression/sparsifier/select.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -9,9 +9,9 @@
 #include <cassert>
 #include <cstring>
 
-#include "compression/chunk.h"
+#include "compression/base/chunk.h"
 #include "compression/kernels/vector-inl.h"
-#include "compression/two_bit.h"
+#include "compression/value/two_bit.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "compression/chunk.h"
+#include "compression/base/chunk.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 

@@ -2,11 +2,11 @@
 # (shared_library.h).
 target_sources(
   causeway_intra
-  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_backward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/decoder_forward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/device_spans.cc
-          ${CMAKE_CURRENT_LIST_DIR}/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/device_stepper.cc
-          ${CMAKE_CURRENT_LIST_DIR}/host_sums.cc)
+  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_backward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_forward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_spans.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/host_sums.cc)
 if(CAUSEWAY_HAS_CUDA)
   # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include.
   find_package(Python3 QUIET COMPONENTS Interpreter)
@@ -18,37 +18,37 @@ if(CAUSEWAY_HAS_CUDA)
   find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${python_packages} PATH_SUFFIXES nvidia/cudnn/include)
   causeway_library(
     intra_cuda
-    ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cc
-    ${CMAKE_CURRENT_LIST_DIR}/device.cc
-    ${CMAKE_CURRENT_LIST_DIR}/kernels.cu
-    ${CMAKE_CURRENT_LIST_DIR}/matrix_products.cc
-    ${CMAKE_CURRENT_LIST_DIR}/outer_kernels.cu
-    ${CMAKE_CURRENT_LIST_DIR}/shared_library.cc)
+    ${CMAKE_CURRENT_LIST_DIR}/device/cuda_backend.cc
+    ${CMAKE_CURRENT_LIST_DIR}/device/device.cc
+    ${CMAKE_CURRENT_LIST_DIR}/jobs/kernels.cu
+    ${CMAKE_CURRENT_LIST_DIR}/device/matrix_products.cc
+    ${CMAKE_CURRENT_LIST_DIR}/jobs/outer_kernels.cu
+    ${CMAKE_CURRENT_LIST_DIR}/device/shared_library.cc)
   if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
-    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/cudnn_attention.cc)
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc)
     set_source_files_properties(
-      ${CMAKE_CURRENT_LIST_DIR}/cudnn_attention.cc
+      ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc
       PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB")
     target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
   else()
     message(STATUS "No headers of cuDNN's frontend: attention on GPUs will run on plain kernels")
-    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_cudnn.cc)
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/no_cudnn.cc)
   endif()
   # NCCL's header comes with it, not with the toolkit; the library is opened at run time as well.
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   if(NCCL_INCLUDE_DIR)
-    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/collective_nccl.cc)
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/collective_nccl.cc)
     target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
   else()
     message(STATUS "nccl.h was not found: regions of several GPUs will sum gradients by way of the host")
-    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_nccl.cc)
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/no_nccl.cc)
   endif()
   # The inner step's numbers are not canonical (docs/gpu.md): multiply-adds are fused. Those of outer rounds are.
   set_target_properties(causeway_intra_cuda PROPERTIES CAUSEWAY_FUSED ON)
-  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/outer_kernels.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
+  set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/jobs/outer_kernels.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
   target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS}
                         PRIVATE spdlog::spdlog)
   target_link_libraries(causeway_intra PRIVATE causeway::intra_cuda)
 else()
-  target_sources(causeway_intra PRIVATE ${CMAKE_CURRENT_LIST_DIR}/no_cuda.cc)
+  target_sources(causeway_intra PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/no_cuda.cc)
 endif()

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "intra/model/parallel.h"
+#include "intra/model/kernels/parallel.h"
 
 namespace causeway::intra {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "intra/model/kernels.h"
+#include "intra/model/kernels/kernels.h"
 
 namespace causeway::intra {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "intra/arena.h"
+#include "intra/base/arena.h"
 #include "intra/model/attention.h"
 #include "intra/model/network.h"
 #include "intra/model/precision.h"

@@ -1,8 +1,8 @@
 // What every dropout mask of a step is drawn with.
 #pragma once
 
+#include "intra/model/kernels/philox.h"
 #include "intra/model/model.h"
-#include "intra/model/philox.h"
 
 namespace causeway::intra {
 

@@ -2,7 +2,7 @@
 #include <cassert>
 #include <numeric>
 
-#include "intra/model/parallel.h"
+#include "intra/model/kernels/parallel.h"
 #include "intra/model/transformer.h"
 
 namespace causeway::intra {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "intra/error.h"
+#include "intra/base/error.h"
 
 namespace causeway::intra {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "intra/model/parallel.h"
-#include "intra/model/philox.h"
+#include "intra/model/kernels/parallel.h"
+#include "intra/model/kernels/philox.h"
 
 namespace causeway::intra {
 namespace {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "diloco/layout.h"
+#include "diloco/maths/layout.h"
 
 namespace causeway::intra {
 

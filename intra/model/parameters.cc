@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "intra/error.h"
+#include "intra/base/error.h"
 #include "intra/model/model.h"
 
 namespace causeway::intra {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "intra/model/kernels.h"
+#include "intra/model/kernels/kernels.h"
 
 namespace causeway::intra {
 

@@ -7,7 +7,7 @@
 
 #include "intra/model/dropout.h"
 #include "intra/model/initialise.h"
-#include "intra/model/parallel.h"
+#include "intra/model/kernels/parallel.h"
 
 namespace causeway::intra {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/config.h"
-#include "apps/run/config_source.h"
+#include "apps/run/config/config.h"
+#include "apps/run/config/config_source.h"
 
 namespace causeway::run {
 

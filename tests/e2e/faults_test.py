@@ -141,7 +141,7 @@ class Diverged(EndToEnd):
 
 
 def merkle_root(data):
-    """As diloco/digest.h has it."""
+    """As diloco/maths/digest.h has it."""
     level = [hashlib.sha256(b"\0" + data[i:i + 4 * 4096]).digest() for i in range(0, len(data), 4 * 4096)]
     while len(level) > 1:
         pairs = [hashlib.sha256(b"\1" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]

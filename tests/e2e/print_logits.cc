@@ -5,7 +5,7 @@
 #include <exception>
 #include <vector>
 
-#include "intra/checkpoint.h"
+#include "intra/published/checkpoint.h"
 
 int main(int argc, char** argv) try {
   using namespace causeway::intra;

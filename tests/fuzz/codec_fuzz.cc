@@ -6,8 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "compression/codec.h"
-#include "tests/compression/specs.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
+#include "tests/compression/codecs/specs.h"
 
 namespace {
 

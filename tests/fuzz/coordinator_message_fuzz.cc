@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-#include "diloco/messages.h"
+#include "diloco/log/messages.h"
 
 namespace {
 

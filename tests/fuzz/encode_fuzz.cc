@@ -4,10 +4,11 @@
 #include <cmath>
 #include <vector>
 
-#include "compression/bytes.h"
-#include "compression/chunk.h"
-#include "compression/codec.h"
-#include "tests/compression/specs.h"
+#include "compression/base/bytes.h"
+#include "compression/base/chunk.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
+#include "tests/compression/codecs/specs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace causeway::compression;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "inter/frame_body.h"
+#include "inter/frame/frame_body.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <cassert>
 #include <vector>
 
-#include "compression/bytes.h"
-#include "compression/index.h"
+#include "compression/base/bytes.h"
+#include "compression/index/index.h"
 
 namespace {
 

@@ -13,9 +13,9 @@
 
 #include <spdlog/spdlog.h>
 
-#include "diloco/ledger.h"
-#include "diloco/ledger_chain.h"
-#include "diloco/ledger_file.h"
+#include "diloco/log/ledger.h"
+#include "diloco/log/ledger_chain.h"
+#include "diloco/log/ledger_file.h"
 
 namespace {
 

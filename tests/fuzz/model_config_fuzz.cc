@@ -4,9 +4,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "intra/error.h"
-#include "intra/model_config.h"
-#include "tests/intra/memory_file.h"
+#include "intra/base/error.h"
+#include "intra/published/model_config.h"
+#include "tests/intra/data/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace causeway::intra;

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "compression/payload.h"
+#include "compression/codecs/make_codec.h"
+#include "compression/codecs/payload.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <system_error>
 #include <vector>
 
-#include "intra/error.h"
-#include "intra/model_weights.h"
-#include "tests/intra/memory_file.h"
+#include "intra/base/error.h"
+#include "intra/published/model_weights.h"
+#include "tests/intra/data/memory_file.h"
 
 namespace {
 

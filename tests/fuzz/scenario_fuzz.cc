@@ -6,9 +6,9 @@
 #include <string>
 #include <system_error>
 
-#include "wan-sim/error.h"
-#include "wan-sim/recording.h"
-#include "wan-sim/timeline.h"
+#include "wan-sim/base/error.h"
+#include "wan-sim/relay/recording.h"
+#include "wan-sim/scenario/timeline.h"
 
 namespace {
 

@@ -2,7 +2,8 @@
 #include <cassert>
 #include <string_view>
 
-#include "compression/codec.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace causeway::compression;

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "intra/error.h"
-#include "intra/tokenizer.h"
-#include "tests/intra/memory_file.h"
+#include "intra/base/error.h"
+#include "intra/published/tokenizer.h"
+#include "tests/intra/data/memory_file.h"
 
 namespace {
 

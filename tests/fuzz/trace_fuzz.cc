@@ -5,8 +5,8 @@
 #include <string>
 #include <system_error>
 
-#include "wan-sim/error.h"
-#include "wan-sim/trace.h"
+#include "wan-sim/base/error.h"
+#include "wan-sim/scenario/trace.h"
 
 namespace {
 

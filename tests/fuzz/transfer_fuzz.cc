@@ -15,9 +15,9 @@
 #include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
 
-#include "inter/blob_receiver.h"
-#include "inter/blob_sender.h"
-#include "inter/sha256.h"
+#include "inter/base/sha256.h"
+#include "inter/blob/blob_receiver.h"
+#include "inter/blob/blob_sender.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <system_error>
 
-#include "diloco/stream_parser.h"
-#include "diloco/worker.pb.h"
+#include "diloco/worker/stream_parser.h"
+#include "diloco/worker/worker.pb.h"
 
 namespace {
 

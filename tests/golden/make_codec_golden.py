@@ -20,7 +20,7 @@ def mix(x):
 
 
 def samples(count, seed):
-    """exact_samples() of tests/compression/samples.h: every value is exact in fp32."""
+    """exact_samples() of tests/compression/codecs/samples.h: every value is exact in fp32."""
     values = []
     for i in range(count):
         bits = mix(mix(seed) ^ i)

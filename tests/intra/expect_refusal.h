@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "intra/error.h"
+#include "intra/base/error.h"
 
 namespace causeway::intra {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "wan-sim/chance.h"
+#include "wan-sim/base/chance.h"
 
 namespace causeway::sim {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "diloco/round_protocol.h"
-#include "wan-sim/virtual_mesh.h"
-#include "wan-sim/virtual_wan.h"
+#include "diloco/round/round_protocol.h"
+#include "wan-sim/virtual/virtual_mesh.h"
+#include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::sim {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "inter/pki.h"
+#include "inter/tls/pki.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::test {

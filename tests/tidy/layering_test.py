@@ -1,27 +1,84 @@
-"""The edges between folders are those of the design; this reads every #include and fails on any other."""
+"""Folders and their rooms include one way only. ROOMS is the map: a room may include those that it names, and
+no other; this reads every #include and fails on any other edge. docs/architecture.md draws the same."""
 import pathlib
 import re
 import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = {"compression", "inter", "diloco", "intra", "wan-sim", "apps"}
-ALLOWED = {
-    "compression": set(),
-    "inter": set(),
-    "diloco": {"compression", "inter"},
-    "intra": {"compression", "diloco"},
-    "wan-sim": {"inter"},
-    "apps": {"compression", "inter", "diloco", "intra", "wan-sim"},
+ROOM_FILES_MAX = 25
+
+# Each room after all the rooms that it includes; "x/*" is every room of folder x.
+ROOMS = {
+    "compression/base": [],
+    "compression/index": ["compression/base"],
+    "compression/value": ["compression/base"],
+    "compression/sparsifier": ["compression/base"],
+    "compression/kernels": ["compression/base", "compression/value", "compression/sparsifier"],
+    "compression/codecs": ["compression/base", "compression/index", "compression/value", "compression/sparsifier"],
+    "compression/cuda": ["compression/*"],
+
+    "inter/base": [],
+    "inter/frame": ["inter/base"],
+    "inter/tls": ["inter/base", "inter/frame"],
+    "inter/blob": ["inter/base", "inter/frame"],
+    "inter/route": ["inter/base", "inter/frame", "inter/blob"],
+    "inter/mesh": ["inter/*"],
+
+    "diloco/maths": ["compression/base", "inter/base"],
+    "diloco/files": ["inter/base"],
+    "diloco/log": ["diloco/maths", "diloco/files", "inter/base", "inter/frame"],
+    "diloco/pacing": ["diloco/maths", "diloco/log", "inter/route"],
+    "diloco/round": ["diloco/maths", "diloco/log", "diloco/pacing", "inter/frame"],
+    "diloco/worker": ["diloco/maths", "diloco/files", "diloco/log", "inter/base", "inter/tls", "inter/mesh"],
+    "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/pacing", "diloco/round",
+                           "diloco/worker", "inter/*"],
+    "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/round", "inter/mesh"],
+
+    # Of diloco, intra sees the mathematics, files and the worker's session with what that hands over: never the protocol.
+    "intra/base": ["compression/base", "diloco/maths", "diloco/files"],
+    "intra/data": ["intra/base", "diloco/maths"],
+    "intra/model/kernels": ["intra/base"],
+    "intra/model": ["intra/base", "intra/model/kernels", "diloco/maths"],
+    "intra/published": ["intra/base", "intra/data", "intra/model", "diloco/maths", "diloco/files"],
+    "intra/collective": ["intra/base", "diloco/maths"],
+    "intra/outer": ["intra/base", "intra/collective", "compression/base", "compression/codecs", "diloco/maths",
+                    "diloco/files", "diloco/log"],
+    "intra/step": ["intra/base", "intra/data", "intra/model", "intra/published", "intra/collective", "intra/outer",
+                   "diloco/maths"],
+    "intra/cuda/jobs": ["intra/base", "intra/collective", "intra/model/kernels", "compression/base",
+                        "compression/cuda", "diloco/maths"],
+    "intra/cuda/device": ["intra/base", "intra/collective", "intra/cuda/jobs", "compression/cuda"],
+    "intra/cuda/step": ["intra/base", "intra/collective", "intra/model", "intra/outer", "intra/step",
+                        "intra/cuda/jobs", "compression/cuda"],
+    "intra/worker": ["intra/base", "intra/collective", "intra/outer", "intra/published", "intra/step",
+                     "intra/cuda/step", "intra/cuda/jobs", "diloco/maths", "diloco/files", "diloco/log",
+                     "diloco/worker"],
+
+    "wan-sim/base": [],
+    "wan-sim/scenario": ["wan-sim/base"],
+    "wan-sim/link": ["wan-sim/base", "wan-sim/scenario"],
+    "wan-sim/relay": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/base"],
+    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/relay"],
+    "wan-sim/virtual": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/frame", "inter/route",
+                        "inter/mesh"],
+
+    "apps/run/page": [],
+    "apps/run/config": ["apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
+    "apps/run/region": ["apps/run/config", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
+    "apps/run/tune": ["apps/run/config", "apps/run/page", "apps/run/region", "compression/*", "inter/*", "diloco/*",
+                      "intra/*", "wan-sim/*"],
+    "apps/run/simulate": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/tune", "compression/*",
+                          "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
+    "apps/run/verify": ["apps/run/config", "apps/run/region", "compression/*", "inter/*", "diloco/*", "intra/*"],
+    "apps": ["apps/*", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
 }
-# intra sees diloco's maths, its worker API and how it writes files, not its protocol.
-INTRA_SEES = {"layout.h", "fragments.h", "outer.h", "overlap.h", "digest.h", "record.h", "worker_session.h", "error.h",
-              "data_share.h", "sealed_bytes.h", "fault_point.h", "file_io.h", "progress_json.h", "outer_element.h",
-              "sha256_leaf.h"}
+FOLDERS = {name.split("/")[0] for name in ROOMS}
+CODE = {".h", ".cc", ".cu", ".cuh"}
 
 
 def sources(folder):
-    return [p for p in (ROOT / folder).rglob("*") if p.suffix in {".h", ".cc", ".cu", ".cuh"}]
+    return [p for p in (ROOT / folder).rglob("*") if p.suffix in CODE]
 
 
 def includes(path):
@@ -31,26 +88,53 @@ def includes(path):
             yield number, match.group(1)
 
 
+def room_of(name):
+    return str(pathlib.PurePosixPath(name).parent)
+
+
+def allows(room, other):
+    return any(other == named or (named.endswith("/*") and other.startswith(named[:-1])) for named in ROOMS[room])
+
+
 class Layering(unittest.TestCase):
-    def test_folders_include_only_what_the_design_allows(self):
-        wrong = []
-        for folder in sorted(FOLDERS):
-            for path in sources(folder):
-                for number, name in includes(path):
-                    target = name.split("/")[0]
-                    if target not in FOLDERS or target == folder or target in ALLOWED[folder]:
-                        continue
-                    wrong.append(f"{path.relative_to(ROOT)}:{number}: {folder} may not include {name}")
+    def test_every_source_file_is_in_a_room_of_the_map(self):
+        wrong = [str(p.relative_to(ROOT)) for folder in sorted(FOLDERS) for p in sources(folder)
+                 if room_of(p.relative_to(ROOT)) not in ROOMS]
         self.assertEqual(wrong, [])
 
-    def test_intra_sees_only_the_maths_and_the_worker_api_of_diloco(self):
-        wrong = []
-        for path in sources("intra"):
-            for number, name in includes(path):
-                folder, _, rest = name.partition("/")
-                if folder == "diloco" and rest not in INTRA_SEES:
-                    wrong.append(f"{path.relative_to(ROOT)}:{number}: {name}")
+    def test_the_map_goes_one_way(self):
+        """A room names only rooms that stand before it, but for all of its own folder that do."""
+        before, wrong = [], []
+        for room, allowed in ROOMS.items():
+            for named in allowed:
+                if named.endswith("/*"):
+                    named = named[:-1]
+                    if not any(one.startswith(named) for one in before):
+                        wrong.append(f"{room}: {named}*")
+                elif named not in before:
+                    wrong.append(f"{room}: {named}")
+            before.append(room)
         self.assertEqual(wrong, [])
+
+    def test_rooms_include_only_what_the_map_allows(self):
+        wrong = []
+        for room in ROOMS:
+            for path in sources(room):
+                if room_of(path.relative_to(ROOT)) != room:
+                    continue
+                for number, name in includes(path):
+                    other = room_of(name)
+                    if name.split("/")[0] not in FOLDERS or other == room:
+                        continue
+                    later = list(ROOMS).index(other) > list(ROOMS).index(room) if other in ROOMS else True
+                    if later or not allows(room, other):
+                        wrong.append(f"{path.relative_to(ROOT)}:{number}: {room} may not include {name}")
+        self.assertEqual(wrong, [])
+
+    def test_rooms_are_small(self):
+        """What is in one can be taken in at a glance."""
+        sizes = {room: sum(1 for p in (ROOT / room).glob("*") if p.suffix in CODE | {".proto"}) for room in ROOMS}
+        self.assertEqual({room: n for room, n in sizes.items() if n > ROOM_FILES_MAX}, {})
 
     def test_every_quoted_include_exists_or_is_generated(self):
         wrong = []

@@ -17,12 +17,12 @@ BANNED = {
     r"\basio::detached\b|\.detach\(\)": "give the coroutine or thread an owner that joins it",
     r"\bwhile\s*\(!?co_await\b": "a variable that is set in the loop: GCC 12 miscompiles co_await in its condition",
     r"\bFIXME\b|\bXXX\b|\bTODO\b": "do it, or file an issue",
-    r"\bsystem\s*\(\s*\"": "apps/run/process.h",
+    r"\bsystem\s*\(\s*\"": "apps/run/region/process.h",
     r"#\s*ifndef\s+\w+_H_?\b": "#pragma once",
 }
 # getaddrinfo and sigwait cannot be ended: whoever joined their threads would wait for a name server that is gone, or
 # for a signal that nobody sends.
-ALLOWED = {("inter/resolve.cc", ".detach()"), ("apps/run/signals.cc", ".detach()")}
+ALLOWED = {("inter/mesh/resolve.cc", ".detach()"), ("apps/run/region/signals.cc", ".detach()")}
 
 
 def tracked():

@@ -1,8 +1,8 @@
 // The conformance suite over NCCL, one GPU per rank.
-#include "intra/cuda/collective_nccl.h"
+#include "intra/cuda/device/collective_nccl.h"
 
-#include "intra/cuda/device.h"
-#include "tests/intra/collective_conformance.h"
+#include "intra/cuda/device/device.h"
+#include "tests/intra/collective/collective_conformance.h"
 #include "tests/intra/cuda/on_gpu.h"
 
 namespace causeway::intra::cuda {

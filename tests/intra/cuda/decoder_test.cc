@@ -1,7 +1,7 @@
 // The device's training step, played on the CPU, against the CPU's own model: every tensor. In fp32
 // only the order of sums differs. In bf16 the device also keeps activations and the residual stream
 // in bf16, which the CPU keeps in fp32: tolerances are of that rounding, 2^-9 an element.
-#include "intra/cuda/decoder.h"
+#include "intra/cuda/step/decoder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Outer rounds of the device, played on the CPU, against the CPU's: the same bits.
-#include "intra/cuda/device_spans.h"
+#include "intra/cuda/step/device_spans.h"
 
 #include <cmath>
 
-#include "compression/payload.h"
-#include "intra/optimizer.h"
+#include "compression/codecs/payload.h"
+#include "intra/base/optimizer.h"
 #include "tests/intra/cuda/outer_history.h"
 #include "tests/intra/cuda/serial_backend.h"
 

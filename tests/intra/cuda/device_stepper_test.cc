@@ -1,5 +1,5 @@
 // Whole steps of the device's trainer, played on the CPU, against the CPU's.
-#include "intra/cuda/device_stepper.h"
+#include "intra/cuda/step/device_stepper.h"
 
 #include <gtest/gtest.h>
 

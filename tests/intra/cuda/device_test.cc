@@ -1,4 +1,4 @@
-#include "intra/cuda/device.h"
+#include "intra/cuda/device/device.h"
 
 #include <algorithm>
 #include <system_error>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "intra/cuda/decoder.h"
+#include "intra/cuda/step/decoder.h"
 #include "tests/intra/model/tiny_models.h"
 
 namespace causeway::intra::cuda {

@@ -1,5 +1,5 @@
 // Outer rounds on a GPU against the CPU's: the same bits.
-#include "intra/cuda/cuda_backend.h"
+#include "intra/cuda/device/cuda_backend.h"
 #include "tests/intra/cuda/on_gpu.h"
 #include "tests/intra/cuda/outer_history.h"
 #include "tests/intra/cuda/rounds_beside_steps.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "intra/cuda/device_spans.h"
-#include "intra/cuda/host_sums.h"
-#include "tests/intra/outer_round_fixture.h"
+#include "intra/cuda/step/device_spans.h"
+#include "intra/cuda/step/host_sums.h"
+#include "tests/intra/outer/outer_round_fixture.h"
 
 namespace causeway::intra::cuda {
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "intra/cuda/device_stepper.h"
+#include "intra/cuda/step/device_stepper.h"
 #include "intra/model/initialise.h"
-#include "intra/outer_round.h"
+#include "intra/outer/outer_round.h"
+#include "tests/intra/collective/on_ranks.h"
 #include "tests/intra/cuda/models.h"
-#include "tests/intra/on_ranks.h"
 
 namespace causeway::intra::cuda {
 

@@ -16,9 +16,9 @@
 #include <variant>
 #include <vector>
 
-#include "intra/cuda/backend.h"
-#include "intra/forwarding_collective.h"
-#include "tests/compression/serial_group.h"
+#include "intra/collective/forwarding_collective.h"
+#include "intra/cuda/jobs/backend.h"
+#include "tests/compression/cuda/serial_group.h"
 
 namespace causeway::intra::cuda {
 

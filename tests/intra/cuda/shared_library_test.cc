@@ -1,4 +1,4 @@
-#include "intra/cuda/shared_library.h"
+#include "intra/cuda/device/shared_library.h"
 
 #include <gtest/gtest.h>
 

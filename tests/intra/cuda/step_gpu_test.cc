@@ -2,8 +2,8 @@
 // device_stepper_test.cc compare with the CPU's own model.
 #include <cmath>
 
-#include "intra/cuda/cuda_backend.h"
-#include "intra/cuda/device_stepper.h"
+#include "intra/cuda/device/cuda_backend.h"
+#include "intra/cuda/step/device_stepper.h"
 #include "intra/model/initialise.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/on_gpu.h"

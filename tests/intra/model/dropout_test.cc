@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "intra/model/kernels.h"
+#include "intra/model/kernels/kernels.h"
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
 #include "tests/support/openmp.h"

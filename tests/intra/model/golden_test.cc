@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "intra/base/optimizer.h"
 #include "intra/model/model.h"
-#include "intra/optimizer.h"
 #include "tests/intra/model/tiny_models.h"
 
 namespace causeway::intra {

@@ -1,6 +1,6 @@
 // Kernels against plain loops, at sizes with and without a tail. What a whole step exercises is
 // left to the other tests.
-#include "intra/model/kernels.h"
+#include "intra/model/kernels/kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <vector>
 
-#include "intra/error.h"
+#include "intra/base/error.h"
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
 

@@ -1,0 +1,112 @@
+// One TOML file describes a run. Every key has its type, unit, default and range in one table
+// (config.cc), from which parsing, --help, and docs/configuration.md are made. Unknown or
+// impossible settings are refused with file, line and the nearest valid key.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "diloco/maths/outer.h"
+#include "diloco/maths/overlap.h"
+#include "diloco/pacing/k_policy.h"
+#include "diloco/pacing/pace.h"
+#include "inter/mesh/mesh.h"
+#include "intra/step/worker_options.h"
+
+namespace causeway::run {
+
+struct RegionConfig {
+  std::string name;
+  inter::Endpoint listen;     // bind address
+  inter::Endpoint advertise;  // what other regions dial; no host: it dials them
+  std::uint32_t workers = 1;
+  intra::Device device = intra::Device::cpu;
+  std::int64_t overlap_steps = -1;  // -1: sync.overlap_steps
+};
+
+// Votes, but neither trains nor holds payloads.
+struct WitnessConfig {
+  std::string name;  // empty: none
+  inter::Endpoint listen{.host = "127.0.0.1", .port = 0};
+  inter::Endpoint advertise{};
+};
+
+struct SyncConfig {
+  std::string founder;  // default: the first region in the file
+  std::uint32_t contributions_min = 0;
+  std::uint32_t staleness_max = 2;
+  bool speed_adaptive_k = false;
+  std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
+  std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
+  bool k_auto = false;              // K is chosen while the run goes on
+  std::uint32_t k_min = 0, k_max = 0;  // then; 0: an eighth of train.k, and eight times that
+  std::uint32_t k_refit_rounds = 10;
+  double k_price = 0.15;                  // lambda of diloco/pacing/objective.h
+  std::uint64_t held_out_sequences = 16;  // evaluated in every round, when k_auto; 0: none
+  std::chrono::milliseconds election_timeout{2'000};
+  std::chrono::milliseconds grace_min{5'000};
+  std::chrono::milliseconds grace_max{600'000};
+  std::uint64_t spool_bytes_max = 4ULL << 30;
+};
+
+struct LinksConfig {
+  std::uint32_t connections = 0;  // 0: as many as the congestion control needs
+  std::string congestion_control = "auto";
+  std::optional<inter::Shape> topology;  // empty: as the links suggest
+};
+
+struct Config {
+  std::string name;
+  intra::ModelOptions model;
+  intra::ModelOrigin origin;
+  intra::DataOptions data;
+  intra::TrainOptions train;
+  intra::InnerOptions inner;
+  diloco::OuterOptions outer;
+  diloco::OverlapOptions overlap;
+  intra::CodecOptions codec;
+  SyncConfig sync;
+  LinksConfig links;
+  std::vector<RegionConfig> regions;  // as in the file
+  WitnessConfig witness;
+  std::filesystem::path certificates;  // PKI directory (by-hand runs)
+  std::filesystem::path wan;           // scenario file for simulate; empty: none
+};
+
+// A configuration problem; what() is "file:line: key: problem; what is allowed". Exit code 2.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// `overrides`: "a.b=c" in TOML syntax, applied over the file. Relative paths in the file are
+// relative to the current directory.
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+
+std::string to_toml(const Config& config);  // resolved, complete, loadable
+std::string shared_settings(
+    const Config& config);         // "key = value" lines of everything all regions must share
+std::string reference_markdown();  // docs/configuration.md
+
+// How many steps the rounds have.
+diloco::Pace pace(const Config& config);
+// How K is chosen while the run goes on.
+diloco::KPolicyOptions k_policy(const Config& config);
+// Inner steps that a region goes on with after it contributed: its own, or the run's.
+std::uint32_t overlap_steps(const Config& config, const std::string& region);
+
+// Of its regions, as in the file.
+std::vector<std::string> names_of(const Config& config);
+// Throws ConfigError if there is none of that name (--region).
+const RegionConfig& region_in(const Config& config, const std::string& name);
+// What each process is given.
+intra::WorkerOptions worker_options(const Config& config, const std::string& region,
+                                    std::uint32_t rank,
+                                    const std::filesystem::path& region_directory);
+
+}  // namespace causeway::run

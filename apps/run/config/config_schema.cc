@@ -1,0 +1,363 @@
+#include "apps/run/config/config_schema.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
+
+#include "apps/run/config/key_builders.h"
+
+namespace causeway::run {
+namespace {
+
+using C = Keys<Config>;
+using R = Keys<RegionConfig>;
+constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+
+bool is_name(const std::string& text, bool (*allowed)(char)) {
+  return !text.empty() && text.size() <= 63 && std::all_of(text.begin(), text.end(), allowed);
+}
+bool is_region_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+bool is_run_letter(char c) {
+  return is_region_letter(c) || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+// Writes a name after checking its letters; it becomes part of paths and certificates.
+auto name_writer(bool (*allowed)(char), std::string letters) {
+  return [allowed, letters](auto& owner, const std::string& text) {
+    if (!is_name(text, allowed)) throw std::invalid_argument("must be 1 to 63 of " + letters);
+    owner.name = text;
+  };
+}
+
+void add_run_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(shared(C::text_as(
+      "run.name", [](const Config& c) { return c.name; },
+      name_writer(is_run_letter, "[A-Za-z0-9_-]"), "1 to 63 of [A-Za-z0-9_-]",
+      "Names the run: its directory and its certificate authority.")));
+  keys.push_back(shared(C::integer(
+      "run.seed", "", [](auto& c) -> auto& { return c.train.seed; }, 0, kAnyInteger,
+      "Seed of the initial weights, the order of the data and dropout.")));
+}
+
+// A list of texts, or one text alone.
+std::vector<std::string> texts_of(const Value& value, const std::string& allowed) {
+  std::vector<std::string> texts;
+  if (const auto* one = std::get_if<std::string>(&value)) {
+    texts = {*one};
+  } else if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    texts = *list;
+  } else {
+    throw std::invalid_argument("must be a list of texts: " + allowed);
+  }
+  const auto has_zero = [](const std::string& t) { return t.find('\0') != std::string::npos; };
+  if (std::any_of(texts.begin(), texts.end(), has_zero))
+    throw std::invalid_argument("must not contain a zero byte");
+  return texts;
+}
+
+Key<Config> data_files_key() {
+  auto key = C::make(
+      "data.files", "list of texts",
+      "Paths or globs; every match is read, in sorted order. Relative to the current directory.");
+  key.allowed = "one or more paths or globs";
+  key.required = true;
+  key.get = [](const Config& c) -> Value { return c.data.files; };
+  key.set = [](Config& c, const Value& value) {
+    std::vector<std::string> files = texts_of(value, "paths or globs, in quotes");
+    const auto empty = [](const std::string& file) { return file.empty(); };
+    if (files.empty() || std::any_of(files.begin(), files.end(), empty)) {
+      throw std::invalid_argument("must be a list of one or more paths or globs, in quotes");
+    }
+    c.data.files = std::move(files);
+  };
+  return key;
+}
+
+void add_data_keys(std::vector<Key<Config>>& keys) {
+  using Format = intra::DataOptions::Format;
+  keys.push_back(data_files_key());
+  keys.push_back(shared(C::choice<Format>(
+      "data.format", [](auto& c) -> auto& { return c.data.format; },
+      {{"text", Format::text},
+       {"uint16", Format::uint16},
+       {"uint32", Format::uint32},
+       {"llmc", Format::llmc}},
+      "text: bytes are tokens. uint16, uint32: little-endian tokens. llmc: the .bin shards of "
+      "llm.c.")));
+  keys.push_back(
+      defaults_to("model.from's",
+                  C::directory(
+                      "data.tokenizer", [](auto& c) -> auto& { return c.origin.tokenizer; },
+                      "The directory of the tokenizer.json that the tokens were made with; it is "
+                      "copied beside the model (docs/tokenizer.md).")));
+  keys.push_back(shared(C::number(
+      "data.validation_fraction", [](auto& c) -> auto& { return c.data.validation_fraction; },
+      {0, 1, true, true}, "Last part of the tokens, kept for validation and never trained on.")));
+}
+
+Key<Config> tensor_codecs_key() {
+  auto key = C::make("codec.tensors", "list of texts",
+                     "Codecs of single matrices by name: the first pattern that matches is used, "
+                     "codec.matrix where none does.");
+  key.allowed = "\"PATTERN=CODEC\", with a shell pattern, as in \"*.mlp.*=topk:k=128\"";
+  key.get = [](const Config& c) -> Value {
+    std::vector<std::string> list;
+    for (const intra::TensorCodec& tensor : c.codec.tensors)
+      list.push_back(tensor.pattern + "=" + tensor.spec);
+    return list;
+  };
+  key.set = [allowed = key.allowed](Config& c, const Value& value) {
+    std::vector<intra::TensorCodec> tensors;
+    for (const std::string& text : texts_of(value, allowed)) {
+      const std::size_t equals = text.find('=');
+      if (equals == 0 || equals == std::string::npos)
+        throw std::invalid_argument("must be a list of texts: " + allowed);
+      tensors.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    }
+    c.codec.tensors = std::move(tensors);
+  };
+  return key;
+}
+
+Key<Config> step_up_key() {
+  auto key = C::make("codec.step_up", "list of texts",
+                     "What a tensor whose error exceeds error_max is sent with instead, in order. "
+                     "Empty: larger codecs up to dense:fp32.");
+  key.allowed = "codecs, such as [\"topk:k=256\", \"dense:int8\"]";
+  key.get = [](const Config& c) -> Value { return c.codec.step_up; };
+  key.set = [allowed = key.allowed](Config& c, const Value& value) {
+    c.codec.step_up = texts_of(value, allowed);
+  };
+  return key;
+}
+
+void add_outer_keys(std::vector<Key<Config>>& keys) {
+  using Kind = diloco::OuterOptions::Kind;
+  keys.push_back(shared(C::choice<Kind>(
+      "outer.optimizer", [](auto& c) -> auto& { return c.outer.kind; },
+      {{"nesterov", Kind::nesterov},
+       {"sgd", Kind::sgd},
+       {"delayed_nesterov", Kind::delayed_nesterov}},
+      "How the averaged pseudo-gradient moves the shared weights: nesterov with a dense codec, sgd "
+      "with a sparse one, delayed_nesterov where rounds list few of the regions "
+      "(docs/rounds.md).")));
+  keys.push_back(shared(C::number(
+      "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
+      "Outer learning rate.")));
+  keys.push_back(shared(C::number(
+      "outer.momentum", [](auto& c) -> auto& { return c.outer.momentum; }, {0, 1, false, true},
+      "Outer momentum; unused by sgd.")));
+  keys.push_back(shared(C::integer(
+      "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
+      "Rounds whose sum delayed_nesterov takes for one of its momentum; each moves the shared "
+      "weights by its part. About as many as regions.")));
+}
+
+void add_codec_keys(std::vector<Key<Config>>& keys) {
+  const std::string specs =
+      "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
+      "topk:k=64,value=2bit,index=rice";
+  keys.push_back(shared(C::text(
+      "codec.matrix", [](auto& c) -> auto& { return c.codec.matrix; }, specs,
+      "How pseudo-gradients of matrices are compressed.")));
+  keys.push_back(shared(C::text(
+      "codec.vector", [](auto& c) -> auto& { return c.codec.vector; }, specs,
+      "How pseudo-gradients of vectors (norms, biases) are compressed.")));
+  keys.push_back(shared(tensor_codecs_key()));
+  keys.push_back(shared(C::number(
+      "codec.error_max", [](auto& c) -> auto& { return c.codec.error_max; }, {0, 1},
+      "Largest relative squared error of a tensor, ||p - Q(p)||^2 / ||p||^2. A tensor beyond it is "
+      "sent with the next codec of step_up that holds it, and the log says so; compression.jsonl "
+      "in the region's directory has every tensor's error. 0: "
+      "no bound.")));
+  keys.push_back(shared(step_up_key()));
+  keys.push_back(shared(C::boolean(
+      "codec.feedback", [](auto& c) -> auto& { return c.codec.feedback; },
+      "Keep what compression dropped and add it to the next round. Sparse codecs need it.")));
+  keys.push_back(shared(C::boolean(
+      "codec.force", [](auto& c) -> auto& { return c.codec.force; },
+      "Allow a sparse codec without feedback: what it drops is lost and training is visibly worse. "
+      "For experiments.")));
+  keys.push_back(shared(C::number(
+      "codec.feedback_decay", [](auto& c) -> auto& { return c.codec.feedback_decay; }, {0, 1},
+      "Factor on what was kept from the round before.")));
+}
+
+void add_sync_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(defaults_to(
+      "the first region",
+      shared(C::text(
+          "sync.founder", [](auto& c) -> auto& { return c.sync.founder; }, "the name of a region",
+          "Region that `causeway simulate` founds a run with, and whose files it shows."))));
+  keys.push_back(C::integer(
+      "sync.contributions_min", "regions",
+      [](auto& c) -> auto& { return c.sync.contributions_min; }, 0, 1024,
+      "Fewest regions a round may close with. 0: a majority."));
+  keys.push_back(shared(C::integer(
+      "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.staleness_max; }, 0, 16,
+      "Rounds that a contribution may come late and still be listed, with weight x (1 + "
+      "rounds)^-0.5. 0: what misses its round goes back into the residual.")));
+  keys.push_back(shared(C::boolean(
+      "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.speed_adaptive_k; },
+      "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));
+  keys.push_back(seconds_key(
+      "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.election_timeout; },
+      "Without a word from the leader for this long up to twice as long, another is elected. Some "
+      "ten times the longest round trip."));
+  keys.push_back(seconds_key(
+      "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.grace_min; },
+      "Shortest time a round waits for the last regions."));
+  keys.push_back(seconds_key(
+      "sync.grace_max_s", [](auto& c) -> auto& { return c.sync.grace_max; },
+      "Longest time a round waits for the last regions."));
+  keys.push_back(C::number_as(
+      "sync.spool_gib", "GiB",
+      [](const Config& c) { return double(c.sync.spool_bytes_max) / kGibi; },
+      [](Config& c, double gib) {
+        c.sync.spool_bytes_max = static_cast<std::uint64_t>(std::llround(gib * kGibi));
+      },
+      {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
+  add_overlap_keys(keys);
+}
+
+void add_link_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(C::integer(
+      "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
+      "Data connections to each peer. 0: 4, or 32 where TCP begins anew after every pause."));
+  keys.push_back(C::text(
+      "links.congestion_control", [](auto& c) -> auto& { return c.links.congestion_control; },
+      "auto, or a name of the kernel's",
+      "Of TCP. auto: bbr if the kernel lets us, otherwise its default."));
+  using inter::Shape;
+  keys.push_back(C::choice<std::optional<Shape>>(
+      "links.topology", [](auto& c) -> auto& { return c.links.topology; },
+      {{"auto", std::nullopt},
+       {"direct", Shape::direct},
+       {"ring", Shape::ring},
+       {"relay", Shape::relay}},
+      "How payloads travel between regions. auto: as the measured links suggest; the log says "
+      "which way and the time predicted."));
+}
+
+void add_place_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(defaults_to(
+      "none", C::text(
+                  "wan.profile", [](auto& c) -> auto& { return c.wan; }, "a file, or empty",
+                  "Scenario of the simulated WAN, used by `causeway simulate`.")));
+  keys.push_back(C::text(
+      "certificates.directory", [](auto& c) -> auto& { return c.certificates; }, "a directory",
+      "Certificates made by `causeway certs`, for runs started by hand."));
+}
+
+template <typename Owner, typename Access>
+Key<Owner> endpoint_key(std::string name, Access access, std::string meaning,
+                        bool may_be_empty = false) {
+  return Keys<Owner>::text_as(
+      std::move(name),
+      [access](const Owner& r) {
+        return access(r).host.empty() ? std::string() : inter::to_string(access(r));
+      },
+      [access, may_be_empty](Owner& r, const std::string& text) {
+        try {
+          access(r) =
+              may_be_empty && text.empty() ? inter::Endpoint{} : inter::parse_endpoint(text);
+        } catch (const std::system_error& error) {
+          throw std::invalid_argument(error.what());
+        }
+      },
+      may_be_empty ? "HOST:PORT, or empty" : "HOST:PORT", std::move(meaning));
+}
+
+void add_witness_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(defaults_to(
+      "none",
+      shared(C::text_as(
+          "witness.name", [](const Config& c) { return c.witness.name; },
+          [](Config& c, const std::string& text) {
+            c.witness.name.clear();
+            if (!text.empty()) name_writer(is_region_letter, "[a-z0-9-]")(c.witness, text);
+          },
+          "1 to 63 of [a-z0-9-], or empty",
+          "A process that votes without training (`causeway witness`), so that a run of two "
+          "regions goes on when one is lost."))));
+  keys.push_back(defaults_to(
+      "127.0.0.1:0", endpoint_key<Config>(
+                         "witness.listen", [](auto& c) -> auto& { return c.witness.listen; },
+                         "Address it binds.")));
+  keys.push_back(defaults_to(
+      "listen", endpoint_key<Config>(
+                    "witness.advertise", [](auto& c) -> auto& { return c.witness.advertise; },
+                    "Address that regions dial.")));
+}
+
+Key<RegionConfig> device_key() {
+  using intra::Device;
+  return R::choice<Device>(
+      "regions.device", [](auto& r) -> auto& { return r.device; },
+      {{"cpu", Device::cpu}, {"cuda", Device::cuda}},
+      "What the region's workers compute on. cuda: one GPU each.");
+}
+
+}  // namespace
+
+Config default_config() {
+  Config config;
+  config.name = "run";
+  config.model.kv_heads = 0;
+  config.model.hidden = 0;
+  config.outer.delay = 4;
+  config.certificates = "certificates";
+  return config;
+}
+
+const std::vector<Key<Config>>& config_keys() {
+  static const std::vector<Key<Config>> keys = [] {
+    std::vector<Key<Config>> all;
+    add_run_keys(all);
+    add_model_keys(all);
+    add_data_keys(all);
+    add_inner_keys(all);
+    add_outer_keys(all);
+    add_codec_keys(all);
+    add_train_keys(all);
+    add_sync_keys(all);
+    add_link_keys(all);
+    add_place_keys(all);
+    add_witness_keys(all);
+    return all;
+  }();
+  return keys;
+}
+
+const std::vector<Key<RegionConfig>>& region_keys() {
+  static const std::vector<Key<RegionConfig>> keys = [] {
+    std::vector<Key<RegionConfig>> all;
+    all.push_back(required(R::text_as(
+        "regions.name", [](const RegionConfig& r) { return r.name; },
+        name_writer(is_region_letter, "[a-z0-9-]"), "1 to 63 of [a-z0-9-]",
+        "The region's name, bound to its certificate.")));
+    all.back().shared = true;
+    all.push_back(defaults_to("127.0.0.1:0",
+                              endpoint_key<RegionConfig>(
+                                  "regions.listen", [](auto& r) -> auto& { return r.listen; },
+                                  "Address its coordinator binds; port 0 takes any free one.")));
+    all.push_back(defaults_to(
+        "listen", endpoint_key<RegionConfig>(
+                      "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
+                      "Address other regions dial. Empty: none can; it dials them.", true)));
+    all.push_back(R::integer(
+        "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
+        "Worker processes that share the region's batch."));
+    all.push_back(device_key());
+    all.push_back(overlap_key());
+    return all;
+  }();
+  return keys;
+}
+
+}  // namespace causeway::run

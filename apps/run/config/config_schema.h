@@ -1,0 +1,53 @@
+// The one table of configuration keys: name, type, unit, default, what is allowed, meaning, and
+// whether all regions must share it. Loading, printing and the reference page all walk this table,
+// so a key exists in one place.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "apps/run/config/config.h"
+
+namespace causeway::run {
+
+using Value = std::variant<std::int64_t, double, bool, std::string, std::vector<std::string>>;
+
+// A key of the whole run (Owner = Config) or of one region (Owner = RegionConfig).
+template <typename Owner>
+struct Key {
+  std::string name;     // "model.layers"; of a region: "regions.workers"
+  std::string type;     // "integer", "number", "text", "list of texts" or "true or false"
+  std::string unit;     // empty: none
+  std::string allowed;  // for people: "1 to 1024", "gpt2 or llama"
+  std::string meaning;
+  std::function<Value(const Owner&)> get;
+  // Throws std::invalid_argument with "must be ..." if the value has the wrong type or is not
+  // allowed.
+  std::function<void(Owner&, const Value&)> set;
+  std::string default_note;  // shown instead of the value of default_config()
+  bool shared = false;       // all regions must agree
+  bool required = false;
+};
+
+const std::vector<Key<Config>>& config_keys();
+const std::vector<Key<RegionConfig>>& region_keys();
+
+// Of config_schema_model.cc, config_schema_train.cc and config_schema_overlap.cc.
+void add_model_keys(std::vector<Key<Config>>& keys);
+void add_inner_keys(std::vector<Key<Config>>& keys);
+void add_train_keys(std::vector<Key<Config>>& keys);
+void add_overlap_keys(std::vector<Key<Config>>& keys);
+Key<RegionConfig> overlap_key();
+
+// Every key at its default; 0 and empty still stand for "derived from other keys" (see resolve in
+// config.cc).
+Config default_config();
+
+std::string format_value(const Value& value);  // as TOML
+std::string quote(std::string_view text);      // as a TOML basic string
+
+}  // namespace causeway::run

@@ -1,0 +1,231 @@
+#include "apps/run/page/chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "apps/run/page/format.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr double kWidth = 720, kHeight = 300;
+constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 44;
+constexpr double kLineHeight = 14;
+constexpr std::size_t kPointsMax = 1'000;  // per series; more than a screen can show
+constexpr std::array<const char*, 8> kColours = {"#0b6fa4", "#d1495b", "#3a7d44", "#8a5a9e",
+                                                 "#c47f17", "#4a4a4a", "#1b998b", "#a23e48"};
+
+struct Interval {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  void widen_if_empty() {
+    if (low > high) low = high = 0;
+    if (high - low < 1e-12 * std::max(1.0, std::abs(high))) high = low + 1;
+  }
+};
+
+class Frame {
+ public:
+  explicit Frame(const Chart& chart) : log_x_(chart.log_x) {
+    for (const Series& series : chart.series) {
+      for (const auto& [x, y] : series.points) {
+        x_.include(scaled(x));
+        y_.include(y);
+      }
+    }
+    if (chart.from_zero) y_.include(0);
+    x_.widen_if_empty();
+    y_.widen_if_empty();
+  }
+  double x(double value) const {
+    return kLeft + (scaled(value) - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
+  }
+  double y(double value) const {
+    return kHeight - kBottom - (value - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+  }
+  const Interval& y_range() const { return y_; }
+  std::vector<double> x_ticks() const {
+    return log_x_ ? log_ticks(std::exp(x_.low), std::exp(x_.high)) : ticks(x_.low, x_.high, 8);
+  }
+
+ private:
+  double scaled(double x) const { return log_x_ ? std::log(x) : x; }
+
+  bool log_x_;
+  Interval x_, y_;
+};
+
+std::string number(double value) {
+  return format_fixed(value, 1);
+}
+
+std::string line(double x1, double y1, double x2, double y2) {
+  return "<line class=\"grid\" x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" +
+         number(x2) + "\" y2=\"" + number(y2) + "\"/>";
+}
+
+std::string label(double x, double y, const std::string& anchor, const std::string& text) {
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\">" +
+         escape_html(text) + "</text>";
+}
+
+std::string tick_text(double value, double step) {
+  if (std::abs(value) < step / 2) value = 0;  // or what is left of it would show as -0
+  if (value >= 10'000) {
+    std::string text = format_bytes(value);  // k, M, G
+    text.pop_back();
+    return text;
+  }
+  return format_fixed(value, std::clamp(static_cast<int>(std::ceil(-std::log10(step))), 0, 6));
+}
+
+std::string axes(const Chart& chart, const Frame& frame) {
+  std::string out;
+  const std::vector<double> xs = frame.x_ticks();
+  const std::vector<double> ys = ticks(frame.y_range().low, frame.y_range().high, 5);
+  for (const double x : xs) {
+    out += label(frame.x(x), kHeight - kBottom + 16, "middle",
+                 tick_text(x, chart.log_x     ? x
+                              : xs.size() > 1 ? xs[1] - xs[0]
+                                              : 1));
+  }
+  for (const double y : ys) {
+    out += line(kLeft, frame.y(y), kWidth - kRight, frame.y(y));
+    out += label(kLeft - 6, frame.y(y) + 4, "end", tick_text(y, ys.size() > 1 ? ys[1] - ys[0] : 1));
+  }
+  out += label((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_label);
+  out +=
+      label(kLeft, 16, "start", chart.title + (chart.y_label.empty() ? "" : ", " + chart.y_label));
+  return out;
+}
+
+std::string polyline(const Series& series, const Frame& frame, const char* colour) {
+  std::string out = "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"" + std::string(colour) +
+                    "\" points=\"";
+  const std::size_t stride = series.points.size() / kPointsMax + 1;
+  for (std::size_t i = 0; i < series.points.size(); i += stride) {
+    out += number(frame.x(series.points[i].first)) + "," +
+           number(frame.y(series.points[i].second)) + " ";
+  }
+  return out + "\"/>";
+}
+
+std::string dots(const Series& series, const Frame& frame, const char* colour) {
+  std::string out = "<g fill=\"" + std::string(colour) + "\">";
+  for (const auto& [x, y] : series.points) {
+    out += "<circle r=\"4\" cx=\"" + number(frame.x(x)) + "\" cy=\"" + number(frame.y(y)) + "\"/>";
+  }
+  return out + "</g>";
+}
+
+// About what a letter takes.
+double width_of(const std::string& text) {
+  return 6.5 * double(text.size());
+}
+
+// Top of a stacked legend at the right: away from where most lines end.
+double legend_top(const Chart& chart, const Frame& frame) {
+  const auto ends_high = [&](const Series& series) {
+    return !series.points.empty() &&
+           frame.y(series.points.back().second) < (kTop + kHeight - kBottom) / 2;
+  };
+  const auto high = std::count_if(chart.series.begin(), chart.series.end(), ends_high);
+  const double height = kLineHeight * double(chart.series.size());
+  return 2 * std::size_t(high) > chart.series.size()
+             ? std::max(kTop, kHeight - kBottom - height - 4)
+             : kTop;
+}
+
+// Beside the title, or in the plot if it does not fit there.
+std::string legend(const Chart& chart, const Frame& frame) {
+  double width = width_of(chart.title + ", " + chart.y_label);
+  for (const Series& series : chart.series) width += 12 + width_of(series.name);
+  const bool stacked = width > kWidth - kLeft - kRight;
+  std::string out;
+  const double top = stacked ? legend_top(chart, frame) : 0;
+  double x = kWidth - kRight, y = 16;
+  for (std::size_t i = chart.series.size(); i-- > 0;) {
+    if (stacked) y = top + kLineHeight * double(i + 1);
+    out += "<g fill=\"" + std::string(kColours[i % kColours.size()]) + "\">" +
+           label(x, y, "end", chart.series[i].name) + "</g>";
+    if (!stacked) x -= 12 + width_of(chart.series[i].name);
+  }
+  return out;
+}
+
+std::string band(const std::pair<double, double>& range, const Frame& frame) {
+  const double left = std::clamp(frame.x(range.first), kLeft, kWidth - kRight);
+  const double right = std::clamp(frame.x(range.second), kLeft, kWidth - kRight);
+  return "<rect fill=\"#0b6fa4\" fill-opacity=\"0.1\" x=\"" + number(left) + "\" y=\"" +
+         number(kTop) + "\" width=\"" + number(std::max(2.0, right - left)) + "\" height=\"" +
+         number(kHeight - kTop - kBottom) + "\"/>";
+}
+
+}  // namespace
+
+std::vector<double> log_ticks(double low, double high) {
+  std::vector<double> out;
+  for (double power = std::pow(10.0, std::floor(std::log10(low))); power <= high; power *= 10) {
+    for (const double unit : {1.0, 2.0, 5.0}) {
+      const double tick = unit * power;
+      if (tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9)) out.push_back(tick);
+    }
+  }
+  return out;
+}
+
+std::vector<double> ticks(double low, double high, int count) {
+  const double rough = (high - low) / count;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  const double unit = rough / power;
+  const double step = power * (unit <= 1 ? 1 : unit <= 2 ? 2 : unit <= 5 ? 5 : 10);
+  std::vector<double> out;
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
+    out.push_back(i * step);
+  return out;
+}
+
+std::string svg(const Chart& chart) {
+  const Frame frame(chart);
+  std::string out = "<svg viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
+                    "\" role=\"img\" aria-label=\"" + escape_html(chart.title) + "\">" +
+                    (chart.band ? band(*chart.band, frame) : "") + axes(chart, frame);
+  for (std::size_t i = chart.series.size(); i-- > 0;) {
+    const Series& series = chart.series[i];
+    const char* colour = kColours[i % kColours.size()];
+    out += series.dots ? dots(series, frame, colour) : polyline(series, frame, colour);
+  }
+  if (chart.series.size() > 1) out += legend(chart, frame);
+  return out + "</svg>";
+}
+
+std::string escape_html(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,41 @@
+#include "apps/run/page/format.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace causeway::run {
+
+std::string format_fixed(double value, int decimals) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), std::abs(value) < 1e15 ? "%.*f" : "%.*g", decimals,
+                value);
+  return text.data();
+}
+
+std::string format_bytes(double bytes) {
+  static constexpr std::array<const char*, 7> kUnits = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+  std::size_t unit = 0;
+  while (bytes >= 999.5 && unit + 1 < kUnits.size()) {
+    bytes /= 1000;
+    ++unit;
+  }
+  const int decimals = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+  return format_fixed(bytes, decimals) + " " + kUnits[unit];
+}
+
+std::string format_duration(double seconds) {
+  if (seconds < 9.95) return format_fixed(seconds, 1) + " s";
+  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
+  if (whole < 60) return std::to_string(whole) + " s";
+  if (whole < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+  return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
+}
+
+std::string format_count(std::uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,217 @@
+#include "apps/run/region/process.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+#include <sys/pidfd.h>  // glibc 2.36 forgot to say that these are C functions
+}
+
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/files/descriptor.h"
+
+namespace causeway::run {
+namespace {
+
+using diloco::Descriptor;
+
+[[noreturn]] void fail(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+// Pointers to strings that live elsewhere, ended by a null pointer, as exec wants them.
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  for (std::string& text : strings) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& additions) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    if (!additions.contains(text.substr(0, text.find('=')))) out.push_back(text);
+  }
+  for (const auto& [name, value] : additions) out.push_back(name + "=" + value);
+  return out;
+}
+
+[[noreturn]] void give_up(int failure) {
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(failure, &error, sizeof error);
+  ::_exit(127);
+}
+
+// The child's side, between fork and exec. Other threads may have held locks when we forked: system
+// calls only, nothing that allocates.
+[[noreturn]] void become(char** arguments, char** environment, pid_t parent, int output, int log,
+                         int failure, int network_namespace) {
+  ::setpgid(0, 0);
+  if (network_namespace >= 0 && ::setns(network_namespace, CLONE_NEWNET) != 0) {
+    give_up(failure);
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) ::signal(signal, SIG_DFL);
+  const int null = ::open("/dev/null", O_RDONLY);
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  // Sockets that a library opened must not live on in the child. The failure pipe closes by itself
+  // when exec succeeds.
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  ::execvpe(arguments[0], arguments, environment);
+  give_up(failure);
+}
+
+int open_for_append(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) fail(errno, "cannot open " + file.string());
+  return fd;
+}
+
+pid_t start(const ProcessOptions& options) {
+  assert(!options.arguments.empty());
+  const Descriptor log(open_for_append(options.log));
+  const Descriptor output(open_for_append(options.output.empty() ? options.log : options.output));
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno, "cannot create a pipe");
+  Descriptor failure_out(ends[0]), failure_in(ends[1]);
+
+  std::vector<std::string> arguments = options.arguments;
+  std::vector<std::string> environment = environment_with(options.environment);
+  const std::vector<char*> argument_pointers = pointers(arguments);
+  const std::vector<char*> environment_pointers = pointers(environment);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) fail(errno, "cannot start a process");
+  if (pid == 0) {
+    become(const_cast<char**>(argument_pointers.data()),
+           const_cast<char**>(environment_pointers.data()), parent, output.get(), log.get(),
+           failure_in.get(), options.network_namespace);
+  }
+  failure_in = Descriptor();
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(failure_out.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got == sizeof error) {
+    ::waitpid(pid, nullptr, 0);
+    fail(error, "cannot run " + options.arguments[0]);
+  }
+  return pid;
+}
+
+}  // namespace
+
+std::string to_string(const ExitStatus& status) {
+  if (status.signal == 0) return "exit code " + std::to_string(status.code);
+  return "killed by signal " + std::to_string(status.signal) + " (" + ::strsignal(status.signal) +
+         ")";
+}
+
+class Process::Implementation {
+ public:
+  Implementation(asio::any_io_executor executor, const ProcessOptions& options)
+      : pid_(start(options)), ended_(std::move(executor)) {
+    const int fd = ::pidfd_open(pid_, 0);
+    if (fd < 0) {
+      const int error = errno;
+      kill_and_reap();
+      fail(error, "cannot watch a process");
+    }
+    ended_.assign(fd);
+  }
+
+  ~Implementation() {
+    if (!status_) kill_and_reap();
+  }
+
+  pid_t pid() const { return pid_; }
+
+  void send_signal(int signal) {
+    if (!status_) ::kill(pid_, signal);
+  }
+
+  asio::awaitable<ExitStatus> wait() {
+    while (!reap(WNOHANG)) {
+      asio::error_code error;
+      co_await ended_.async_wait(asio::posix::descriptor_base::wait_read,
+                                 asio::redirect_error(asio::use_awaitable, error));
+      if (error) throw std::system_error(error);
+    }
+    co_return *status_;
+  }
+
+ private:
+  bool reap(int flags) {
+    if (status_) return true;
+    siginfo_t info{};
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | flags) != 0) {
+      if (errno != EINTR) fail(errno, "cannot wait for a process");
+    }
+    if (info.si_pid == 0) return false;
+    status_ =
+        info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0} : ExitStatus{0, info.si_status};
+    return true;
+  }
+
+  void kill_and_reap() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  pid_t pid_;
+  std::optional<ExitStatus> status_;
+  asio::posix::stream_descriptor ended_;  // a pidfd: readable once the child has ended
+};
+
+Process::Process(asio::any_io_executor executor, const ProcessOptions& options)
+    : implementation_(std::make_unique<Implementation>(std::move(executor), options)) {}
+Process::~Process() = default;
+pid_t Process::pid() const {
+  return implementation_->pid();
+}
+void Process::send_signal(int signal) {
+  implementation_->send_signal(signal);
+}
+asio::awaitable<ExitStatus> Process::wait() {
+  return implementation_->wait();
+}
+
+std::vector<std::string> last_lines(const std::filesystem::path& file, std::size_t count) {
+  constexpr std::streamoff kTailBytes = 64 << 10;
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) return {};
+  const std::streamoff size = stream.tellg();
+  stream.seekg(std::max<std::streamoff>(0, size - kTailBytes));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  if (lines.size() > count)
+    lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(count));
+  return lines;
+}
+
+}  // namespace causeway::run

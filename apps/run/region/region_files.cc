@@ -1,0 +1,169 @@
+#include "apps/run/region/region_files.h"
+
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+namespace causeway::run {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+// Nothing if the text is not a JSON object: the file may be half-written or damaged.
+std::optional<Json> parse_object(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
+}
+
+// The member if it is there and has the right type, else a default.
+template <typename T>
+T get(const Json& json, const char* name) {
+  const auto member = json.find(name);
+  if (member == json.end()) return T{};
+  if constexpr (std::is_same_v<T, std::string>) {
+    return member->is_string() ? member->get<std::string>() : T{};
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return member->is_boolean() && member->get<bool>();
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    return member->is_number_unsigned() ? member->get<std::uint64_t>() : T{};
+  } else {
+    return member->is_number() ? member->get<T>() : T{};
+  }
+}
+
+Json object_in(const Json& json, const char* name) {
+  const auto member = json.find(name);
+  return member != json.end() && member->is_object() ? *member : Json::object();
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+void append_lines(const std::filesystem::path& file, const std::vector<OrderedJson>& objects) {
+  std::ofstream stream(file, std::ios::app);
+  for (const OrderedJson& json : objects) stream << json.dump() << "\n";
+  if (!stream.flush())
+    throw std::system_error(errno, std::generic_category(), "cannot write " + file.string());
+}
+
+}  // namespace
+
+std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory) {
+  const auto json = parse_object(read_text_file(region_directory / "status.json"));
+  if (!json) return std::nullopt;
+  const Json progress = object_in(*json, "progress");
+  RegionStatus status;
+  status.version = get<std::uint64_t>(*json, "version");
+  status.step = get<std::uint64_t>(progress, "step");
+  status.loss = get<double>(progress, "loss");
+  status.tokens_per_s = get<double>(progress, "tokens_per_s");
+  status.mfu = get<double>(progress, "mfu");
+  status.state = get<std::string>(progress, "phase");
+  const std::string waiting = get<std::string>(*json, "waiting");
+  if (!waiting.empty()) status.state = "waits for " + waiting;
+  status.k = get<std::uint64_t>(*json, "k");
+  status.k_change = get<std::string>(*json, "k_change");
+  status.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
+  status.wan_rx_bytes = get<std::uint64_t>(*json, "wan_rx_bytes");
+  const Json links = object_in(*json, "links");
+  for (const auto& [peer, link] : links.items()) {
+    if (!link.is_object()) continue;
+    status.links[peer] = {get<bool>(link, "up"), get<std::uint64_t>(link, "tx_bytes"),
+                          get<std::uint64_t>(link, "rx_bytes"), get<double>(link, "round_trip_ms")};
+  }
+  return status;
+}
+
+std::vector<Event> read_events(const std::filesystem::path& file) {
+  std::vector<Event> events;
+  for (std::string& line : lines_of(file)) {
+    const auto json = parse_object(line);
+    if (!json) continue;
+    events.push_back({json->contains("participants") ? "round" : get<std::string>(*json, "event"),
+                      get<std::uint64_t>(*json, "round"), get<std::string>(*json, "region"),
+                      get<std::string>(*json, "state"), std::move(line)});
+  }
+  return events;
+}
+
+std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory) {
+  const std::string text = read_text_file(region_directory / "listening_port");
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc() || port == 0) return std::nullopt;
+  return port;
+}
+
+void append_restart(const std::filesystem::path& file, const Restart& restart) {
+  append_lines(file, {{{"event", "restart"},
+                       {"process", restart.process},
+                       {"round", restart.round},
+                       {"cause", restart.cause},
+                       {"time_s", restart.time_s}}});
+}
+
+std::vector<Restart> read_restarts(const std::filesystem::path& file) {
+  std::vector<Restart> restarts;
+  for (std::string& line : lines_of(file)) {
+    const auto json = parse_object(line);
+    if (!json) continue;
+    restarts.push_back({get<std::string>(*json, "process"), get<std::uint64_t>(*json, "round"),
+                        get<std::string>(*json, "cause"), get<double>(*json, "time_s"),
+                        std::move(line)});
+  }
+  return restarts;
+}
+
+void append_samples(const std::filesystem::path& file, const std::vector<Sample>& samples) {
+  std::vector<OrderedJson> lines;
+  for (const Sample& sample : samples) {
+    lines.push_back({{"time_s", sample.time_s},
+                     {"region", sample.region},
+                     {"step", sample.step},
+                     {"version", sample.version},
+                     {"wan_tx_bytes", sample.wan_tx_bytes},
+                     {"loss", sample.loss},
+                     {"tokens_per_s", sample.tokens_per_s}});
+  }
+  append_lines(file, lines);
+}
+
+std::vector<Sample> read_samples(const std::filesystem::path& file) {
+  std::vector<Sample> samples;
+  for (const std::string& line : lines_of(file)) {
+    const auto json = parse_object(line);
+    if (!json) continue;
+    samples.push_back({get<double>(*json, "time_s"), get<std::string>(*json, "region"),
+                       get<std::uint64_t>(*json, "step"), get<std::uint64_t>(*json, "version"),
+                       get<std::uint64_t>(*json, "wan_tx_bytes"), get<double>(*json, "loss"),
+                       get<double>(*json, "tokens_per_s")});
+  }
+  return samples;
+}
+
+std::string read_text_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+void write_text_file(const std::filesystem::path& file, const std::string& text) {
+  const std::filesystem::path temporary = file.string() + ".part";
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  stream << text;
+  stream.close();
+  if (!stream)
+    throw std::system_error(errno, std::generic_category(), "cannot write " + file.string());
+  std::filesystem::rename(temporary, file);
+}
+
+}  // namespace causeway::run

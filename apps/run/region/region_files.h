@@ -1,0 +1,74 @@
+// What a region's processes leave in its directory, as this program reads it: status.json (now and
+// then), events.jsonl (one object per round), listening_port. Its result.json:
+// intra/worker/worker_result.h. Missing and half-written files are normal while a run goes on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace causeway::run {
+
+struct LinkStatus {
+  bool up = false;
+  std::uint64_t tx_bytes = 0, rx_bytes = 0;  // since the coordinator's start
+  double round_trip_ms = 0;
+};
+
+struct RegionStatus {
+  std::uint64_t version = 0;  // rounds applied
+  std::uint64_t step = 0;
+  double loss = 0;
+  double tokens_per_s = 0;
+  double mfu = 0;                                    // 0: unknown
+  std::string state;                                 // what it does or waits for
+  std::uint64_t k = 0;                               // of the open round
+  std::string k_change;                              // the newest; empty: none
+  std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over the whole run
+  std::map<std::string, LinkStatus> links;
+};
+std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
+
+// One line of events.jsonl: a round that was applied, or something else that happened (a link that
+// went down, a snapshot adopted).
+struct Event {
+  std::string event;  // "round", "restore", "peer_down", ...
+  std::uint64_t round = 0;
+  std::string region;
+  std::string state;  // of a round: hex digest of anchor and outer momentum after it
+  std::string json;   // the whole line
+};
+// In file order; damaged lines are left out.
+std::vector<Event> read_events(const std::filesystem::path& file);
+
+// A process that had to be started again; `causeway simulate` keeps them in restarts.jsonl.
+struct Restart {
+  std::string process;      // "eu-west worker 0"
+  std::uint64_t round = 0;  // rounds its region had applied
+  std::string cause;
+  double time_s = 0;  // since the run began
+  std::string json;   // the whole line, filled in by read_restarts
+};
+void append_restart(const std::filesystem::path& file, const Restart& restart);
+std::vector<Restart> read_restarts(const std::filesystem::path& file);
+
+std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory);
+
+// One observation of a region while it trained; `causeway simulate` keeps them in progress.jsonl.
+struct Sample {
+  double time_s = 0;   // since the run began
+  std::string region;  // or "baseline"
+  std::uint64_t step = 0, version = 0, wan_tx_bytes = 0;
+  double loss = 0, tokens_per_s = 0;
+};
+void append_samples(const std::filesystem::path& file, const std::vector<Sample>& samples);
+std::vector<Sample> read_samples(const std::filesystem::path& file);
+
+std::string read_text_file(const std::filesystem::path& file);  // empty if there is none
+// Complete under its name or not there. Throws std::system_error naming the file.
+void write_text_file(const std::filesystem::path& file, const std::string& text);
+
+}  // namespace causeway::run

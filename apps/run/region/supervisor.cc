@@ -1,0 +1,189 @@
+#include "apps/run/region/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include <asio/co_spawn.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+
+namespace causeway::run {
+
+std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t progress) {
+  constexpr std::uint32_t kDeathsMax = 10;
+  if (progress > last_progress_) deaths_ = 0;
+  last_progress_ = std::max(progress, last_progress_);
+  if (deaths_ == kDeathsMax) return std::nullopt;
+  return std::min<std::chrono::milliseconds>(first_pause_ * (1U << deaths_++),
+                                             std::chrono::seconds(30));
+}
+
+namespace {
+
+std::string what_failed(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  }
+}
+
+}  // namespace
+
+struct Supervisor::Child {
+  Child(Supervised what, std::chrono::milliseconds first_pause,
+        const asio::any_io_executor& executor)
+      : task(std::move(what)), policy(first_pause), pause(executor) {}
+  Supervised task;
+  RestartPolicy policy;
+  std::unique_ptr<Process> process;  // while it runs
+  std::filesystem::path log;
+  asio::steady_timer pause;  // before a restart
+  // Faults on purpose.
+  bool held_down = false;   // may not run
+  bool is_down = false;     // and does not
+  bool restarting = false;  // killed for it
+};
+
+Supervisor::Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes,
+                       Options options)
+    : executor_(executor),
+      options_(std::move(options)),
+      kill_timer_(executor),
+      all_ended_(executor) {
+  for (Supervised& task : processes) {
+    children_.emplace_back(std::move(task), options_.first_pause, executor);
+  }
+}
+
+Supervisor::~Supervisor() = default;
+
+asio::awaitable<SupervisionOutcome> Supervisor::run() {
+  running_ = children_.size();
+  all_ended_.expires_at(asio::steady_timer::time_point::max());
+  for (Child& child : children_) {
+    asio::co_spawn(executor_, keep_running(child), [this, &child](std::exception_ptr error) {
+      if (error) {
+        end_all({1, child.task.label, what_failed(error), child.log});
+        kill_stragglers();
+      }
+      if (--running_ == 0) all_ended_.cancel();
+      end_if_the_rest_is_down();
+    });
+  }
+  asio::error_code ignored;
+  if (running_ > 0)
+    co_await all_ended_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  kill_timer_.cancel();
+  co_return outcome_.value_or(SupervisionOutcome{});
+}
+
+asio::awaitable<void> Supervisor::keep_running(Child& child) {
+  while (!outcome_) {
+    const ProcessOptions command = child.task.command();
+    child.log = command.log;
+    child.process = std::make_unique<Process>(executor_, command);
+    const ExitStatus status = co_await child.process->wait();
+    child.process.reset();
+    if (status.ok() || outcome_) co_return;
+    if (!co_await pause_before_restart(child, status)) co_return;
+  }
+}
+
+// False: it is not to be started again.
+asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitStatus& status) {
+  const bool on_purpose = child.held_down || std::exchange(child.restarting, false);
+  const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
+  std::optional<std::chrono::milliseconds> pause;
+  if (on_purpose) {
+    pause = std::chrono::milliseconds{0};
+  } else if (!final && options_.restart) {
+    pause = child.policy.on_death(child.task.progress());
+  }
+  if (!pause) {
+    end_all({final ? status.code : 1, child.task.label,
+             child.task.label + " ended with " + to_string(status), child.log});
+    kill_stragglers();
+    co_return false;
+  }
+  ++restarts_;
+  if (options_.on_restart) options_.on_restart({child.task, status, *pause, child.log});
+  asio::error_code ignored;  // cancelled when the run is to end, or by restart()
+  child.pause.expires_after(*pause);
+  co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  child.is_down = child.held_down;
+  end_if_the_rest_is_down();  // before the wait: what it cancels is not under way yet
+  while (child.held_down && !outcome_) {
+    child.pause.expires_at(asio::steady_timer::time_point::max());
+    co_await child.pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  child.is_down = false;
+  co_return true;
+}
+
+// They would be started into a run that is over.
+void Supervisor::end_if_the_rest_is_down() {
+  const auto down = static_cast<std::size_t>(
+      std::count_if(children_.begin(), children_.end(), [](const Child& c) { return c.is_down; }));
+  if (down == 0 || down < running_ || outcome_) return;
+  const auto one = std::find_if(children_.begin(), children_.end(),
+                                [](const Child& child) { return child.is_down; });
+  end_all({3, one->task.label,
+           one->task.label + " was killed on purpose and not restarted before the others ended",
+           one->log});
+}
+
+void Supervisor::end_all(SupervisionOutcome outcome) {
+  if (outcome_) return;
+  outcome_ = std::move(outcome);
+  signal_all(SIGINT);
+  for (Child& child : children_) child.pause.cancel();
+}
+
+// Nobody waits for ever for the others to save when the run has failed.
+void Supervisor::kill_stragglers() {
+  kill_timer_.expires_after(options_.stop_deadline);
+  kill_timer_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled) signal_all(SIGKILL);
+  });
+}
+
+void Supervisor::interrupt() {
+  end_all({130, "", "", {}});
+}
+
+void Supervisor::kill() {
+  end_all({130, "", "", {}});
+  signal_all(SIGKILL);
+}
+
+void Supervisor::signal_all(int signal) {
+  send_signal([](const Supervised&) { return true; }, signal);
+  // Whoever is stopped cannot end.
+  send_signal([](const Supervised&) { return true; }, SIGCONT);
+}
+
+void Supervisor::send_signal(const Chosen& chosen, int signal) {
+  for (Child& child : children_) {
+    if (child.process && chosen(child.task)) child.process->send_signal(signal);
+  }
+}
+
+void Supervisor::hold_down(const Chosen& chosen) {
+  for (Child& child : children_) child.held_down = child.held_down || chosen(child.task);
+  send_signal(chosen, SIGKILL);
+}
+
+void Supervisor::restart(const Chosen& chosen) {
+  for (Child& child : children_) {
+    if (!chosen(child.task)) continue;
+    child.held_down = false;
+    child.restarting = child.process != nullptr;
+    child.pause.cancel();
+  }
+  send_signal(chosen, SIGKILL);
+}
+
+}  // namespace causeway::run

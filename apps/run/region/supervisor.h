@@ -1,0 +1,109 @@
+// Keeps a set of processes running until each has ended well: restarts what dies, and ends
+// everything when one says that the run cannot go on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "apps/run/region/process.h"
+
+namespace causeway::run {
+
+// How long to wait before the next start: 500 ms, doubling up to 30 s with every death in a row.
+// Progress in between starts over; the eleventh death without any is the last.
+class RestartPolicy {
+ public:
+  explicit RestartPolicy(std::chrono::milliseconds first_pause = kFirstPause)
+      : first_pause_(first_pause) {}
+  static constexpr std::chrono::milliseconds kFirstPause{500};
+
+  // `progress` never falls while the process gets on. Nothing: it died too often without getting
+  // on.
+  std::optional<std::chrono::milliseconds> on_death(std::uint64_t progress);
+
+ private:
+  std::chrono::milliseconds first_pause_;
+  std::uint32_t deaths_ = 0;
+  std::uint64_t last_progress_ = 0;
+};
+
+struct Supervised {
+  std::string label;                        // "us-east worker 0"
+  std::function<ProcessOptions()> command;  // asked before every start
+  std::function<std::uint64_t()> progress;  // see RestartPolicy
+};
+
+// A process died and is started again after the pause.
+struct Death {
+  const Supervised& process;
+  const ExitStatus& status;
+  std::chrono::milliseconds pause;
+  const std::filesystem::path& log;
+};
+
+struct SupervisionOutcome {
+  int exit_code = 0;    // 0; 2, 3 or 4 from a process; 1 died too often; 130 interrupted
+  std::string label;    // of the process that ended the run
+  std::string problem;  // one sentence, empty if exit_code is 0 or 130
+  std::filesystem::path log;
+};
+
+class Supervisor {
+ public:
+  struct Options {
+    bool restart = true;  // false: any death ends the run with exit code 1
+    std::chrono::milliseconds first_pause = RestartPolicy::kFirstPause;
+    // From SIGINT to SIGKILL when another process ended the run.
+    std::chrono::milliseconds stop_deadline{20'000};
+    std::function<void(const Death&)> on_restart;
+  };
+
+  Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes, Options options);
+  ~Supervisor();  // only before or after run()
+
+  // Starts all and completes when all have ended. Call once.
+  asio::awaitable<SupervisionOutcome> run();
+  // Forwards SIGINT to all and restarts nothing from here on; run() completes with 130 when all
+  // have saved and ended.
+  void interrupt();
+  void kill();  // at once
+
+  // Faults on purpose, to the processes chosen.
+  using Chosen = std::function<bool(const Supervised&)>;
+  void send_signal(const Chosen& chosen, int signal);
+  // Killed, and not started again before restart(). If all others end well meanwhile, run()
+  // completes with exit code 3.
+  void hold_down(const Chosen& chosen);
+  void restart(const Chosen& chosen);  // killed, if it runs, and started at once
+  std::uint32_t restarts() const { return restarts_; }
+
+ private:
+  struct Child;
+  asio::awaitable<void> keep_running(Child& child);
+  asio::awaitable<bool> pause_before_restart(Child& child, const ExitStatus& status);
+  void end_if_the_rest_is_down();
+  void end_all(SupervisionOutcome outcome);
+  void kill_stragglers();
+  void signal_all(int signal);
+
+  asio::any_io_executor executor_;
+  Options options_;
+  std::list<Child> children_;
+  asio::steady_timer kill_timer_, all_ended_;
+  std::optional<SupervisionOutcome> outcome_;  // set once the run is to end
+  std::size_t running_ = 0;
+  std::uint32_t restarts_ = 0;
+};
+
+}  // namespace causeway::run

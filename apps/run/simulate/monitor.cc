@@ -1,0 +1,136 @@
+#include "apps/run/simulate/monitor.h"
+
+#include <algorithm>
+
+namespace causeway::run {
+namespace {
+
+constexpr double kRateWindow_s = 3;
+constexpr double kSampleInterval_s = 1;
+
+}  // namespace
+
+Monitor::Monitor(const Config& config, const RunDirectory& directory)
+    : config_(config), directory_(directory) {
+  view_.title = config.name;
+  view_.steps = config.train.steps;
+  for (const RegionConfig& region : config.regions) {
+    view_.regions.emplace_back();
+    view_.regions.back().name = region.name;
+  }
+}
+
+std::uint64_t Monitor::version(const std::string& region) const {
+  const auto known = versions_.find(region);
+  return known == versions_.end() ? 0 : known->second;
+}
+
+void Monitor::begin(const std::string& phase, double elapsed_s) {
+  if (view_.phase == phase) return;
+  view_.phase = phase;
+  for (RegionView& region : view_.regions) {
+    region = RegionView{};
+    region.state = "starting";
+  }
+  for (std::size_t i = 0; i < config_.regions.size(); ++i)
+    view_.regions[i].name = config_.regions[i].name;
+  view_.round = view_.rounds = 0;
+  last_samples_.clear();
+  began_elapsed_s_ = elapsed_s;
+  fresh_ = true;
+}
+
+const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) {
+  begin(config_.train.timed_step_ms > 0 ? "timed steps, no training" : "training", elapsed_s);
+  view_.rounds = pace(config_).rounds();
+  view_.restarts = restarts;
+  view_.wan_bytes = 0;
+  for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+    const std::string& name = config_.regions[i].name;
+    const auto status = read_status(directory_.region(name));
+    if (!status) continue;
+    take(i, name, *status, elapsed_s);
+    versions_[name] = status->version;
+    view_.round = std::max(view_.round, status->version);
+    if (name == config_.sync.founder) follow_k(*status);
+    view_.wan_bytes += status->wan_tx_bytes;
+    std::vector<LinkView>& links = view_.regions[i].links;
+    links.clear();
+    for (const auto& [peer, link] : status->links)
+      links.push_back({peer, link.up, link.round_trip_ms});
+  }
+  view_.wan_bytes_per_s = wan_rate(elapsed_s);
+  finish_observation(elapsed_s);
+  return view_;
+}
+
+// How many rounds there will be follows from the K of now.
+void Monitor::follow_k(const RegionStatus& status) {
+  if (!config_.sync.k_auto || status.k == 0) return;
+  const std::uint64_t round_steps =
+      std::max<std::uint64_t>(1, status.k / config_.overlap.fragments);
+  const std::uint64_t left = view_.steps - std::min(view_.steps, status.step);
+  view_.rounds = status.version + (left + round_steps - 1) / round_steps;
+  if (status.k_change == k_change_) return;
+  k_change_ = status.k_change;
+  note(k_change_);
+}
+
+const View& Monitor::observe_baseline(double elapsed_s) {
+  begin("synchronous baseline", elapsed_s);
+  for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+    const auto status = read_status(directory_.baseline(config_.regions[i].name));
+    if (status) take(i, i == 0 ? "baseline" : "", *status, elapsed_s);
+  }
+  finish_observation(elapsed_s);
+  return view_;
+}
+
+// An empty `series` is shown but not kept.
+void Monitor::take(std::size_t index, const std::string& series, const RegionStatus& status,
+                   double elapsed_s) {
+  RegionView& region = view_.regions[index];
+  region.step = status.step;
+  region.loss = status.loss;
+  region.tokens_per_s = status.tokens_per_s;
+  region.mfu = status.mfu;
+  if (!status.state.empty()) region.state = status.state;
+  if (series.empty() || status.step == 0) return;
+  Sample& last = last_samples_[series];
+  const bool new_round = status.version > last.version;
+  if (status.step <= last.step && !new_round) return;
+  if (!new_round && elapsed_s < last.time_s + kSampleInterval_s) return;
+  last = {elapsed_s,           series,      status.step,        status.version,
+          status.wan_tx_bytes, status.loss, status.tokens_per_s};
+  new_samples_.push_back(last);
+}
+
+void Monitor::finish_observation(double elapsed_s) {
+  if (!new_samples_.empty()) append_samples(directory_.progress_file(), new_samples_);
+  new_samples_.clear();
+
+  double steps = 0;
+  for (const RegionView& region : view_.regions) steps += double(region.step);
+  const double fraction = steps / (double(view_.regions.size()) * double(view_.steps));
+  if (fresh_ && steps > 0) {
+    began_fraction_ = fraction;
+    began_elapsed_s_ = elapsed_s;
+    fresh_ = false;
+  }
+  const double done = fraction - began_fraction_;
+  view_.elapsed_s = elapsed_s;
+  view_.remaining_s =
+      !fresh_ && done > 0 ? (elapsed_s - began_elapsed_s_) * (1 - fraction) / done : -1;
+}
+
+double Monitor::wan_rate(double elapsed_s) {
+  // A coordinator's count falls when it starts again before it has read its old one.
+  if (!wan_history_.empty() && view_.wan_bytes < wan_history_.back().second) wan_history_.clear();
+  wan_history_.emplace_back(elapsed_s, view_.wan_bytes);
+  while (wan_history_.size() > 2 && wan_history_[1].first < elapsed_s - kRateWindow_s)
+    wan_history_.pop_front();
+  const auto& [then_s, then_bytes] = wan_history_.front();
+  return elapsed_s > then_s ? double(view_.wan_bytes - then_bytes) / (elapsed_s - then_s) : 0;
+}
+
+}  // namespace causeway::run

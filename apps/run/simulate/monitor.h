@@ -1,0 +1,55 @@
+// Watches the regions of a simulation through their files: what the display shows, and the
+// observations kept for the report.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/run/config/config.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/region/run_directory.h"
+#include "apps/run/simulate/display.h"
+
+namespace causeway::run {
+
+class Monitor {
+ public:
+  Monitor(const Config& config, const RunDirectory& directory);
+
+  void note(std::string text) { view_.notes.push_back(std::move(text)); }
+
+  // `elapsed_s` since the phase began, earlier sessions included.
+  const View& observe_training(double elapsed_s, std::uint32_t restarts);
+  const View& observe_baseline(double elapsed_s);
+
+  // Rounds applied by a region, as last read: grows while its processes get on.
+  std::uint64_t version(const std::string& region) const;
+
+ private:
+  void begin(const std::string& phase, double elapsed_s);
+  void take(std::size_t index, const std::string& series, const RegionStatus& status,
+            double elapsed_s);
+  void finish_observation(double elapsed_s);
+  void follow_k(const RegionStatus& status);
+  double wan_rate(double elapsed_s);
+
+  const Config& config_;
+  const RunDirectory& directory_;
+  View view_;
+  std::string k_change_;  // the newest that was noted
+  std::map<std::string, std::uint64_t> versions_;
+  std::map<std::string, Sample> last_samples_;
+  std::vector<Sample> new_samples_;
+  std::deque<std::pair<double, std::uint64_t>>
+      wan_history_;             // (elapsed, bytes) of the last seconds
+  double began_elapsed_s_ = 0;  // of this session
+  double began_fraction_ = 0;
+  bool fresh_ = true;  // nothing observed in this phase yet
+};
+
+}  // namespace causeway::run

@@ -1,0 +1,33 @@
+// The command lines of a simulation's processes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/run/config/config.h"
+#include "apps/run/region/run_directory.h"
+#include "apps/run/region/supervisor.h"
+#include "apps/run/simulate/monitor.h"
+#include "apps/run/simulate/wan.h"
+
+namespace causeway::run {
+
+struct Launch {
+  const Config& config;
+  const RunDirectory& directory;
+  std::filesystem::path program;
+  unsigned cores = 1;
+};
+
+std::uint32_t total_workers(const Config& config);
+
+// Every region's coordinator and workers.
+std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
+                                           const Monitor& monitor);
+
+// All workers as one synchronous group, named by `generation`.
+std::vector<Supervised> baseline_processes(const Launch& launch, const std::string& generation);
+
+}  // namespace causeway::run

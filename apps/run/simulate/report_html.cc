@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <map>
+
+#include "apps/run/page/chart.h"
+#include "apps/run/page/format.h"
+#include "apps/run/page/html.h"
+#include "apps/run/simulate/report.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr const char* kBaseline = "baseline";
+
+std::string comparison_html(const Summary& s) {
+  const bool compared = s.baseline_val_loss.has_value();
+  return html_table(
+      {"", "this run", "synchronised every step"},
+      {{"validation loss, nats per token",
+        s.timed_steps ? "not trained" : format_fixed(s.val_loss, 4),
+        compared ? format_fixed(*s.baseline_val_loss, 4) : "skipped"},
+       {"bytes over the WAN", format_bytes(double(s.wan_bytes)),
+        format_bytes(double(s.wan_bytes_if_synced_every_step))},
+       {"wall time", format_duration(s.facts.wall_s),
+        s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : "skipped"}});
+}
+
+std::string regions(const Summary& s) {
+  std::vector<HtmlRow> rows;
+  for (const RegionSummary& region : s.regions) {
+    rows.push_back({region.name, format_count(region.steps), format_count(region.tokens),
+                    format_fixed(region.val_loss, 4), format_bytes(double(region.wan_tx_bytes)),
+                    format_bytes(double(region.wan_rx_bytes)),
+                    format_fixed(100 * region.utilisation, 1) + " %",
+                    region.params_digest.substr(0, 12)});
+  }
+  return html_table({"region", "steps", "tokens", "validation loss", "sent", "received",
+                     "utilisation", "parameters"},
+                    rows);
+}
+
+// Where the time of a region went, and what its first worker needed.
+std::string figures(const Summary& s) {
+  std::vector<HtmlRow> rows;
+  for (const RegionSummary& region : s.regions) {
+    rows.push_back({region.name, format_count(static_cast<std::uint64_t>(region.tokens_per_s)),
+                    region.mfu > 0 ? format_fixed(100 * region.mfu, 1) + " %" : "unknown",
+                    format_duration(region.compute_s - region.in_region_s),
+                    format_duration(region.in_region_s), format_duration(region.outer_s),
+                    format_duration(region.wait_s - region.outer_s),
+                    format_bytes(double(region.memory_peak_bytes)) +
+                        (region.device_memory_peak_bytes > 0
+                             ? ", GPU " + format_bytes(double(region.device_memory_peak_bytes))
+                             : "")});
+  }
+  return html_table({"region", "tokens/s", "MFU", "compute", "sums in the region",
+                     "encode and apply", "wait", "peak memory"},
+                    rows);
+}
+
+using SamplesByRegion = std::map<std::string, std::vector<Sample>>;
+
+template <typename X, typename Y>
+std::vector<Series> series_of(const SamplesByRegion& samples, X x, Y y, bool with_baseline) {
+  std::vector<Series> out;
+  for (const auto& [region, list] : samples) {
+    if (region == kBaseline && !with_baseline) continue;
+    Series series{region, {}};
+    for (const Sample& sample : list) {
+      if (y(sample) > 0) series.points.emplace_back(x(sample), y(sample));
+    }
+    out.push_back(std::move(series));
+  }
+  return out;
+}
+
+// When each round was first seen committed anywhere; rounds that passed between two observations
+// share the time evenly.
+Series round_times(const std::vector<Sample>& samples) {
+  Series out{"round", {}};
+  std::uint64_t version = 0;
+  double last_s = 0;
+  for (const Sample& sample : samples) {
+    if (sample.region == kBaseline || sample.version <= version) continue;
+    const double each_s = (sample.time_s - last_s) / double(sample.version - version);
+    for (std::uint64_t v = version + 1; v <= sample.version; ++v)
+      out.points.emplace_back(double(v), each_s);
+    version = sample.version;
+    last_s = sample.time_s;
+  }
+  return out;
+}
+
+std::string charts(const std::vector<Sample>& samples) {
+  SamplesByRegion by_region;
+  for (const Sample& sample : samples) by_region[sample.region].push_back(sample);
+  const auto step = [](const Sample& s) { return double(s.step); };
+  const auto time = [](const Sample& s) { return s.time_s; };
+  const auto loss = [](const Sample& s) { return s.loss; };
+  const auto bytes = [](const Sample& s) { return double(s.wan_tx_bytes); };
+  return svg({"Training loss", "inner step", "nats per token",
+              series_of(by_region, step, loss, true), false}) +
+         svg({"Sent over the WAN", "seconds", "bytes", series_of(by_region, time, bytes, false),
+              true}) +
+         svg({"Round time", "round", "seconds", {round_times(samples)}, true});
+}
+
+}  // namespace
+
+std::string report_html(const Summary& s, const std::vector<Sample>& samples,
+                        const std::string& sample) {
+  const std::string title = escape_html(s.name);
+  std::string out = kHtmlHead;
+  out += "<title>" + title + "</title></head><body>\n<h1>" + title + "</h1>\n<p>" +
+         format_count(s.parameters) + " parameters, " + std::to_string(s.regions.size()) +
+         " regions, " + std::to_string(s.rounds) + " rounds of K = " + s.k_text() +
+         " steps; codec " + escape_html(s.codec) + ", outer " + s.outer + ", " + s.variant +
+         "; WAN " + escape_html(s.facts.wan) + "; seed " + std::to_string(s.seed) + "; restarts " +
+         std::to_string(s.facts.restarts) + ".</p>\n";
+  out += s.identical ? "<p class=\"good\">All regions hold the same bits, after every round and at "
+                       "the end.</p>\n"
+                     : "<p class=\"bad\">The regions differ.</p>\n";
+  if (s.timed_steps) out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
+  out += comparison_html(s) + regions(s) + figures(s);
+  if (!s.timed_steps) {
+    out +=
+        "<p>All regions shared " + std::to_string(s.facts.cores) +
+        " cores, and one that waits lends them to the others: utilisation is not that of separate "
+        "machines.</p>\n";
+  }
+  out += charts(samples);
+  if (!sample.empty())
+    out += "<h2>Text from the trained model</h2>\n<pre>" + escape_html(sample) + "</pre>\n";
+  return out + "</body></html>\n";
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,312 @@
+#include "apps/run/simulate/simulation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include <unistd.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "apps/run/page/format.h"
+#include "apps/run/region/process_events.h"
+#include "apps/run/simulate/region_processes.h"
+#include "apps/run/simulate/report.h"
+#include "apps/run/simulate/summary.h"
+#include "apps/run/simulate/tensorboard.h"
+#include "apps/run/tune/predict.h"
+#include "intra/data/data.h"
+#include "intra/step/evaluation.h"
+#include "intra/worker/worker_result.h"
+#include "wan-sim/scenario/scenario.h"
+
+namespace causeway::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kRedraw{250};
+
+std::filesystem::path this_program() {
+  return std::filesystem::read_symlink("/proc/self/exe");
+}
+
+// What a process that ended by itself gave as its reason, if it gave one.
+std::string last_words(const ExitStatus& status, const std::filesystem::path& log) {
+  const auto lines = status.signal == 0 ? last_lines(log, 1) : std::vector<std::string>{};
+  return lines.empty() ? "" : " (" + lines.back() + ")";
+}
+
+// Throws what a worker would only find once everything else runs.
+void check_data(const Config& config) {
+  if (config.train.timed_step_ms > 0) return;  // reads none
+  const intra::Dataset dataset(config.data);
+  intra::check_validation(dataset, config.model.context);
+  for (std::size_t i = 0; i < config.regions.size(); ++i) {
+    const intra::Sampler sampler(dataset, config.model.context, config.train.seed, i,
+                                 config.regions.size());
+  }
+}
+
+// One thread, one io_context: children, timers, signals and the display. The WAN alone has a
+// thread of its own.
+class Simulation {
+ public:
+  explicit Simulation(const SimulateOptions& options)
+      : options_(options),
+        config_(load_config(options.config, options.overrides)),
+        out_(options.out.empty() ? default_run_path(config_.name) : options.out),
+        wan_(make_wan()),  // before anything is written: the scenario may be wrong
+        directory_(open_directory()),
+        spent_(directory_.read_spent()),
+        launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
+                std::max(1U, std::thread::hardware_concurrency())},
+        monitor_(config_, directory_),
+        signals_(context_, SIGINT, SIGTERM),
+        redraw_(context_) {}
+
+  int run() {
+    std::printf("Run directory: %s\n", directory_.path().c_str());
+    std::fflush(stdout);
+    watch_signals();
+    int exit_code = 1;
+    std::exception_ptr failure;
+    asio::co_spawn(context_, go(), [&](std::exception_ptr error, int result) {
+      failure = error;
+      exit_code = result;
+      signals_.cancel();
+    });
+    context_.run();
+    if (failure) std::rethrow_exception(failure);
+    return exit_code;
+  }
+
+ private:
+  std::unique_ptr<Wan> make_wan() {
+    const std::vector<std::string> names = names_of(config_);
+    if (options_.wan == WanEngine::none) return make_direct_wan(names);
+    const auto on_process = [this](const wan_sim::ProcessAction& action) {
+      asio::post(context_, [this, action] { act(action); });
+    };
+    if (options_.wan == WanEngine::packet) return make_packet_wan(config_.wan, names, on_process);
+    const auto port_of = [regions = out_ / "regions"](const std::string& region) {
+      return read_listening_port(regions / region);
+    };
+    return make_relay_wan(config_.wan, names, port_of, on_process);
+  }
+
+  RunDirectory open_directory() const {
+    if (!options_.resume) check_data(config_);
+    return {out_, config_, options_.resume};
+  }
+
+  void act(const wan_sim::ProcessAction& action) {
+    if (!supervisor_) return;
+    monitor_.note("the scenario says: " + to_string(action));
+    carry_out(action, *supervisor_);
+  }
+
+  asio::awaitable<int> go() {
+    if (!training_is_complete()) {
+      const SupervisionOutcome outcome = co_await train();
+      if (outcome.exit_code != 0) co_return explain(outcome);
+    }
+    lateness_ms_ = wan_->stop_and_report_lateness_ms();
+    SupervisionOutcome baseline;
+    if (options_.baseline &&
+        !intra::read_result(directory_.baseline(config_.regions.front().name))) {
+      baseline = co_await run_baseline();
+      if (baseline.exit_code == 130) co_return explain(baseline);
+    }
+    co_await report();
+    co_return baseline.exit_code == 0 ? 0 : explain(baseline);
+  }
+
+  bool training_is_complete() const {
+    return std::all_of(config_.regions.begin(), config_.regions.end(), [&](const RegionConfig& r) {
+      return intra::read_result(directory_.region(r.name)).has_value();
+    });
+  }
+
+  asio::awaitable<SupervisionOutcome> train() {
+    Supervisor::Options options;
+    options.on_restart = [this](const Death& death) {
+      ++spent_.restarts;
+      const auto& [process, status, pause, log] = death;
+      append_restart(directory_.restarts_file(),
+                     {process.label, process.progress(), to_string(status), spent_.wall_s, ""});
+      monitor_.note(process.label + ": " + to_string(status) + last_words(status, log) +
+                    "; starting it again in " + format_duration(double(pause.count()) / 1000));
+    };
+    const double before_s = spent_.wall_s;
+    co_return co_await supervise(
+        training_processes(launch_, *wan_, monitor_), options, [this, before_s](double here_s) {
+          spent_.wall_s = before_s + here_s;
+          display_.update(monitor_.observe_training(spent_.wall_s, spent_.restarts));
+        });
+  }
+
+  asio::awaitable<SupervisionOutcome> run_baseline() {
+    Supervisor::Options options;
+    options.restart = false;  // the others of its group cannot go on without it
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const std::string generation =
+        "baseline-" + std::to_string(now.count()) + "-" + std::to_string(::getpid());
+    co_return co_await supervise(baseline_processes(launch_, generation), options,
+                                 [this](double here_s) {
+                                   spent_.baseline_wall_s = here_s;
+                                   display_.update(monitor_.observe_baseline(here_s));
+                                 });
+  }
+
+  // Runs the processes to their end, calling `show` with the seconds since their start several
+  // times a second.
+  template <typename Show>
+  asio::awaitable<SupervisionOutcome> supervise(std::vector<Supervised> processes,
+                                                Supervisor::Options options, Show show) {
+    supervisor_.emplace(context_.get_executor(), std::move(processes), std::move(options));
+    const Clock::time_point began = Clock::now();
+    const auto seconds = [began] {
+      return std::chrono::duration<double>(Clock::now() - began).count();
+    };
+    std::optional<SupervisionOutcome> outcome;
+    std::exception_ptr failure;
+    asio::co_spawn(context_, supervisor_->run(),
+                   [&](std::exception_ptr error, SupervisionOutcome result) {
+                     failure = error;
+                     outcome = std::move(result);
+                     redraw_.cancel();
+                   });
+    while (!outcome) {
+      show(seconds());
+      directory_.write_spent(spent_);
+      redraw_.expires_after(kRedraw);
+      asio::error_code ignored;
+      co_await redraw_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    }
+    show(seconds());
+    directory_.write_spent(spent_);
+    display_.finish();
+    supervisor_.reset();
+    if (failure) std::rethrow_exception(failure);
+    co_return *outcome;
+  }
+
+  void watch_signals() {
+    signals_.async_wait([this](const asio::error_code& error, int) {
+      if (error) return;
+      if (!supervisor_) std::_Exit(130);  // nothing to save
+      if (!interrupted_) {
+        monitor_.note("interrupted: saving; once more ends everything at once");
+        supervisor_->interrupt();
+      } else {
+        supervisor_->kill();
+      }
+      interrupted_ = true;
+      watch_signals();
+    });
+  }
+
+  const char* engine_name() const { return options_.wan == WanEngine::packet ? "packet" : "none"; }
+
+  // The resolved configuration has every --set in it.
+  std::string resume_command() const {
+    return "causeway simulate " + directory_.config_file().string() + " --out " +
+           directory_.path().string() + " --resume" + (options_.baseline ? "" : " --no-baseline") +
+           (options_.wan == WanEngine::relay ? "" : " --wan " + std::string(engine_name()));
+  }
+
+  // Says how the run ended, if not well, and returns its exit code.
+  int explain(const SupervisionOutcome& outcome) {
+    if (outcome.exit_code == 130) {
+      std::printf("Interrupted; the state is saved. To go on:\n  %s\n", resume_command().c_str());
+      return 130;
+    }
+    std::fprintf(stderr, "causeway: %s. The end of %s:\n", outcome.problem.c_str(),
+                 outcome.log.c_str());
+    for (const std::string& line : last_lines(outcome.log, 15))
+      std::fprintf(stderr, "  %s\n", line.c_str());
+    const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3;
+    if (may_go_on) {
+      std::fprintf(stderr,
+                   "causeway: what was saved stays; once the cause is gone, go on with:\n  %s\n",
+                   resume_command().c_str());
+    }
+    return outcome.exit_code;
+  }
+
+  asio::awaitable<void> report() {
+    directory_.link_outputs(config_.sync.founder);
+    merge_events(config_, directory_.path());
+    SimulationFacts facts;
+    facts.wall_s = spent_.wall_s;
+    facts.baseline_wall_s = spent_.baseline_wall_s;
+    facts.restarts = spent_.restarts;
+    facts.cores = launch_.cores;
+    facts.wan = options_.wan == WanEngine::none ? "none" : config_.wan.string();
+    facts.relay_lateness_p99_ms = lateness_ms_;
+    const Summary summary = summarize(config_, directory_.path(), facts);
+    const std::vector<Sample> samples = read_samples(directory_.progress_file());
+    const std::string text = co_await sample_text();
+    write_text_file(directory_.path() / "summary.json", to_json(summary));
+    write_text_file(directory_.path() / "report.html", report_html(summary, samples, text));
+    write_tensorboard(directory_.path(), samples, spent_.began_s);
+    std::fputs(report_text(summary, text, directory_.path()).c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  // What `causeway generate` makes of the final checkpoint; data without a tokenizer gives no text.
+  asio::awaitable<std::string> sample_text() {
+    const bool text = config_.data.format == intra::DataOptions::Format::text ||
+                      !config_.origin.tokenizer.empty();
+    if (options_.sample_tokens == 0 || !text || config_.train.timed_step_ms > 0) co_return "";
+    ProcessOptions generate;
+    generate.arguments = {launch_.program.string(), "generate",
+                          (directory_.path() / "checkpoints" / "final").string(), "--tokens",
+                          std::to_string(options_.sample_tokens)};
+    generate.environment = {{"OMP_NUM_THREADS", std::to_string(launch_.cores)}};
+    generate.output = directory_.path() / "sample.txt";
+    generate.log = directory_.path() / "generate.log";
+    std::filesystem::remove(generate.output);
+    Process process(context_.get_executor(), generate);
+    const ExitStatus status = co_await process.wait();
+    if (status.ok()) co_return read_text_file(generate.output);
+    std::fprintf(stderr, "causeway: no sample of text: generate ended with %s; see %s\n",
+                 to_string(status).c_str(), generate.log.c_str());
+    co_return "";
+  }
+
+  SimulateOptions options_;
+  Config config_;
+  std::filesystem::path out_;
+  asio::io_context context_{1};  // told by the WAN's thread as well
+  std::unique_ptr<Wan> wan_;
+  RunDirectory directory_;
+  RunDirectory::Spent spent_;
+  Launch launch_;
+  Monitor monitor_;
+  Display display_;
+  asio::signal_set signals_;
+  asio::steady_timer redraw_;
+  std::optional<Supervisor> supervisor_;  // while processes run
+  std::optional<double> lateness_ms_;
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+int simulate(const SimulateOptions& options) {
+  return Simulation(options).run();
+}
+
+}  // namespace causeway::run

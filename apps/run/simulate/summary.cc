@@ -1,0 +1,272 @@
+#include "apps/run/simulate/summary.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "diloco/maths/layout.h"
+#include "intra/model/model.h"
+#include "intra/worker/worker_result.h"
+
+namespace causeway::run {
+namespace {
+
+RegionSummary summarize_region(const RegionConfig& region, const std::filesystem::path& directory) {
+  const auto result = intra::read_result(directory);
+  if (!result)
+    throw std::runtime_error((directory / "result.json").string() + " is missing or damaged");
+  const RegionStatus status = read_status(directory).value_or(RegionStatus{});
+  RegionSummary out;
+  out.name = region.name;
+  out.steps = result->steps;
+  out.tokens = result->tokens;
+  out.rounds = result->rounds;
+  out.val_loss = result->val_loss;
+  out.wan_tx_bytes = status.wan_tx_bytes;
+  out.wan_rx_bytes = status.wan_rx_bytes;
+  out.compute_s = result->compute_s;
+  out.wait_s = result->wait_s;
+  out.in_region_s = result->in_region_s;
+  out.outer_s = result->outer_s;
+  out.tokens_per_s = result->tokens_per_s;
+  out.mfu = result->mfu;
+  out.memory_peak_bytes = result->memory_peak_bytes;
+  out.device_memory_peak_bytes = result->device_memory_peak_bytes;
+  const double total_s = result->compute_s + result->wait_s;
+  out.utilisation = total_s > 0 ? result->compute_s / total_s : 0;
+  out.workers = region.workers;
+  out.params_digest = result->params_digest;
+  return out;
+}
+
+// All ranks of the baseline hold the same parameters; the first region's result speaks for them.
+std::optional<double> baseline_loss(const Config& config, const std::filesystem::path& out) {
+  const auto result = intra::read_result(out / "baseline" / config.regions.front().name);
+  if (!result) return std::nullopt;
+  return result->val_loss;
+}
+
+using States = std::map<std::uint64_t, std::string>;  // by round
+
+// Nothing if a round was applied twice with different outcomes, or without a digest.
+std::optional<States> states_of(const std::vector<Event>& events) {
+  States states;
+  for (const Event& event : events) {
+    if (event.event != "round") continue;
+    if (event.state.empty()) return std::nullopt;
+    if (states.emplace(event.round, event.state).first->second != event.state) return std::nullopt;
+  }
+  return states;
+}
+
+bool adopted_snapshot(const std::vector<Event>& events) {
+  return std::any_of(events.begin(), events.end(),
+                     [](const Event& event) { return event.event == "restore"; });
+}
+
+std::uint64_t rounds_applied(const std::vector<Event>& events) {
+  std::set<std::uint64_t> rounds;
+  for (const Event& event : events) {
+    if (event.event == "round") rounds.insert(event.round);
+  }
+  return rounds.size();
+}
+
+bool same_parameters(const std::vector<RegionSummary>& regions) {
+  return std::all_of(regions.begin(), regions.end(), [&](const RegionSummary& region) {
+    return !region.params_digest.empty() && region.params_digest == regions.front().params_digest;
+  });
+}
+
+std::string variant_of(const Config& config) {
+  using Variant = diloco::OverlapOptions::Variant;
+  switch (config.overlap.variant) {
+    case Variant::synchronous:
+      return "synchronous";
+    case Variant::streaming:
+      return "streaming (P = " + std::to_string(config.overlap.fragments) +
+             ", tau = " + std::to_string(config.sync.overlap_steps) + ")";
+    case Variant::delayed:
+      return "delayed";
+    case Variant::eager:
+      return "eager";
+  }
+  return {};
+}
+
+nlohmann::ordered_json to_json(const RegionSummary& region) {
+  const auto known = [](auto figure) {
+    using Json = nlohmann::ordered_json;
+    return figure > 0 ? Json(figure) : Json(nullptr);
+  };
+  return {{"name", region.name},
+          {"steps", region.steps},
+          {"tokens", region.tokens},
+          {"rounds_applied", region.rounds_applied},
+          {"val_loss", region.val_loss},
+          {"wan_tx_bytes", region.wan_tx_bytes},
+          {"wan_rx_bytes", region.wan_rx_bytes},
+          {"compute_s", region.compute_s},
+          {"wait_s", region.wait_s},
+          {"in_region_s", region.in_region_s},
+          {"outer_s", region.outer_s},
+          {"utilisation", region.utilisation},
+          {"tokens_per_s", region.tokens_per_s},
+          {"mfu", known(region.mfu)},
+          {"memory_peak_bytes", region.memory_peak_bytes},
+          {"device_memory_peak_bytes", known(region.device_memory_peak_bytes)},
+          {"workers", region.workers},
+          {"params_digest", region.params_digest}};
+}
+
+}  // namespace
+
+std::string Summary::k_text() const {
+  const std::string start = std::to_string(k);
+  return k_at_end == 0 || k_at_end == k ? start : start + " to " + std::to_string(k_at_end);
+}
+
+std::optional<double> Summary::val_loss_ratio() const {
+  if (!baseline_val_loss || *baseline_val_loss <= 0) return std::nullopt;
+  return val_loss / *baseline_val_loss;
+}
+
+double Summary::wan_ratio() const {
+  return wan_bytes == 0 ? 0 : double(wan_bytes_if_synced_every_step) / double(wan_bytes);
+}
+
+std::uint32_t Summary::worker_processes() const {
+  std::uint32_t total = 0;
+  for (const RegionSummary& region : regions) total += region.workers;
+  return total;
+}
+
+std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,
+                                    std::uint64_t steps) {
+  if (regions < 2) return 0;
+  return 2 * (regions - 1) * 4 * parameters * steps;  // 2(R-1)/R x 4N, of each of R regions
+}
+
+bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
+                      std::uint64_t rounds) {
+  States agreed;
+  for (const auto& events : events_by_region) {
+    const std::optional<States> mine = states_of(events);
+    if (!mine) return false;
+    for (const auto& [round, state] : *mine) {
+      if (agreed.emplace(round, state).first->second != state) return false;
+    }
+    const bool ended = rounds == 0 || mine->contains(rounds - 1);
+    const bool skipped = mine->size() != rounds;
+    if (!ended || (skipped && !adopted_snapshot(events))) return false;
+  }
+  return true;
+}
+
+namespace {
+
+std::string outer_of(const Config& config) {
+  switch (config.outer.kind) {
+    case diloco::OuterOptions::Kind::nesterov:
+      return "nesterov";
+    case diloco::OuterOptions::Kind::sgd:
+      return "sgd";
+    case diloco::OuterOptions::Kind::delayed_nesterov:
+      return "delayed nesterov over " + std::to_string(config.outer.delay) + " rounds";
+  }
+  return {};
+}
+
+}  // namespace
+
+Summary summarize(const Config& config, const std::filesystem::path& out,
+                  const SimulationFacts& facts) {
+  Summary summary;
+  summary.name = config.name;
+  summary.seed = config.train.seed;
+  summary.parameters = diloco::Layout(intra::parameter_tensors(config.model)).parameter_count();
+  summary.k = config.train.k;
+  summary.codec = config.codec.matrix;
+  summary.outer = outer_of(config);
+  summary.variant = variant_of(config);
+  summary.steps = config.train.steps;
+  summary.facts = facts;
+  std::vector<std::vector<Event>> events;
+  for (const RegionConfig& region : config.regions) {
+    const auto directory = out / "regions" / region.name;
+    summary.regions.push_back(summarize_region(region, directory));
+    summary.wan_bytes += summary.regions.back().wan_tx_bytes;
+    events.push_back(read_events(directory / "events.jsonl"));
+    summary.regions.back().rounds_applied = rounds_applied(events.back());
+    if (region.name != config.sync.founder) continue;
+    summary.val_loss = summary.regions.back().val_loss;
+    summary.rounds = summary.regions.back().rounds;
+    summary.k_at_end = read_status(directory).value_or(RegionStatus{}).k;
+  }
+  summary.baseline_val_loss = baseline_loss(config, out);
+  summary.wan_bytes_if_synced_every_step =
+      ring_all_reduce_bytes(summary.parameters, config.regions.size(), config.train.steps);
+  summary.identical = same_parameters(summary.regions) && states_identical(events, summary.rounds);
+  summary.timed_steps = config.train.timed_step_ms > 0;
+  return summary;
+}
+
+std::string to_json(const Summary& summary) {
+  using Json = nlohmann::ordered_json;
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  Json regions = Json::array();
+  for (const RegionSummary& region : summary.regions) regions.push_back(to_json(region));
+  const Json json = {{"name", summary.name},
+                     {"seed", summary.seed},
+                     {"parameters", summary.parameters},
+                     {"k", summary.k},
+                     {"k_at_end", summary.k_at_end},
+                     {"codec", summary.codec},
+                     {"outer", summary.outer},
+                     {"variant", summary.variant},
+                     {"steps", summary.steps},
+                     {"rounds", summary.rounds},
+                     {"wall_s", summary.facts.wall_s},
+                     {"baseline_wall_s", summary.facts.baseline_wall_s},
+                     {"val_loss", summary.val_loss},
+                     {"baseline_val_loss", optional(summary.baseline_val_loss)},
+                     {"val_loss_ratio", optional(summary.val_loss_ratio())},
+                     {"wan", summary.facts.wan},
+                     {"relay_lateness_p99_ms", optional(summary.facts.relay_lateness_p99_ms)},
+                     {"wan_bytes", summary.wan_bytes},
+                     {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
+                     {"identical", summary.identical},
+                     {"timed_steps", summary.timed_steps},
+                     {"restarts", summary.facts.restarts},
+                     {"cores", summary.facts.cores},
+                     {"regions", regions}};
+  return json.dump(2) + "\n";
+}
+
+void merge_events(const Config& config, const std::filesystem::path& out) {
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<std::string>> lines;
+  std::set<std::pair<std::uint64_t, std::string>> rounds;
+  for (const RegionConfig& region : config.regions) {
+    for (Event& event : read_events(out / "regions" / region.name / "events.jsonl")) {
+      const std::pair key{event.round, region.name};
+      if (event.event == "round" && !rounds.insert(key).second) continue;
+      lines[key].push_back(std::move(event.json));
+    }
+  }
+  for (Restart& restart : read_restarts(out / "restarts.jsonl")) {
+    lines[{restart.round, restart.process}].push_back(std::move(restart.json));
+  }
+  std::string text;
+  for (const auto& [_, group] : lines) {
+    for (const std::string& line : group) text += line + "\n";
+  }
+  write_text_file(out / "events.jsonl", text);
+}
+
+}  // namespace causeway::run

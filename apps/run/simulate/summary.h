@@ -1,0 +1,86 @@
+// What a run achieved: summary.json, the data behind the closing table and the report.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/run/config/config.h"
+#include "apps/run/region/region_files.h"
+
+namespace causeway::run {
+
+struct RegionSummary {
+  std::string name;
+  std::uint64_t steps = 0, tokens = 0;
+  std::uint64_t rounds = 0;          // of the run
+  std::uint64_t rounds_applied = 0;  // fewer if it adopted a snapshot
+  double val_loss = 0;               // nats per token
+  std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
+  double compute_s = 0, wait_s = 0;
+  double in_region_s = 0, outer_s = 0;  // of the two: sums over the ranks; encoding and applying
+  double utilisation = 0;               // compute_s / (compute_s + wait_s)
+  double tokens_per_s = 0;              // while it computed
+  double mfu = 0;                       // 0: unknown
+  std::uint64_t memory_peak_bytes = 0;  // of its first worker
+  std::uint64_t device_memory_peak_bytes = 0;  // of that worker's GPU; 0: none
+  std::uint32_t workers = 1;
+  std::string params_digest;
+};
+
+// What only the simulation knows.
+struct SimulationFacts {
+  double wall_s = 0, baseline_wall_s = 0;
+  std::uint32_t restarts = 0;
+  unsigned cores = 1;
+  std::string wan;  // profile, or "none"
+  // Of the worst link, beyond what the profile asks for.
+  std::optional<double> relay_lateness_p99_ms = std::nullopt;
+};
+
+struct Summary {
+  std::string name;
+  std::uint64_t seed = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t k = 0, k_at_end = 0;  // these differ if K was chosen while the run went on
+  std::string codec, outer;
+  std::string variant;  // how the exchange overlaps with training, with its numbers
+  std::uint64_t steps = 0, rounds = 0;
+  double val_loss = 0;
+  std::optional<double> baseline_val_loss;
+  std::uint64_t wan_bytes = 0, wan_bytes_if_synced_every_step = 0;
+  bool identical = false;  // same parameters at the end, same state after every round
+  bool timed_steps = false;
+  SimulationFacts facts;
+  std::vector<RegionSummary> regions;
+
+  std::string k_text() const;
+  std::optional<double> val_loss_ratio() const;  // to the baseline's
+  double wan_ratio() const;  // how many times fewer bytes; 0 if nothing was sent
+  std::uint32_t worker_processes() const;
+};
+
+// fp32 ring all-reduce among R regions: each sends 2(R-1)/R x 4N bytes per step.
+std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,
+                                    std::uint64_t steps);
+
+// True if all regions had the same state after every round that they applied. Each must have
+// applied the last one, and all others but those that it skipped by adopting a snapshot (whose
+// digest is checked when it is adopted).
+bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
+                      std::uint64_t rounds);
+
+// Reads out/regions/*/ and out/baseline/*/. Throws std::runtime_error naming the file that is
+// missing.
+Summary summarize(const Config& config, const std::filesystem::path& out,
+                  const SimulationFacts& facts);
+
+std::string to_json(const Summary& summary);
+
+// out/regions/*/events.jsonl and restarts.jsonl as one file, ordered by round and region; a round
+// that was applied twice (after a restart) once.
+void merge_events(const Config& config, const std::filesystem::path& out);
+
+}  // namespace causeway::run

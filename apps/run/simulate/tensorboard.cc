@@ -1,0 +1,97 @@
+#include "apps/run/simulate/tensorboard.h"
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "apps/run/simulate/event.pb.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr std::array<std::uint32_t, 256> make_crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t value = i;
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) ? 0x82F63B78U : 0U);
+    table[i] = value;
+  }
+  return table;
+}
+constexpr auto kCrcTable = make_crc_table();
+
+template <typename T>
+std::string little_endian(T value) {
+  std::string out;
+  for (std::size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+  return out;
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t crc = ~0U;
+  for (const char c : bytes)
+    crc = kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
+  return ~crc;
+}
+
+// A checksum of bytes that contain checksums is weak; the mask is TensorFlow's cure.
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  const std::uint32_t crc = crc32c(bytes);
+  return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
+}
+
+std::string frame_record(std::string_view event) {
+  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
+  return length + little_endian(masked_crc32c(length)) + std::string(event) +
+         little_endian(masked_crc32c(event));
+}
+
+TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory)
+    : file_(directory / "events.out.tfevents.0.causeway") {
+  std::filesystem::create_directories(directory);
+  stream_.open(file_, std::ios::binary | std::ios::trunc);
+  tensorboard::Event first;
+  first.set_file_version("brain.Event:2");
+  write(first.SerializeAsString());
+}
+
+void TensorboardWriter::scalars(double wall_time_s, std::int64_t step,
+                                const std::map<std::string, double>& values) {
+  tensorboard::Event event;
+  event.set_wall_time(wall_time_s);
+  event.set_step(step);
+  for (const auto& [tag, value] : values) {
+    auto* entry = event.mutable_summary()->add_value();
+    entry->set_tag(tag);
+    entry->set_simple_value(static_cast<float>(value));
+  }
+  write(event.SerializeAsString());
+}
+
+void TensorboardWriter::write(std::string_view event) {
+  const std::string record = frame_record(event);
+  if (!stream_.write(record.data(), static_cast<std::streamsize>(record.size())).flush()) {
+    throw std::system_error(errno, std::generic_category(), "cannot write " + file_.string());
+  }
+}
+
+void write_tensorboard(const std::filesystem::path& out, const std::vector<Sample>& samples,
+                       double began_s) {
+  std::map<std::string, TensorboardWriter> writers;
+  for (const Sample& sample : samples) {
+    auto writer = writers.find(sample.region);
+    if (writer == writers.end()) {
+      writer =
+          writers.emplace(sample.region, TensorboardWriter(out / "tensorboard" / sample.region))
+              .first;
+    }
+    std::map<std::string, double> values = {{"tokens_per_s", sample.tokens_per_s},
+                                            {"wan_bytes", double(sample.wan_tx_bytes)}};
+    if (sample.loss > 0) values["loss"] = sample.loss;
+    writer->second.scalars(began_s + sample.time_s, static_cast<std::int64_t>(sample.step), values);
+  }
+}
+
+}  // namespace causeway::run

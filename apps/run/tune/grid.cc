@@ -1,0 +1,138 @@
+#include "apps/run/tune/grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace causeway::run {
+namespace {
+
+namespace tuner = diloco::tuner;
+
+constexpr std::uint32_t kLayersPerFragment = 3;  // Streaming DiLoCo, arXiv 2501.18512
+constexpr std::uint32_t kOverlapStepsMax = 5;    // the same
+
+class Chooser {
+ public:
+  Chooser(Grid grid, const PredictInput& input)
+      : grid_(std::move(grid)),
+        in_(input),
+        regions_(names_of(input.config)),
+        ks_chosen_(grid_.ks.empty()) {
+    if (grid_.variants.empty()) {
+      grid_.variants = {tuner::Variant::synchronous, tuner::Variant::streaming,
+                        tuner::Variant::eager};
+    }
+    if (grid_.topologies.empty()) grid_.topologies = {in_.config.links.topology};
+    if (ks_chosen_) {
+      const double own_s = one_exchange_s(in_.probe.codecs.front(), 1);
+      grid_.ks = k_grid(in_.config.train.k, in_.probe.step_s, own_s, in_.config.train.steps);
+    }
+  }
+
+  Choices run() {
+    for (const CodecProbe& codec : in_.probe.codecs) {
+      for (const tuner::Variant variant : grid_.variants) {
+        for (const auto& topology : grid_.topologies) add_line(codec, variant, topology);
+      }
+    }
+    warn_of_indivisible();
+    return std::move(out_);
+  }
+
+ private:
+  double one_exchange_s(const CodecProbe& codec, std::uint32_t fragments) const {
+    return exchange_s(in_.links, regions_, double(codec.payload_bytes) / fragments);
+  }
+
+  std::uint32_t fragments_of(tuner::Variant variant) const {
+    if (variant != tuner::Variant::streaming) return 1;
+    if (grid_.fragments > 0) return grid_.fragments;
+    return std::max(2U, static_cast<std::uint32_t>(in_.config.model.layers) / kLayersPerFragment);
+  }
+
+  std::uint32_t overlap_steps(const CodecProbe& codec, const tuner::Overlap& overlap,
+                              std::uint32_t k) const {
+    if (overlap.variant != tuner::Variant::streaming) return 0;
+    std::uint32_t steps = grid_.overlap_steps;
+    if (steps == 0) {
+      const double hiding =
+          tuner::hiding_k(slowest_step_s(in_), one_exchange_s(codec, overlap.fragments));
+      steps = static_cast<std::uint32_t>(std::clamp(hiding, 1.0, double(kOverlapStepsMax)));
+    }
+    return std::min(steps, k / overlap.fragments);
+  }
+
+  // Rows that differ in K, and in what must then be hidden.
+  void add_line(const CodecProbe& codec, tuner::Variant variant,
+                std::optional<inter::Shape> topology) {
+    const std::uint32_t fragments = fragments_of(variant);
+    std::set<std::uint32_t> ks;
+    for (const std::uint32_t asked : grid_.ks) {
+      const std::uint32_t k =
+          ks_chosen_ ? usable_k(asked, fragments, in_.config.train.steps) : asked;
+      if (k % fragments != 0) {
+        indivisible_.insert(k);
+        continue;
+      }
+      if (!ks.insert(k).second) continue;
+      tuner::Overlap overlap{variant, fragments, 0};
+      overlap.overlap_steps = overlap_steps(codec, overlap, k);
+      out_.rows.push_back({.k = k,
+                           .codec = codec.codec,
+                           .bits_per_parameter = codec.bits_per_parameter,
+                           .overlap = overlap,
+                           .topology = topology});
+    }
+  }
+
+  void warn_of_indivisible() {
+    if (indivisible_.empty()) return;
+    std::string ks;
+    for (const std::uint32_t k : indivisible_) ks += (ks.empty() ? "" : ", ") + std::to_string(k);
+    const std::string fragments = std::to_string(fragments_of(tuner::Variant::streaming));
+    if (out_.rows.empty()) {
+      throw ConfigError("--k " + ks + ": none is a multiple of the " + fragments +
+                        " fragments of streaming; give other K, or --fragments");
+    }
+    out_.warnings.push_back("streaming is left out for K = " + ks + ", no multiple of its " +
+                            fragments + " fragments");
+  }
+
+  Grid grid_;
+  const PredictInput& in_;
+  std::vector<std::string> regions_;
+  bool ks_chosen_;
+  std::set<std::uint32_t> indivisible_;
+  Choices out_;
+};
+
+}  // namespace
+
+Choices choices_of(const Grid& grid, const PredictInput& input) {
+  return Chooser(grid, input).run();
+}
+
+std::vector<std::uint32_t> k_grid(std::uint32_t k, double step_s, double exchange_s,
+                                  std::uint64_t steps) {
+  const double best = tuner::optimal_k(exchange_s / step_s, {});
+  const auto centre = static_cast<int>(std::lround(std::log2(best / k)));
+  std::set<std::uint32_t> ks = {k};
+  for (int power = std::min(centre - 3, -1); power <= std::max(centre + 3, 1); ++power) {
+    const double value = std::round(k * std::exp2(power));
+    if (value >= 1 && value <= std::min(1e6, double(steps)))
+      ks.insert(static_cast<std::uint32_t>(value));
+  }
+  return {ks.begin(), ks.end()};
+}
+
+std::uint32_t usable_k(std::uint32_t k, std::uint32_t fragments, std::uint64_t steps) {
+  for (std::uint32_t distance = 0; distance <= k / 5; ++distance) {
+    for (const std::uint32_t near : {k - distance, k + distance}) {
+      if (near > 0 && near % fragments == 0 && steps % near == 0) return near;
+    }
+  }
+  return std::max(1U, (k + fragments / 2) / fragments) * fragments;
+}
+
+}  // namespace causeway::run

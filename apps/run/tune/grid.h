@@ -1,0 +1,40 @@
+// Which choices a tuning tries: what was asked for, and else what suits the run and its links.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/run/tune/predict.h"
+#include "diloco/pacing/recommendation.h"
+
+namespace causeway::run {
+
+struct Grid {
+  std::vector<std::uint32_t> ks;                        // empty: k_grid()
+  std::vector<diloco::tuner::Variant> variants;         // empty: all but delayed
+  std::uint32_t fragments = 0;                          // of streaming; 0: by the number of layers
+  std::uint32_t overlap_steps = 0;                      // 0: what hides the exchange, 5 at most
+  std::vector<std::optional<inter::Shape>> topologies;  // empty: the configuration's
+};
+
+struct Choices {
+  std::vector<diloco::tuner::Row> rows;  // yet to be predicted
+  std::vector<std::string> warnings;     // of what was asked for and cannot be
+};
+
+// Only what a configuration can hold: K that the fragments divide, overlaps that end before the
+// next exchange. Throws ConfigError if nothing is left.
+Choices choices_of(const Grid& grid, const PredictInput& input);
+
+// Powers of two around the optimum of the closed form and around `k`, which is among them; none
+// above `steps`, those of the run.
+std::vector<std::uint32_t> k_grid(std::uint32_t k, double step_s, double exchange_s,
+                                  std::uint64_t steps);
+
+// The nearest K to `k` that a run of `steps` can have in `fragments`: both must divide. If none is
+// within a fifth, the nearest that the fragments divide.
+std::uint32_t usable_k(std::uint32_t k, std::uint32_t fragments, std::uint64_t steps);
+
+}  // namespace causeway::run

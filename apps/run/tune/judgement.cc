@@ -1,0 +1,207 @@
+// How much of a tuning to believe.
+#include <algorithm>
+#include <cmath>
+
+#include "apps/run/page/format.h"
+#include "apps/run/tune/tune.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr double kMillion = 1e6, kBillion = 1e9;
+constexpr double kCloseEnough = 0.10;  // predicted against measured round time
+
+std::string percent(double share) {
+  return format_fixed(100 * share, 1) + " %";
+}
+
+std::string with_error(double value, double error, int decimals) {
+  return format_fixed(value, decimals) + " +- " +
+         (std::isfinite(error) ? format_fixed(error, decimals) : std::string("?"));
+}
+
+bool calibrated(const Tuning& tuning) {
+  return tuning.calibration.triples > 0 && tuning.calibration.fit.b > 0;
+}
+
+void warn_of_lockstep(Tuning& tuning) {
+  tuning.warnings.push_back(
+      "synchronising every step is taken to need as many steps as K = " +
+      format_fixed(tuning.price.k_reference, 0) +
+      ", where it may need fewer: what is saved against it is an upper bound until --calibrate "
+      "measures it");
+}
+
+void judge_price(Tuning& tuning) {
+  const Calibration& calibration = tuning.calibration;
+  if (calibration.triples > 0 && calibration.fit.b <= 0) {
+    tuning.warnings.push_back(
+        "the calibration's runs lost less with half the tokens, so lambda is not defined; give it "
+        "a larger budget. The published lambda is used");
+  }
+  if (!calibrated(tuning)) {
+    tuning.reasons.push_back(
+        "lambda = 0.15 is that of published runs of 1B parameters; not "
+        "calibrated for this model and data");
+    const auto n = double(tuning.probe.parameters);
+    if (n < 35 * kMillion || n > 4 * kBillion) {
+      tuning.warnings.push_back("the model has " + format_count(tuning.probe.parameters) +
+                                " parameters; published prices of K are of 35M to 4B. Calibrate "
+                                "with --calibrate SECONDS");
+    }
+    warn_of_lockstep(tuning);
+    return;
+  }
+  tuning.reasons.push_back(
+      "lambda = " + with_error(calibration.fit.lambda, calibration.fit.lambda_error, 3) + " from " +
+      std::to_string(calibration.triples) + " seeds of " + std::to_string(calibration.steps) +
+      " steps, K = " + std::to_string(calibration.k) + " and " +
+      std::to_string(kCalibrationRatio * calibration.k));
+  if (calibration.fit.lockstep_factor) {
+    tuning.reasons.push_back(
+        "synchronising every step needs " +
+        with_error(*calibration.fit.lockstep_factor, calibration.fit.lockstep_error, 2) +
+        " times the steps of K = " + std::to_string(calibration.k) + ", measured with them");
+  } else {
+    warn_of_lockstep(tuning);
+  }
+  if (tuning.steps > 8 * calibration.steps) {
+    tuning.warnings.push_back("the calibration's runs had " + std::to_string(calibration.steps) +
+                              " steps, the run has " + std::to_string(tuning.steps) +
+                              ": lambda may change as training goes on");
+  }
+}
+
+bool is_sparse(const std::string& codec) {
+  return compression::make_codec(codec)->is_sparse();
+}
+
+bool calibrated_as_recommended(const Tuning& tuning) {
+  const diloco::tuner::Row& row = tuning.recommended();
+  return row.codec == tuning.configured_codec && row.overlap.variant == tuning.configured_variant;
+}
+
+// Steps that a codec costs are not in the table, only the time and bytes that it saves.
+void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
+  const bool against_dense =
+      std::ranges::any_of(tuning.forecast.rows,
+                          [](const diloco::tuner::Row& other) { return !is_sparse(other.codec); });
+  if (is_sparse(row.codec) && against_dense) {
+    tuning.warnings.push_back(
+        "a sparse codec is taken to need no more steps than a dense one, as published for large "
+        "models; a model of 0.2M parameters ended 6 to 15 % above int8 at equal tokens with 3 % "
+        "density (docs/choosing-k.md): compare both in short runs");
+  }
+  if (calibrated(tuning) && !calibrated_as_recommended(tuning)) {
+    tuning.warnings.push_back("lambda was calibrated with " + tuning.configured_codec + ", " +
+                              std::string(diloco::tuner::to_string(tuning.configured_variant)) +
+                              ", not with what is recommended");
+  }
+}
+
+void judge_against_lockstep(Tuning& tuning) {
+  if (tuning.synchronous_time_s() >= tuning.recommended().time_to_loss_s) return;
+  tuning.warnings.push_back("synchronising every step is predicted to be quicker: " +
+                            format_duration(tuning.synchronous_time_s()) + " against " +
+                            format_duration(tuning.recommended().time_to_loss_s) +
+                            ". Links this fast need no rare exchanges, if traffic is free");
+}
+
+void judge_choice(Tuning& tuning) {
+  const diloco::tuner::Row& row = tuning.recommended();
+  judge_against_lockstep(tuning);
+  if (tuning.steps % row.k != 0) {
+    tuning.warnings.push_back("train.steps = " + std::to_string(tuning.steps) +
+                              " is no multiple of K = " + std::to_string(row.k) + "; take " +
+                              std::to_string((tuning.steps / row.k + 1) * row.k));
+  }
+  if (calibrated(tuning)) {
+    const double low = tuning.calibration.k, high = low * kCalibrationRatio;
+    if (row.k < low / 2 || row.k > 2 * high) {
+      tuning.warnings.push_back("K = " + std::to_string(row.k) +
+                                " is far outside of what was calibrated, " + format_fixed(low, 0) +
+                                " to " + format_fixed(high, 0));
+    }
+  }
+  if (row.overlap.variant == diloco::tuner::Variant::eager ||
+      row.overlap.variant == diloco::tuner::Variant::delayed) {
+    tuning.warnings.push_back(
+        "the price of applying an exchange late is that of a published run "
+        "of 500M parameters with K = 30, not measured here");
+  }
+  judge_codec(tuning, row);
+  const auto edge = [&](auto compare) {
+    return std::ranges::none_of(tuning.forecast.rows, [&](const diloco::tuner::Row& other) {
+      return compare(other.k, row.k);
+    });
+  };
+  if (edge(std::greater<>()) || edge(std::less<>())) {
+    tuning.warnings.push_back(
+        "the recommended K is at the edge of those tried; give others with "
+        "--k");
+  }
+}
+
+struct Comparison {
+  std::size_t measured = 0;
+  double worst = 0;  // share that predicted round times are off
+  bool recommended = false;
+};
+
+Comparison compare(const Tuning& tuning) {
+  Comparison out;
+  for (const diloco::tuner::Row& row : tuning.forecast.rows) {
+    if (!row.measured_round_s || !row.predicted_as_measured_s) continue;
+    ++out.measured;
+    out.worst =
+        std::max(out.worst, std::abs(*row.predicted_as_measured_s / *row.measured_round_s - 1));
+  }
+  out.recommended = tuning.recommendation && tuning.recommended().predicted_as_measured_s;
+  return out;
+}
+
+void judge_times(Tuning& tuning, const Comparison& comparison) {
+  if (tuning.probe.steps == 0) {
+    tuning.reasons.push_back("the time of a step was told, not measured");
+  } else if (tuning.probe.timed_steps) {
+    tuning.reasons.push_back("steps are timed waits");
+  }
+  if (tuning.fitted_to_recording) {
+    tuning.reasons.push_back(
+        "round times are predicted from the recorded ones; no other choice was measured");
+  } else if (comparison.measured == 0) {
+    tuning.reasons.push_back("round times are predicted; none was measured");
+  } else {
+    tuning.reasons.push_back("round times: " + std::to_string(comparison.measured) +
+                             " measured on real processes, predicted within " +
+                             percent(comparison.worst));
+  }
+  if (comparison.worst > kCloseEnough) {
+    tuning.warnings.push_back("predicted round times are up to " + percent(comparison.worst) +
+                              " off the measured ones");
+  }
+}
+
+}  // namespace
+
+void judge(Tuning& tuning) {
+  judge_price(tuning);
+  const Comparison comparison = compare(tuning);
+  judge_times(tuning, comparison);
+  if (!tuning.recommendation) {
+    tuning.confidence = "none";
+    tuning.warnings.push_back(
+        "in no choice did the rounds complete with all regions; look at the "
+        "links and at sync.grace_min_s");
+    return;
+  }
+  judge_choice(tuning);
+  const bool priced =
+      calibrated(tuning) && tuning.calibration.triples >= 3 && calibrated_as_recommended(tuning);
+  const bool timed = comparison.recommended && comparison.worst <= kCloseEnough;
+  tuning.confidence = priced && timed ? "high" : priced || timed ? "medium" : "low";
+}
+
+}  // namespace causeway::run

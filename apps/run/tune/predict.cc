@@ -1,0 +1,164 @@
+#include "apps/run/tune/predict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/run/tune/links.h"
+#include "apps/run/tune/world.h"
+#include "inter/route/topology.h"
+
+namespace causeway::run {
+namespace {
+
+namespace tuner = diloco::tuner;
+
+// What a rehearsal may take beyond its compute before it counts as stuck, in exchanges.
+constexpr double kPatience = 20;
+
+inter::PlanInput plan_input(const wan_sim::Scenario& links, const std::vector<std::string>& regions,
+                            double payload_bytes) {
+  inter::PlanInput input;
+  input.links = link_matrix(links, regions);
+  for (const std::string& region : regions) {
+    input.payload_bytes[region] = static_cast<std::uint64_t>(payload_bytes);
+  }
+  return input;
+}
+
+double step_s(const PredictInput& input, const std::string& region) {
+  const auto found = input.step_s.find(region);
+  return found == input.step_s.end() ? input.probe.step_s : found->second;
+}
+
+class Predictor {
+ public:
+  explicit Predictor(const PredictInput& input) : in_(input), regions_(names_of(input.config)) {}
+
+  Forecast run(std::vector<tuner::Row> choices) const {
+    Forecast out;
+    compare_topologies(out);
+    price_synchronous(out);
+    for (tuner::Row& choice : choices) out.rows.push_back(rehearse(std::move(choice)));
+    return out;
+  }
+
+ private:
+  void price_synchronous(Forecast& out) const {
+    const Ring ring = ring_all_reduce(link_matrix(in_.links, regions_), regions_,
+                                      sizeof(float) * double(in_.probe.parameters));
+    out.synchronous_step_s = slowest_step_s(in_) + ring.seconds;
+    for (std::size_t i = 0; i < ring.order.size(); ++i) {
+      const std::string& next = ring.order[(i + 1) % ring.order.size()];
+      out.synchronous_cost += in_.prices.of(ring.order[i], next, ring.bytes_per_hop);
+    }
+  }
+
+  void compare_topologies(Forecast& out) const {
+    const auto input =
+        plan_input(in_.links, regions_, double(in_.probe.codecs.front().payload_bytes));
+    const inter::Plan direct = inter::plan_direct(input), best = inter::choose_plan(input);
+    out.seconds = direct.predicted_s;
+    out.topology = inter::describe(best);
+    out.topology_gain_s = direct.predicted_s - best.predicted_s;
+  }
+
+  tuner::Row rehearse(tuner::Row row) const {
+    const CodecProbe& codec = *std::ranges::find(in_.probe.codecs, row.codec, &CodecProbe::codec);
+    const tuner::RehearsalOptions options = options_for(codec, row);
+    const auto world = make_virtual_world(in_.links, row.topology);
+    const tuner::RehearsalResult result = tuner::rehearse(*world, options);
+    row.complete = result.complete;
+    row.round_s = result.round_s;
+    row.round_s_p95 = result.round_s_p95;
+    row.utilisation = result.utilisation;
+    row.participation = result.participation;
+    row.sent_bytes = result.sent_bytes;
+    row.cost_per_round = cost_of(double(codec.payload_bytes));
+    return row;
+  }
+
+  tuner::RehearsalOptions options_for(const CodecProbe& codec, const tuner::Row& row) const {
+    tuner::RehearsalOptions options;
+    const double spread = in_.probe.step_s > 0 ? in_.probe.step_deviation_s / in_.probe.step_s : 0;
+    for (const std::string& region : regions_) {
+      options.regions[region] = {.step_s = step_s(in_, region),
+                                 .step_deviation_s = spread * step_s(in_, region),
+                                 .encode_s = codec.encode_s,
+                                 .apply_s = codec.apply_s,
+                                 .store_s = codec.store_s,
+                                 .save_s = in_.probe.save_s};
+    }
+    options.founder = in_.config.sync.founder;
+    options.k = row.k;
+    options.overlap = row.overlap;
+    options.payload_bytes = codec.payload_bytes;
+    options.rounds = in_.rounds;
+    options.measured_s_min = in_.measured_s_min;
+    options.protocol = rehearsed_protocol(in_.config);
+    options.seed = in_.config.train.seed;
+    const double round_s =
+        row.k * slowest_step_s(in_) + codec.encode_s + codec.apply_s + codec.store_s + 1 +
+        kPatience * (1 + exchange_s(in_.links, regions_, double(codec.payload_bytes)));
+    options.limit_s = 600 + (options.rounds + options.rounds_before) * round_s +
+                      kPatience * options.measured_s_min;
+    return options;
+  }
+
+  double cost_of(double payload_bytes) const {
+    double cost = 0;
+    for (const std::string& from : regions_) {
+      for (const std::string& to : regions_)
+        if (from != to) cost += in_.prices.of(from, to, payload_bytes);
+    }
+    return cost;
+  }
+
+  const PredictInput& in_;
+  std::vector<std::string> regions_;
+};
+
+}  // namespace
+
+std::vector<std::string> not_rehearsed(const Config& config) {
+  std::vector<std::string> warnings;
+  const bool own_overlap = std::ranges::any_of(
+      config.regions, [](const RegionConfig& region) { return region.overlap_steps >= 0; });
+  if (own_overlap) {
+    warnings.emplace_back(
+        "regions.overlap_steps is left out: every region is taken to overlap as the table says");
+  }
+  if (config.sync.speed_adaptive_k) {
+    warnings.emplace_back(
+        "sync.speed_adaptive_k is left out: slow regions are taken to do all K steps");
+  }
+  return warnings;
+}
+
+diloco::ProtocolOptions rehearsed_protocol(const Config& config) {
+  diloco::ProtocolOptions options;
+  options.contributions_min = config.sync.contributions_min;
+  options.staleness_max = config.sync.staleness_max;
+  options.grace_min = config.sync.grace_min;
+  options.grace_max = config.sync.grace_max;
+  options.election = config.sync.election_timeout;
+  return options;
+}
+
+double exchange_s(const wan_sim::Scenario& links, const std::vector<std::string>& regions,
+                  double payload_bytes) {
+  return inter::plan_direct(plan_input(links, regions, payload_bytes)).predicted_s;
+}
+
+double slowest_step_s(const PredictInput& input) {
+  double slowest_s = 0;
+  for (const std::string& region : names_of(input.config)) {
+    slowest_s = std::max(slowest_s, step_s(input, region));
+  }
+  return slowest_s;
+}
+
+Forecast predict(const PredictInput& input, std::vector<tuner::Row> choices) {
+  return Predictor(input).run(std::move(choices));
+}
+
+}  // namespace causeway::run

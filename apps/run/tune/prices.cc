@@ -1,0 +1,89 @@
+#include "apps/run/tune/prices.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <toml++/toml.h>
+
+#include "apps/run/config/config.h"
+#include "apps/run/config/config_source.h"
+
+namespace causeway::run {
+namespace {
+
+class PriceFile {
+ public:
+  PriceFile(const std::filesystem::path& file, const std::vector<std::string>& known)
+      : file_(file), known_(known) {}
+
+  Prices read(const toml::table& table) const {
+    allow_only(table, {"default_per_gb", "price"});
+    Prices prices;
+    prices.given = true;
+    if (table.contains("default_per_gb")) prices.otherwise = price(table, "default_per_gb");
+    if (!table.contains("price")) return prices;
+    const toml::array* list = table["price"].as_array();
+    if (list == nullptr || !list->is_array_of_tables()) refuse("price: must be [[price]] tables");
+    for (const toml::node& node : *list) add(*node.as_table(), prices);
+    return prices;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw ConfigError(file_.string() + ": " + why);
+  }
+
+  void allow_only(const toml::table& table, const std::vector<std::string>& keys) const {
+    for (const auto& [key, value] : table) {
+      if (std::ranges::find(keys, key.str()) != keys.end()) continue;
+      std::string all;
+      for (const std::string& name : keys) all += (all.empty() ? "" : ", ") + name;
+      refuse("unknown key " + std::string(key.str()) + "; there are " + all);
+    }
+  }
+
+  double price(const toml::table& table, const char* key) const {
+    const std::optional<double> value = table[key].value<double>();
+    if (!value || !(*value >= 0)) refuse(std::string(key) + ": must be a number, 0 or more");
+    return *value;
+  }
+
+  std::string region(const toml::table& table, const char* key) const {
+    const auto name = table[key].value_or(std::string());
+    if (std::ranges::find(known_, name) == known_.end()) {
+      refuse(std::string("[[price]] ") + key + " = \"" + name +
+             "\" is neither a region of the run nor of the links");
+    }
+    return name;
+  }
+
+  void add(const toml::table& table, Prices& prices) const {
+    const std::vector<std::string> keys = {"from", "to", "per_gb"};
+    allow_only(table, keys);
+    for (const std::string& key : keys) {
+      if (!table.contains(key)) refuse("a [[price]] needs from, to and per_gb");
+    }
+    prices.per_gb[{region(table, "from"), region(table, "to")}] = price(table, "per_gb");
+  }
+
+  const std::filesystem::path& file_;
+  const std::vector<std::string>& known_;
+};
+
+}  // namespace
+
+double Prices::of(const std::string& from, const std::string& to, double bytes) const {
+  const auto found = per_gb.find({from, to});
+  return bytes / 1e9 * (found == per_gb.end() ? otherwise : found->second);
+}
+
+Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known) {
+  try {
+    return PriceFile(file, known).read(toml::parse(read_config(file)));
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(file.string() + ":" + std::to_string(error.source().begin.line) + ": " +
+                      std::string(error.description()));
+  }
+}
+
+}  // namespace causeway::run

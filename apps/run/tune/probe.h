@@ -1,0 +1,43 @@
+// What a region's machine is measured to do: inner steps of the real trainer, and encoding and
+// applying of the pseudo-gradient that those steps made. (`causeway tune`, step 1)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/run/config/config.h"
+
+namespace causeway::run {
+
+struct CodecProbe {
+  std::string codec;  // codec.matrix
+  std::uint64_t payload_bytes = 0;
+  double bits_per_parameter = 0;
+  double encode_s = 0;
+  double apply_s = 0;  // of all regions' payloads, the outer step and the digest
+  double store_s = 0;  // hashing it and writing it durably
+  double relative_squared_error = 0;
+};
+
+struct Probe {
+  std::uint64_t parameters = 0;
+  double step_s = 0, step_deviation_s = 0;
+  std::uint32_t steps = 0;  // measured; 0: told, not measured
+  bool timed_steps = false;
+  double save_s = 0;  // a small durable write
+  std::vector<CodecProbe> codecs;
+};
+
+struct ProbeOptions {
+  double seconds = 5;               // of inner steps, about
+  double step_s = 0;                // above 0: do not measure them, the regions' machines differ
+  std::vector<std::string> codecs;  // for matrices; vectors keep theirs
+  std::filesystem::path directory;  // on the disk that runs use; made if it is not there
+};
+
+// The first worker of a region alone: what its group's all-reduce costs is not in it. Throws what
+// the trainer and the codecs throw.
+Probe probe(const Config& config, const ProbeOptions& options);
+
+}  // namespace causeway::run

@@ -1,0 +1,263 @@
+#include "apps/run/tune/tune.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "apps/run/page/format.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/tune/links.h"
+#include "apps/run/tune/runs.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
+
+namespace causeway::run {
+namespace {
+
+namespace tuner = diloco::tuner;
+
+constexpr std::uint32_t kMeasuredRounds = 8;
+
+std::vector<std::string> default_codecs(const Config& config) {
+  std::vector<std::string> codecs = {config.codec.matrix};
+  for (const char* other : {"dense:int8,block=128", "topk:k=64,value=2bit"}) {
+    if (codecs.front() != other) codecs.emplace_back(other);
+  }
+  return codecs;
+}
+
+std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts,
+                                           const std::vector<std::string>& regions) {
+  std::map<std::string, double> out;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    double ms = 0;
+    const char* const end = text.data() + text.size();
+    const bool named = equals != std::string::npos &&
+                       std::ranges::find(regions, text.substr(0, equals)) != regions.end();
+    if (!named || std::from_chars(text.data() + equals + 1, end, ms).ptr != end || !(ms > 0)) {
+      throw ConfigError("--region-step-ms " + text + ": must be REGION=MILLISECONDS");
+    }
+    out[text.substr(0, equals)] = ms / 1e3;
+  }
+  return out;
+}
+
+class Tuner {
+ public:
+  Tuner(const TuneOptions& options, const std::function<void(const std::string&)>& note)
+      : options_(options), note_(note), config_(load_config(options.config, options.overrides)) {}
+
+  Tuning run() {
+    out_.name = config_.name;
+    out_.regions = names_of(config_);
+    out_.steps = config_.train.steps;
+    out_.configured_codec = config_.codec.matrix;
+    out_.configured_variant = config_.overlap.variant;
+    if (out_.regions.size() < 2)
+      throw ConfigError("regions: one region exchanges nothing, so any K will do");
+    const wan_sim::Scenario links = read_links();
+    if (!options_.prices.empty()) {
+      std::vector<std::string> known = links.regions;
+      known.insert(known.end(), out_.regions.begin(), out_.regions.end());
+      out_.prices = load_prices(options_.prices, known);
+    }
+    out_.warnings = not_rehearsed(config_);
+    step_s_ = parse_step_s(options_.region_step_s, out_.regions);
+    probe_machine();
+    probe_links_of(links);
+    rehearse(links);
+    calibrate_price();
+    tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
+    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    if (options_.measure_s > 0 || options_.measure_all) measure(links);
+    judge(out_);
+    return std::move(out_);
+  }
+
+ private:
+  wan_sim::Scenario read_links() {
+    if (!options_.links_run.empty()) {
+      out_.links = "as measured by " + options_.links_run.string();
+      // A file, as real runs over these links need one.
+      links_file_ = work() / "links-of-run.toml";
+      std::filesystem::create_directories(work());
+      write_text_file(links_file_, links_text_of_run(options_.links_run, out_.regions));
+      return links_of_profile(links_file_, out_.regions);
+    }
+    links_file_ = options_.links.empty() ? config_.wan : options_.links;
+    if (links_file_.empty()) {
+      throw ConfigError(
+          "--links: is missing, and the configuration has no wan.profile; give a scenario, or "
+          "--links-run with the directory of a run that measured its links");
+    }
+    out_.links = links_file_.string();
+    return links_of_profile(links_file_, out_.regions);
+  }
+
+  void probe_machine() {
+    note_("probing: inner steps and codecs");
+    const auto codecs = options_.codecs.empty() ? default_codecs(config_) : options_.codecs;
+    out_.probe = probe(config_, {.seconds = options_.probe_s,
+                                 .step_s = options_.step_s,
+                                 .codecs = codecs,
+                                 .directory = options_.cache});
+  }
+
+  void probe_links_of(const wan_sim::Scenario& links) {
+    note_("probing: links");
+    const std::uint64_t payload_bytes = out_.probe.codecs.front().payload_bytes;
+    out_.link_probes = options_.links_run.empty()
+                           ? probe_links(links, out_.regions, payload_bytes)
+                           : probed_links_of_run(options_.links_run, out_.regions, payload_bytes);
+  }
+
+  PredictInput predict_input(const wan_sim::Scenario& links) const {
+    return {.config = config_,
+            .probe = out_.probe,
+            .links = links,
+            .prices = out_.prices,
+            .step_s = step_s_,
+            .measured_s_min = options_.rehearse_s,
+            .rounds = options_.rounds};
+  }
+
+  void rehearse(const wan_sim::Scenario& links) {
+    const PredictInput input = predict_input(links);
+    Choices choices = choices_of(options_.grid, input);
+    out_.warnings.insert(out_.warnings.end(), choices.warnings.begin(), choices.warnings.end());
+    note_("predicting: " + std::to_string(choices.rows.size()) + " choices over " + out_.links);
+    out_.forecast = predict(input, std::move(choices.rows));
+  }
+
+  std::filesystem::path work() const {
+    return options_.work.empty() ? options_.cache / "work" : options_.work;
+  }
+
+  RealRuns real_runs(const std::string& purpose) const {
+    return {.config = options_.config,
+            .overrides = options_.overrides,
+            .program = options_.program,
+            .directory = work() / purpose};
+  }
+
+  void calibrate_price() {
+    if (options_.calibrate_s > 0 && config_.train.timed_step_ms > 0) {
+      throw ConfigError(
+          "--calibrate: needs losses, and train.timed_step_ms makes steps that compute nothing");
+    }
+    out_.calibration = calibrate(
+        config_, real_runs(calibration_key(config_)),
+        {.budget_s = options_.calibrate_s, .step_s = out_.probe.step_s, .cache = options_.cache},
+        note_);
+    if (out_.calibration.triples == 0 || out_.calibration.fit.b <= 0) return;
+    out_.price = {.lambda = std::max(0.0, out_.calibration.fit.lambda),
+                  .lambda_error = out_.calibration.fit.lambda_error,
+                  .k_reference = double(out_.calibration.k),
+                  .lockstep_factor = out_.calibration.fit.lockstep_factor.value_or(1)};
+  }
+
+  // The recommended row and its neighbours.
+  std::vector<std::size_t> rows_to_measure() const {
+    std::vector<std::size_t> rows;
+    if (out_.recommendation) {
+      rows.push_back(out_.recommendation->row);
+      for (const auto& row : {out_.recommendation->half, out_.recommendation->twice}) {
+        if (row) rows.push_back(*row);
+      }
+    }
+    if (!options_.measure_all) return rows;
+    rows.clear();
+    for (std::size_t i = 0; i < out_.forecast.rows.size(); ++i) rows.push_back(i);
+    return rows;
+  }
+
+  // Timed steps on real processes: this host's cores are no measure of the regions'.
+  void measure(const wan_sim::Scenario& links) {
+    const auto begin = std::chrono::steady_clock::now();
+    const RealRuns runs = real_runs("measured");
+    const auto step_ms = static_cast<std::uint32_t>(
+        std::max(1L, std::lround(1e3 * slowest_step_s(predict_input(links)))));
+    for (const std::size_t i : rows_to_measure()) {
+      tuner::Row& row = out_.forecast.rows[i];
+      const double spent_s =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
+      if (!options_.measure_all && spent_s + needed_s > options_.measure_s) {
+        not_measured(row, "it takes " + format_duration(needed_s) + ", more than is left");
+        continue;
+      }
+      try {
+        row.measured_round_s = measure(runs, row, i, step_ms);
+        row.predicted_as_measured_s = rehearse_timed(links, row, step_ms);
+      } catch (const std::runtime_error& error) {
+        not_measured(row, error.what());
+      }
+    }
+  }
+
+  void not_measured(const tuner::Row& row, const std::string& why) {
+    out_.warnings.push_back("K = " + std::to_string(row.k) + ", " + describe(row) +
+                            " was not measured: " + why);
+  }
+
+  // As the steps are timed: in whole milliseconds, alike in all regions.
+  double rehearse_timed(const wan_sim::Scenario& links, const tuner::Row& row,
+                        std::uint32_t step_ms) const {
+    Probe timed = out_.probe;
+    timed.step_s = step_ms / 1e3;
+    timed.step_deviation_s = 0;
+    const PredictInput input{.config = config_,
+                             .probe = timed,
+                             .links = links,
+                             .prices = {},
+                             .step_s = {},
+                             .rounds = options_.rounds};
+    return predict(input, {row}).rows.front().round_s;
+  }
+
+  std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index,
+                                std::uint32_t step_ms) {
+    note_("measuring: K = " + std::to_string(row.k) + ", " + describe(row));
+    const std::string name = "row-" + std::to_string(index);
+    std::filesystem::remove_all(runs.path(name));
+    std::vector<std::string> overrides = {
+        "train.timed_step_ms=" + std::to_string(step_ms),
+        "train.k=" + std::to_string(row.k),
+        "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
+        "train.checkpoint_rounds=1000",
+        "codec.matrix=" + row.codec,
+        "sync.k=fixed",
+        "sync.k_min=0",
+        "sync.k_max=0",
+        "sync.warmup_k=0",
+        "sync.variant=" + std::string(tuner::to_string(row.overlap.variant)),
+        "sync.fragments=" + std::to_string(row.overlap.fragments),
+        "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps),
+        "links.topology=" + topology_name(row.topology),
+        "wan.profile=" + links_file_.string()};
+    if (compression::make_codec(row.codec)->is_sparse())
+      overrides.emplace_back("codec.feedback=true");
+    runs.run(name, overrides, {.shaped = true});
+    auto measured = measured_round_s(runs.path(name), out_.regions);
+    if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment
+    std::filesystem::remove_all(runs.path(name));
+    return measured;
+  }
+
+  const TuneOptions& options_;
+  const std::function<void(const std::string&)>& note_;
+  Config config_;
+  std::filesystem::path links_file_;
+  std::map<std::string, double> step_s_;  // of regions that differ
+  Tuning out_;
+};
+
+}  // namespace
+
+Tuning tune(const TuneOptions& options, const std::function<void(const std::string&)>& note) {
+  return Tuner(options, note).run();
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,88 @@
+// `causeway tune`: which K, and why.
+//
+//   probe      what a region's machine does (tune_probe.h) and what the links carry (tune_links.h)
+//   predict    every choice rehearsed with the real protocol over the virtual WAN (tune_predict.h)
+//   calibrate  short paired real runs for the statistical price of K (tune_calibration.h)
+//   measure    a few timed rounds of the best choices on real processes, to hold against it
+//   recommend  an interval, one value, and what it costs and saves (diloco/tuner/)
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/run/config/config.h"
+#include "apps/run/tune/calibration.h"
+#include "apps/run/tune/grid.h"
+#include "apps/run/tune/link_probe.h"
+#include "apps/run/tune/predict.h"
+#include "apps/run/tune/probe.h"
+
+namespace causeway::run {
+
+struct TuneOptions {
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::filesystem::path links;      // a scenario; empty: wan.profile
+  std::filesystem::path links_run;  // instead: a run directory, whose coordinators measured them
+  std::filesystem::path prices;     // empty: none
+  Grid grid;                        // empty lists: chosen
+  std::vector<std::string> codecs;  // for matrices; empty: the configuration's and two others
+  double probe_s = 5;
+  double step_s = 0;                       // above 0: not probed
+  std::vector<std::string> region_step_s;  // "NAME=MS"
+  double rehearse_s = 0;                   // virtual time per choice, at least
+  std::uint32_t rounds = 8;                // per choice, at least
+  double calibrate_s = 0;                  // budget for real runs
+  double measure_s = 0;                    // the same, for timed rounds on this host
+  bool measure_all = false;                // all rows, whatever it takes
+  std::filesystem::path cache = "runs/calibration";
+  std::filesystem::path work;     // where real runs are made; empty: a directory in cache
+  std::filesystem::path program;  // the `causeway` to start; empty: this one
+};
+
+struct Tuning {
+  std::string name;
+  std::string links;  // where they come from
+  std::vector<std::string> regions;
+  std::uint64_t steps = 0;       // of the configuration: what its target loss needs at K0
+  std::string configured_codec;  // of matrices; calibrations are made with it
+  diloco::tuner::Variant configured_variant = diloco::tuner::Variant::synchronous;  // the same
+  Probe probe;
+  std::vector<LinkProbe> link_probes;
+  Forecast forecast;
+  diloco::tuner::StatisticalPrice price;
+  Calibration calibration;
+  Prices prices;
+  bool fitted_to_recording = false;  // predicted round times are, at the recorded choice
+  std::optional<diloco::tuner::Recommendation> recommendation;
+  std::string confidence;             // low, medium or high
+  std::vector<std::string> reasons;   // for that
+  std::vector<std::string> warnings;  // what is not known, not tried, or outside of what is
+
+  const diloco::tuner::Row& recommended() const {
+    return forecast.rows.at(recommendation.value().row);
+  }
+  // Of training that synchronises every step, to the same loss.
+  double synchronous_steps() const { return double(steps) * price.lockstep_factor; }
+  double synchronous_time_s() const { return synchronous_steps() * forecast.synchronous_step_s; }
+  double synchronous_cost() const { return synchronous_steps() * forecast.synchronous_cost; }
+};
+
+// `note` is told what is being done. Throws ConfigError for what is impossible.
+Tuning tune(const TuneOptions& options, const std::function<void(const std::string&)>& note);
+
+// How much to believe, from what was measured and what was not: fills in confidence, reasons and
+// warnings.
+void judge(Tuning& tuning);
+
+// tune_report.cc, tune_report_html.cc
+std::string tuning_json(const Tuning& tuning);
+std::string tuning_text(const Tuning& tuning);
+std::string tuning_html(const Tuning& tuning);
+std::string describe(const diloco::tuner::Overlap& overlap);  // "streaming P=4 tau=2"
+std::string describe(const diloco::tuner::Row& row);  // but for K: codec, overlap and topology
+std::string topology_name(const std::optional<inter::Shape>& topology);  // as links.topology
+
+}  // namespace causeway::run

@@ -1,0 +1,55 @@
+// Scales of blocks whose codes stand for multiples of them, up to `top` times the scale. As
+// ufloat16. constexpr, so that device code may call the same lines.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "compression/base/chunk.h"
+#include "compression/base/ufloat16.h"
+
+namespace causeway::compression {
+
+// The largest scale whose `top`-fold is finite. No block of finite numbers needs more, and a
+// decoder refuses more, so that every decoded value is finite.
+constexpr std::uint16_t scale_max(float top) {
+  const float largest = std::numeric_limits<float>::max() / top;
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(largest) >> 15);
+}
+
+// The scale for values up to `max`, 0 only for 0. The nearest to max / top; the next larger one if
+// that falls short and is one of the coarse denormals, or if nothing may be clipped at all
+// (`cover`: stochastic rounding is unbiased only then).
+constexpr std::uint16_t scale_for(float max, float top, bool cover) {
+  if (max == 0.0F) return 0;
+  constexpr std::uint16_t kSmallestNormal = 0x100;
+  const std::uint16_t limit = scale_max(top);
+  const std::uint16_t scale = std::clamp<std::uint16_t>(ufloat16_nearest(max / top), 1, limit);
+  const bool is_short = ufloat16_value(scale) * top < max;
+  const bool next = is_short && scale < limit && (cover || scale < kSmallestNormal);
+  return static_cast<std::uint16_t>(scale + (next ? 1 : 0));
+}
+
+// 1 for a block of zeros, so that its quotients are zeros too.
+constexpr float divisor_of(std::uint16_t scale) {
+  return scale == 0 ? 1.0F : ufloat16_value(scale);
+}
+
+inline float largest_magnitude(std::span<const float> block) {
+  std::int32_t largest = 0;  // signed, because every machine compares signed lanes
+  for (const float x : block) {
+    largest = std::max(largest, static_cast<std::int32_t>(magnitude_bits(x)));
+  }
+  return std::bit_cast<float>(largest);
+}
+
+// Bytes of the scales of `count` values, one per `block` of them.
+constexpr std::size_t scale_bytes(std::size_t count, std::size_t block) {
+  return (count + block - 1) / block * sizeof(std::uint16_t);
+}
+
+}  // namespace causeway::compression

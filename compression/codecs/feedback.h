@@ -1,0 +1,25 @@
+// Error feedback (EF-SGD, arXiv 1901.09847; decay beta as in SparseLoCo, arXiv 2508.15706).
+#pragma once
+
+#include <span>
+
+#include "compression/base/codec.h"
+
+namespace causeway::compression {
+
+// p = beta * residual + delta; appends encode(p) to `out`; residual <- p - Q(p). All spans have one
+// size. If p is not finite, throws Errc::not_finite and leaves residual and `out` as they were; for
+// that it holds a copy of the residual meanwhile. Runs on several threads by chunk
+// (OMP_NUM_THREADS) where the codec has chunk_bytes(), with the same bits for any number.
+EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
+                                 std::span<float> residual, std::vector<std::byte>& out,
+                                 const EncodeKey& key = {});
+
+// The same for a codec with chunk_bytes(), into exactly encoded_bytes_max(delta.size()) bytes,
+// whatever they were: a vector sets its bytes to zero first, which takes longer than it seems. If p
+// is not finite, the bytes are unspecified.
+EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
+                                 std::span<float> residual, std::span<std::byte> out,
+                                 const EncodeKey& key = {});
+
+}  // namespace causeway::compression

@@ -1,0 +1,75 @@
+#include "compression/codecs/make_codec.h"
+
+#include <array>
+#include <string>
+
+#include "compression/base/spec.h"
+#include "compression/codecs/compose.h"
+#include "compression/index/index_formats.h"
+#include "compression/sparsifier/sparsifier_formats.h"
+#include "compression/value/value_formats.h"
+
+namespace causeway::compression {
+namespace {
+
+std::unique_ptr<Codec> make_dense_codec(Spec& spec) {
+  if (spec.variant().empty()) {
+    spec.refuse("dense needs a value format, as in dense:int8; allowed: " + value_names());
+  }
+  return make_dense(make_value(spec.variant(), spec));
+}
+
+void refuse_variant(const Spec& spec) {
+  if (spec.variant().empty()) return;
+  spec.refuse("\"" + spec.variant() + "\" is not a setting of " + spec.family());
+}
+
+using MakeSparsifier = std::unique_ptr<Sparsifier> (*)(Spec&);
+
+template <MakeSparsifier make>
+std::unique_ptr<Codec> make_sparse_codec(Spec& spec) {
+  refuse_variant(spec);
+  auto sparsifier = make(spec);
+  auto value = make_value(spec.take_text("value", "2bit"), spec);
+  auto index = make_index(spec, sparsifier->count_varies() ? "rice" : "elias-fano");
+  return make_sparse(std::move(sparsifier), std::move(value), std::move(index));
+}
+
+std::unique_ptr<Codec> make_random_codec(Spec& spec) {
+  refuse_variant(spec);
+  const std::size_t k = spec.take_kept();
+  const std::size_t seed = spec.take_number(
+      "seed", 0, [](std::size_t) { return true; }, "a number below 2^64");
+  return make_random_k(k, seed, make_value(spec.take_text("value", "2bit"), spec));
+}
+
+struct Family {
+  const char* name;
+  std::unique_ptr<Codec> (*make)(Spec&);
+};
+
+constexpr std::array kFamilies{
+    Family{"dense", make_dense_codec},
+    Family{"topk", make_sparse_codec<make_topk>},
+    Family{"topk-global", make_sparse_codec<make_global_topk>},
+    Family{"threshold", make_sparse_codec<make_threshold>},
+    Family{"randk", make_random_codec},
+};
+
+}  // namespace
+
+std::unique_ptr<Codec> make_codec(std::string_view text) {
+  Spec spec(text);
+  std::string names;
+  for (const Family& family : kFamilies) {
+    if (spec.family() == family.name) {
+      auto codec = family.make(spec);
+      spec.finish();
+      return codec;
+    }
+    names += std::string(names.empty() ? "" : ", ") + family.name;
+  }
+  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names);
+}
+
+}  // namespace causeway::compression

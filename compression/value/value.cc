@@ -1,0 +1,65 @@
+#include "compression/value/value.h"
+
+#include <algorithm>
+#include <array>
+
+#include "compression/value/value_formats.h"
+
+namespace causeway::compression {
+namespace {
+
+struct Entry {
+  const char* name;
+  std::unique_ptr<ValueFormat> (*make)(Spec&);
+};
+
+constexpr std::array kFormats{
+    Entry{"fp32", make_fp32},    Entry{"bf16", make_bf16},
+    Entry{"fp16", make_fp16},    Entry{"int8", make_int8},
+    Entry{"int4", make_int4},    Entry{"int4-asymmetric", make_int4_asymmetric},
+    Entry{"nf4", make_nf4},      Entry{"e2m1", make_e2m1},
+    Entry{"e3m0", make_e3m0},    Entry{"ternary", make_ternary},
+    Entry{"2bit", make_two_bit}, Entry{"1bit", make_one_bit},
+};
+
+}  // namespace
+
+void ValueFormat::encode_rest(std::span<float> values, std::byte* out, const EncodeKey& key) const {
+  std::array<float, kChunk> decoded;
+  encode(values, std::span(decoded).first(values.size()), out, key);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] -= decoded[i];
+}
+
+std::optional<EncodeStats> ValueFormat::encode_feedback(const FeedbackChunk& chunk, std::byte* out,
+                                                        const EncodeKey& key) const {
+  return encode_by_parts(chunk, [&](ChunkSpan p) {
+    std::fill_n(out, bytes(kChunk), std::byte{0});
+    encode_rest(p, out, key);
+  });
+}
+
+bool ValueFormat::decode_add(const std::byte* bytes, float weight,
+                             std::span<float> accumulator) const {
+  std::array<float, kChunk> buffer;
+  const auto values = std::span(buffer).first(accumulator.size());
+  if (!decode(bytes, values)) return false;
+  for (std::size_t i = 0; i < values.size(); ++i) accumulator[i] += weight * values[i];
+  return true;
+}
+
+std::unique_ptr<ValueFormat> make_value(const std::string& name, Spec& spec) {
+  for (const Entry& entry : kFormats) {
+    if (name == entry.name) return entry.make(spec);
+  }
+  spec.refuse("unknown value format \"" + name + "\"; allowed: " + value_names());
+}
+
+std::string value_names() {
+  std::string names;
+  for (const Entry& entry : kFormats) {
+    names += std::string(names.empty() ? "" : ", ") + entry.name;
+  }
+  return names;
+}
+
+}  // namespace causeway::compression

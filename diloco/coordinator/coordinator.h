@@ -1,0 +1,89 @@
+// A region's coordinator: links (inter), the round protocol (round_protocol.h, a pure state
+// machine), the spool, the ledger file, and the Unix socket that workers attach to. Owns all
+// agreement and no numbers.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include "diloco/log/membership.h"
+#include "diloco/pacing/k_policy.h"
+#include "diloco/pacing/pace.h"
+#include "inter/mesh/mesh.h"
+
+namespace causeway::diloco {
+
+enum class Start { resume, found, join, fork };
+
+struct CoordinatorOptions {
+  std::string region;
+  // All members as configured, any order: who may be met before the log is known, and where to dial
+  // them. An empty address: that one dials.
+  std::vector<Member> members;
+  std::uint32_t workers = 1;  // ranks in this region
+  // How long the others wait for ranks that are missing before they go on without them.
+  std::chrono::milliseconds rank_wait{30'000};
+  Start start = Start::resume;
+  std::filesystem::path parent;  // fork: what origin.h takes
+  Pace pace;
+  KPolicyOptions k_policy;
+  std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h
+  float outer_momentum = 0;
+  std::uint32_t contributions_min = 0;  // 0: a majority of the regions
+  std::uint32_t staleness_max = 0;      // turns that a contribution may come late
+  bool speed_adaptive_k = false;        // slower regions take fewer steps
+  std::chrono::milliseconds grace_min{
+      5'000};  // see docs/rounds.md: how long a round waits for the last regions
+  std::chrono::milliseconds grace_max{600'000};
+  // Without a word from the leader for this long up to twice as long, another one is elected.
+  std::chrono::milliseconds election_timeout{2'000};
+  std::string
+      shared_config;  // canonical text of everything all regions must share, "key = value" lines
+  std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
+                                    // events.jsonl, worker.sock
+  std::uint64_t spool_bytes_max = 0;
+  // Where to copy what workers hand over, instead of in threads of its own: for tests.
+  asio::any_io_executor copying;
+  // Where workers on other hosts attach; none: they cannot.
+  std::optional<inter::Endpoint> worker_listen;
+  inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
+};
+
+// Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
+// lineage.
+struct Outcome {
+  int exit_code = 0;
+  std::string message;
+};
+
+class Coordinator {
+ public:
+  Coordinator(asio::any_io_executor executor, CoordinatorOptions options);
+  ~Coordinator();
+
+  // Runs until the run is over, fails for good, or is stopped. While the disk fails it promises
+  // nothing and is out of the run, and its worker trains on; it is back when the disk works again.
+  // Throws std::system_error for what must reach main.
+  asio::awaitable<Outcome> run();
+
+  // Ends run() soon: workers were told, links are closed, state is on disk.
+  void stop();
+
+  std::uint16_t listening_port() const;
+
+ private:
+  class Implementation;
+  asio::any_io_executor executor_;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace causeway::diloco

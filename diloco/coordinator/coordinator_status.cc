@@ -1,0 +1,244 @@
+#include "diloco/coordinator/coordinator_status.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "diloco/files/file_io.h"
+#include "diloco/worker/progress_json.h"
+#include "diloco/worker/worker_channel.h"
+
+namespace causeway::diloco {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+struct Traffic {
+  std::uint64_t tx_bytes = 0, rx_bytes = 0;
+};
+
+Traffic sum(const std::map<std::string, inter::LinkStats>& links) {
+  Traffic total;
+  for (const auto& [peer, link] : links) {
+    total.tx_bytes += link.tx_bytes;
+    total.rx_bytes += link.rx_bytes;
+  }
+  return total;
+}
+
+Json to_json(const DataShare& share) {
+  return {
+      {"index", share.index}, {"count", share.count}, {"pass", share.pass}, {"begin", share.begin}};
+}
+
+double in_mbit(double bytes_per_s) {
+  return std::round(8e-3 * bytes_per_s) / 1e3;
+}
+
+Json to_json(const std::map<std::string, inter::LinkStats>& links) {
+  Json json = Json::object();
+  for (const auto& [peer, link] : links) {
+    json[peer] = {
+        {"up", link.up},
+        {"tx_bytes", link.tx_bytes},
+        {"rx_bytes", link.rx_bytes},
+        {"round_trip_ms", std::chrono::duration<double, std::milli>(link.round_trip).count()},
+        {"connects", link.connects},
+        {"data_connections", link.data_connections},
+        {"rate_mbit_s", in_mbit(link.rate_bytes_per_s)},
+        {"rate_p50_mbit_s", in_mbit(link.rate_p50_bytes_per_s)},
+        {"rate_p05_mbit_s", in_mbit(link.rate_p05_bytes_per_s)},
+        {"stream_rate_mbit_s", in_mbit(link.stream_rate_bytes_per_s)},
+        {"loss", std::round(1e6 * link.loss) / 1e6}};
+  }
+  return json;
+}
+
+// The round after the last one in the file; lines that are no rounds, or not whole, do not count.
+Round round_after(const std::filesystem::path& events) {
+  constexpr std::streamoff kTailBytes = 256 << 10;
+  std::ifstream file(events, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  file.seekg(std::max<std::streamoff>(0, file.tellg() - kTailBytes));
+  Round next = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const bool round = json.is_object() && json.contains("participants") &&
+                       json.contains("round") && json["round"].is_number_unsigned();
+    if (round) next = json["round"].get<Round>() + 1;
+  }
+  return next;
+}
+
+// Contributions of earlier rounds that this one lists.
+Json late(const CommitRecord& record) {
+  Json list = Json::array();
+  for (const Participant& participant : record.participants) {
+    if (participant.round == record.round) continue;
+    list.push_back({{"region", participant.region},
+                    {"round", participant.round},
+                    {"part", participant.part},
+                    {"weight", participant.weight}});
+  }
+  return list;
+}
+
+}  // namespace
+
+StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
+    : directory_(std::move(directory)),
+      region_(std::move(region)),
+      next_round_(round_after(directory_ / "events.jsonl")) {
+  const Json old = Json::parse(read_file(directory_ / "status.json").value_or(""), nullptr, false);
+  if (!old.is_object() || !old.contains("links") || !old["links"].is_object()) return;
+  for (const auto& [peer, link] : old["links"].items()) {
+    if (!link.is_object()) continue;
+    const auto counter = [&link = link](const char* name) {
+      const auto found = link.find(name);
+      const bool valid = found != link.end() && found->is_number_unsigned();
+      return valid ? found->get<std::uint64_t>() : std::uint64_t{0};
+    };
+    earlier_[peer] = {.tx_bytes = counter("tx_bytes"),
+                      .rx_bytes = counter("rx_bytes"),
+                      .connects = counter("connects")};
+  }
+}
+
+void StatusFiles::write_listening_port(std::uint16_t port) {
+  replace_file(directory_ / "listening_port", std::to_string(port) + "\n", Durability::visible);
+}
+
+std::map<std::string, inter::LinkStats> StatusFiles::totals(const CoordinatorStatus& status) const {
+  std::map<std::string, inter::LinkStats> links = status.links;
+  for (const auto& [peer, before] : earlier_) {
+    inter::LinkStats& link = links[peer];
+    link.tx_bytes += before.tx_bytes;
+    link.rx_bytes += before.rx_bytes;
+    link.connects += before.connects;
+  }
+  return links;
+}
+
+void StatusFiles::write(const CoordinatorStatus& status) {
+  std::string text = this->text(status);
+  if (text == written_) return;
+  replace_file(directory_ / "status.json", text, Durability::visible);
+  written_ = std::move(text);
+}
+
+std::string StatusFiles::text(const CoordinatorStatus& status) const {
+  const auto links = totals(status);
+  const Traffic traffic = sum(links);
+  const Json json = {{"region", status.region},
+                     {"pid", ::getpid()},
+                     {"run_id", status.run_id},
+                     {"version", status.version},
+                     {"round", status.round},
+                     {"workers", status.workers},
+                     {"missing_ranks", status.missing},
+                     {"degraded", !status.missing.empty()},
+                     {"listening_port", status.listening_port},
+                     {"waiting", status.waiting_for},
+                     {"leader", status.leader},
+                     {"term", status.term},
+                     {"share", to_json(status.share)},
+                     {"k", status.k},
+                     {"k_change", status.k_change},
+                     {"progress", to_json(status.progress)},
+                     {"wan_tx_bytes", traffic.tx_bytes},
+                     {"wan_rx_bytes", traffic.rx_bytes},
+                     {"links", to_json(links)},
+                     {"finished", status.finished}};
+  // What a worker calls its phase is not ours to trust with its encoding.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& status) {
+  Json participants = Json::array();
+  bool listed = false;
+  for (const Participant& participant : round.record.participants) {
+    participants.push_back(participant.region);
+    listed = listed || participant.region == region_;
+  }
+  const Traffic traffic = sum(totals(status));
+  Json json = {{"round", round.record.round},
+               {"region", region_},
+               {"participants", participants},
+               {"listed", listed},
+               {"loss", status.progress.loss},
+               {"step", status.progress.step},
+               {"tokens", status.progress.tokens},
+               {"delta_norm", nullptr},
+               {"error_norm", nullptr},
+               {"payload_bytes", nullptr},
+               {"wan_tx_bytes", traffic.tx_bytes},
+               {"wan_rx_bytes", traffic.rx_bytes},
+               {"compute_s", status.progress.compute_s},
+               {"wait_s", status.progress.wait_s},
+               {"late", late(round.record)},
+               {"steps", round.steps},
+               {"held_out_loss", nullptr},
+               {"state", to_hex(round.state)},
+               {"time_unix_s", unix_seconds()}};
+  if (round.own) {
+    json["delta_norm"] = round.own->delta_norm;
+    json["error_norm"] = round.own->error_norm;
+    json["payload_bytes"] = round.own->payload.size_bytes;
+  }
+  if (round.record.measured && round.record.measured->held_out_loss)
+    json["held_out_loss"] = *round.record.measured->held_out_loss;
+  append_line(json.dump());
+  if (round.record.k_decision) add_k_decision(round.record);
+  next_round_ = round.record.round + 1;
+}
+
+void StatusFiles::add_k_decision(const CommitRecord& record) {
+  static constexpr const char* kNames[] = {"k_kept", "k_changed", "k_confirmed", "k_reverted"};
+  const KDecision& decision = *record.k_decision;
+  append_line(Json{{"event", kNames[static_cast<std::size_t>(decision.verdict)]},
+                   {"region", region_},
+                   {"round", record.round},
+                   {"from", decision.from},
+                   {"k", decision.k},
+                   {"step_s", decision.step_s},
+                   {"prepare_s", decision.prepare_s},
+                   {"exchange_s", decision.exchange_s},
+                   {"time_ratio", decision.time_ratio},
+                   {"held_out_before", decision.held_out_before},
+                   {"held_out_after", decision.held_out_after},
+                   {"standard_error", decision.standard_error},
+                   {"text", to_string(decision)},
+                   {"time_unix_s", unix_seconds()}}
+                  .dump());
+}
+
+void StatusFiles::add_event(const std::string& event, const std::string& peer,
+                            const std::string& text, Round round) {
+  Json json = {{"event", event}, {"region", region_}, {"round", round}};
+  if (!peer.empty()) json["peer"] = peer;
+  if (!text.empty()) json["text"] = text;
+  json["time_unix_s"] = unix_seconds();
+  append_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// One write per line, so that a crash leaves at most one line unfinished.
+void StatusFiles::append_line(const std::string& line) {
+  const std::filesystem::path path = directory_ / "events.jsonl";
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.get() < 0) throw_errno("open", path);
+  const std::string text = line + "\n";
+  write_all(file.get(), std::as_bytes(std::span(text)), path);
+}
+
+}  // namespace causeway::diloco

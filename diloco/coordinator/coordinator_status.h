@@ -1,0 +1,70 @@
+// What a coordinator shows of itself in files, for displays and reports: status.json (now),
+// events.jsonl (what happened) and listening_port. docs/rounds.md has the fields.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diloco/log/record.h"
+#include "diloco/worker/worker_session.h"
+#include "inter/mesh/mesh.h"
+
+namespace causeway::diloco {
+
+struct CoordinatorStatus {
+  std::string region;
+  std::string run_id;
+  Round version = 0;                   // rounds applied by the worker
+  Round round = 0;                     // the open round: records in the ledger
+  std::uint32_t workers = 1;           // that the region is to have
+  std::vector<std::uint32_t> missing;  // ranks that it goes on without
+  std::uint16_t listening_port = 0;
+  std::string waiting_for;
+  std::string leader;  // empty: none known
+  std::uint64_t term = 0;
+  DataShare share;       // of the data, in the open round
+  std::uint32_t k = 0;   // of the open round, unless it is shortened
+  std::string k_change;  // the newest, with its reasons; empty: none
+  Progress progress;
+  std::map<std::string, inter::LinkStats> links;  // since this process started
+  bool finished = false;
+};
+
+// An applied round.
+struct AppliedRound {
+  CommitRecord record;
+  std::optional<Contribution> own;  // to this round, listed or not
+  std::uint32_t steps = 0;          // nominal inner steps
+  Digest state{};                   // after applying
+};
+
+class StatusFiles {
+ public:
+  // Traffic counters go on from what an earlier process left in status.json.
+  StatusFiles(std::filesystem::path directory, std::string region);
+
+  void write_listening_port(std::uint16_t port);
+  void write(const CoordinatorStatus& status);              // only if something changed
+  std::string text(const CoordinatorStatus& status) const;  // of status.json
+  void add_round(const AppliedRound& round, const CoordinatorStatus& status);
+  Round next_round() const { return next_round_; }  // after the newest added, ever
+  void add_event(const std::string& event, const std::string& peer, const std::string& text,
+                 Round round);
+
+ private:
+  void add_k_decision(const CommitRecord& record);
+  std::map<std::string, inter::LinkStats> totals(const CoordinatorStatus& status) const;
+  void append_line(const std::string& line);
+
+  std::filesystem::path directory_;
+  std::string region_;
+  std::map<std::string, inter::LinkStats> earlier_;
+  std::string written_;
+  Round next_round_ = 0;
+};
+
+}  // namespace causeway::diloco

@@ -1,0 +1,122 @@
+#include "diloco/coordinator/greeting.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "diloco/log/wire.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::uint32_t kProtocolVersion = 2;
+constexpr std::size_t kDifferencesShown = 10;
+constexpr char kConfiguration[] = "configuration: ";
+constexpr char kLineage[] = "lineage: ";
+
+Digest hash_text(const std::string& text) {
+  return sha256(std::as_bytes(std::span(text)));
+}
+
+std::map<std::string, std::string> settings(const std::string& text) {
+  std::map<std::string, std::string> values;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string::npos) {
+      values[line];
+    } else {
+      values[line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return values;
+}
+
+Judgement refuse(const wire::Greeting& theirs, RefusalKind kind, const std::string& reason) {
+  const char* prefix = kind == RefusalKind::configuration ? kConfiguration : kLineage;
+  return {.kind = kind,
+          .reason = prefix + reason,
+          .peers_run_id = theirs.run_id(),
+          .peers_incarnation = {}};
+}
+
+}  // namespace
+
+std::string serialize(const Greeting& greeting) {
+  wire::Greeting message;
+  message.set_protocol(kProtocolVersion);
+  message.set_run_id(greeting.run_id);
+  message.set_region(greeting.region);
+  message.set_incarnation(greeting.incarnation);
+  encode(hash_text(greeting.shared_config), message.mutable_config_hash());
+  message.set_shared_config(greeting.shared_config);
+  message.set_version(greeting.version);
+  return message.SerializeAsString();
+}
+
+Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes) {
+  wire::Greeting theirs;
+  if (!theirs.ParseFromString(bytes) || theirs.protocol() != kProtocolVersion) {
+    return refuse({}, RefusalKind::configuration,
+                  peer + " does not speak version " + std::to_string(kProtocolVersion) +
+                      " of the protocol: run the same program everywhere");
+  }
+  if (theirs.region() != peer) {
+    return refuse(
+        theirs, RefusalKind::configuration,
+        peer + " calls itself '" + theirs.region() + "': check --region and certificates");
+  }
+  std::string expected;
+  encode(hash_text(ours.shared_config), &expected);
+  if (theirs.config_hash() != expected) {
+    return refuse(theirs, RefusalKind::configuration,
+                  config_differences(ours.shared_config, theirs.shared_config(), peer));
+  }
+  if (!ours.run_id.empty() && !theirs.run_id().empty() && ours.run_id != theirs.run_id()) {
+    const std::string fork =
+        theirs.run_id() == ours.parent_run_id ? ", from which ours was forked" : "";
+    return refuse(theirs, RefusalKind::lineage,
+                  ours.region + " belongs to run " + ours.run_id + ", " + peer + " to run " +
+                      theirs.run_id() + fork +
+                      ": start one of them in an empty directory with --join");
+  }
+  return {.kind = RefusalKind::none,
+          .reason = {},
+          .peers_run_id = theirs.run_id(),
+          .peers_incarnation = theirs.incarnation()};
+}
+
+RefusalKind kind_of_refusal(const std::string& reason) {
+  if (reason.find(kConfiguration) != std::string::npos) return RefusalKind::configuration;
+  if (reason.find(kLineage) != std::string::npos) return RefusalKind::lineage;
+  return RefusalKind::none;
+}
+
+std::string config_differences(const std::string& ours, const std::string& theirs,
+                               const std::string& peer) {
+  const auto here = settings(ours);
+  const auto there = settings(theirs);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : here) keys.insert(key);
+  for (const auto& [key, value] : there) keys.insert(key);
+
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string& key : keys) {
+    const auto mine = here.find(key);
+    const auto other = there.find(key);
+    if (mine != here.end() && other != there.end() && mine->second == other->second) continue;
+    if (++count > kDifferencesShown) continue;
+    const std::string left = mine == here.end() ? "not set here" : mine->second + " here";
+    const std::string right = (other == there.end() ? "not set" : other->second) + " in " + peer;
+    text += (text.empty() ? "" : "; ") + key + " = " + left + ", " + right;
+  }
+  if (count > kDifferencesShown) {
+    text += "; and " + std::to_string(count - kDifferencesShown) + " more";
+  }
+  return text;
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,42 @@
+// What coordinators show each other before anything else: whether they belong to one run with one
+// configuration.
+#pragma once
+
+#include <string>
+
+#include "diloco/log/record.h"
+
+namespace causeway::diloco {
+
+struct Greeting {
+  std::string run_id;  // empty: a joiner that does not know it yet
+  std::string region;
+  std::string incarnation = {};  // of its disk
+  std::string shared_config;
+  Round version = 0;
+  std::string parent_run_id = {};  // of a forked run; not said, but explained to whoever is there
+};
+
+std::string serialize(const Greeting& greeting);
+
+// What a refused region's operator must do; the numbers are exit codes.
+enum class RefusalKind { none = 0, configuration = 2, lineage = 4 };
+
+struct Judgement {
+  RefusalKind kind = RefusalKind::none;
+  std::string reason;        // for the log and the peer; empty: accepted
+  std::string peers_run_id;  // may be empty
+  std::string peers_incarnation;
+};
+// `bytes` came from `peer`, whose name is certified.
+Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes);
+
+// The kind of a refusal, from the reason that a peer sent.
+RefusalKind kind_of_refusal(const std::string& reason);
+
+// "model.layers = 4 here, 6 in eu-west; ..." from two texts of "key = value" lines. Empty if they
+// are equal.
+std::string config_differences(const std::string& ours, const std::string& theirs,
+                               const std::string& peer);
+
+}  // namespace causeway::diloco

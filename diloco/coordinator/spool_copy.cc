@@ -1,0 +1,100 @@
+#include "diloco/coordinator/spool_copy.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <asio/co_spawn.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/files/file_io.h"
+#include "inter/base/error.h"
+#include "inter/base/file.h"
+#include "inter/base/page_buffer.h"
+#include "inter/base/sha256.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = 256U << 10;  // stays in a cache from reading to writing
+
+// Fills the buffer from `offset` on.
+void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
+  while (!buffer.empty()) {
+    const ssize_t got =
+        ::pread(file.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("read", "a worker's file");
+    if (got == 0) {
+      throw std::system_error(std::make_error_code(std::errc::io_error),
+                              "a worker's file shrank while it was copied");
+    }
+    buffer = buffer.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
+                   const std::optional<std::filesystem::path>& to) {
+  std::optional<inter::File> file;
+  if (to) file.emplace(*to, O_WRONLY);
+  inter::Sha256 hash;
+  const inter::PageBuffer buffer(kPieceBytes);
+  for (std::uint64_t offset = 0; offset < size_bytes; offset += kPieceBytes) {
+    const auto piece = buffer.bytes().first(std::min(kPieceBytes, size_bytes - offset));
+    read_piece(from, offset, piece);
+    hash.update(piece);
+    if (file) file->write_at(offset, piece);
+  }
+  if (file) file->sync();
+  return {.hash = hash.finish(), .size_bytes = size_bytes};
+}
+
+}  // namespace
+
+std::uint64_t size_of(const Descriptor& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_errno("fstat", "a worker's file");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+asio::awaitable<Copied> copy_to_spool(Descriptor file, inter::Spool& spool,
+                                      asio::any_io_executor thread) {
+  const std::uint64_t size_bytes = size_of(file);
+  const auto from = std::make_shared<const Descriptor>(std::move(file));
+  for (;;) {
+    Copied copied;
+    std::exception_ptr full;
+    std::optional<std::filesystem::path> to;
+    try {
+      copied.draft = spool.draft(size_bytes);
+      to = copied.draft->path();
+    } catch (const std::system_error& error) {
+      if (error.code() != inter::Errc::spool_full) throw;
+      full = std::current_exception();
+    }
+    // A coroutine for co_spawn's sake, which brings back what it returns or throws.
+    const auto copy_in_thread = [from, size_bytes, to]() -> asio::awaitable<inter::BlobId> {
+      co_return copy(*from, size_bytes, to);
+    };
+    try {
+      copied.blob = co_await asio::co_spawn(thread, copy_in_thread, asio::use_awaitable);
+    } catch (const std::system_error& error) {
+      if (!inter::is_out_of_room(error) || !spool.release_spares()) throw;
+      continue;
+    }
+    if (full && !spool.has(copied.blob)) std::rethrow_exception(full);
+    co_return copied;
+  }
+}
+
+}  // namespace causeway::diloco

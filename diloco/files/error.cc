@@ -1,0 +1,37 @@
+#include "diloco/files/error.h"
+
+namespace causeway::diloco {
+namespace {
+
+class Category : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "diloco"; }
+  std::string message(int code) const override {
+    switch (static_cast<Errc>(code)) {
+      case Errc::malformed:
+        return "malformed data";
+      case Errc::coordinator_lost:
+        return "session with the coordinator ended";
+      case Errc::lineage:
+        return "state missing or of another run";
+      case Errc::config_mismatch:
+        return "regions do not share one configuration";
+      case Errc::divergence:
+        return "state differs from the other regions";
+    }
+    return "unknown error";
+  }
+};
+
+}  // namespace
+
+std::error_code make_error_code(Errc code) {
+  static const Category category;
+  return {static_cast<int>(code), category};
+}
+
+void throw_lost(const std::string& why) {
+  throw std::system_error(make_error_code(Errc::coordinator_lost), why);
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,88 @@
+// A coordinator's memory on disk, in one directory:
+//
+//   run            the run's id
+//   incarnation    the name of this directory as a voter
+//   records        the committed log: ledger_file.h
+//   raft           what this voter has promised, and the rest of its log
+//   contributions  this region's own that are not settled, and its newest (payloads: spool)
+//   finished       version and digest that the worker was told to finish at
+//   snapshot       version, digest and blob of the newest snapshot in the spool
+//   lock           held by the one coordinator that uses the directory
+//
+// Everything is synced before a call returns.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diloco/files/descriptor.h"
+#include "diloco/log/ledger_file.h"
+#include "diloco/log/messages.h"
+#include "diloco/log/raft.h"
+#include "diloco/log/record.h"
+
+namespace causeway::diloco {
+
+// A file of this kind in any region's directory; none if there is none.
+std::optional<Snapshot> read_snapshot(const std::filesystem::path& path);
+// ledger/run; empty if there is none.
+std::string read_run_id(const std::filesystem::path& ledger_directory);
+
+class Ledger : public CommittedLog {
+ public:
+  // Opens or creates the directory and locks it against a second coordinator. An entry that was
+  // being written when the power failed is cut off. Throws std::system_error: Errc::lineage naming
+  // the file if it is damaged or locked, or the failed operation.
+  explicit Ledger(std::filesystem::path directory, Sign sign = {});
+  ~Ledger() override;
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  const std::string& run_id() const { return run_id_; }  // empty: no run yet
+  void set_run_id(const std::string& run_id);            // once; or found():
+  // A new run's id and first entry. A crash leaves both or neither.
+  void found(const std::string& run_id, const LogEntry& first);
+  const std::string& incarnation() const { return incarnation_; }
+
+  // With the newest entries; it refers to this for the earlier ones.
+  RaftState raft() const;
+  std::vector<LogEntry> read(Index first, std::size_t count) const override;
+  // The next entries that are committed, and what the newest own contribution was made from.
+  void append(std::span<const LogEntry> entries, const std::optional<Applied>& own = {});
+  // `entries`: the log from first_index on.
+  void save_raft(Term term, const std::string& vote, Index first_index,
+                 std::span<const LogEntry> entries);
+
+  std::vector<Contribution> contributions() const;
+  void save(std::span<const Contribution> contributions);
+  std::optional<Snapshot> snapshot() const;
+  void save(const Snapshot& snapshot);
+  std::optional<Applied> finished() const;
+  void save_finished(Round version, const Digest& state);
+
+  // Hash of the last entry: equal in two regions if and only if their histories are.
+  const Digest& head() const { return head_; }
+
+ private:
+  void lock();
+  void open_incarnation();
+  void open_records();
+  void note_offset(std::size_t offset);
+  void write_snapshot(const char* name, const Snapshot& snapshot);
+
+  std::filesystem::path directory_;
+  Sign sign_;
+  Descriptor lock_;
+  int records_fd_ = -1;
+  std::string run_id_;
+  std::string incarnation_;
+  Index committed_ = 0;
+  std::size_t records_bytes_ = 0;
+  std::vector<std::size_t> offsets_;  // of every kStride-th entry, from the first on: ledger.cc
+  Digest head_{};
+};
+
+}  // namespace causeway::diloco

@@ -1,0 +1,136 @@
+#include "diloco/log/ledger_file.h"
+
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "diloco/log/ledger_chain.h"
+#include "diloco/log/wire.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::size_t kLengthBytes = 4;
+
+std::size_t read_length(std::string_view content, std::size_t offset) {
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) {
+    length |= std::size_t{static_cast<std::uint8_t>(content[offset + i])} << (8 * i);
+  }
+  return length;
+}
+
+// The entry in `bytes` if it is what follows `previous`.
+bool follows(const std::string& bytes, const Digest& previous, wire::LedgerEntry& entry) {
+  if (!entry.ParseFromString(bytes)) return false;
+  if (!entry.own_state().empty() && entry.own_state().size() != sizeof(Digest)) return false;
+  std::string expected;
+  encode(chain_next(previous, entry.entry()), &expected);
+  return entry.hash() == expected;
+}
+
+LedgerEntry unpack(const wire::LedgerEntry& message) {
+  wire::LogEntry entry;
+  if (!entry.ParseFromString(message.entry())) throw_malformed("an entry cannot be parsed");
+  LedgerEntry unpacked{.entry = decode(entry),
+                       .hash = decode_digest(message.hash()),
+                       .signature = message.signature(),
+                       .own = {},
+                       .own_signature = message.own_signature()};
+  if (!message.own_state().empty()) {
+    unpacked.own = {message.own_version(), decode_digest(message.own_state())};
+  }
+  return unpacked;
+}
+
+void append_digest(std::string& bytes, const Digest& digest) {
+  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+}
+
+void append_number(std::string& bytes, std::uint64_t value, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
+}
+
+}  // namespace
+
+std::string signed_content(const Digest& hash) {
+  std::string content;
+  append_digest(content, hash);
+  return content;
+}
+
+std::string signed_content(const Digest& hash, const Applied& own) {
+  std::string content = signed_content(hash);
+  append_number(content, own.version, sizeof own.version);
+  append_digest(content, own.state);
+  return content;
+}
+
+void throw_damaged(const std::filesystem::path& path, const std::string& what) {
+  throw std::system_error(
+      make_error_code(Errc::lineage),
+      path.string() + " is damaged (" + what +
+          "): restore it from a backup, or move the region's directory away and start with --join");
+}
+
+LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
+                         const VisitEntry& visit) {
+  LedgerExtent extent;
+  const std::string bytes = read_file(path).value_or("");
+  Digest head = chain_start(run_id);
+  while (bytes.size() - extent.whole_bytes >= kLengthBytes) {
+    const std::size_t begin = extent.whole_bytes + kLengthBytes;
+    const std::size_t length = read_length(bytes, extent.whole_bytes);
+    if (bytes.size() - begin < length) break;
+    wire::LedgerEntry entry;
+    if (!follows(bytes.substr(begin, length), head, entry)) {
+      // Its length was on disk before its bytes.
+      if (begin + length == bytes.size()) break;
+      throw_damaged(path, "the entry at byte " + std::to_string(extent.whole_bytes) +
+                              " does not follow the one before it");
+    }
+    head = decode_digest(entry.hash());
+    visit(unpack(entry), extent.whole_bytes);
+    extent.whole_bytes = begin + length;
+  }
+  extent.torn_bytes = bytes.size() - extent.whole_bytes;
+  return extent;
+}
+
+std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id) {
+  std::vector<LedgerEntry> entries;
+  scan_ledger(path, run_id,
+              [&entries](LedgerEntry entry, std::size_t) { entries.push_back(std::move(entry)); });
+  return entries;
+}
+
+std::vector<LogEntry> parse_entries(std::string_view bytes) {
+  std::vector<LogEntry> entries;
+  while (bytes.size() >= kLengthBytes) {
+    const std::size_t length = read_length(bytes, 0);
+    wire::LedgerEntry entry;
+    const bool whole = bytes.size() - kLengthBytes >= length &&
+                       entry.ParseFromArray(bytes.data() + kLengthBytes, static_cast<int>(length));
+    if (!whole) throw_malformed("an entry cannot be parsed");
+    entries.push_back(unpack(entry).entry);
+    bytes.remove_prefix(kLengthBytes + length);
+  }
+  return entries;
+}
+
+std::string ledger_bytes(const std::string& entry, const Digest& hash,
+                         const std::optional<Applied>& own, const Sign& sign) {
+  wire::LedgerEntry message;
+  message.set_entry(entry);
+  encode(hash, message.mutable_hash());
+  if (sign) message.set_signature(sign(signed_content(hash)));
+  if (own) {
+    message.set_own_version(own->version);
+    encode(own->state, message.mutable_own_state());
+    if (sign) message.set_own_signature(sign(signed_content(hash, *own)));
+  }
+  const std::string body = message.SerializeAsString();
+  std::string bytes;
+  append_number(bytes, body.size(), kLengthBytes);
+  return bytes + body;
+}
+
+}  // namespace causeway::diloco

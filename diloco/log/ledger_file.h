@@ -1,0 +1,63 @@
+// The file `ledger/records`: every entry of the log that is committed, in order, as
+//
+//   length (4 bytes, little-endian), LedgerEntry of diloco/log/protocol.proto:
+//     entry      a LogEntry
+//     hash       SHA-256(previous hash || entry); the first previous hash is SHA-256(run id)
+//     signature  of the hash, by the region's key; empty where it has none
+//     own        version and digest of the state that the region's newest contribution was made
+//                from, and a signature of hash || version (8 bytes, little-endian) || digest
+//
+// Entries and hashes are equal in all regions; signatures and `own` are each region's own. The
+// entry of round t says which state of version t is the agreed one; a region that contributed to it
+// says there, under its signature, which one it had.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "diloco/log/messages.h"
+#include "diloco/log/raft.h"
+#include "diloco/maths/digest.h"
+
+namespace causeway::diloco {
+
+struct LedgerEntry {
+  LogEntry entry;
+  Digest hash{};
+  std::string signature;
+  std::optional<Applied> own;  // none: the region had made no contribution yet
+  std::string own_signature;
+};
+
+using Sign = std::function<std::string(const std::string& content)>;
+// What the signatures of an entry are of.
+std::string signed_content(const Digest& hash);
+std::string signed_content(const Digest& hash, const Applied& own);
+
+struct LedgerExtent {
+  std::size_t whole_bytes = 0;  // where the entries end
+  std::size_t torn_bytes = 0;   // of one that was being written when the power failed
+};
+
+// Visits every entry in order with the offset that it begins at. Throws std::system_error
+// (Errc::lineage) naming `path` and what is wrong if it is damaged.
+using VisitEntry = std::function<void(LedgerEntry entry, std::size_t offset)>;
+LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
+                         const VisitEntry& visit);
+std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id);
+
+// The entries in `bytes`, which were checked before and are whole. Throws Errc::malformed.
+std::vector<LogEntry> parse_entries(std::string_view bytes);
+
+// One entry of the file. Without `sign` its signatures are empty.
+std::string ledger_bytes(const std::string& entry, const Digest& hash,
+                         const std::optional<Applied>& own, const Sign& sign);
+
+[[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& what);
+
+}  // namespace causeway::diloco

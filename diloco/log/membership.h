@@ -1,0 +1,51 @@
+// Who takes part in a run: replicated in the same log as the commit records, changed one vote at a
+// time.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diloco/log/record.h"
+
+namespace causeway::diloco {
+
+struct Member {
+  std::string region;
+  std::string address = {};  // advertised host:port; empty: it only dials out
+  bool witness = false;      // votes, but neither trains nor holds payloads
+  // Names the disk that votes: a region that lost its disk has forgotten what it promised, so its
+  // vote lapses until the log names its new one. Empty: takes part without a vote so far.
+  std::string incarnation = {};
+  bool operator==(const Member&) const = default;
+};
+
+// What a forked run begins with instead of initial weights: a snapshot of another run.
+struct Origin {
+  std::string run_id;  // of the other run
+  Round version = 0;   // there; here it is version 0
+  Digest state{};
+  inter::BlobId blob{};
+  bool operator==(const Origin&) const = default;
+};
+
+struct Membership {
+  std::vector<Member> members;     // ascending region
+  std::optional<Origin> origin{};  // of a forked run: the same in all its memberships
+  bool operator==(const Membership&) const = default;
+
+  const Member* find(const std::string& region) const;
+  bool votes(const std::string& region, const std::string& incarnation) const;
+  std::size_t voters() const;
+  // A strict majority of all members, voting or not: fewer votes than this decide no round.
+  std::size_t majority() const { return members.size() / 2 + 1; }
+  std::set<std::string> regions() const;  // that train
+};
+
+// With `member` added or replaced, or with `region` gone.
+Membership with(const Membership& membership, Member member);
+Membership without(const Membership& membership, const std::string& region);
+
+}  // namespace causeway::diloco

@@ -1,0 +1,76 @@
+// What coordinators say to each other, as plain values. Every message may be repeated or arrive
+// late: none is an instruction, each is a statement of what its sender knows, so losing one costs
+// time and never agreement.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "diloco/log/raft.h"
+#include "diloco/log/record.h"
+
+namespace causeway::diloco {
+
+// Anchor and outer momentum of one version, as opaque bytes.
+struct Snapshot {
+  Round version = 0;
+  Digest state{};
+  inter::BlobId blob;
+  bool operator==(const Snapshot&) const = default;
+};
+
+// The state that a region's worker holds.
+struct Applied {
+  Round version = 0;
+  Digest state{};
+  bool operator==(const Applied&) const = default;
+};
+
+// Where the sender stands. Sent when a link comes up and whenever it changes.
+struct Status {
+  Round version = 0;               // records in the sender's ledger
+  Digest head{};                   // hash chain over them: docs/rounds.md
+  std::optional<Applied> applied;  // by its worker, when known
+  Round payloads_from =
+      0;  // the sender holds every listed payload of rounds [payloads_from, version)
+  std::optional<Snapshot> snapshot;
+  std::uint64_t received_bytes = 0;  // of what it is fetching: grows while it makes progress
+  bool operator==(const Status&) const = default;
+};
+
+// The sender knows this contribution and holds `received_bytes` of its payload. From the
+// contributor itself it is the announcement.
+struct Holding {
+  Contribution contribution;
+  std::uint64_t received_bytes = 0;
+  bool pushing = false;  // the payload is on its way to the receiver: no need to ask for it
+};
+
+// From the leader: the receiver's state of version `round`, from which it made this payload, is not
+// the one that most regions hold, or no state has most of them: it must be made again from a
+// snapshot. The payload is not listed.
+struct Diverged {
+  Round round = 0;
+  inter::BlobId payload;
+  bool tie = false;  // no state has most regions: nobody knows whose is wrong
+};
+
+// To the leader: an operator wants this member in the run, or out of it.
+struct ChangeMember {
+  Member member;
+  bool remove = false;
+};
+
+// From the leader: every region that could be waited for has the last version.
+struct Finished {};
+
+using Message = std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished>;
+
+std::string serialize(const Message& message);
+// Untrusted bytes: throws std::system_error (Errc::malformed) with what is wrong.
+Message parse_message(const std::string& bytes);
+
+}  // namespace causeway::diloco

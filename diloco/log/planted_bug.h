@@ -1,0 +1,18 @@
+// Bugs to plant, so that tests of the protocol can be seen to find them.
+#pragma once
+
+namespace causeway::diloco {
+
+// A known bug to behave with, so that the simulation's checkers can be seen to find it.
+enum class PlantedBug {
+  none,
+  forget_votes,             // acknowledges before anything is on disk (the harness loses it)
+  accept_stale_frames,      // follows a leader of an older term
+  commit_without_majority,  // one vote elects, one copy commits
+  list_unspooled,           // lists payloads that only their contributor holds
+  list_expired,             // lists work that has gone back to the residual
+  no_pre_vote,              // whoever was cut off deposes the leader when it returns
+  keep_everything,          // lets go of nothing that nobody needs any more
+};
+
+}  // namespace causeway::diloco

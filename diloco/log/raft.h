@@ -1,0 +1,196 @@
+// Agreement on one log: Raft (Ongaro and Ousterhout 2014) with pre-vote and check-quorum (Ongaro's
+// dissertation, 9.6 and 6.2) and membership changes of one vote at a time (4.1). A pure state
+// machine: calls and the time go in, take() gives what is to be done.
+//
+// The log is never compacted: its committed part is the ledger, which every region keeps in full
+// anyway, so that a joiner is brought up by the same messages as a follower that lags. In memory
+// are only the entries that forget_before() left.
+//
+// A region that lost its disk comes back as a new incarnation, which is its testimony that the old
+// one is gone. If all voters but such lost ones agree, they elect even where they are no majority:
+// each committed entry is on one of them as long as the lost ones alone were none. That is what
+// lets a run of two regions go on after one disk was lost.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "diloco/log/membership.h"
+#include "diloco/log/planted_bug.h"
+#include "diloco/log/raft_log.h"
+#include "diloco/log/record.h"
+#include "diloco/log/time.h"
+
+namespace causeway::diloco {
+
+// What is on disk. Entries 1 to `committed` are the ledger.
+struct RaftState {
+  Term term = 0;
+  std::string vote;           // region voted for in `term`
+  std::vector<LogEntry> log;  // from entry `first` on
+  Index committed = 0;
+  Index first = 1;
+  // Where entries before `first` are; it must outlive whoever is given this.
+  const CommittedLog* earlier = nullptr;
+};
+
+struct VoteRequest {
+  Term term = 0;
+  bool pre = false;  // only asking whether it would be granted
+  Index last_index = 0;
+  Term last_term = 0;
+};
+struct VoteReply {
+  Term term = 0;
+  bool pre = false;
+  bool granted = false;
+};
+struct AppendEntries {
+  Term term = 0;
+  Index previous_index = 0;
+  Term previous_term = 0;
+  std::vector<LogEntry> entries;
+  Index commit = 0;
+};
+struct AppendReply {
+  Term term = 0;
+  bool accepted = false;
+  Index index = 0;  // accepted: equal up to here. Otherwise: try from here on
+};
+struct RaftMessage {
+  std::string incarnation;  // of its sender
+  std::variant<VoteRequest, VoteReply, AppendEntries, AppendReply> body;
+};
+
+struct RaftOptions {
+  std::string self;
+  std::string incarnation;
+  Time heartbeat{0};
+  Time election{0};  // without a leader for this long up to twice as long: stand for election
+  std::uint64_t seed = 0;
+  PlantedBug planted = PlantedBug::none;
+};
+
+class Raft {
+ public:
+  enum class Role { follower, candidate, leader };
+
+  Raft(RaftOptions options, RaftState state);
+
+  void on_peer_up(const std::string& region, const std::string& incarnation, Time now);
+  void on_peer_down(const std::string& region, Time now);
+  void on_message(const std::string& region, const RaftMessage& message, Time now);
+  void tick(Time now);
+  // Only while leads(). A membership must differ in one vote at most from the current one, which
+  // must be settled.
+  void propose(const CommitRecord& record, Time now);
+  void propose(const Membership& membership, Time now);
+
+  // In this order: save first, then send, then append to the ledger.
+  struct Output {
+    bool save = false;  // term(), vote(), and the log after what was committed before
+    std::vector<std::pair<std::string, RaftMessage>> messages;
+    std::vector<LogEntry> committed;  // newly
+    // A leader contradicts what is committed here: one of the two ledgers was replaced or edited.
+    std::optional<std::string> contradicted_by;
+  };
+  Output take();
+
+  Role role() const { return role_; }
+  // Leader, and everything that earlier leaders may have committed is known to be.
+  bool leads() const { return role_ == Role::leader && commit_ >= own_first_; }
+  const std::optional<std::string>& leader() const { return leader_; }
+  Term term() const { return term_; }
+  const std::string& vote() const { return vote_; }
+  const RaftLog& log() const { return log_; }
+  Index committed() const { return handed_out_; }  // of the log: what take() has given
+  // Entries before this one, all committed and on disk, are hardly wanted any more.
+  void forget_before(Index index) { log_.forget_before(index); }
+  const Membership& membership() const;  // the newest in the log, committed or not
+  bool membership_settled() const;       // it is committed
+  const Membership* replaced() const;    // by the newest one; null once that is committed
+  bool settled() const { return commit_ == last_index(); }
+  // All that a leader called committed since this process started, if one was heard.
+  bool up_to_date() const { return heard_commit_ > 0 && commit_ >= heard_commit_; }
+  bool caught_up(const std::string& region) const;  // to the leader: has all that is committed
+  std::size_t quorum() const { return quorum(membership()); }
+  bool votes(const std::string& region) const;  // as the incarnation that is connected
+  std::optional<Time> next_deadline() const;
+
+ private:
+  struct Peer {
+    std::string incarnation;
+    Index next = 1;
+    Index match = 0;
+    Index told = 0;  // the commit index that it can have taken over
+    Time heard_at{0};
+    Time sent_at{0};
+    bool awaiting = false;  // an answer to AppendEntries
+  };
+
+  Index last_index() const { return log_.last(); }
+  Term term_at(Index index) const { return log_.term_at(index); }
+  void add(LogEntry entry);
+  void note_membership(Index index);
+  bool is_up_to_date(Index last_index, Term last_term) const;
+  bool leader_is_alive(Time now) const;
+  bool may_stand() const;
+  void arm_election(Time now);
+  void become_follower(Term term, std::optional<std::string> leader, Time now);
+  void become_leader(Time now);
+  void ask_for_votes(bool pre, Time now);
+  void count_vote(const std::string& region, Time now);
+  std::size_t lost_voters(const Membership& membership) const;
+  std::size_t quorum(const Membership& membership) const;
+  bool is_quorum(const std::set<std::string>& regions, const Membership& membership) const;
+  bool may_commit(const std::set<std::string>& have) const;
+  void append(LogEntry entry, Time now);
+  void truncate_from(Index index);
+  void send(const std::string& region, decltype(RaftMessage::body) body);
+  void send_entries(const std::string& region, Peer& peer, Time now);
+  void send_entries_to_all(Time now);
+  void advance_commit(Time now);
+  void set_commit(Index index);
+  void check_quorum(Time now);
+
+  void on(const std::string& region, const VoteRequest& request, Time now);
+  void on(const std::string& region, const VoteReply& reply, Time now);
+  void on(const std::string& region, const AppendEntries& append, Time now);
+  void on(const std::string& region, const AppendReply& reply, Time now);
+  bool contradicts_ledger(const AppendEntries& append) const;
+  Index merge(const AppendEntries& append);
+
+  RaftOptions options_;
+  Term term_ = 0;
+  std::string vote_;
+  RaftLog log_;
+  std::mt19937_64 random_;
+  // Where the log has them: from the newest that is committed on.
+  struct MembershipAt {
+    Index index = 0;
+    Membership membership;
+  };
+  std::vector<MembershipAt> memberships_;
+  Index commit_ = 0;
+  Index heard_commit_ = 0;  // of leaders, oneself among them
+  Index handed_out_ = 0;
+
+  Role role_ = Role::follower;
+  std::optional<std::string> leader_;
+  std::optional<Time> leader_heard_at_;
+  Time election_at_{0};
+  bool pre_ = false;                   // votes_ answer a pre-vote
+  std::set<std::string> votes_;        // of regions that vote
+  Index own_first_ = 0;                // of a leader: its first entry
+  std::map<std::string, Peer> peers_;  // connected
+  Output output_;
+};
+
+}  // namespace causeway::diloco

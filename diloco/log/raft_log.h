@@ -1,0 +1,59 @@
+// The log of a run: its newest entries in memory, the earlier ones, all committed, on disk alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <variant>
+#include <vector>
+
+#include "diloco/log/membership.h"
+#include "diloco/log/record.h"
+
+namespace causeway::diloco {
+
+using Term = std::uint64_t;
+using Index = std::uint64_t;  // of a log entry, from 1
+
+struct LogEntry {
+  Term term = 0;
+  std::variant<std::monostate, CommitRecord, Membership> body;  // nothing: a new leader's first
+};
+
+// The committed part of the log as it is on disk.
+class CommittedLog {
+ public:
+  virtual ~CommittedLog() = default;
+  // Entries first, first + 1, ...; all `count` are there.
+  virtual std::vector<LogEntry> read(Index first, std::size_t count) const = 0;
+};
+
+class RaftLog {
+ public:
+  // `newest` begins with entry `first`; those before it are in `earlier`, which must outlive this
+  // and may be null if there are none and there will never be.
+  RaftLog(std::vector<LogEntry> newest, Index first, const CommittedLog* earlier);
+
+  Index last() const { return first_ + newest_.size() - 1; }
+  Index first_in_memory() const { return first_; }
+  Term term_at(Index index) const { return index == 0 ? 0 : at(index).term; }
+  // Valid until the log changes or another entry is asked for.
+  const LogEntry& at(Index index) const;
+  std::vector<LogEntry> slice(Index first, std::size_t count) const;
+
+  void push(LogEntry entry) { newest_.push_back(std::move(entry)); }
+  void truncate_from(Index index);
+  // Entries before this one are committed and on disk, and hardly wanted any more. Without
+  // `earlier` they stay in memory.
+  void forget_before(Index index);
+
+ private:
+  std::deque<LogEntry> newest_;
+  Index first_;
+  const CommittedLog* earlier_;
+  // What was read again last: who reads one of them mostly reads its neighbours next.
+  mutable std::vector<LogEntry> again_;
+  mutable Index again_first_ = 0;
+};
+
+}  // namespace causeway::diloco

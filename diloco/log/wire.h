@@ -1,0 +1,34 @@
+// Between the plain values of record.h and messages.h and their Protocol Buffers messages. Included
+// by .cc files only.
+#pragma once
+
+#include <string>
+
+#include "diloco/log/messages.h"
+#include "diloco/log/protocol.pb.h"
+#include "diloco/log/record.h"
+
+namespace causeway::diloco {
+
+[[noreturn]] void throw_malformed(const std::string& what);
+
+void encode(const Digest& digest, std::string* out);
+void encode(const inter::BlobId& blob, wire::BlobId* out);
+void encode(const Contribution& contribution, wire::Contribution* out);
+void encode(const CommitRecord& record, wire::CommitRecord* out);
+void encode(const Snapshot& snapshot, wire::Snapshot* out);
+void encode(const Member& member, wire::Member* out);
+void encode(const LogEntry& entry, wire::LogEntry* out);
+void encode(const RaftMessage& message, wire::RaftMessage* out);
+
+// All throw std::system_error (Errc::malformed) with what is wrong.
+Digest decode_digest(const std::string& bytes);
+inter::BlobId decode(const wire::BlobId& message);
+Contribution decode(const wire::Contribution& message);
+CommitRecord decode(const wire::CommitRecord& message);
+Snapshot decode(const wire::Snapshot& message);
+Member decode(const wire::Member& message);
+LogEntry decode(const wire::LogEntry& message);
+RaftMessage decode(const wire::RaftMessage& message);
+
+}  // namespace causeway::diloco

@@ -1,0 +1,130 @@
+#include "diloco/maths/layout.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "compression/base/codec.h"
+
+namespace causeway::diloco {
+namespace {
+
+using compression::kChunk;
+
+// Keeps every later sum of sizes, padding included, far from overflow.
+constexpr std::size_t kElementsMax = std::size_t{1} << 48;
+
+std::size_t round_up_to_chunk(std::size_t count) {
+  return (count + kChunk - 1) / kChunk * kChunk;
+}
+
+bool is_matrix(const TensorSpec& spec) {
+  return spec.shape.size() >= 2;
+}
+
+void check(const TensorSpec& spec) {
+  std::size_t count = 1;
+  for (const std::int64_t dimension : spec.shape) {
+    if (dimension <= 0) {
+      throw std::invalid_argument("tensor '" + spec.name + "': dimension " +
+                                  std::to_string(dimension) + " is not positive");
+    }
+    if (static_cast<std::size_t>(dimension) > kElementsMax / count) {
+      throw std::invalid_argument("tensor '" + spec.name + "': more than 2^48 elements");
+    }
+    count *= static_cast<std::size_t>(dimension);
+  }
+}
+
+void check(std::span<const TensorSpec> tensors) {
+  std::set<std::string_view> names;
+  for (const TensorSpec& spec : tensors) {
+    if (!names.insert(spec.name).second) {
+      throw std::invalid_argument("tensor '" + spec.name + "' appears twice");
+    }
+    check(spec);
+  }
+}
+
+// Cuts the run of whole chunks [begin, end) into segments.
+void cut(std::size_t begin, std::size_t end, SegmentClass kind, std::vector<Segment>& segments) {
+  while (begin < end) {
+    const std::size_t count = std::min(end - begin, kSegmentElementsMax);
+    segments.push_back({.offset = begin, .count = count, .kind = kind});
+    begin += count;
+  }
+}
+
+}  // namespace
+
+std::size_t TensorSpec::count() const {
+  return std::accumulate(
+      shape.begin(), shape.end(), std::size_t{1},
+      [](std::size_t product, std::int64_t d) { return product * static_cast<std::size_t>(d); });
+}
+
+Layout::Layout(std::vector<TensorSpec> tensors) {
+  check(tensors);
+  for (TensorSpec& spec : tensors) {
+    parameter_count_ += spec.count();
+    tensors_.push_back({.spec = std::move(spec)});
+  }
+  for (PlacedTensor& tensor : tensors_) {
+    if (!is_matrix(tensor.spec)) continue;
+    tensor.offset = size_;
+    size_ += round_up_to_chunk(tensor.spec.count());
+    cut(tensor.offset, size_, SegmentClass::matrix, segments_);
+  }
+  const std::size_t vectors_begin = size_;
+  for (PlacedTensor& tensor : tensors_) {
+    if (is_matrix(tensor.spec)) continue;
+    tensor.offset = size_;
+    size_ += tensor.spec.count();
+  }
+  size_ = round_up_to_chunk(size_);
+  cut(vectors_begin, size_, SegmentClass::vector, segments_);
+}
+
+const PlacedTensor& Layout::find(std::string_view name) const {
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(),
+                                  [&](const PlacedTensor& t) { return t.spec.name == name; });
+  if (found == tensors_.end()) throw std::out_of_range("no tensor '" + std::string(name) + "'");
+  return *found;
+}
+
+const PlacedTensor& Layout::tensor_at(std::size_t element) const {
+  assert(element < size_);
+  // Tensors are never empty, so offsets differ and the last one at or before the element holds it
+  // (or is the one whose padding it is).
+  const PlacedTensor* holder = nullptr;
+  for (const PlacedTensor& tensor : tensors_) {
+    if (tensor.offset > element) continue;
+    if (holder == nullptr || tensor.offset > holder->offset) holder = &tensor;
+  }
+  return *holder;
+}
+
+std::vector<std::size_t> Layout::assign(std::span<const std::size_t> segments,
+                                        std::size_t workers) const {
+  assert(workers > 0);
+  // Largest first to the least loaded worker; every tie goes to the lower index, so all ranks
+  // agree.
+  std::vector<std::size_t> order(segments.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return segments_[segments[a]].count > segments_[segments[b]].count;
+  });
+  std::vector<std::size_t> load(workers);
+  std::vector<std::size_t> owner(segments.size());
+  for (const std::size_t place : order) {
+    const auto lightest = std::min_element(load.begin(), load.end());
+    *lightest += segments_[segments[place]].count;
+    owner[place] = static_cast<std::size_t>(lightest - load.begin());
+  }
+  return owner;
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,249 @@
+#include "diloco/pacing/k_policy.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "diloco/pacing/link_fit.h"
+
+namespace causeway::diloco {
+namespace {
+
+using Verdict = KDecision::Verdict;
+
+constexpr double kWorthwhile = 0.97;  // predicted time, new by old
+constexpr std::size_t kEvaluationsAfter = 3;
+constexpr std::size_t kEvaluationsBefore = 4;  // at least; with fewer nothing can be judged
+constexpr std::size_t kEvaluationsKept = 10;
+constexpr double kStandardErrors = 2;
+constexpr int kStepsPerOctave = 8;  // of the K's that are tried
+constexpr Round kBarredRefits = 3;
+
+template <typename Value>
+double median(std::span<const RoundMeasure> rounds, Value&& value) {
+  std::vector<double> values;
+  for (const RoundMeasure& round : rounds) values.push_back(value(round));
+  return tuner::quantile(std::move(values), 0.5);
+}
+
+// A line through points that are not all at one place: where it ends, and how far single points
+// stray.
+struct Line {
+  double end = 0, deviation = 0;
+};
+template <typename Points>
+Line fit_line(const Points& points) {
+  const auto n = static_cast<double>(points.size());
+  double step = 0, loss = 0, step_squared = 0, product = 0;
+  for (const auto& point : points) step += point.step / n, loss += point.loss / n;
+  for (const auto& point : points) {
+    step_squared += (point.step - step) * (point.step - step);
+    product += (point.step - step) * (point.loss - loss);
+  }
+  const double slope = step_squared > 0 ? product / step_squared : 0;
+  double squared = 0;
+  for (const auto& point : points) {
+    const double off = point.loss - loss - slope * (point.step - step);
+    squared += off * off;
+  }
+  return {loss + slope * (points.back().step - step), std::sqrt(squared / (n - 2))};
+}
+
+template <typename... Values>
+std::string text(const char* format, Values... values) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+std::string fitted(const KDecision& decision) {
+  return text("a step takes %.3g s, an exchange %.3g s, preparing it %.3g s", decision.step_s,
+              decision.exchange_s, decision.prepare_s);
+}
+
+std::string judged(const KDecision& decision) {
+  return text("held-out loss %.4f -> %.4f, standard error of the difference %.4f",
+              decision.held_out_before, decision.held_out_after, decision.standard_error);
+}
+
+}  // namespace
+
+std::string to_string(const KDecision& decision) {
+  const std::string k = std::to_string(decision.k);
+  const std::string change = "K " + std::to_string(decision.from) + " -> " + k + ": ";
+  switch (decision.verdict) {
+    case Verdict::kept:
+      return "K stays " + k + ": " + fitted(decision) +
+             text("; the best K would save %.1f %% of the time to a loss",
+                  100 * (1 - decision.time_ratio));
+    case Verdict::changed:
+      return change + fitted(decision) +
+             text("; predicted to save %.1f %% of the time to a loss",
+                  100 * (1 - decision.time_ratio));
+    case Verdict::confirmed:
+      return "K = " + k + " is confirmed: " +
+             (decision.standard_error > 0 ? judged(decision) : "no held-out loss to judge it by");
+    case Verdict::reverted:
+      return change + judged(decision) + ": worse by more than two of them";
+  }
+  return {};
+}
+
+std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
+                                    std::uint32_t steps) {
+  RoundMeasure round;
+  double losses = 0;
+  int evaluated = 0;
+  for (const Contribution* made : listed) {
+    // Whatever was not measured somewhere, or is what a faulty clock says, is left out.
+    const bool timed = made->exchange_s > 0 && made->overhead_s > 0 && made->compute_s > 0 &&
+                       std::isfinite(made->compute_s) && steps > 0;
+    if (made->held_out_loss) losses += *made->held_out_loss, ++evaluated;
+    if (!timed) continue;
+    const auto least = [first = round.step_s == 0](double known, double now) {
+      return first ? now : std::min(known, now);
+    };
+    round.overhead_s = least(round.overhead_s, made->overhead_s);
+    round.exchange_s = least(round.exchange_s, made->exchange_s);
+    round.step_s = std::max(round.step_s, made->compute_s / steps);
+  }
+  if (evaluated > 0) round.held_out_loss = losses / evaluated;
+  if (round.step_s == 0 && evaluated == 0) return std::nullopt;
+  return round;
+}
+
+KPolicy::KPolicy(const KPolicyOptions& options, std::uint32_t k) : options_(options), k_(k) {}
+
+void KPolicy::add(const CommitRecord& record, std::uint64_t step, std::uint32_t steps) {
+  version_ = record.round + 1;
+  if (!options_.adapts()) return;
+  const bool full = steps == k_ / options_.overlap.fragments;
+  if (record.measured && full && record.measured->step_s > 0) {
+    window_.push_back(*record.measured);
+    if (window_.size() > options_.refit_rounds) window_.erase(window_.begin());
+  }
+  if (full) ++rounds_;
+  if (record.measured && record.measured->held_out_loss)
+    add_evaluation(record.round, {static_cast<double>(step), *record.measured->held_out_loss});
+  if (record.k_decision) follow(*record.k_decision, record.round);
+  next_ = decide();
+}
+
+// Of the model that the round began with. The first that a new K made is two rounds on from its
+// decision.
+void KPolicy::add_evaluation(Round round, const Evaluation& evaluation) {
+  if (trial_ && round > trial_->decided + 1) return trial_->after.push_back(evaluation);
+  evaluations_.push_back(evaluation);
+  if (evaluations_.size() > kEvaluationsKept) evaluations_.erase(evaluations_.begin());
+}
+
+void KPolicy::follow(const KDecision& decision, Round round) {
+  if (decision.verdict == Verdict::reverted)
+    bar_ = {decision.from, round + kBarredRefits * options_.refit_rounds};
+  if (decision.verdict == Verdict::confirmed && trial_) {
+    for (const Evaluation& evaluation : std::exchange(trial_->after, {}))
+      evaluations_.push_back(evaluation);
+  }
+  if (decision.k != k_) {
+    window_.clear();
+    change_ = "round " + std::to_string(round) + ": " + to_string(decision);
+  }
+  const bool judgeable = evaluations_.size() >= kEvaluationsBefore;
+  if (decision.verdict == Verdict::changed && judgeable) {
+    trial_ = Trial{.from = k_, .decided = round, .after = {}};
+  } else {
+    trial_.reset();
+  }
+  if (decision.verdict == Verdict::reverted) evaluations_.clear();
+  rounds_ = 0;
+  k_ = decision.k;
+}
+
+std::optional<KDecision> KPolicy::decide() const {
+  const bool due = rounds_ >= options_.refit_rounds && 2 * window_.size() > options_.refit_rounds;
+  if (trial_ && trial_->after.size() >= kEvaluationsAfter) return judge();
+  if (trial_ && due) return KDecision{.verdict = Verdict::confirmed, .from = k_, .k = k_};
+  if (!due) return std::nullopt;
+  return refit();
+}
+
+// Where the loss stood before is where a line through it ends; it falls on from there if all is
+// well.
+KDecision KPolicy::judge() const {
+  KDecision decision{.verdict = Verdict::confirmed, .from = k_, .k = k_};
+  const Line before = fit_line(evaluations_);
+  const auto n = static_cast<double>(trial_->after.size());
+  for (const Evaluation& evaluation : trial_->after) decision.held_out_after += evaluation.loss / n;
+  decision.held_out_before = before.end;
+  // Of a line's end, and of a mean.
+  decision.standard_error =
+      before.deviation * std::sqrt(4 / static_cast<double>(evaluations_.size()) + 1 / n);
+  const double worse = decision.held_out_after - decision.held_out_before;
+  if (worse <= kStandardErrors * decision.standard_error) return decision;
+  decision.verdict = Verdict::reverted;
+  decision.k = trial_->from;
+  return decision;
+}
+
+KDecision KPolicy::refit() const {
+  const tuner::RoundCosts costs = fit();
+  const auto time = [&](std::uint32_t k) {
+    return tuner::steps_factor(k, options_.price) * tuner::round_s(k, options_.overlap, costs) / k;
+  };
+  std::vector<tuner::Candidate> tried;
+  for (const std::uint32_t k : candidates()) tried.push_back({k, time(k)});
+  const tuner::Choice choice = tuner::choose_k(tried);
+  KDecision decision{.verdict = Verdict::kept,
+                     .from = k_,
+                     .k = k_,
+                     .step_s = costs.step_s,
+                     .prepare_s = costs.prepare_s,
+                     .exchange_s = costs.exchange_s,
+                     .time_ratio = choice.time_s / time(k_)};
+  if (choice.k == k_ || decision.time_ratio > kWorthwhile) return decision;
+  decision.verdict = Verdict::changed;
+  decision.k = choice.k;
+  return decision;
+}
+
+// Medians, so that a round in which something else happened does not count for more than one.
+tuner::RoundCosts KPolicy::fit() const {
+  const double step_s = median(window_, [](const auto& round) { return round.step_s; });
+  const auto hidden_steps =
+      tuner::finish_step(options_.overlap, k_, 0) - tuner::start_step(options_.overlap, k_, 0);
+  const double hidden_s = static_cast<double>(hidden_steps) * step_s;
+  const double prepare_s = median(window_, [hidden_s](const RoundMeasure& round) {
+    return std::max(0.0, round.overhead_s - std::max(0.0, round.exchange_s - hidden_s));
+  });
+  return {.step_s = step_s,
+          .prepare_s = prepare_s * options_.overlap.fragments,
+          .exchange_s = median(window_, [](const auto& round) { return round.exchange_s; })};
+}
+
+// Ascending, this K among them.
+std::vector<std::uint32_t> KPolicy::candidates() const {
+  const std::uint32_t fragments = options_.overlap.fragments;
+  double low = std::max<double>(options_.k_min, k_ / 2.0);
+  double high = std::min<double>(options_.k_max, 2.0 * k_);
+  if (bar_ && version_ < bar_->until) {
+    const double middle = std::sqrt(static_cast<double>(bar_->k) * k_);
+    if (bar_->k > k_) high = std::min(high, middle);
+    if (bar_->k < k_) low = std::max(low, middle);
+  }
+  std::vector<std::uint32_t> found{k_};
+  const auto add = [&](double wanted) {
+    const auto k = fragments * static_cast<std::uint32_t>(std::lround(wanted / fragments));
+    if (k >= low && k <= high && k > 0) found.push_back(k);
+  };
+  add(options_.k_min);
+  add(options_.k_max);
+  for (int i = -kStepsPerOctave; i <= kStepsPerOctave; ++i)
+    add(k_ * std::exp2(double(i) / kStepsPerOctave));
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+}  // namespace causeway::diloco

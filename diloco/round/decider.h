@@ -1,0 +1,122 @@
+// Which contributions a round lists: the decision itself, a pure state machine. The leader's
+// coordinator holds one of these.
+//
+// A round commits at once when every attached region has contributed and enough regions hold each
+// payload. Otherwise a grace period runs from the moment that enough contributions are known; when
+// it is over the round commits with what is usable, and the regions that are not listed are
+// detached: nobody waits for them until they stand at the current round again. What comes too late
+// for its own round is listed in a later one that exchanges the same fragment, up to staleness_max
+// of them on.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diloco/log/membership.h"
+#include "diloco/log/messages.h"
+#include "diloco/log/weights.h"
+#include "diloco/round/grace.h"
+#include "diloco/round/protocol_options.h"
+#include "diloco/round/speeds.h"
+
+namespace causeway::diloco {
+
+class Decider {
+ public:
+  // `last`: the newest record, or null at version 0, when every region is attached.
+  Decider(const ProtocolOptions& options, const Membership& membership, const CommitRecord* last);
+
+  void set_membership(const Membership& membership) { membership_ = membership; }
+  void set_up(const std::string& region, bool up);
+  void set_applied(const std::string& region, const std::optional<Applied>& applied);
+  // `holder` has `received_bytes` of the contribution's payload. The caller keeps out what is
+  // listed, expired, or made from another state than the one agreed in its round.
+  void add(const Contribution& contribution, const std::string& holder,
+           std::uint64_t received_bytes, Time now);
+
+  struct Verdict {
+    std::optional<CommitRecord> record;
+    // Contributions newly found to start from another state than most regions hold; all of the
+    // round's if no state has most of them.
+    std::vector<Contribution> diverged;
+  };
+  struct Steps {
+    std::uint32_t k = 0;       // nominal, of the open round
+    std::uint32_t next_k = 0;  // of the round after it
+    // Of all rounds since the open round's fragment was exchanged before.
+    std::uint64_t since_exchange = 0;
+  };
+  Verdict decide(const Steps& steps, Time now);
+  bool tied() const { return tied_; }
+  // It was made from a state that is not the agreed one.
+  bool rejects(const Contribution& contribution) const {
+    return rejected_.contains(contribution.payload);
+  }
+  // Opens the round after `committed`.
+  void open_next(const CommitRecord& committed);
+
+  std::optional<Time> deadline() const;
+  // What the slowest region takes for so many inner steps; 0 while no speed is known.
+  Time slowest(std::uint32_t steps) const { return speeds_.slowest(steps); }
+  // Who is waited for, for what, and how far it got; empty if the round can commit.
+  std::string waiting_for(Time now) const;
+
+ private:
+  struct Candidate {
+    Contribution contribution;
+    std::map<std::string, std::uint64_t> received_bytes;  // by holder
+  };
+
+  bool is_fresh(const ContributionKey& key) const { return key.round == round_ && key.part == 0; }
+  // Of the fragment that the open round exchanges.
+  bool has_its_turn(const ContributionKey& key) const {
+    return (round_ - key.round) % options_.pace.fragments == 0;
+  }
+  std::size_t contributions_min() const;
+  std::size_t contributors() const;  // of usable contributions
+  std::size_t holders(const Candidate& candidate) const;
+  bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
+  bool settled(const std::string& region) const;
+  Time grace() const;
+  bool past_deadline(Time now) const;
+  std::size_t holders_required(Time now) const;
+  void refresh(Time now);
+  bool complete() const;
+  bool hopeless() const;
+  std::optional<Digest> agreed_state() const;
+  std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
+  std::vector<Offer> offers() const;
+  CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
+                           const Steps& steps) const;
+  std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
+  std::optional<float> momentum(std::uint64_t since_exchange) const;
+  std::vector<Standing> standings(std::uint32_t next_k) const;
+  void learn_lateness();
+  std::string describe(const std::string& region) const;
+  std::string sitting_out() const;
+
+  ProtocolOptions options_;
+  Membership membership_;
+  Grace grace_;
+  std::set<std::string> up_;
+  std::map<std::string, Applied> applied_;
+  std::set<std::string> attached_;             // waited for
+  std::map<std::string, Standing> standings_;  // after the last record
+  Speeds speeds_;
+
+  // Of the open round.
+  Round round_ = 0;
+  std::map<ContributionKey, Candidate> candidates_;
+  std::map<std::string, Digest> diverged_;  // regions with another state than most
+  std::set<inter::BlobId> rejected_;        // payloads made from such a state
+  bool tied_ = false;  // no state had most: whoever replays first is not right for that alone
+  std::set<ContributionKey> usable_;
+  std::optional<Time> quorum_at_;  // when enough were known: the grace period starts
+  Time last_usable_at_{0};
+  std::optional<Time> progress_at_;  // bytes of a payload that is not usable yet arrived somewhere
+};
+
+}  // namespace causeway::diloco

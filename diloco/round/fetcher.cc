@@ -1,0 +1,102 @@
+#include "diloco/round/fetcher.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::seconds;
+
+// Longer than any round trip; a bulk queue behind a slow link may still make a request superfluous,
+// which costs bytes but no harm.
+constexpr Time kRetryMin = seconds{5};
+constexpr Time kRetryMax = seconds{10};
+
+}  // namespace
+
+void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) {
+  std::erase_if(entries_, [&wanted](const auto& entry) { return !wanted.contains(entry.first); });
+  for (const auto& [blob, want] : wanted) {
+    const auto [entry, added] = entries_.try_emplace(blob);
+    if (!added) {
+      if (entry->second.source == want.source) continue;
+      // A likelier holder: it is asked next.
+      entry->second.source = want.source;
+      entry->second.attempts = 0;
+      continue;
+    }
+    entry->second = {.source = want.source,
+                     .asked = want.under_way ? want.source : std::string(),
+                     .retry_after = kRetryMin,
+                     .ask_at = want.under_way ? now + kRetryMin : now};
+  }
+}
+
+std::uint64_t Fetcher::on_progress(const inter::BlobId& blob, std::uint64_t received_bytes,
+                                   Time now) {
+  const auto found = entries_.find(blob);
+  if (found == entries_.end() || received_bytes <= found->second.received_bytes) return 0;
+  Entry& entry = found->second;
+  const std::uint64_t growth_bytes = received_bytes - entry.received_bytes;
+  entry.received_bytes = received_bytes;
+  entry.retry_after = kRetryMin;
+  entry.ask_at = now + kRetryMin;
+  return growth_bytes;
+}
+
+void Fetcher::on_peer_up(const std::string& peer, Time now) {
+  for (auto& [blob, entry] : entries_) {
+    if (entry.asked.empty() || entry.source == peer) entry.ask_at = std::min(entry.ask_at, now);
+  }
+}
+
+void Fetcher::on_peer_down(const std::string& peer, Time now) {
+  for (auto& [blob, entry] : entries_) {
+    if (entry.asked != peer) continue;
+    entry.asked.clear();
+    entry.ask_at = now;
+  }
+}
+
+// The source first, then the others in turn.
+const std::string& Fetcher::choose(const Entry& entry, const std::set<std::string>& up) {
+  const auto source = up.find(entry.source);
+  if (entry.attempts == 0 && source != up.end()) return *source;
+  return *std::next(up.begin(), static_cast<std::ptrdiff_t>(entry.attempts % up.size()));
+}
+
+std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time now) {
+  std::vector<Request> requests;
+  if (up.empty()) return requests;
+  for (auto& [blob, entry] : entries_) {
+    if (entry.ask_at > now) continue;
+    entry.asked = choose(entry, up);
+    ++entry.attempts;
+    entry.ask_at = now + entry.retry_after;
+    entry.retry_after = std::min(2 * entry.retry_after, kRetryMax);
+    requests.push_back({entry.asked, blob});
+  }
+  return requests;
+}
+
+std::optional<Time> Fetcher::next_deadline() const {
+  std::optional<Time> next;
+  for (const auto& [blob, entry] : entries_) {
+    if (!next || entry.ask_at < *next) next = entry.ask_at;
+  }
+  return next;
+}
+
+std::vector<inter::BlobId> Fetcher::wanted() const {
+  std::vector<inter::BlobId> blobs;
+  for (const auto& [blob, entry] : entries_) blobs.push_back(blob);
+  return blobs;
+}
+
+std::uint64_t Fetcher::received_bytes(const inter::BlobId& blob) const {
+  const auto found = entries_.find(blob);
+  return found == entries_.end() ? 0 : found->second.received_bytes;
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,55 @@
+// Which blobs this region still wants, and whom to ask for each and when: a peer is asked once, and
+// the next one when nothing has arrived for a while.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diloco/round/protocol_options.h"
+#include "inter/frame/blob.h"
+
+namespace causeway::diloco {
+
+class Fetcher {
+ public:
+  struct Want {
+    std::string source;      // the peer most likely to hold it
+    bool under_way = false;  // it was sent to us unasked: ask only if nothing arrives
+  };
+  struct Request {
+    std::string peer;
+    inter::BlobId blob;
+  };
+
+  // Replaces the set of wanted blobs; those already wanted keep their progress.
+  void set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now);
+  // Returns by how much the blob grew.
+  std::uint64_t on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
+  void on_peer_up(const std::string& peer, Time now);
+  void on_peer_down(const std::string& peer, Time now);
+
+  // The requests to make now. Nothing is asked while no peer is up.
+  std::vector<Request> due(const std::set<std::string>& up, Time now);
+  std::optional<Time> next_deadline() const;
+
+  std::vector<inter::BlobId> wanted() const;
+  std::uint64_t received_bytes(const inter::BlobId& blob) const;
+
+ private:
+  struct Entry {
+    std::string source;  // asked first
+    std::string asked;   // the peer that is expected to be sending
+    std::uint64_t received_bytes = 0;
+    std::size_t attempts = 0;
+    Time retry_after{0};
+    Time ask_at{0};
+  };
+  static const std::string& choose(const Entry& entry, const std::set<std::string>& up);
+
+  std::map<inter::BlobId, Entry> entries_;
+};
+
+}  // namespace causeway::diloco

@@ -1,0 +1,116 @@
+#include "diloco/worker/stream_parser.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "diloco/files/file_io.h"
+#include "diloco/log/wire.h"
+
+namespace causeway::diloco {
+namespace {
+
+void seal(const Descriptor& fd) {
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    throw_errno("seal", "received bytes");
+}
+
+}  // namespace
+
+void StreamParser::feed(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t taken = blob_left_ > 0 ? take_blob(bytes) : take_head(bytes);
+    bytes = bytes.subspan(taken);
+    advance();
+  }
+}
+
+std::optional<Frame> StreamParser::next() {
+  if (complete_.empty()) return std::nullopt;
+  Frame frame = std::move(complete_.front());
+  complete_.pop_front();
+  return frame;
+}
+
+std::size_t StreamParser::wanted() const {
+  switch (stage_) {
+    case Stage::header:
+      return kFrameHeaderBytes;
+    case Stage::message:
+      return length_;
+    case Stage::blob_size:
+      return sizeof(std::uint64_t);
+    case Stage::blob:
+      return 0;
+  }
+  return 0;
+}
+
+std::size_t StreamParser::take_head(std::span<const std::byte> bytes) {
+  const std::size_t taken = std::min(bytes.size(), wanted() - head_.size());
+  head_.append(reinterpret_cast<const char*>(bytes.data()), taken);
+  return taken;
+}
+
+std::size_t StreamParser::take_blob(std::span<const std::byte> bytes) {
+  const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), blob_left_));
+  write_all(blob_.get(), bytes.first(taken), "received bytes (in memory)");
+  blob_left_ -= taken;
+  return taken;
+}
+
+// As far as what has arrived allows.
+void StreamParser::advance() {
+  while (head_.size() == wanted() && blob_left_ == 0) {
+    switch (stage_) {
+      case Stage::header:
+        begin_message();
+        break;
+      case Stage::message:
+        frame_.bytes = std::exchange(head_, {});
+        next_blob();
+        break;
+      case Stage::blob_size:
+        begin_blob();
+        break;
+      case Stage::blob:
+        seal(blob_);
+        frame_.descriptors.push_back(std::move(blob_));
+        next_blob();
+        break;
+    }
+    if (stage_ == Stage::header && head_.empty()) return;
+  }
+}
+
+void StreamParser::begin_message() {
+  const FrameHeader header = read_frame_header(head_);
+  length_ = header.length;
+  blobs_left_ = header.descriptors;
+  head_.clear();
+  stage_ = Stage::message;
+}
+
+void StreamParser::next_blob() {
+  if (blobs_left_ > 0) {
+    --blobs_left_;
+    stage_ = Stage::blob_size;
+    return;
+  }
+  complete_.push_back(std::exchange(frame_, {}));
+  stage_ = Stage::header;
+}
+
+void StreamParser::begin_blob() {
+  std::memcpy(&blob_left_, head_.data(), sizeof blob_left_);
+  head_.clear();
+  if (blob_left_ > inter::kBlobBytesMax) throw_malformed("a frame's bytes are too many");
+  blob_ = Descriptor(::memfd_create("received", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (blob_.get() < 0) throw_errno("memfd_create", "received bytes");
+  stage_ = Stage::blob;
+}
+
+}  // namespace causeway::diloco

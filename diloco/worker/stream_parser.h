@@ -1,0 +1,42 @@
+// Takes frames out of a byte stream, whatever pieces it comes in: frame header (worker_channel.h),
+// message, then each blob's length and bytes, which end up behind a descriptor: a sealed memfd.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "diloco/worker/worker_channel.h"
+
+namespace causeway::diloco {
+
+class StreamParser {
+ public:
+  // Throws Errc::malformed for a frame that is too large, after which the stream is lost.
+  void feed(std::span<const std::byte> bytes);
+  std::optional<Frame> next();
+
+ private:
+  enum class Stage { header, message, blob_size, blob };
+
+  std::size_t wanted() const;
+  std::size_t take_head(std::span<const std::byte> bytes);
+  std::size_t take_blob(std::span<const std::byte> bytes);
+  void advance();
+  void begin_message();
+  void next_blob();
+  void begin_blob();
+
+  Stage stage_ = Stage::header;
+  std::string head_;  // of what is not a blob
+  std::size_t length_ = 0, blobs_left_ = 0;
+  Frame frame_;
+  Descriptor blob_;
+  std::uint64_t blob_left_ = 0;
+  std::deque<Frame> complete_;
+};
+
+}  // namespace causeway::diloco

@@ -1,0 +1,211 @@
+#include "diloco/worker/worker_channel.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
+
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::size_t kFrameBytesMax = 16U << 20;
+constexpr std::size_t kDescriptorsMax = 128;  // the kernel's limit is 253
+constexpr std::size_t kReadBytes = 64U << 10;
+
+void put_u32(std::uint32_t value, std::string& out) {
+  for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>((value >> shift) & 0xFF);
+}
+
+std::uint32_t get_u32(const std::string& bytes, std::size_t offset) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    value |= std::uint32_t{static_cast<std::uint8_t>(bytes[offset + i])} << (8 * i);
+  }
+  return value;
+}
+
+// Room for one control message with the most descriptors.
+struct ControlBuffer {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> bytes{};
+};
+
+void attach_descriptors(const std::vector<Descriptor>& descriptors, msghdr& message,
+                        ControlBuffer& control) {
+  message.msg_control = control.bytes.data();
+  message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    const int fd = descriptors[i].get();
+    std::memcpy(CMSG_DATA(header) + i * sizeof(int), &fd, sizeof(int));
+  }
+}
+
+void take_descriptors(msghdr& message, std::deque<Descriptor>& out) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      out.emplace_back(fd);
+    }
+  }
+}
+
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+// A socket's address through its directory's descriptor: short, however long the path is.
+struct Address {
+  explicit Address(const std::filesystem::path& path)
+      : directory(::open(path.parent_path().empty() ? "." : path.parent_path().c_str(),
+                         O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    if (directory.get() < 0) return;
+    const std::string text =
+        "/proc/self/fd/" + std::to_string(directory.get()) + "/" + path.filename().string();
+    if (text.size() >= sizeof address.sun_path) {
+      throw std::system_error(ENAMETOOLONG, std::generic_category(), path.string());
+    }
+    std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+
+  Descriptor directory;
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+};
+
+Descriptor make_socket() {
+  Descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.get() < 0) throw std::system_error(errno, std::generic_category(), "socket");
+  return fd;
+}
+
+}  // namespace
+
+bool FrameReader::receive(int socket) {
+  for (;;) {
+    std::array<char, kReadBytes> piece;
+    iovec part{.iov_base = piece.data(), .iov_len = piece.size()};
+    ControlBuffer control;
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+    const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && would_block()) return true;
+    if (got <= 0) return false;
+    take_descriptors(message, descriptors_);
+    if ((message.msg_flags & MSG_CTRUNC) != 0 || descriptors_.size() > kDescriptorsMax) {
+      throw std::system_error(make_error_code(Errc::malformed), "too many descriptors in a frame");
+    }
+    buffer_.append(piece.data(), static_cast<std::size_t>(got));
+    if (buffer_.size() >= kFrameHeaderBytes && get_u32(buffer_, 0) > kFrameBytesMax) {
+      throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
+    }
+    if (buffer_.size() > kFrameHeaderBytes + kFrameBytesMax)
+      return true;  // the caller takes some first
+  }
+}
+
+std::string frame_header(const FrameHeader& header) {
+  std::string bytes;
+  put_u32(static_cast<std::uint32_t>(header.length), bytes);
+  put_u32(static_cast<std::uint32_t>(header.descriptors), bytes);
+  return bytes;
+}
+
+FrameHeader read_frame_header(const std::string& bytes) {
+  const FrameHeader header{get_u32(bytes, 0), get_u32(bytes, 4)};
+  if (header.length > kFrameBytesMax || header.descriptors > kDescriptorsMax)
+    throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
+  return header;
+}
+
+std::optional<Frame> FrameReader::next() {
+  if (buffer_.size() < kFrameHeaderBytes) return std::nullopt;
+  const auto [length, count] = read_frame_header(buffer_);
+  if (buffer_.size() - kFrameHeaderBytes < length) return std::nullopt;
+  if (descriptors_.size() < count) {
+    throw std::system_error(make_error_code(Errc::malformed), "a frame lacks descriptors");
+  }
+  Frame frame{.bytes = buffer_.substr(kFrameHeaderBytes, length), .descriptors = {}};
+  std::move(descriptors_.begin(), descriptors_.begin() + static_cast<std::ptrdiff_t>(count),
+            std::back_inserter(frame.descriptors));
+  descriptors_.erase(descriptors_.begin(),
+                     descriptors_.begin() + static_cast<std::ptrdiff_t>(count));
+  buffer_.erase(0, kFrameHeaderBytes + length);
+  return frame;
+}
+
+void FrameWriter::add(Frame frame) {
+  assert(frame.bytes.size() <= kFrameBytesMax && frame.descriptors.size() <= kDescriptorsMax);
+  frame.bytes.insert(0, frame_header({frame.bytes.size(), frame.descriptors.size()}));
+  frames_.push_back(std::move(frame));
+}
+
+bool FrameWriter::flush(int socket) {
+  while (!frames_.empty()) {
+    Frame& frame = frames_.front();
+    iovec part{.iov_base = frame.bytes.data() + begun_, .iov_len = frame.bytes.size() - begun_};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    ControlBuffer control;
+    if (begun_ == 0 && !frame.descriptors.empty()) {
+      attach_descriptors(frame.descriptors, message, control);
+    }
+    const ssize_t sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && would_block()) return false;
+    if (sent < 0) {
+      throw std::system_error(make_error_code(Errc::coordinator_lost), std::strerror(errno));
+    }
+    begun_ += static_cast<std::size_t>(sent);
+    sent_bytes_ += static_cast<std::uint64_t>(sent);
+    if (begun_ < frame.bytes.size()) continue;
+    frames_.pop_front();
+    begun_ = 0;
+  }
+  return true;
+}
+
+Descriptor listen_at(const std::filesystem::path& path) {
+  std::filesystem::remove(path);  // the ledger's lock says that whoever made it is dead
+  const Address address(path);
+  if (address.directory.get() < 0) throw_errno("open directory of", path);
+  Descriptor socket = make_socket();
+  if (::bind(socket.get(), address.get(), sizeof address.address) != 0) throw_errno("bind", path);
+  // Nobody can connect before listen().
+  if (::chmod(path.c_str(), 0600) != 0) throw_errno("chmod", path);
+  if (::listen(socket.get(), SOMAXCONN) != 0) throw_errno("listen", path);
+  return socket;
+}
+
+std::optional<Descriptor> connect_to(const std::filesystem::path& path) {
+  const Address address(path);
+  if (address.directory.get() < 0) return std::nullopt;
+  Descriptor socket = make_socket();
+  if (::connect(socket.get(), address.get(), sizeof address.address) == 0) return socket;
+  const bool nobody = errno == ENOENT || errno == ECONNREFUSED || would_block();
+  if (nobody) return std::nullopt;
+  throw_errno("connect", path);
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,19 @@
+// Between the messages of the worker socket (worker.proto) and what they mean.
+#pragma once
+
+#include <string>
+
+#include "diloco/worker/worker.pb.h"
+#include "diloco/worker/worker_session.h"
+
+namespace causeway::diloco {
+
+// Throws Errc::malformed.
+AttachRequest to_request(const worker_wire::Attach& message);
+
+worker_wire::CoordinatorMessage to_message(const Train& train);
+worker_wire::CoordinatorMessage to_message(const Continue& order);
+worker_wire::CoordinatorMessage refusal(const std::string& reason);
+worker_wire::CoordinatorMessage waiting(const std::string& what);
+
+}  // namespace causeway::diloco

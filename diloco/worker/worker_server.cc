@@ -1,0 +1,393 @@
+#include "diloco/worker/worker_server.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include <asio/local/stream_protocol.hpp>
+
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "diloco/files/random_name.h"
+#include "diloco/log/wire.h"
+#include "diloco/worker/roster.h"
+#include "diloco/worker/worker.pb.h"
+#include "diloco/worker/worker_channel.h"
+#include "diloco/worker/worker_connection.h"
+#include "diloco/worker/worker_door.h"
+#include "diloco/worker/worker_messages.h"
+#include "diloco/worker/worker_report.h"
+#include "inter/base/accept.h"
+#include "inter/base/async.h"
+
+namespace causeway::diloco {
+namespace {
+
+using Socket = WorkerConnection::Socket;
+using worker_wire::CoordinatorMessage;
+using worker_wire::WorkerMessage;
+
+struct Session : WorkerConnection {
+  Session(inter::TaskGroup& tasks, Socket socket, std::unique_ptr<WorkerStream> stream,
+          std::string forbidden_in)
+      : WorkerConnection(tasks, std::move(socket), std::move(stream)),
+        forbidden(std::move(forbidden_in)) {}
+  std::string forbidden;  // why it may not attach; empty: it may
+  std::optional<AttachRequest> request;
+};
+using SessionPointer = std::shared_ptr<Session>;
+
+// The payload, unless it can shrink or change under us.
+Descriptor sealed(Descriptor file) {
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_WRITE;
+  if (seals < 0 || (seals & kNeeded) != kNeeded) throw_malformed("a payload is not sealed");
+  return file;
+}
+
+}  // namespace
+
+class WorkerServer::Implementation : public std::enable_shared_from_this<Implementation> {
+ public:
+  Implementation(asio::any_io_executor executor, WorkerServerOptions options,
+                 WorkerServerHandler& handler)
+      : executor_(executor),
+        options_(std::move(options)),
+        handler_(&handler),
+        acceptor_(executor),
+        tasks_(executor) {}
+
+  std::uint16_t listen(const inter::Endpoint& bind, const inter::Credentials& credentials) {
+    // The door is closed before this ends.
+    door_.emplace(executor_, options_.region, bind, credentials,
+                  [this](Socket socket, std::unique_ptr<WorkerStream> stream, std::string why) {
+                    begin(std::move(socket), std::move(stream), std::move(why));
+                  });
+    return door_->port();
+  }
+
+  void start() {
+    if (door_) door_->start();
+    acceptor_.assign(asio::local::stream_protocol(), listen_at(options_.socket).release());
+    tasks_.spawn(accept(shared_from_this()));
+  }
+
+  // No handler is called from here on.
+  void shut_down() {
+    handler_ = nullptr;
+    std::error_code ignored;
+    acceptor_.close(ignored);
+    if (door_) door_->close();
+    for (const SessionPointer& session : sessions_) session->close();
+    sessions_.clear();
+    roster_ = {};
+    patience_.reset();
+  }
+
+  asio::awaitable<void> join() {
+    if (door_) co_await door_->join();
+    co_await tasks_.join();
+  }
+  bool attached() const { return roster_.stands(); }
+
+  void send_leader(const CoordinatorMessage& message, std::vector<Descriptor> descriptors = {}) {
+    if (!roster_.stands()) return;
+    roster_.members().begin()->second->send(message, std::move(descriptors));
+  }
+
+  void welcome(const std::string& run_id, bool contributed) {
+    CoordinatorMessage message;
+    worker_wire::Attached& attached = *message.mutable_attached();
+    attached.set_generation(options_.region + "-" + random_name());
+    attached.set_run_id(run_id);
+    attached.set_contributed(contributed);
+    attached.set_settings(options_.settings);
+    attached.set_world(static_cast<std::uint32_t>(roster_.members().size()));
+    std::uint32_t rank = 0;
+    for (const auto& [configured, session] : roster_.members()) {
+      attached.set_rank(rank++);
+      session->send(message);
+    }
+  }
+
+  void refuse(const CoordinatorMessage& message) {
+    for (const auto& [rank, session] : roster_.members()) session->send_last(message);
+  }
+
+ private:
+  using Self = std::shared_ptr<Implementation>;
+
+  static asio::awaitable<void> accept(Self self) {
+    const auto serve_socket = [&self](asio::local::stream_protocol::socket socket) {
+      auto stream = make_unix_stream(socket.native_handle());
+      self->begin(Socket(std::move(socket)), std::move(stream), {});
+    };
+    co_await inter::accept_all(self->acceptor_, self->options_.socket.string(), serve_socket);
+  }
+
+  void begin(Socket socket, std::unique_ptr<WorkerStream> stream, std::string forbidden) {
+    sessions_.push_back(std::make_shared<Session>(tasks_, std::move(socket), std::move(stream),
+                                                  std::move(forbidden)));
+    tasks_.spawn(serve(shared_from_this(), sessions_.back()));
+  }
+
+  static asio::awaitable<void> serve(Self self, SessionPointer session) {
+    for (;;) {
+      // Not in the loop's condition: GCC 12 miscompiles co_await there.
+      const bool readable = co_await session->readable();
+      if (!readable || !self->read(session)) break;
+    }
+    self->end(session);
+  }
+
+  // False: the session is over. A worker's malformed bytes end its session; all else concerns the
+  // coordinator.
+  bool read(const SessionPointer& session) {
+    try {
+      const bool open = session->receive();
+      while (std::optional<Frame> frame = session->next()) {
+        WorkerMessage message;
+        if (!message.ParseFromString(frame->bytes)) throw_malformed("not a worker's message");
+        handle(session, message, std::move(frame->descriptors));
+        if (handler_ == nullptr || !session->is_open()) return false;
+      }
+      return open;
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::malformed) throw;
+      spdlog::error("a worker's session is closed: {}", error.what());
+      return false;
+    }
+  }
+
+  void handle(const SessionPointer& session, const WorkerMessage& message,
+              std::vector<Descriptor> descriptors) {
+    if (message.body_case() == WorkerMessage::kAttach) {
+      if (message.attach().protocol() != kWorkerProtocol) {
+        throw_malformed("a worker of another program version");
+      }
+      return attach(session, to_request(message.attach()));
+    }
+    const bool leads = roster_.stands() && roster_.members().begin()->second == session;
+    if (!leads) throw_malformed("only rank 0 may speak");
+    switch (message.body_case()) {
+      case WorkerMessage::kReady:
+        // Between two instructions everybody's state is the same: the time to take ranks back.
+        if (!roster_.waiting().empty()) return dismiss(roster_.dissolve());
+        return handler_->on_ready();
+      case WorkerMessage::kContribute:
+        if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
+        return handler_->on_contribute(parse_contribution(message.contribute().contribution()),
+                                       sealed(std::move(descriptors[0])));
+      case WorkerMessage::kApplied:
+        return handler_->on_applied(message.applied().version(),
+                                    decode_digest(message.applied().state()));
+      case WorkerMessage::kOfferSnapshot:
+        if (descriptors.size() != 1) throw_malformed("a snapshot came without its file");
+        return handler_->on_snapshot(message.offer_snapshot().version(),
+                                     decode_digest(message.offer_snapshot().state()),
+                                     std::move(descriptors[0]));
+      case WorkerMessage::kReport:
+        return handler_->on_report(decode(message.report()));
+      default:
+        throw_malformed("a worker's message has no known body");
+    }
+  }
+
+  void attach(const SessionPointer& session, AttachRequest request) {
+    const bool fits = request.region == options_.region && request.world == options_.workers &&
+                      request.rank < options_.workers && !session->request;
+    if (!session->forbidden.empty()) return session->send_last(refusal(session->forbidden));
+    if (!fits) {
+      return session->send_last(
+          refusal("this coordinator expects " + std::to_string(options_.workers) + " workers of " +
+                  options_.region + ", not rank " + std::to_string(request.rank) + " of " +
+                  std::to_string(request.world) + " of " + request.region));
+    }
+    const std::uint32_t rank = request.rank;
+    session->request = std::move(request);
+    dismiss(roster_.enter(rank, session));
+  }
+
+  // After every change of the roster: those whose sessions end by it, and what follows.
+  void dismiss(const std::vector<SessionPointer>& leaving) {
+    for (const SessionPointer& session : leaving) session->close();
+    if (handler_ == nullptr) return;
+    const bool lost = std::exchange(stood_, roster_.stands()) && !roster_.stands();
+    if (lost) handler_->on_worker_lost();
+    if (handler_ == nullptr) return;
+    if (roster_.stands()) return tell_who_waits();
+    if (roster_.members().size() == options_.workers) return go_on();
+    tell_who_is_missing();
+    if (roster_.members().empty()) {
+      patience_.reset();
+    } else if (!patience_) {
+      patience_.emplace(executor_, options_.rank_wait, [this] { go_on(); });
+    }
+  }
+
+  // With those that are there.
+  void go_on() {
+    patience_.reset();
+    roster_.stand();
+    stood_ = true;
+    handler_->on_gathered(*roster_.members().begin()->second->request, missing());
+  }
+
+  std::vector<std::uint32_t> missing() const {
+    std::vector<std::uint32_t> ranks;
+    for (std::uint32_t rank = 0; rank < options_.workers; ++rank) {
+      if (!roster_.members().contains(rank)) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  void tell_who_is_missing() {
+    std::string ranks;
+    for (const std::uint32_t rank : missing())
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    for (const auto& [rank, session] : roster_.members())
+      session->send(waiting("rank " + ranks + " of " + options_.region + " to attach"));
+  }
+
+  void tell_who_waits() {
+    for (const auto& [rank, session] : roster_.waiting())
+      session->send(waiting("the other ranks of " + options_.region + " to end their round"));
+  }
+
+  void end(const SessionPointer& session) {
+    session->close();
+    std::erase(sessions_, session);
+    if (!session->request) return;
+    dismiss(roster_.leave(session->request->rank, session));
+  }
+
+  asio::any_io_executor executor_;
+  WorkerServerOptions options_;
+  WorkerServerHandler* handler_;  // null once shut down
+  asio::local::stream_protocol::acceptor acceptor_;
+  std::optional<WorkerDoor> door_;
+  inter::TaskGroup tasks_;
+  std::vector<SessionPointer> sessions_;
+  Roster<SessionPointer> roster_;
+  bool stood_ = false;                       // when it was looked at last
+  std::optional<inter::Deadline> patience_;  // with the ranks that are missing
+};
+
+WorkerServer::WorkerServer(asio::any_io_executor executor, WorkerServerOptions options,
+                           WorkerServerHandler& handler)
+    : implementation_(std::make_shared<Implementation>(executor, std::move(options), handler)) {}
+
+// Coroutines that are still under way hold the implementation and end by themselves.
+WorkerServer::~WorkerServer() {
+  implementation_->shut_down();
+}
+
+std::uint16_t WorkerServer::listen(const inter::Endpoint& bind,
+                                   const inter::Credentials& credentials) {
+  return implementation_->listen(bind, credentials);
+}
+
+void WorkerServer::start() {
+  implementation_->start();
+}
+
+asio::awaitable<void> WorkerServer::stop() {
+  implementation_->shut_down();
+  co_await implementation_->join();
+}
+
+bool WorkerServer::attached() const {
+  return implementation_->attached();
+}
+
+void WorkerServer::welcome(const std::string& run_id, bool contributed) {
+  implementation_->welcome(run_id, contributed);
+}
+
+void WorkerServer::refuse(const std::string& reason, bool configuration) {
+  CoordinatorMessage message;
+  message.mutable_refused()->set_lineage(!configuration);
+  message.mutable_refused()->set_configuration(configuration);
+  message.mutable_refused()->set_reason(reason);
+  implementation_->refuse(message);
+}
+
+void WorkerServer::stored() {
+  CoordinatorMessage message;
+  message.mutable_stored();
+  implementation_->send_leader(message);
+}
+
+void WorkerServer::not_stored() {
+  CoordinatorMessage message;
+  message.mutable_not_stored();
+  implementation_->send_leader(message);
+}
+
+void WorkerServer::train(const Train& train) {
+  implementation_->send_leader(to_message(train));
+}
+
+void WorkerServer::continue_training(const Continue& order) {
+  implementation_->send_leader(to_message(order));
+}
+
+void WorkerServer::call_back() {
+  CoordinatorMessage message;
+  message.mutable_come_back();
+  implementation_->send_leader(message);
+}
+
+void WorkerServer::collect(Round round) {
+  CoordinatorMessage message;
+  message.mutable_collect()->set_round(round);
+  implementation_->send_leader(message);
+}
+
+namespace {
+
+Descriptor open_for_reading(const std::filesystem::path& path) {
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw_errno("open", path);
+  return fd;
+}
+
+}  // namespace
+
+void WorkerServer::apply(const CommitRecord& record,
+                         const std::vector<std::filesystem::path>& payloads) {
+  CoordinatorMessage message;
+  message.mutable_apply()->set_record(serialize(record));
+  std::vector<Descriptor> descriptors;
+  for (const std::filesystem::path& payload : payloads) {
+    descriptors.push_back(open_for_reading(payload));
+  }
+  implementation_->send_leader(message, std::move(descriptors));
+}
+
+void WorkerServer::restore(Round version, const Digest& state,
+                           const std::filesystem::path& snapshot, std::uint64_t size_bytes) {
+  CoordinatorMessage message;
+  message.mutable_restore()->set_version(version);
+  encode(state, message.mutable_restore()->mutable_state());
+  message.mutable_restore()->set_size_bytes(size_bytes);
+  std::vector<Descriptor> descriptors;
+  descriptors.push_back(open_for_reading(snapshot));
+  implementation_->send_leader(message, std::move(descriptors));
+}
+
+void WorkerServer::finish(Round version) {
+  CoordinatorMessage message;
+  message.mutable_finish()->set_version(version);
+  implementation_->send_leader(message);
+}
+
+void WorkerServer::waiting_for(const std::string& what) {
+  implementation_->send_leader(waiting(what));
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,378 @@
+#include "diloco/worker/worker_session.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "diloco/log/wire.h"
+#include "diloco/worker/worker.pb.h"
+#include "diloco/worker/worker_channel.h"
+#include "diloco/worker/worker_dial.h"
+#include "diloco/worker/worker_report.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kKeepWaitingInterval{500};
+constexpr milliseconds kRetryMin{100};
+constexpr milliseconds kRetryMax{1'000};
+// Of a copy to the coordinator's disk, far below any disk's speed, and of one before it that nobody
+// waits for any more: past it the coordinator hangs.
+constexpr milliseconds kStoreDeadlineBase{60'000};
+constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
+
+void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
+                           const std::string& what) {
+  if (keep_waiting && !keep_waiting(what)) {
+    throw std::system_error(std::make_error_code(std::errc::operation_canceled),
+                            "stopped while waiting for " + what);
+  }
+}
+
+DataShare to_share(const worker_wire::DataShare& share) {
+  if (share.count() > 0 && share.index() >= share.count()) {
+    throw_malformed("the coordinator gives a share of the data that does not exist");
+  }
+  return {
+      .index = share.index(), .count = share.count(), .pass = share.pass(), .begin = share.begin()};
+}
+
+class SocketSession : public WorkerSession {
+ public:
+  SocketSession(AttachRequest request, WorkerDial dialled)
+      : request_(std::move(request)),
+        socket_(std::move(dialled.socket)),
+        stream_(std::move(dialled.stream)) {}
+
+  // A trainer that has finished need not say so itself.
+  ~SocketSession() override;
+  SocketSession(const SocketSession&) = delete;
+  SocketSession& operator=(const SocketSession&) = delete;
+
+  // Returns when every rank of the region has attached.
+  void join(const KeepWaiting& keep_waiting);
+
+  const Attachment& attachment() const override { return attachment_; }
+  Instruction next(const KeepWaiting& keep_waiting) override;
+  bool called_back() override;
+  void hand_over(const Contribution& contribution, const SealedBytes& payload) override;
+  bool await_stored() override;
+  void applied(Round version, const Digest& state) override;
+  void offer_snapshot(Round version, const Digest& state,
+                      const std::filesystem::path& file) override;
+  void report(const Progress& progress) override;
+  bool lost() override;
+
+ private:
+  using Message = worker_wire::CoordinatorMessage;
+  struct Received {
+    Message message;
+    std::vector<Descriptor> descriptors;
+  };
+
+  void send(const worker_wire::WorkerMessage& message, std::vector<Descriptor> descriptors = {});
+  void wait_for_socket(short events, milliseconds at_most);
+  void receive_bytes();
+  std::optional<Received> take();
+  std::optional<Received> receive(milliseconds at_most);
+  Received wait(const KeepWaiting& keep_waiting);
+  static Instruction to_instruction(Received received);
+
+  AttachRequest request_;
+  Descriptor socket_;
+  std::unique_ptr<WorkerStream> stream_;
+  Attachment attachment_;
+  bool asked_ = false;  // what to do: the answer is still to come
+  bool called_back_ = false;
+  std::size_t handed_over_bytes_ = 0;
+  bool closed_ = false;  // by the coordinator
+  bool finished_ = false;
+  Progress reported_;
+  std::string waiting_for_;
+};
+
+void SocketSession::wait_for_socket(short events, milliseconds at_most) {
+  pollfd entry{.fd = socket_.get(), .events = events, .revents = 0};
+  if (::poll(&entry, 1, static_cast<int>(at_most.count())) < 0 && errno != EINTR) {
+    throw_errno("poll", request_.socket);
+  }
+}
+
+void SocketSession::send(const worker_wire::WorkerMessage& message,
+                         std::vector<Descriptor> descriptors) {
+  stream_->add({message.SerializeAsString(), std::move(descriptors)});
+  auto deadline = steady_clock::now() + kStoreDeadlineBase;
+  for (std::uint64_t sent = 0; !stream_->flush();) {
+    if (stream_->sent_bytes() > sent) deadline = steady_clock::now() + kStoreDeadlineBase;
+    sent = stream_->sent_bytes();
+    if (steady_clock::now() > deadline) throw_lost("the coordinator does not read its socket");
+    wait_for_socket(POLLOUT, kKeepWaitingInterval);
+  }
+}
+
+// The next message that has arrived and is an answer; what only informs is noted.
+std::optional<SocketSession::Received> SocketSession::take() {
+  while (std::optional<Frame> frame = stream_->next()) {
+    Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
+    if (!received.message.ParseFromString(frame->bytes)) {
+      throw_malformed("the coordinator's message cannot be parsed");
+    }
+    switch (received.message.body_case()) {
+      case Message::kRefused: {
+        const auto& refused = received.message.refused();
+        throw std::system_error(make_error_code(refused.lineage()         ? Errc::lineage
+                                                : refused.configuration() ? Errc::config_mismatch
+                                                                          : Errc::malformed),
+                                refused.reason());
+      }
+      case Message::kWaiting:
+        waiting_for_ = received.message.waiting().what();
+        break;
+      case Message::kComeBack:
+        called_back_ = true;
+        break;
+      default:
+        return received;
+    }
+  }
+  return std::nullopt;
+}
+
+// Nothing if no answer came in time.
+std::optional<SocketSession::Received> SocketSession::receive(milliseconds at_most) {
+  const auto deadline = steady_clock::now() + at_most;
+  for (;;) {
+    if (std::optional<Received> received = take()) return received;
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) return std::nullopt;
+    if (!stream_->more()) wait_for_socket(POLLIN, left);
+    receive_bytes();
+  }
+}
+
+SocketSession::Received SocketSession::wait(const KeepWaiting& keep_waiting) {
+  for (;;) {
+    if (std::optional<Received> received = receive(kKeepWaitingInterval)) {
+      return std::move(*received);
+    }
+    keep_waiting_or_throw(keep_waiting, waiting_for_);
+  }
+}
+
+void SocketSession::join(const KeepWaiting& keep_waiting) {
+  worker_wire::WorkerMessage message;
+  auto* attach = message.mutable_attach();
+  attach->set_protocol(kWorkerProtocol);
+  attach->set_region(request_.region);
+  attach->set_rank(request_.rank);
+  attach->set_world(request_.world);
+  attach->set_version(request_.version);
+  encode(request_.state, attach->mutable_state());
+  attach->set_has_lineage(request_.has_lineage);
+  attach->set_run_id(request_.run_id);
+  attach->set_contributed(request_.contributed);
+  send(message);
+
+  waiting_for_ = "the coordinator's answer";
+  const Received answer = wait(keep_waiting);
+  if (!answer.message.has_attached()) throw_malformed("the coordinator did not answer to attach");
+  const auto& attached = answer.message.attached();
+  attachment_ = {.generation = attached.generation(),
+                 .run_id = attached.run_id(),
+                 .contributed = attached.contributed(),
+                 .settings = attached.settings(),
+                 .rank = attached.rank(),
+                 .world = attached.world()};
+  if (attachment_.rank >= attachment_.world) throw_malformed("the coordinator gives no rank");
+}
+
+Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
+  assert(attachment_.rank == 0);
+  if (!asked_) {
+    worker_wire::WorkerMessage message;
+    message.mutable_ready();
+    send(message);
+    asked_ = true;
+    waiting_for_ = "the coordinator";
+  }
+  Received received = wait(keep_waiting);
+  asked_ = false;
+  called_back_ = false;  // that was about the instruction before
+  finished_ = received.message.body_case() == Message::kFinish;
+  return to_instruction(std::move(received));
+}
+
+void SocketSession::receive_bytes() {
+  if (stream_->receive()) return;
+  // What it said before it closed comes first.
+  if (!closed_) {
+    closed_ = true;
+    return;
+  }
+  throw_lost("the coordinator closed the session");
+}
+
+bool SocketSession::called_back() {
+  assert(attachment_.rank == 0);
+  receive_bytes();
+  if (take()) throw_malformed("the coordinator gives an instruction that was not asked for");
+  return called_back_;
+}
+
+Instruction SocketSession::to_instruction(Received received) {
+  switch (received.message.body_case()) {
+    case Message::kTrain: {
+      const auto& train = received.message.train();
+      return Train{.round = train.round(),
+                   .k = train.k(),
+                   .data_cursor = train.data_cursor(),
+                   .schedule_step = train.schedule_step(),
+                   .share = to_share(train.share()),
+                   .ahead = train.ahead()};
+    }
+    case Message::kContinueTraining: {
+      const auto& order = received.message.continue_training();
+      return Continue{.round = order.round(),
+                      .k = order.k(),
+                      .data_cursor = order.data_cursor(),
+                      .schedule_step = order.schedule_step(),
+                      .share = to_share(order.share())};
+    }
+    case Message::kCollect:
+      return Collect{received.message.collect().round()};
+    case Message::kApply: {
+      Apply apply{.record = parse_commit_record(received.message.apply().record()), .payloads = {}};
+      if (received.descriptors.size() != apply.record.participants.size()) {
+        throw_malformed("a commit came without its payloads");
+      }
+      for (std::size_t i = 0; i < received.descriptors.size(); ++i) {
+        apply.payloads.emplace_back(received.descriptors[i].release(),
+                                    apply.record.participants[i].payload.size_bytes);
+      }
+      return apply;
+    }
+    case Message::kRestore: {
+      const auto& restore = received.message.restore();
+      if (received.descriptors.size() != 1) throw_malformed("a snapshot came without its bytes");
+      return Restore{
+          .version = restore.version(),
+          .state = decode_digest(restore.state()),
+          .snapshot = MappedBytes(received.descriptors[0].release(), restore.size_bytes())};
+    }
+    case Message::kFinish:
+      return Finish{received.message.finish().version()};
+    default:
+      throw_malformed("the coordinator's message is not an instruction");
+  }
+}
+
+void SocketSession::hand_over(const Contribution& contribution, const SealedBytes& payload) {
+  assert(attachment_.rank == 0);
+  worker_wire::WorkerMessage message;
+  message.mutable_contribute()->set_contribution(serialize(contribution));
+  std::vector<Descriptor> descriptors;
+  descriptors.push_back(payload.share());
+  send(message, std::move(descriptors));
+  handed_over_bytes_ = payload.size();
+}
+
+bool SocketSession::await_stored() {
+  const milliseconds deadline =
+      kStoreDeadlineBase +
+      milliseconds{static_cast<std::int64_t>(handed_over_bytes_ / kStoreBytesPerMillisecond)};
+  const std::optional<Received> answer = receive(deadline);
+  if (!answer) {
+    throw_lost("the coordinator did not store a payload of " + std::to_string(handed_over_bytes_) +
+               " bytes within " + std::to_string(deadline.count() / 1000) + " s");
+  }
+  if (answer->message.has_stored()) return true;
+  if (answer->message.has_not_stored()) return false;
+  throw_malformed("the coordinator did not say whether it has a payload");
+}
+
+void SocketSession::applied(Round version, const Digest& state) {
+  assert(attachment_.rank == 0);
+  worker_wire::WorkerMessage message;
+  message.mutable_applied()->set_version(version);
+  encode(state, message.mutable_applied()->mutable_state());
+  send(message);
+}
+
+void SocketSession::offer_snapshot(Round version, const Digest& state,
+                                   const std::filesystem::path& file) {
+  assert(attachment_.rank == 0);
+  Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) throw_errno("open", file);
+  worker_wire::WorkerMessage message;
+  message.mutable_offer_snapshot()->set_version(version);
+  encode(state, message.mutable_offer_snapshot()->mutable_state());
+  std::vector<Descriptor> descriptors;
+  descriptors.push_back(std::move(fd));
+  send(message, std::move(descriptors));
+}
+
+SocketSession::~SocketSession() {
+  if (!finished_ || closed_) return;
+  try {
+    reported_.phase = kPhaseDone;
+    report(reported_);
+  } catch (const std::exception&) {  // then the coordinator waits for a while
+  }
+}
+
+void SocketSession::report(const Progress& progress) {
+  reported_ = progress;
+  if (!stream_->empty()) return;  // an older report is still on its way
+  worker_wire::WorkerMessage message;
+  *message.mutable_report() = encode(progress);
+  stream_->add({message.SerializeAsString(), {}});
+  try {
+    stream_->flush();
+  } catch (const std::system_error&) {
+    // Whoever must know finds out at the next call that waits for an answer.
+  }
+}
+
+bool SocketSession::lost() {
+  pollfd entry{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace
+
+std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
+                                                     const KeepWaiting& keep_waiting) {
+  const std::string where =
+      "the coordinator at " +
+      (request.coordinator.empty() ? request.socket.string() : request.coordinator);
+  std::string problem;
+  const auto meanwhile = [&] {
+    keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
+  };
+  milliseconds retry = kRetryMin;
+  for (;;) {
+    if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
+      try {
+        auto session = std::make_unique<SocketSession>(request, std::move(*dialled));
+        session->join(keep_waiting);
+        return session;
+      } catch (const std::system_error& error) {
+        if (error.code() != Errc::coordinator_lost) throw;  // it restarts, or another rank did
+      }
+    }
+    meanwhile();
+    ::poll(nullptr, 0, static_cast<int>(retry.count()));
+    retry = std::min(2 * retry, kRetryMax);
+  }
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,176 @@
+// The worker API: how a training loop takes part in a run. Blocking calls, one thread, every wait
+// with a deadline or a progress callback.
+//
+// - attach: every rank of the region connects to its coordinator. The call returns
+//   when all ranks of the region are there, or without those that are missing for too long;
+//   `generation` names this gathering, so that a collective group can be formed under a fresh name.
+// - Rank 0 then drives rounds; the other ranks follow it through the region's own collective and
+//   only keep their session open (a lost session of any rank ends the gathering: re-attach).
+// - Rank 0: next() says what to do: apply a commit (catching up), restore a snapshot, train round
+//   t, train on while nothing can be decided, collect what that did, or finish.
+//
+// Bulk bytes cross as memfds or files passed over the socket, or inside the TLS connection if the
+// coordinator is on another host; the coordinator never looks inside them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "diloco/files/mapped_bytes.h"
+#include "diloco/files/sealed_bytes.h"
+#include "diloco/log/record.h"
+#include "diloco/maths/data_share.h"
+
+namespace causeway::diloco {
+
+struct AttachRequest {
+  std::filesystem::path socket;  // the coordinator's, on this host
+  std::string region;
+  std::uint32_t rank = 0;   // as configured
+  std::uint32_t world = 1;  // ranks that the region is to have
+  Round version = 0;        // version of the anchor held
+  Digest state{};           // its state digest
+  bool has_lineage =
+      false;           // false: fresh weights, may only receive unless the run is at version 0
+  std::string run_id;  // empty when has_lineage is false
+  bool contributed = false;  // a contribution for round `version` was already made with this state
+  // HOST:PORT of a coordinator on another host, instead of `socket`; over mutual TLS with the
+  // region's own certificate, from a directory made by `causeway certs`.
+  std::string coordinator = {};
+  std::filesystem::path certificates = {};
+};
+
+struct Attachment {
+  std::string generation;
+  std::string run_id;
+  // The coordinator has this region's contribution for the version attached with: expect no Train
+  // for that round, only its outcome. It may differ from what the request said. True there, false
+  // here: it was lost; Train comes again. False there, true here: an earlier life of this worker
+  // made it, and what it left in the residual is not known: residual <- 0.
+  bool contributed = false;
+  // What all regions of the run share, as TOML lines with dotted keys: codec.matrix = "..."
+  std::string settings = {};
+  // In this gathering. Ranks that are missing are left out: the world may be smaller than the
+  // region's, and the others move up.
+  std::uint32_t rank = 0;
+  std::uint32_t world = 1;
+};
+
+// What rank 0 must do next.
+struct Train {
+  Round round;
+  std::uint32_t k;
+  std::uint64_t data_cursor;
+  // Nominal inner steps of all earlier rounds: the learning rate's.
+  std::uint64_t schedule_step = 0;
+  DataShare share{};
+  // Inner steps to go on with after contribute(), before next(): the round is decided meanwhile.
+  // They are the first of the next round.
+  std::uint32_t ahead = 0;
+};  // run K inner steps, then contribute()
+// Nothing can be decided: train on from where the region stands, k steps or until called_back().
+// Its contribution stays in flight.
+struct Continue {
+  Round round;
+  std::uint32_t k;
+  std::uint64_t data_cursor;    // where the first Continue of a round starts to read
+  std::uint64_t schedule_step;  // of the round, as in Train
+  DataShare share{};
+};
+// contribute() what was done since the last contribution, as the next part of the round; nothing if
+// nothing was done.
+struct Collect {
+  Round round;
+};
+struct Apply {
+  CommitRecord record;
+  std::vector<MappedBytes> payloads;
+};  // payload i belongs to participant i
+struct Restore {
+  Round version;
+  Digest state;
+  MappedBytes snapshot;  // empty: the initial weights
+};                       // adopt this state; residual <- 0
+struct Finish {
+  Round version;
+};  // the run is over
+using Instruction = std::variant<Train, Continue, Collect, Apply, Restore, Finish>;
+
+inline constexpr const char* kPhaseDone = "done";
+
+// What a region shows of itself while it works; best effort, for displays.
+struct Progress {
+  std::uint64_t step = 0;  // inner steps done, over the whole run
+  Round round = 0;
+  double loss = 0;  // training loss of the last inner step, nats per token
+  double tokens_per_s = 0;
+  std::uint64_t tokens = 0;
+  double compute_s = 0;    // inner steps alone
+  double wait_s = 0;       // everything else since training began
+  double in_region_s = 0;  // of compute_s: waiting for the sums over the region's ranks
+  double outer_s = 0;      // of wait_s: encoding and applying
+  std::uint64_t memory_peak_bytes = 0;  // of rank 0's process
+  // In use on rank 0's GPU, by whomever, when it last needed more; 0: it has none.
+  std::uint64_t device_memory_peak_bytes = 0;
+  double mfu = 0;  // share of what the region's devices could do at most; 0: unknown
+  // "compute", "encode", "wait", "apply", "evaluate", and kPhaseDone: the result is written.
+  std::string phase;
+};
+
+class WorkerSession {
+ public:
+  // Retries with back-off while the coordinator is not there. `keep_waiting` is called at least
+  // every second with a sentence that says what is being waited for; returning false cancels
+  // (throws std::system_error, operation_canceled).
+  using KeepWaiting = std::function<bool(const std::string& what)>;
+  static std::unique_ptr<WorkerSession> attach(const AttachRequest& request,
+                                               const KeepWaiting& keep_waiting);
+
+  virtual ~WorkerSession() = default;
+  virtual const Attachment& attachment() const = 0;
+
+  // Rank 0 only. Blocks until there is something to do. Throws std::system_error
+  // (Errc::coordinator_lost) when the session ended: attach again.
+  virtual Instruction next(const KeepWaiting& keep_waiting) = 0;
+
+  // Rank 0 only, during a Continue: true once there is something else to do. Never blocks. Throws
+  // Errc::coordinator_lost.
+  virtual bool called_back() = 0;
+
+  // Rank 0 only. Hands over the payload, none if it sits out; true when the coordinator has it on
+  // disk. False: it has no room. Keep the contribution: if next() says to train the same round
+  // again, contribute it again; if it gives the round's outcome, nothing of it is listed.
+  // contribution.payload is ignored: the coordinator hashes what it got.
+  bool contribute(const Contribution& contribution, const SealedBytes& payload) {
+    hand_over(contribution, payload);
+    return await_stored();
+  }
+  // The two halves of contribute(), for who has something to do in between; nothing but report()
+  // may be called there.
+  virtual void hand_over(const Contribution& contribution, const SealedBytes& payload) = 0;
+  virtual bool await_stored() = 0;
+
+  // Rank 0 only. After Apply or Restore: the version now held, and its digest.
+  virtual void applied(Round version, const Digest& state) = 0;
+
+  // Rank 0 only. Offers a snapshot file (anchor and outer momentum of `version`) for joiners; the
+  // coordinator copies it in its own time, so that the file may be removed or replaced, but not
+  // written to.
+  virtual void offer_snapshot(Round version, const Digest& state,
+                              const std::filesystem::path& file) = 0;
+
+  // Rank 0 only. Never blocks; may be dropped.
+  virtual void report(const Progress& progress) = 0;
+
+  // True if the session's socket has been closed by the other side (cheap poll, for ranks other
+  // than 0).
+  virtual bool lost() = 0;
+};
+
+}  // namespace causeway::diloco

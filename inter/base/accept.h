@@ -1,0 +1,48 @@
+// A loop that accepts connections, whatever happens to one of them. Internal to inter and to who
+// listens like it.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "inter/base/retry.h"
+
+namespace causeway::inter {
+
+constexpr std::chrono::milliseconds kAcceptRetry{100};
+
+void log_cannot_accept(const std::string& where, const std::error_code& error, LogThrottle& log);
+
+// Hands every connection to serve(socket), until the acceptor is closed. A failure is logged with
+// `where` and tried again after a pause: most likely the process is out of file descriptors, which
+// only time can mend. `acceptor` and `serve` outlive it.
+template <typename Acceptor, typename Serve>
+asio::awaitable<void> accept_all(Acceptor& acceptor, std::string where, Serve& serve,
+                                 std::chrono::milliseconds pause = kAcceptRetry) {
+  LogThrottle log;
+  asio::steady_timer retry(acceptor.get_executor());
+  while (acceptor.is_open()) {
+    std::error_code error;
+    typename Acceptor::protocol_type::socket socket(acceptor.get_executor());
+    co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    if (!acceptor.is_open()) {
+      co_return;
+    }
+    if (!error) {
+      serve(std::move(socket));
+      continue;
+    }
+    log_cannot_accept(where, error, log);
+    retry.expires_after(pause);
+    co_await retry.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
+}  // namespace causeway::inter

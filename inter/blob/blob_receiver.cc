@@ -1,0 +1,200 @@
+#include "inter/blob/blob_receiver.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/base/error.h"
+#include "inter/base/limits.h"
+#include "inter/base/percent.h"
+
+namespace causeway::inter {
+namespace {
+
+template <typename Set>
+void remember(Set& set, const BlobId& id) {
+  if (set.size() >= kRememberedBlobsMax) {
+    set.clear();
+  }
+  set.insert(id);
+}
+
+// Where the n-th source of a blob begins. Two that begin at the ends and meet send nothing twice
+// but what is under way when they meet.
+BlobFetch plan_fetch(const BlobId& id, ChunkMap held, std::size_t earlier_sources) {
+  const std::uint64_t chunks = held.size();
+  BlobFetch fetch{id, Order::ascending, 0, std::move(held)};
+  if (earlier_sources % 2 == 1) {
+    fetch.order = Order::descending;
+    fetch.start = chunks - 1;
+  }
+  if (earlier_sources >= 2) {
+    fetch.start = chunks / 2;
+  }
+  return fetch;
+}
+
+}  // namespace
+
+Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_t blob_bytes_max,
+               Completed completed, asio::any_io_executor hashing)
+    : spool_(spool),
+      blob_bytes_max_(std::min(blob_bytes_max, kBlobBytesMax)),
+      completed_(std::move(completed)),
+      verifier_(
+          executor, spool,
+          [this](const BlobId& id, const auto& failure) { on_verdict(id, failure); },
+          std::move(hashing)) {}
+
+void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
+  if (spool_.write(chunk.id, chunk.chunk, chunk.bytes)) {
+    finishers_.try_emplace(chunk.id, from.peer_);
+  }
+  for (BlobReceiver* const receiver : receivers_) {
+    if (receiver == &from || receiver->is_source(chunk.id)) {
+      receiver->on_stored(chunk.id, chunk.chunk);
+    }
+  }
+  verifier_.advance(chunk.id);
+}
+
+void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>& failure) {
+  const auto known = finishers_.find(id);
+  const std::string finisher = known == finishers_.end() ? "" : known->second;
+  finishers_.erase(id);
+  for (BlobReceiver* const receiver : receivers_) {
+    if (receiver->incoming_.contains(id)) {
+      failure ? receiver->on_failed(id, *failure, finisher) : receiver->on_completed(id);
+    }
+  }
+  if (!failure) {
+    completed_(finisher, id);
+  }
+}
+
+// Without those of `peer`, whose earlier session may not be gone yet.
+std::size_t Intake::other_sources(const BlobId& id, const std::string& peer) const {
+  return static_cast<std::size_t>(
+      std::count_if(receivers_.begin(), receivers_.end(), [&](const BlobReceiver* receiver) {
+        return receiver->peer_ != peer && receiver->is_source(id);
+      }));
+}
+
+BlobReceiver::BlobReceiver(std::shared_ptr<Intake> intake, std::string peer, Answer answer)
+    : intake_(std::move(intake)), peer_(std::move(peer)), answer_(std::move(answer)) {
+  intake_->receivers_.insert(this);
+}
+
+BlobReceiver::~BlobReceiver() {
+  intake_->receivers_.erase(this);
+}
+
+// Its map of chunks would take memory in proportion.
+bool BlobReceiver::declines_size_of(const BlobId& id) {
+  const std::uint64_t most = intake_->blob_bytes_max_;
+  if (id.size_bytes <= most) {
+    return false;
+  }
+  decline(id, "larger than the limit of " + std::to_string(most) + " bytes");
+  return true;
+}
+
+void BlobReceiver::want(const BlobId& id) {
+  const bool all_here = id.size_bytes > 0 && intake_->spool_.received_bytes(id) == id.size_bytes;
+  if (all_here) {
+    intake_->verifier_.advance(id);  // unless it is at it
+    return;
+  }
+  if (intake_->spool_.has(id) || incoming_.contains(id) || declines_size_of(id)) {
+    return;
+  }
+  declined_.erase(id);
+  ask(id);
+}
+
+void BlobReceiver::ask(const BlobId& id) {
+  asked_.erase(id);
+  answer_(encode(plan_fetch(id, intake_->spool_.held(id), intake_->other_sources(id, peer_))));
+  remember(asked_, id);
+}
+
+void BlobReceiver::on_offer(const BlobId& id) {
+  if (declines_size_of(id)) {
+    return;
+  }
+  if (intake_->spool_.has(id)) {
+    answer_(encode_id(FrameType::blob_complete, id));
+  } else {
+    declined_.erase(id);
+    ask(id);
+  }
+}
+
+void BlobReceiver::on_chunk(const BlobChunk& chunk) {
+  const BlobId& id = chunk.id;
+  if (intake_->spool_.has(id)) {
+    on_completed(id);
+    return;
+  }
+  if (declined_.contains(id) || declines_size_of(id)) {
+    return;
+  }
+  try {
+    intake_->store(*this, chunk);
+    incoming_.insert(id);
+    asked_.erase(id);
+  } catch (const std::system_error& error) {
+    decline(id, error.what());
+  }
+}
+
+void BlobReceiver::on_abandon(const BlobId& id) {
+  incoming_.erase(id);
+  asked_.erase(id);
+}
+
+void BlobReceiver::on_stored(const BlobId& id, std::uint64_t chunk) {
+  answer_(encode(BlobAck{id, chunk}));
+}
+
+void BlobReceiver::on_completed(const BlobId& id) {
+  on_abandon(id);
+  mismatches_.erase(id);
+  answer_(encode_id(FrameType::blob_complete, id));
+}
+
+// Who sent the wrong bytes is not known if there were several, or an older life had some. One of
+// them gets to send the whole blob alone, once.
+void BlobReceiver::on_failed(const BlobId& id, const std::system_error& failure,
+                             const std::string& finisher) {
+  on_abandon(id);
+  const bool mismatch = failure.code() == Errc::hash_mismatch;
+  if (mismatch && finisher != peer_) {
+    decline(id, "its content did not match its hash; " + finisher + " sends it again");
+  } else if (mismatch && mismatches_.size() < kRememberedBlobsMax && ++mismatches_[id] == 1) {
+    spdlog::warn("blob {} from {} does not match its hash; asking for all of it again",
+                 to_string(id), peer_);
+    ask(id);
+  } else {
+    decline(id, failure.what());
+  }
+}
+
+void BlobReceiver::decline(const BlobId& id, const std::string& reason) {
+  spdlog::warn("declining blob {} from {}: {}", to_string(id), peer_, reason);
+  on_abandon(id);
+  remember(declined_, id);
+  answer_(encode(BlobDecline{id, reason}));
+}
+
+std::string BlobReceiver::describe() const {
+  if (!busy()) {
+    return "";
+  }
+  const BlobId& id = *incoming_.begin();
+  return "receiving blob " + to_string(id) + ", " +
+         percent(intake_->spool_.received_bytes(id), id.size_bytes) + " here";
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,88 @@
+// What arrives, without any I/O: frames in, frames out.
+//
+//   BlobReceiver   from one peer, in one session
+//   Intake         from all of them: several peers may send one blob, in parallel; what one
+//                  delivers the others need not send any more
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "inter/blob/verifier.h"
+#include "inter/frame/frame_body.h"
+
+namespace causeway::inter {
+
+class BlobReceiver;
+
+class Intake {
+ public:
+  using Completed = std::function<void(const std::string& from, const BlobId& id)>;
+
+  // `completed` is told every blob that is complete in the spool and checked, with the peer that
+  // sent its last chunk.
+  // Verifier tells about `hashing`.
+  Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_t blob_bytes_max,
+         Completed completed, asio::any_io_executor hashing = {});
+
+  void stop() { verifier_.stop(); }  // nothing is told any more
+  const Verifier& verifier() const { return verifier_; }
+
+ private:
+  friend class BlobReceiver;
+  void store(BlobReceiver& from, const BlobChunk& chunk);
+  void on_verdict(const BlobId& id, const std::optional<std::system_error>& failure);
+  std::size_t other_sources(const BlobId& id, const std::string& peer) const;
+
+  Spool& spool_;
+  std::uint64_t blob_bytes_max_;
+  Completed completed_;
+  std::set<BlobReceiver*> receivers_;
+  std::map<BlobId, std::string> finishers_;  // who sent the last chunk of a blob under check
+  Verifier verifier_;
+};
+
+class BlobReceiver {
+ public:
+  using Answer = std::function<void(Bytes frame)>;  // for the control connection
+
+  BlobReceiver(std::shared_ptr<Intake> intake, std::string peer, Answer answer);
+  BlobReceiver(const BlobReceiver&) = delete;
+  BlobReceiver& operator=(const BlobReceiver&) = delete;
+  ~BlobReceiver();
+
+  // Asks the peer for what is missing; not if all is here or the peer is at it.
+  void want(const BlobId& id);
+
+  void on_offer(const BlobId& id);
+  void on_chunk(const BlobChunk& chunk);
+  void on_abandon(const BlobId& id);
+
+  bool busy() const { return !incoming_.empty(); }
+  std::string describe() const;  // what is under way, for a log; empty if nothing is
+
+ private:
+  friend class Intake;
+  // It sends the blob or was asked to.
+  bool is_source(const BlobId& id) const { return incoming_.contains(id) || asked_.contains(id); }
+  bool declines_size_of(const BlobId& id);
+  void ask(const BlobId& id);
+  void decline(const BlobId& id, const std::string& reason);
+  void on_stored(const BlobId& id, std::uint64_t chunk);
+  void on_completed(const BlobId& id);
+  void on_failed(const BlobId& id, const std::system_error& failure, const std::string& finisher);
+
+  std::shared_ptr<Intake> intake_;
+  std::string peer_;
+  Answer answer_;
+  std::set<BlobId> asked_;            // nothing has come yet
+  std::set<BlobId> incoming_;         // begun, not complete
+  std::set<BlobId> declined_;         // chunks still under way are dropped in silence
+  std::map<BlobId, int> mismatches_;  // how often the hash was wrong
+};
+
+}  // namespace causeway::inter

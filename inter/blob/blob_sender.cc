@@ -1,0 +1,208 @@
+#include "inter/blob/blob_sender.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/base/limits.h"
+#include "inter/base/percent.h"
+
+namespace causeway::inter {
+
+BlobSender::Item BlobSender::new_item(const BlobId& id) {
+  Item item;
+  item.id = id;
+  item.pending = ChunkMap(chunk_count(id.size_bytes), true);
+  item.confirmed = ChunkMap(chunk_count(id.size_bytes));
+  return item;
+}
+
+void BlobSender::push(const BlobId& id) {
+  if (find(id) == nullptr) {
+    queue_.push_back(new_item(id));
+    // The peer drops chunks of a blob that it declined until it has said that it thinks otherwise.
+    queue_.back().known = declined_.erase(id) == 0;
+  }
+}
+
+void BlobSender::on_fetch(const BlobFetch& fetch) {
+  if (!spool_.has(fetch.id)) {
+    spdlog::debug("{} asks for blob {}, which is not here", peer_, to_string(fetch.id));
+    abandoned_.push_back(fetch.id);
+    return;
+  }
+  Item* item = find(fetch.id);
+  if (item == nullptr) {
+    item = &queue_.emplace_back(new_item(fetch.id));
+  } else if (!item->known && !fetch.held.none()) {
+    spdlog::info("resuming blob {} to {}, which holds {} of it", to_string(fetch.id), peer_,
+                 percent(fetch.held.count(), fetch.held.size()));
+  }
+  item->known = true;
+  item->order = fetch.order;
+  item->cursor = fetch.start;
+  item->confirmed = fetch.held;
+  item->pending = fetch.held.inverse();
+  item->in_flight.clear();  // if some still arrive, they are only acknowledged once more
+}
+
+std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
+  Item* const item = find(ack.id);
+  if (item == nullptr || item->confirmed.has(ack.chunk)) {
+    return 0;
+  }
+  item->confirmed.insert(ack.chunk);
+  item->pending.erase(ack.chunk);  // another peer may have sent it
+  return item->in_flight.erase(ack.chunk) == 0 ? 0 : chunk_bytes(ack.id, ack.chunk);
+}
+
+void BlobSender::on_complete(const BlobId& id) {
+  erase(id);
+}
+
+void BlobSender::on_decline(const BlobDecline& decline) {
+  if (find(decline.id) != nullptr) {
+    spdlog::warn("{} declined blob {}: {}", peer_, to_string(decline.id), decline.reason);
+    erase(decline.id);
+    if (declined_.size() >= kRememberedBlobsMax) {
+      declined_.clear();
+    }
+    declined_.insert(decline.id);
+  }
+}
+
+void BlobSender::on_new_session() {
+  abandoned_.clear();
+  for (Item& item : queue_) {
+    item.known = false;
+    item.offered = false;
+    item.in_flight.clear();
+  }
+}
+
+void BlobSender::on_connection_lost(ConnectionNumber connection) {
+  for (Item& item : queue_) {
+    for (auto chunk = item.in_flight.begin(); chunk != item.in_flight.end();) {
+      if (chunk->second != connection) {
+        ++chunk;
+        continue;
+      }
+      put_back(item, chunk->first);
+      chunk = item.in_flight.erase(chunk);
+    }
+  }
+}
+
+// To go out before those that were never sent.
+void BlobSender::put_back(Item& item, std::uint64_t chunk) {
+  item.pending.insert(chunk);
+  item.cursor =
+      item.order == Order::ascending ? std::min(item.cursor, chunk) : std::max(item.cursor, chunk);
+}
+
+std::optional<Bytes> BlobSender::next_control() {
+  if (!abandoned_.empty()) {
+    const BlobId id = abandoned_.front();
+    abandoned_.pop_front();
+    return encode_id(FrameType::blob_abandon, id);
+  }
+  for (Item& item : queue_) {
+    if (!item.known && !item.offered) {
+      item.offered = true;
+      return encode_id(FrameType::blob_offer, item.id);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes memory) {
+  for (auto item = queue_.begin(); item != queue_.end();) {
+    if (!spool_.has(item->id)) {
+      abandoned_.push_back(item->id);
+      item = queue_.erase(item);
+      continue;
+    }
+    const auto chunk = item->known ? item->pending.next(item->cursor, item->order) : std::nullopt;
+    if (!chunk) {
+      ++item;
+      continue;
+    }
+    if (auto frame = read_chunk(*item, *chunk, connection, std::move(memory))) {
+      return frame;
+    }
+    abandoned_.push_back(item->id);
+    item = queue_.erase(item);
+  }
+  return std::nullopt;
+}
+
+std::optional<Bytes> BlobSender::read_chunk(Item& item, std::uint64_t chunk,
+                                            ConnectionNumber connection, Bytes memory) {
+  try {
+    Bytes frame = encode_chunk(item.id, chunk, std::move(memory));
+    spool_.read(item.id, chunk_offset(item.id, chunk),
+                std::span(frame).last(chunk_bytes(item.id, chunk)));
+    item.cursor = chunk;
+    item.pending.erase(chunk);
+    item.in_flight[chunk] = connection;
+    return frame;
+  } catch (const std::system_error& error) {
+    spdlog::error("cannot send blob {} to {}: {}", to_string(item.id), peer_, error.what());
+    return std::nullopt;
+  }
+}
+
+bool BlobSender::idle() const {
+  return std::all_of(queue_.begin(), queue_.end(), [](const Item& item) {
+    return item.in_flight.empty() && item.pending.none();
+  });
+}
+
+std::uint64_t BlobSender::bytes_left() const {
+  std::uint64_t bytes = 0;
+  for (const Item& item : queue_) {
+    bytes += chunk_offset(item.id, item.confirmed.size() - item.confirmed.count());
+  }
+  return bytes;
+}
+
+bool BlobSender::exhausted() const {
+  return std::all_of(queue_.begin(), queue_.end(),
+                     [](const Item& item) { return item.pending.none(); });
+}
+
+std::uint64_t BlobSender::in_flight(ConnectionNumber connection) const {
+  std::uint64_t chunks = 0;
+  for (const Item& item : queue_) {
+    for (const auto& [chunk, carrier] : item.in_flight) {
+      chunks += carrier == connection ? 1 : 0;
+    }
+  }
+  return chunks;
+}
+
+BlobSender::Item* BlobSender::find(const BlobId& id) {
+  const auto item = std::find_if(queue_.begin(), queue_.end(),
+                                 [&](const Item& queued) { return queued.id == id; });
+  return item == queue_.end() ? nullptr : &*item;
+}
+
+void BlobSender::erase(const BlobId& id) {
+  std::erase_if(queue_, [&](const Item& item) { return item.id == id; });
+}
+
+std::string BlobSender::describe() const {
+  if (queue_.empty()) {
+    return "";
+  }
+  const Item& item = queue_.front();
+  std::string text = "sending blob " + to_string(item.id) + ", " +
+                     percent(item.confirmed.count(), item.confirmed.size()) + " confirmed";
+  if (const std::size_t more = queue_.size() - 1; more > 0) {
+    text += ", and " + std::to_string(more) + " more queued";
+  }
+  return text;
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,76 @@
+// What goes to one peer, without any I/O: frames in, frames out. docs/wire-format.md tells the
+// exchange.
+//
+// Any number of data connections draw chunks from here, each whenever it can write, so the fast
+// ones take what the slow ones leave. A chunk counts as delivered when the peer acknowledges it;
+// what was under way on a connection that is lost goes out again on the others.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "inter/blob/spool.h"
+#include "inter/frame/frame_body.h"
+
+namespace causeway::inter {
+
+using ConnectionNumber = std::uint64_t;
+
+// Outlives the session: in a new one it first asks what had arrived, and goes on there.
+class BlobSender {
+ public:
+  BlobSender(const Spool& spool, std::string peer) : spool_(spool), peer_(std::move(peer)) {}
+
+  void push(const BlobId& id);  // no effect if it is queued already
+
+  void on_fetch(const BlobFetch& fetch);
+  // The bytes that this newly confirms; 0 if they were confirmed before, or are not ours.
+  std::uint64_t on_ack(const BlobAck& ack);
+  void on_complete(const BlobId& id);
+  void on_decline(const BlobDecline& decline);
+  void on_new_session();
+  void on_connection_lost(ConnectionNumber connection);
+
+  // The next frame for the control connection: offers after a reconnection, blobs given up.
+  std::optional<Bytes> next_control();
+  // The next chunk for a data connection; nothing while there is nothing to send or an answer is
+  // awaited. Takes the memory of a frame that is done with.
+  std::optional<Bytes> next_chunk(ConnectionNumber connection, Bytes memory = {});
+
+  bool busy() const { return !queue_.empty(); }
+  bool idle() const;                 // nothing to send and nothing unacknowledged
+  std::uint64_t bytes_left() const;  // not confirmed, the last chunks taken for full ones
+  bool exhausted() const;            // all are under way or confirmed
+  std::uint64_t in_flight(ConnectionNumber connection) const;  // chunks, not acknowledged
+  std::string describe() const;  // what is under way, for a log; empty if nothing is
+
+ private:
+  struct Item {
+    BlobId id;
+    bool known = true;     // what the peer holds; a push takes it to hold nothing
+    bool offered = false;  // asked what it holds
+    Order order = Order::ascending;
+    std::uint64_t cursor = 0;
+    ChunkMap pending;  // neither under way nor confirmed
+    ChunkMap confirmed;
+    std::map<std::uint64_t, ConnectionNumber> in_flight;  // by chunk
+  };
+  static Item new_item(const BlobId& id);
+  static void put_back(Item& item, std::uint64_t chunk);
+  Item* find(const BlobId& id);
+  void erase(const BlobId& id);
+  std::optional<Bytes> read_chunk(Item& item, std::uint64_t chunk, ConnectionNumber connection,
+                                  Bytes memory);
+
+  const Spool& spool_;
+  std::string peer_;
+  std::deque<Item> queue_;        // in the order of the pushes
+  std::deque<BlobId> abandoned_;  // the peer is still to be told
+  std::set<BlobId> declined_;     // once; another push asks first
+};
+
+}  // namespace causeway::inter

@@ -1,0 +1,358 @@
+#include "inter/blob/spool.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/base/error.h"
+#include "inter/base/file.h"
+#include "inter/base/limits.h"
+#include "inter/base/page_buffer.h"
+#include "inter/base/sha256.h"
+#include "inter/blob/spool_files.h"
+
+namespace causeway::inter {
+namespace {
+
+BlobId identify(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return {hash.finish(), bytes.size()};
+}
+
+void read_exactly(const std::filesystem::path& path, const File& file, std::uint64_t offset,
+                  std::span<std::byte> bytes) {
+  if (file.read_at(offset, bytes) != bytes.size()) {
+    throw std::system_error(std::make_error_code(std::errc::io_error),
+                            path.string() + " is shorter than it was");
+  }
+}
+
+Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {
+  Sha256 hash;
+  const File file(path, O_RDONLY);
+  const PageBuffer buffer(kHashReadBytes);
+  for (std::uint64_t offset = 0; offset < size; offset += kHashReadBytes) {
+    const auto part = buffer.bytes().first(std::min<std::uint64_t>(size - offset, kHashReadBytes));
+    read_exactly(path, file, offset, part);
+    hash.update(part);
+  }
+  return hash.finish();
+}
+
+std::filesystem::path existing(std::filesystem::path directory) {
+  std::filesystem::create_directories(directory);
+  return directory;
+}
+
+}  // namespace
+
+Spool::Spool(std::filesystem::path directory, std::uint64_t capacity_bytes)
+    : directory_(existing(std::move(directory))),
+      capacity_bytes_(capacity_bytes),
+      spares_(directory_) {
+  std::vector<std::filesystem::path> files;  // adopting renames and removes
+  for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+    if (file.is_regular_file()) {
+      files.push_back(file.path());
+    }
+  }
+  std::for_each(files.begin(), files.end(), [this](const auto& file) { adopt(file); });
+}
+
+Spool::Draft::Draft(std::filesystem::path path, std::uint64_t size_bytes,
+                    std::shared_ptr<std::uint64_t> drafted_bytes)
+    : path_(std::move(path)), size_bytes_(size_bytes), drafted_bytes_(std::move(drafted_bytes)) {
+  *drafted_bytes_ += size_bytes_;
+}
+
+Spool::Draft::~Draft() {
+  *drafted_bytes_ -= size_bytes_;
+  std::error_code finished;
+  std::filesystem::remove(path_, finished);
+}
+
+std::unique_ptr<Spool::Draft> Spool::draft(std::uint64_t size_bytes) {
+  reserve(size_bytes);
+  auto draft =
+      std::make_unique<Draft>(draft_path(directory_, ++drafts_), size_bytes, drafted_bytes_);
+  with_room([&] { spares_.take(draft->path(), size_bytes); });
+  spares_.shrink_to(free_bytes());
+  return draft;
+}
+
+// A peer may have sent the same, or be at it.
+void Spool::finish(const Draft& draft, const BlobId& id) {
+  assert(draft.size_bytes() == id.size_bytes);
+  if (!has(id)) {
+    remove(id);
+    publish(draft.path(), id);
+  }
+}
+
+BlobId Spool::put(std::span<const std::byte> bytes) {
+  const BlobId id = identify(bytes);
+  if (has(id)) {
+    return id;
+  }
+  const auto draft = this->draft(bytes.size());
+  File file(draft->path(), O_WRONLY);
+  with_room([&] { file.write_at(0, bytes); });
+  file.sync();
+  finish(*draft, id);
+  return id;
+}
+
+bool Spool::has(const BlobId& id) const {
+  const Entry* const entry = find(id);
+  return entry != nullptr && !entry->partial;
+}
+
+const Spool::Entry* Spool::find(const BlobId& id) const {
+  const auto entry = entries_.find(id);
+  return entry == entries_.end() ? nullptr : &entry->second;
+}
+
+std::uint64_t Spool::received_bytes(const BlobId& id) const {
+  const Entry* const entry = find(id);
+  if (entry == nullptr) {
+    return 0;
+  }
+  return entry->partial ? entry->partial->received_bytes() : id.size_bytes;
+}
+
+ChunkMap Spool::held(const BlobId& id) const {
+  const Entry* const entry = find(id);
+  return entry != nullptr && entry->partial
+             ? entry->partial->held()
+             : ChunkMap(chunk_count(id.size_bytes), entry != nullptr);
+}
+
+bool Spool::write(const BlobId& id, std::uint64_t first, std::span<const std::byte> bytes) {
+  assert(!has(id));
+  PartialBlob& partial = begin(id);
+  std::uint64_t chunk = first;
+  do {
+    const auto part = bytes.first(chunk_bytes(id, chunk));
+    if (!partial.held().has(chunk)) {
+      with_room([&] { partial.write(chunk, part); });
+    }
+    bytes = bytes.subspan(part.size());
+    ++chunk;
+  } while (!bytes.empty());
+  return partial.held().all();
+}
+
+PartialBlob& Spool::begin(const BlobId& id) {
+  if (!entries_.contains(id)) {
+    reserve(id.size_bytes);
+    create_partial(id);
+    spares_.shrink_to(free_bytes());
+  }
+  PartialBlob& partial = *entries_[id].partial;
+  if (!partial.has_open_files()) {
+    limit_open_files();
+  }
+  return partial;
+}
+
+// Peers may begin any number of blobs.
+void Spool::limit_open_files() {
+  std::vector<PartialBlob*> open;
+  for (auto& [id, entry] : entries_) {
+    if (entry.partial && entry.partial->has_open_files()) {
+      open.push_back(&*entry.partial);
+    }
+  }
+  if (open.size() >= kOpenPartialsMax) {
+    std::for_each(open.begin(), open.end(), [](PartialBlob* partial) { partial->close_files(); });
+  }
+}
+
+void Spool::create_partial(const BlobId& id) {
+  const PartialBlob::Paths paths = partial_paths(directory_, id);
+  try {
+    // It must not vouch for what the file holds that becomes the content.
+    std::filesystem::remove(paths.map);
+    with_room([&] {
+      spares_.take(paths.content, id.size_bytes);
+      entries_[id] = {++lives_, PartialBlob::begin(id, paths)};
+    });
+  } catch (const std::system_error&) {
+    remove_partial(id);
+    throw;
+  }
+}
+
+void Spool::reserve(std::uint64_t size_bytes) const {
+  const std::uint64_t free = free_bytes();
+  if (size_bytes > free) {
+    throw std::system_error(Errc::spool_full, "a blob of " + std::to_string(size_bytes) +
+                                                  " bytes does not fit: " + std::to_string(free) +
+                                                  " of " + std::to_string(capacity_bytes_) +
+                                                  " are free in " + directory_.string());
+  }
+}
+
+// On a disk that others fill, spares give way.
+template <typename Write>
+void Spool::with_room(const Write& write) {
+  try {
+    write();
+  } catch (const std::system_error& error) {
+    if (!is_out_of_room(error) || !release_spares()) {
+      throw;
+    }
+    write();
+  }
+}
+
+bool Spool::release_spares() {
+  const bool any = spares_.bytes() > 0;
+  spares_.clear();
+  return any;
+}
+
+void Spool::check(const BlobId& id) {
+  const auto file = partial(id);
+  assert(file && entries_.at(id).partial->held().all());
+  File(file->path, O_WRONLY).sync();
+  finish_checked(id, file->life, hash_file(file->path, id.size_bytes));
+}
+
+void Spool::finish_checked(const BlobId& id, std::uint64_t life,
+                           const std::array<std::uint8_t, 32>& hash) {
+  const Entry* const entry = find(id);
+  if (entry == nullptr || !entry->partial || entry->life != life) {
+    return;
+  }
+  if (hash != id.hash) {
+    remove(id);
+    throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
+  }
+  publish(partial_paths(directory_, id).content, id);
+}
+
+std::optional<Spool::Partial> Spool::partial(const BlobId& id) const {
+  const Entry* const entry = find(id);
+  if (entry == nullptr || !entry->partial) {
+    return std::nullopt;
+  }
+  return Partial{partial_paths(directory_, id).content, entry->life,
+                 entry->partial->prefix_bytes()};
+}
+
+std::vector<std::byte> Spool::read(const BlobId& id, std::uint64_t offset, std::size_t size) const {
+  assert(offset <= id.size_bytes);
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(size, id.size_bytes - offset));
+  read(id, offset, bytes);
+  return bytes;
+}
+
+void Spool::read(const BlobId& id, std::uint64_t offset, std::span<std::byte> bytes) const {
+  const auto file = path(id);
+  read_exactly(file, File(file, O_RDONLY), offset, bytes);
+}
+
+std::filesystem::path Spool::path(const BlobId& id) const {
+  assert(has(id));
+  return blob_path(directory_, id);
+}
+
+void Spool::remove(const BlobId& id) {
+  if (has(id)) {
+    spares_.keep(blob_path(directory_, id));
+  }
+  remove_partial(id);
+  entries_.erase(id);
+}
+
+void Spool::remove_partial(const BlobId& id) {
+  const auto [content, map] = partial_paths(directory_, id);
+  std::filesystem::remove(content);
+  std::filesystem::remove(map);
+}
+
+std::vector<BlobId> Spool::complete() const {
+  std::vector<BlobId> ids;
+  for (const auto& [id, entry] : entries_) {
+    if (!entry.partial) {
+      ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+std::uint64_t Spool::stored_bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& [id, entry] : entries_) {
+    total += received_bytes(id);
+  }
+  return total;
+}
+
+std::uint64_t Spool::free_bytes() const {
+  std::uint64_t free_bytes = capacity_bytes_ - *drafted_bytes_;
+  for (const auto& [held, entry] : entries_) {
+    free_bytes -= std::min(free_bytes, held.size_bytes);
+  }
+  return free_bytes;
+}
+
+void Spool::adopt(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  if (const auto id = named_blob(name)) {
+    adopt_complete(*id);
+  } else if (const auto begun = named_partial(name)) {
+    adopt_partial(*begun);
+  } else if (is_draft(name)) {
+    std::filesystem::remove(file);  // of a process that was killed
+  }
+}
+
+void Spool::adopt_complete(const BlobId& id) {
+  const auto file = blob_path(directory_, id);
+  if (std::filesystem::file_size(file) == id.size_bytes &&
+      hash_file(file, id.size_bytes) == id.hash) {
+    remove_partial(id);
+    entries_[id] = {++lives_, std::nullopt};
+    return;
+  }
+  spdlog::warn("spool: {} does not match its name and was deleted", file.string());
+  std::filesystem::remove(file);
+}
+
+void Spool::adopt_partial(const BlobId& id) {
+  if (entries_.contains(id)) {
+    return;  // its other file came first
+  }
+  auto partial = PartialBlob::resume(id, partial_paths(directory_, id));
+  if (!partial) {
+    remove_partial(id);
+    return;
+  }
+  const bool all = partial->held().all();
+  entries_[id] = {++lives_, std::move(partial)};
+  if (all) {
+    try {
+      check(id);  // a crash came between the last byte and the rename
+    } catch (const std::system_error& error) {
+      spdlog::warn("spool: {}", error.what());
+    }
+  }
+}
+
+// The contents were synced: they must be on disk before the name says that they are complete.
+void Spool::publish(const std::filesystem::path& content, const BlobId& id) {
+  std::filesystem::rename(content, blob_path(directory_, id));
+  std::filesystem::remove(partial_paths(directory_, id).map);
+  sync_directory(directory_);
+  entries_[id] = {++lives_, std::nullopt};
+}
+
+}  // namespace causeway::inter

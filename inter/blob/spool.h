@@ -1,0 +1,122 @@
+// The spool: blobs on disk in one directory, partial ones included, so that a restart keeps what
+// had arrived. docs/wire-format.md has the files.
+//
+// Chunks of a partial blob may come in any order and from several peers. What a crash tore is
+// fetched again, the rest stays. A blob counts with its whole size against the capacity from its
+// first chunk on, so that what was begun can be finished. One thread. A storage failure throws
+// std::system_error.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "inter/blob/partial_blob.h"
+#include "inter/blob/spare_files.h"
+#include "inter/frame/blob.h"
+#include "inter/frame/chunk_map.h"
+
+namespace causeway::inter {
+
+class Spool {
+ public:
+  // Opens or creates the directory; blobs found there are kept (complete ones are re-hashed, bad
+  // ones deleted).
+  Spool(std::filesystem::path directory, std::uint64_t capacity_bytes);
+
+  // Content that is written here rather than received: a file of its size, within the capacity, for
+  // any thread to fill and sync. Gone with this object unless finish() made it a blob.
+  class Draft {
+   public:
+    Draft(std::filesystem::path path, std::uint64_t size_bytes,
+          std::shared_ptr<std::uint64_t> drafted_bytes);
+    Draft(const Draft&) = delete;
+    Draft& operator=(const Draft&) = delete;
+    ~Draft();
+    const std::filesystem::path& path() const { return path_; }
+    std::uint64_t size_bytes() const { return size_bytes_; }
+
+   private:
+    std::filesystem::path path_;
+    std::uint64_t size_bytes_;
+    std::shared_ptr<std::uint64_t> drafted_bytes_;  // of all
+  };
+  // Errc::spool_full over capacity.
+  std::unique_ptr<Draft> draft(std::uint64_t size_bytes);
+  // Its content, which is that of `id`, was written and synced.
+  void finish(const Draft& draft, const BlobId& id);
+  // All of that at once.
+  BlobId put(std::span<const std::byte> bytes);
+  // Deletes the files that are kept to be written anew; false if there are none.
+  bool release_spares();
+  bool has(const BlobId& id) const;  // complete and hash-checked
+  // In whichever chunks; the whole size when all are here, though perhaps not yet checked.
+  std::uint64_t received_bytes(const BlobId& id) const;
+
+  // The chunks that are here.
+  ChunkMap held(const BlobId& id) const;
+  // Stores chunks from number `first` on; `bytes` are whole chunks. Those that are here are
+  // skipped. Returns true once all chunks are here: then check() is due. Throws Errc::spool_full
+  // over capacity.
+  bool write(const BlobId& id, std::uint64_t first, std::span<const std::byte> bytes);
+  // Completes a blob of which all chunks are here. If the hash is wrong, deletes it and throws
+  // Errc::hash_mismatch. Reads the whole blob: the Verifier does it in another thread.
+  void check(const BlobId& id);
+
+  // Up to `size` bytes from `offset` of a complete blob.
+  std::vector<std::byte> read(const BlobId& id, std::uint64_t offset, std::size_t size) const;
+  void read(const BlobId& id, std::uint64_t offset, std::span<std::byte> bytes) const;  // all of it
+  std::filesystem::path path(const BlobId& id) const;  // of a complete blob
+  void remove(const BlobId& id);                       // no error if absent
+  std::vector<BlobId> complete() const;
+  std::uint64_t capacity_bytes() const { return capacity_bytes_; }
+  std::uint64_t stored_bytes() const;  // on disk, partial blobs with what they have
+  // For another blob, beside the full sizes of all that are or have begun.
+  std::uint64_t free_bytes() const;
+
+  // What is here of a partial blob, for whoever hashes it.
+  struct Partial {
+    std::filesystem::path path;
+    std::uint64_t life = 0;          // another one when the blob was removed and begun anew
+    std::uint64_t prefix_bytes = 0;  // here without a gap
+  };
+  std::optional<Partial> partial(const BlobId& id) const;
+  // check(), by somebody who has hashed this life of the file and synced it. No effect if that life
+  // is over.
+  void finish_checked(const BlobId& id, std::uint64_t life,
+                      const std::array<std::uint8_t, 32>& hash);
+
+ private:
+  struct Entry {
+    std::uint64_t life = 0;
+    std::optional<PartialBlob> partial;  // nothing: the blob is complete
+  };
+  const Entry* find(const BlobId& id) const;
+  void adopt(const std::filesystem::path& file);
+  void adopt_complete(const BlobId& id);
+  void adopt_partial(const BlobId& id);
+  PartialBlob& begin(const BlobId& id);
+  void remove_partial(const BlobId& id);
+  void create_partial(const BlobId& id);
+  void reserve(std::uint64_t size_bytes) const;
+  template <typename Write>
+  void with_room(const Write& write);
+  void limit_open_files();
+  void publish(const std::filesystem::path& content, const BlobId& id);
+
+  std::filesystem::path directory_;
+  std::uint64_t capacity_bytes_;
+  std::uint64_t lives_ = 0;
+  std::uint64_t drafts_ = 0;  // so far
+  std::shared_ptr<std::uint64_t> drafted_bytes_ = std::make_shared<std::uint64_t>(0);
+  std::map<BlobId, Entry> entries_;
+  SpareFiles spares_;  // beside the entries, within the capacity
+};
+
+}  // namespace causeway::inter

@@ -1,0 +1,26 @@
+// How a spool names its files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "inter/blob/partial_blob.h"
+#include "inter/frame/blob.h"
+
+namespace causeway::inter {
+
+// Of a complete blob. Also for who looks at another process's spool.
+std::filesystem::path blob_path(const std::filesystem::path& spool_directory, const BlobId& id);
+PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, const BlobId& id);
+
+std::filesystem::path draft_path(const std::filesystem::path& spool_directory,
+                                 std::uint64_t number);
+
+// The complete blob, or the partial one, of which a file of this name is; nothing for other names.
+std::optional<BlobId> named_blob(std::string_view file_name);
+std::optional<BlobId> named_partial(std::string_view file_name);
+bool is_draft(std::string_view file_name);
+
+}  // namespace causeway::inter

@@ -1,0 +1,145 @@
+// The dialling half of the mesh: from a peer's address to a served session, again and again.
+#include <openssl/rand.h>
+
+#include <cassert>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/mesh/mesh_core.h"
+#include "inter/mesh/resolve.h"
+
+namespace causeway::inter {
+namespace {
+
+using asio::ip::tcp;
+
+SessionNonce random_nonce() {
+  SessionNonce nonce;
+  const bool filled = RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) == 1;
+  assert(filled);
+  return nonce;
+}
+
+}  // namespace
+
+asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
+  while (!self->stopping_ && !peer->removed) {
+    std::string failure;
+    try {
+      co_await dial(self, peer);
+    } catch (const LinkError& error) {
+      failure = error.reason();
+    }
+    if (self->stopping_ || peer->removed) {
+      break;
+    }
+    if (const auto times = failure.empty() ? 0 : peer->failures.count(failure)) {
+      spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
+                   to_string(peer->endpoint), failure, times_seen(times));
+    }
+    peer->retry.expires_after(peer->backoff.next());
+    std::error_code cancelled;
+    co_await peer->retry.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  }
+}
+
+asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
+  const SessionNonce nonce = random_nonce();
+  const Hello hello = self->hello(ConnectionKind::control, nonce);
+  const Judge judge = self->judge(*peer);
+  const auto control = co_await open(self, peer);
+  {
+    const auto give_up = [self, control] {
+      control->close(Errc::deadline, "no answer to our greeting within " +
+                                         seconds_text(self->options_.handshake_deadline));
+    };
+    const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
+    const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
+    self->act_on(verdicts, *peer);
+  }
+  const auto session = self->begin_session(peer, control, nonce);
+  for (unsigned i = 0; i < self->options_.data_connections; ++i) {
+    self->tasks_.spawn(keep_data_connection(self, peer, session, control->remote_endpoint()));
+  }
+  co_await run_session(self, peer, session);
+}
+
+// One of a session's data connections: dialled again whenever it is lost, where the control
+// connection found the peer.
+asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
+                                                     std::shared_ptr<Session> session,
+                                                     tcp::endpoint endpoint) {
+  Backoff backoff(self->options_.reconnect_delay_min, self->options_.reconnect_delay_max,
+                  self->options_.seed);
+  while (!self->stopping_ && !session->is_closed()) {
+    std::string failure;
+    try {
+      const auto data = co_await open_data(self, peer, endpoint, session->nonce());
+      backoff.reset();
+      failure = co_await Session::serve_data(session, data);
+    } catch (const LinkError& error) {
+      failure = error.reason();
+    }
+    if (self->stopping_ || session->is_closed()) {
+      break;
+    }
+    if (const auto times = peer->failures.count(failure)) {
+      spdlog::warn("{}: a data connection to {} ended: {}{}", self->options_.self, peer->name,
+                   failure, times_seen(times));
+    }
+    co_await session->wait(backoff.next());
+  }
+}
+
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, PeerPtr peer,
+                                                                 tcp::endpoint endpoint,
+                                                                 const SessionNonce& nonce) {
+  const auto data = co_await open_at(self, peer, endpoint);
+  const Hello hello = self->hello(ConnectionKind::data, nonce);
+  const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, data] {
+    data->close(Errc::deadline, "no answer on the data connection within " +
+                                    seconds_text(self->options_.handshake_deadline));
+  });
+  const std::string refusal = co_await join_session(*data, hello);
+  if (!refusal.empty()) {
+    throw LinkError(Errc::refused, peer->name + " refused our data connection: " + refusal);
+  }
+  co_return data;
+}
+
+// Tries every address of the peer in turn; the last failure is the one reported.
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
+  const auto endpoints = co_await resolve(peer->endpoint, self->options_.handshake_deadline);
+  LinkError failure(Errc::bad_address, "the name has no address");
+  for (const tcp::endpoint& endpoint : endpoints) {
+    try {
+      co_return co_await open_at(self, peer, endpoint);
+    } catch (const LinkError& error) {
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
+                                                               tcp::endpoint endpoint) {
+  const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
+  connection->count_into(peer->traffic);
+  connection->check_open();
+  std::string region;
+  {
+    const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, connection] {
+      connection->close(Errc::deadline, "no TLS handshake within " +
+                                            seconds_text(self->options_.handshake_deadline));
+    });
+    co_await connection->connect(endpoint);
+    region = co_await connection->handshake();
+  }
+  if (region != peer->name) {
+    co_await refuse(*connection, "the certificate at " + connection->remote() + " is for \"" +
+                                     printable(region) + "\", not for \"" + peer->name + "\"");
+  }
+  co_return connection;
+}
+
+}  // namespace causeway::inter

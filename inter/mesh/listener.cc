@@ -1,0 +1,155 @@
+// The listening half of the mesh: from an accepted socket to a served session.
+#include <spdlog/spdlog.h>
+
+#include "inter/base/accept.h"
+#include "inter/base/limits.h"
+#include "inter/mesh/mesh_core.h"
+#include "inter/tls/pki.h"
+
+namespace causeway::inter {
+
+using asio::ip::tcp;
+
+asio::awaitable<void> MeshCore::accept_loop(Self self) {
+  const auto admit_socket = [&self](tcp::socket socket) {
+    self->tasks_.spawn(serve(self, std::move(socket)));
+  };
+  co_await accept_all(self->acceptor_, self->options_.self, admit_socket);
+}
+
+asio::awaitable<void> MeshCore::serve(Self self, tcp::socket socket) {
+  const auto connection = self->make_connection(std::move(socket), TlsRole::server);
+  std::string failure;
+  try {
+    co_await admit(self, connection);
+  } catch (const LinkError& error) {
+    failure = error.reason();
+  }
+  if (!failure.empty() && !self->stopping_) {
+    self->log_refusal(*connection, failure);
+    co_await see_off(self, connection);
+  }
+  self->strangers_.leave(connection);
+}
+
+asio::awaitable<void> MeshCore::see_off(Self self, std::shared_ptr<Connection> connection) {
+  if (connection->is_closed()) {
+    co_return;
+  }
+  self->strangers_.refused(connection);
+  const Deadline deadline(self->executor_, self->options_.handshake_deadline, [connection] {
+    connection->close(Errc::deadline, "the peer does not close");
+  });
+  co_await connection->linger();
+}
+
+void MeshCore::log_refusal(const Connection& connection, const std::string& reason) {
+  if (const auto times = refusals_.count(connection.remote_host() + " " + reason)) {
+    spdlog::warn("{}: refused {}: {}{}", options_.self, connection.remote(), reason,
+                 times_seen(times));
+  }
+}
+
+asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> connection) {
+  self->strangers_.enter(connection);
+  std::optional<Deadline> deadline;
+  deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, connection] {
+    connection->close(Errc::deadline, "no TLS handshake and greeting within " +
+                                          seconds_text(self->options_.handshake_deadline));
+  });
+  const std::string region = co_await connection->handshake();
+  const Hello theirs = co_await read_hello(*connection);
+  if (theirs.kind == ConnectionKind::observer) {
+    co_await admit_observer(self, connection, region, theirs);
+    co_return;
+  }
+  self->strangers_.leave(connection);
+  const std::string objection = self->objection_to(region, theirs);
+  if (!objection.empty()) {
+    co_await refuse(*connection, objection);
+  }
+  deadline.reset();
+  const PeerPtr peer = self->peers_.at(region);
+  connection->count_into(peer->traffic);
+  if (theirs.kind == ConnectionKind::control) {
+    co_await admit_control(self, connection, peer, theirs);
+  } else {
+    co_await admit_data(connection, peer, theirs);
+  }
+}
+
+std::string MeshCore::objection_to(const std::string& region, const Hello& hello) const {
+  if (hello.sender != region) {
+    return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
+           printable(region) + "\"";
+  }
+  const auto peer = peers_.find(region);
+  if (peer == peers_.end()) {
+    return "region \"" + printable(region) + "\" is not a peer of \"" + options_.self + "\"";
+  }
+  if (dials(*peer->second)) {
+    return "\"" + options_.self + "\" dials \"" + region + "\", not the other way round";
+  }
+  return "";
+}
+
+// Within the deadline and the number of those who are not peers.
+asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connection> connection,
+                                               std::string name, Hello theirs) {
+  const std::string objection = self->objection_to_observer(name, theirs);
+  if (!objection.empty()) {
+    co_await refuse(*connection, objection);
+  }
+  const Bytes report = encode_text(FrameType::message, self->handler_.report());
+  co_await connection->write(report);
+  co_await connection->linger();
+}
+
+std::string MeshCore::objection_to_observer(const std::string& name, const Hello& hello) const {
+  if (hello.sender != name) {
+    return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
+           printable(name) + "\"";
+  }
+  if (name == options_.self || peers_.contains(name) || is_observer(name)) {
+    return "";
+  }
+  return "\"" + printable(name) + "\" is neither a region of this run nor an observer";
+}
+
+asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
+                                              PeerPtr peer, Hello theirs) {
+  // Whatever stood before belongs to a life of the peer that is over.
+  self->take_down(*peer, "the region connected anew");
+  if (const auto before = peer->greeting.lock()) {
+    before->close(Errc::refused, "the region connected anew");
+  }
+  peer->greeting = control;
+  std::optional<Deadline> deadline;
+  deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, control] {
+    control->close(Errc::deadline, "no answer to our greeting within " +
+                                       seconds_text(self->options_.handshake_deadline));
+  });
+  const Hello mine = self->hello(ConnectionKind::control, theirs.nonce);
+  const Judge judge = self->judge(*peer);
+  const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
+  self->act_on(verdicts, *peer);
+  deadline.reset();
+  peer->greeting.reset();
+  co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce));
+}
+
+asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
+                                           Hello theirs) {
+  const auto session = peer->session;
+  if (!session || session->nonce() != theirs.nonce ||
+      session->data_connections() >= kDataConnectionsMax) {
+    co_await refuse(*data, session && session->nonce() == theirs.nonce
+                               ? "too many data connections"
+                               : "no control connection waits for this data connection");
+  }
+  const Bytes accepted = encode_empty(FrameType::accept);
+  co_await data->write(accepted);
+  co_await Session::serve_data(session, data);
+}
+
+}  // namespace causeway::inter

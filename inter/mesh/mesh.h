@@ -1,0 +1,154 @@
+// The mesh: this coordinator's links to all the others.
+//
+// Per peer TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one for
+// control messages, several for bulk data, so that bulk can never starve control. Of a pair, the
+// region whose name sorts first dials; a lost link is dialled again with exponential back-off and
+// jitter, for ever. A region that can only dial out dials all others. A peer is "up" when the
+// control connection stands and both sides accepted the other's greeting; a data connection that is
+// lost is dialled again while the peer stays up.
+//
+// Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
+// the control connection measure the round trip; a connection on which nothing arrives for the idle
+// deadline is dropped, and the log says how long and what was under way.
+//
+// Bulk: push_blob streams a blob from the spool in chunks over all data connections, each taking
+// the next chunk when it can; every chunk is acknowledged, and after any drop only what was not
+// acknowledged goes again. fetch_blob may be asked of several peers at once: they share the work.
+// Contents are hashed as they come, in a thread of its own.
+//
+// Threads: everything runs on the executor given, which must be one thread or a strand.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include "inter/blob/spool.h"
+#include "inter/frame/blob.h"
+#include "inter/mesh/channel.h"
+#include "inter/route/topology.h"
+#include "inter/tls/pki.h"
+
+namespace causeway::inter {
+
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+  bool operator==(const Endpoint&) const = default;
+};
+// "host:port", "[v6]:port". Throws Errc::bad_address with what is allowed.
+Endpoint parse_endpoint(const std::string& text);
+std::string to_string(const Endpoint& endpoint);
+[[noreturn]] void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason);
+
+struct MeshOptions {
+  std::string self;  // this region's name
+  Endpoint bind;     // port 0: any free port (see Mesh::listening_port)
+  // Where to dial each other region of the roster. An empty host: it cannot be dialled, so it dials
+  // us.
+  std::map<std::string, Endpoint> peers;
+  bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
+  Credentials credentials;
+  std::string greeting;  // opaque bytes shown to every peer; judged by MeshHandler::judge_greeting
+  std::chrono::milliseconds heartbeat_interval{500};
+  std::chrono::milliseconds idle_deadline{10'000};
+  std::chrono::milliseconds handshake_deadline{10'000};
+  std::chrono::milliseconds credentials_interval{2'000};  // how often to look for replaced files
+  std::chrono::milliseconds reconnect_delay_min{100};
+  std::chrono::milliseconds reconnect_delay_max{5'000};
+  unsigned data_connections =
+      0;  // per peer that we dial; 0: as many as the congestion control needs
+  // Of TCP, by the kernel's name. "auto": bbr where the kernel lets us, otherwise what it has.
+  std::string congestion_control = "auto";
+  // How blobs travel (topology.h). Empty: as the measured links suggest.
+  std::optional<Shape> topology;
+  std::uint32_t message_bytes_max = 4U << 20;  // a control message larger than this is refused
+  std::uint64_t blob_bytes_max = 1ULL << 40;   // a blob larger than this is refused
+  std::uint64_t seed = 0;                      // of the back-off jitter
+};
+
+// Figures of one peer's link, cumulative over reconnections. Bytes are counted at the sockets, TLS
+// included.
+struct LinkStats {
+  bool up = false;
+  std::uint64_t tx_bytes = 0, rx_bytes = 0;
+  std::uint64_t connects = 0;
+  std::chrono::microseconds round_trip{0};  // smoothed; 0 until measured
+  std::size_t data_connections = 0;
+  // Of what we send, from real transfers; 0 until measured.
+  double rate_bytes_per_s = 0;         // over all data connections
+  double rate_p50_bytes_per_s = 0;     // half of its last 64 measurements are below
+  double rate_p05_bytes_per_s = 0;     // 5 % of them are
+  double stream_rate_bytes_per_s = 0;  // the fastest single one, as TCP sees it
+  double loss = 0;                     // share of segments sent again, smoothed
+};
+
+// What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to
+// the mesh.
+class MeshHandler {
+ public:
+  virtual ~MeshHandler() = default;
+  // Empty: accepted. Otherwise the reason, which is logged here and sent to the peer.
+  virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
+  // For an observer (observer.h): what is to be seen of this region now.
+  virtual std::string report() { return {}; }
+  virtual void on_refused_by(const std::string& peer, const std::string& reason) = 0;
+  virtual void on_peer_up(const std::string& peer) = 0;
+  virtual void on_peer_down(const std::string& peer, const std::string& reason) = 0;
+  virtual void on_message(const std::string& peer, const std::string& message) = 0;
+  virtual void on_blob(const std::string& from,
+                       const BlobId& id) = 0;  // complete in the spool, hash checked
+};
+
+// The most memory that a mesh holds for its peers, buffers in the kernel's sockets not included:
+// what is bounded by limits and back-pressure, and the maps of the blobs that fit in the spool.
+std::uint64_t peak_bytes(const MeshOptions& options, std::uint64_t spool_capacity_bytes);
+
+class Mesh : public Channel {
+ public:
+  // `spool` and `handler` must outlive the mesh.
+  Mesh(asio::any_io_executor executor, MeshOptions options, Spool& spool, MeshHandler& handler);
+  ~Mesh() override;
+
+  // Binds and starts accepting and dialling. Throws std::system_error naming the address if it
+  // cannot bind, or the file if a credential cannot be read.
+  void start();
+  // Closes every connection and joins every coroutine. From its beginning on the handler is not
+  // called any more; the same holds for the destructor, after which the executor may still have to
+  // run what is left of the coroutines.
+  asio::awaitable<void> stop();
+
+  // The roster changed: peers that are new are linked to, those that are gone are dropped (told to
+  // the handler as down, later), an address that changed is used from the next dialling on. Throws
+  // Errc::unreachable_peer if one cannot be dialled and neither can we.
+  void set_peers(const std::map<std::string, Endpoint>& peers);
+
+  std::uint16_t listening_port() const;  // 0 with dial_only
+  bool is_up(const std::string& peer) const override;
+  void send(const std::string& peer, std::string message) override;
+  void push_blob(const std::string& peer, const BlobId& id) override;
+  void fetch_blob(const std::string& peer, const BlobId& id) override;
+
+  std::map<std::string, LinkStats> stats() const;
+
+  // What hashing arrivals has cost, in its own thread.
+  struct Hashing {
+    std::uint64_t bytes = 0;
+    std::chrono::nanoseconds cpu_time{0};
+  };
+  Hashing hashing() const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace causeway::inter

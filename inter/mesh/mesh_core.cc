@@ -1,0 +1,348 @@
+#include "inter/mesh/mesh_core.h"
+
+#include <cassert>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/mesh/resolve.h"
+#include "inter/tls/credential_watch.h"
+
+namespace causeway::inter {
+namespace {
+
+using asio::ip::tcp;
+
+// FNV-1a: regions that share a seed must not share their jitter, and std::hash differs between
+// libraries.
+std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
+  std::uint64_t hash = 14695981039346656037ULL ^ seed;
+  for (const char character : self + "/" + peer) {
+    hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+constexpr const char* kStopReason = "this region stops";
+constexpr const char* kRemovedReason = "the region left the roster";
+constexpr std::chrono::milliseconds kResolveBind{10'000};
+
+void close_for_stop(Connection& connection) {
+  connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+}
+
+}  // namespace
+
+Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
+           const std::string& name_in, const Endpoint& endpoint_in)
+    : name(name_in),
+      endpoint(endpoint_in),
+      outgoing(spool, name_in),
+      backoff(options.reconnect_delay_min, options.reconnect_delay_max,
+              jitter_seed(options.seed, options.self, name_in)),
+      retry(executor) {}
+
+MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& spool,
+                   MeshHandler& handler)
+    : executor_(std::move(executor)),
+      options_(std::move(options)),
+      spool_(spool),
+      handler_(handler),
+      intake_(std::make_shared<Intake>(
+          executor_, spool_, options_.blob_bytes_max,
+          [this](const std::string& from, const BlobId& id) { on_completed(from, id); })),
+      router_(options_.self, options_.topology),
+      acceptor_(executor_),
+      credentials_timer_(executor_),
+      tasks_(executor_) {
+  assert(options_.greeting.size() <= kGreetingBytesMax);
+}
+
+void MeshCore::start(const Self& self) {
+  self->load_credentials();
+  self->tasks_.spawn(watch_credentials(self));
+  self->choose_congestion_control();
+  spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
+               peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
+               self->options_.peers.size());
+  if (!self->options_.dial_only) {
+    self->bind();
+    self->tasks_.spawn(accept_loop(self));
+  }
+  self->set_peers(self, self->options_.peers);
+}
+
+void MeshCore::load_credentials() {
+  check_own_certificate(options_.credentials, options_.self);
+  const TlsContext client = make_tls_context(options_.credentials, TlsRole::client);
+  const TlsContext server = make_tls_context(options_.credentials, TlsRole::server);
+  client_context_ = client;
+  server_context_ = server;
+}
+
+// New handshakes use new files; links stay, but for those of peers that were revoked.
+asio::awaitable<void> MeshCore::watch_credentials(Self self) {
+  CredentialWatch watch(self->options_.self, self->options_.credentials);
+  while (!self->stopping_) {
+    self->credentials_timer_.expires_after(self->options_.credentials_interval);
+    std::error_code cancelled;
+    co_await self->credentials_timer_.async_wait(
+        asio::redirect_error(asio::use_awaitable, cancelled));
+    if (self->stopping_ || !watch.reload([&] { self->load_credentials(); })) {
+      continue;
+    }
+    for (const auto& weak : self->connections_) {
+      if (const auto connection = weak.lock()) {
+        connection->check_revocation(self->server_context_);
+      }
+    }
+  }
+}
+
+// Many connections make up for a congestion control that begins anew after every pause: each begins
+// with its own initial window.
+void MeshCore::choose_congestion_control() {
+  constexpr unsigned kPacedConnections = 4;
+  constexpr unsigned kRestartingConnections = 32;
+  tcp::socket probe(executor_, tcp::v4());
+  std::string& wanted = options_.congestion_control;
+  const bool automatic = wanted == "auto";
+  const bool granted = set_congestion_control(probe.native_handle(), automatic ? "bbr" : wanted);
+  if (!granted && !automatic) {
+    throw std::system_error(Errc::no_congestion_control,
+                            "the kernel does not grant the congestion control \"" + wanted +
+                                "\"; see net.ipv4.tcp_allowed_congestion_control, or use auto");
+  }
+  wanted = congestion_control(probe.native_handle());
+  restarts_ = wanted != "bbr" && restarts_after_idle();
+  if (options_.data_connections == 0) {
+    options_.data_connections = restarts_ ? kRestartingConnections : kPacedConnections;
+  }
+  spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options_.self, wanted,
+               options_.data_connections,
+               restarts_
+                   ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
+                     "is 1, or let us use bbr)"
+                   : "");
+}
+
+void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
+  for (const auto& [name, endpoint] : peers) {
+    if (name != options_.self && endpoint.host.empty() && options_.dial_only) {
+      throw std::system_error(Errc::unreachable_peer,
+                              options_.self + " and " + name +
+                                  " can both only dial out; give one of them an address that the "
+                                  "other can dial");
+    }
+  }
+  const auto before = peers_;
+  for (const auto& [name, peer] : before) {
+    if (!peers.contains(name)) {
+      remove_peer(peer);
+    }
+  }
+  for (const auto& [name, endpoint] : peers) {
+    if (const auto known = peers_.find(name); known != peers_.end()) {
+      change_endpoint(self, known->second, endpoint);
+    } else if (name != options_.self) {
+      add_peer(self, name, endpoint);
+    }
+  }
+}
+
+void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoint& endpoint) {
+  const auto peer = std::make_shared<Peer>(executor_, spool_, options_, name, endpoint);
+  peers_[name] = peer;
+  if (dials(*peer)) {
+    tasks_.spawn(dial_loop(self, peer));
+  }
+}
+
+void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint) {
+  if (peer->endpoint == endpoint) {
+    return;
+  }
+  const bool dialled = dials(*peer);
+  peer->endpoint = endpoint;
+  if (dialled != dials(*peer)) {
+    remove_peer(peer);
+    add_peer(self, peer->name, endpoint);
+  } else {
+    peer->retry.cancel();  // no reason to wait for what was wrong with the old address
+  }
+}
+
+void MeshCore::remove_peer(const PeerPtr& peer) {
+  peer->removed = true;
+  peers_.erase(peer->name);
+  peer->retry.cancel();
+  if (peer->session) {
+    peer->session->close(Errc::refused, kRemovedReason);
+  }
+  if (const auto greeting = peer->greeting.lock()) {
+    greeting->close(Errc::refused, kRemovedReason);
+  }
+}
+
+void MeshCore::shut_down() {
+  stopping_ = true;
+  intake_->stop();
+  std::error_code ignored;
+  acceptor_.close(ignored);
+  credentials_timer_.cancel();
+  for (const auto& weak : connections_) {
+    if (const auto connection = weak.lock()) {
+      close_for_stop(*connection);
+    }
+  }
+  for (auto& [name, peer] : peers_) {
+    peer->retry.cancel();
+    if (peer->session) {
+      peer->session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+    }
+  }
+}
+
+Peer* MeshCore::find(const std::string& name) const {
+  const auto found = peers_.find(name);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+void MeshCore::bind() {
+  try {
+    const tcp::endpoint endpoint = listening_address(options_.bind, kResolveBind);
+    acceptor_.open(endpoint.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.bind(endpoint);
+    acceptor_.listen();
+  } catch (const std::system_error& error) {
+    throw_cannot_listen(options_.bind, error.code());
+  }
+}
+
+std::shared_ptr<Connection> MeshCore::make_connection(tcp::socket socket, TlsRole role) {
+  const auto& context = role == TlsRole::client ? client_context_ : server_context_;
+  auto connection = std::make_shared<Connection>(
+      std::move(socket), context, role,
+      ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline,
+                         options_.congestion_control});
+  std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
+  connections_.push_back(connection);
+  if (stopping_) {
+    close_for_stop(*connection);  // its coroutine began too late for shut_down() to see it
+  }
+  return connection;
+}
+
+Hello MeshCore::hello(ConnectionKind kind, const SessionNonce& nonce) const {
+  return {kind, nonce, options_.self,
+          kind == ConnectionKind::control ? options_.greeting : std::string()};
+}
+
+Judge MeshCore::judge(const Peer& peer) {
+  return [this, name = peer.name](const std::string& greeting) {
+    return handler_.judge_greeting(name, greeting);
+  };
+}
+
+void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
+  if (!verdicts.theirs.empty()) {
+    handler_.on_refused_by(peer.name, verdicts.theirs);
+    throw LinkError(Errc::refused, peer.name + " refused us: " + verdicts.theirs);
+  }
+  if (!verdicts.ours.empty()) {
+    throw LinkError(Errc::refused, "we refuse " + peer.name + ": " + verdicts.ours);
+  }
+}
+
+std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
+                                                 const std::shared_ptr<Connection>& control,
+                                                 const SessionNonce& nonce) {
+  control->check_open();
+  if (peer->removed) {
+    throw LinkError(Errc::refused, kRemovedReason);
+  }
+  const auto session =
+      std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
+                                               peer->outgoing, peer->meter, router_, restarts_,
+                                               [this](const BlobPass& pass) { pass_on(pass); }},
+                                control, nonce);
+  peer->session = session;
+  ++peer->connects;
+  peer->failures.reset();
+  peer->backoff.reset();
+  spdlog::info("{}: {} is up at {}", options_.self, peer->name, control->remote());
+  handler_.on_peer_up(peer->name);
+  return session;
+}
+
+asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
+                                            std::shared_ptr<Session> session) {
+  const std::string reason = co_await Session::run(session);
+  if (peer->session == session) {
+    self->take_down(*peer, reason);
+  }
+}
+
+void MeshCore::push_blob(const std::string& to, const BlobId& id) {
+  Peer* const peer = find(to);
+  if (peer == nullptr) {
+    return;
+  }
+  std::set<std::string> up;
+  for (const auto& [name, other] : peers_) {
+    if (other->session) {
+      up.insert(name);
+    }
+  }
+  const std::vector<Hop> way = router_.way(id, to, up);
+  push_directly(*find(way.front().to), id);
+  for (auto hop = way.begin() + 1; hop != way.end(); ++hop) {
+    if (router_.ask(id, *hop)) {
+      find(hop->from)->session->pass({id, hop->to});
+    }
+  }
+}
+
+void MeshCore::push_directly(Peer& peer, const BlobId& id) {
+  const bool first = peer.outgoing.idle();
+  peer.outgoing.push(id);
+  if (peer.session) {
+    peer.session->begin_push(first);
+  }
+}
+
+void MeshCore::pass_on(const BlobPass& pass) {
+  Peer* const peer = find(pass.to);
+  if (peer == nullptr) {
+    return;
+  }
+  if (spool_.has(pass.id)) {
+    push_directly(*peer, pass.id);
+  } else {
+    router_.pass_later(pass.id, pass.to);
+  }
+}
+
+void MeshCore::on_completed(const std::string& from, const BlobId& id) {
+  for (const std::string& region : router_.take_passes(id)) {
+    if (Peer* const peer = find(region); peer != nullptr) {
+      push_directly(*peer, id);
+    }
+  }
+  handler_.on_blob(from, id);
+}
+
+void MeshCore::take_down(Peer& peer, const std::string& reason) {
+  if (!peer.session) {
+    return;
+  }
+  router_.on_peer_down(peer.name);
+  peer.session->close(Errc::refused, reason);
+  peer.session.reset();
+  if (!stopping_) {
+    spdlog::warn("{}: {} is down: {}", options_.self, peer.name, reason);
+    handler_.on_peer_down(peer.name, reason);
+  }
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,145 @@
+// The mesh behind its public face: peers, and the coroutines that listen and dial. One thread.
+// Coroutines hold the core by shared_ptr, so a mesh that is destroyed without stop() leaves them
+// something to end on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/ip/tcp.hpp>
+
+#include "inter/base/async.h"
+#include "inter/base/retry.h"
+#include "inter/mesh/connection.h"
+#include "inter/mesh/greeting.h"
+#include "inter/mesh/mesh.h"
+#include "inter/mesh/session.h"
+#include "inter/mesh/strangers.h"
+#include "inter/route/router.h"
+
+namespace causeway::inter {
+
+// Shared, because a peer that is removed lives on until its coroutines have ended.
+struct Peer {
+  Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
+       const std::string& name_in, const Endpoint& endpoint_in);
+
+  std::string name;
+  Endpoint endpoint;
+  bool removed = false;  // no longer in the roster: its coroutines end
+  BlobSender outgoing;
+  Backoff backoff;
+  LogThrottle failures;
+  asio::steady_timer retry;
+  std::shared_ptr<Session> session;  // set: the peer is up
+  // At the listener: a control connection whose greeting is under way.
+  std::weak_ptr<Connection> greeting;
+  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
+  LinkMeter meter;
+  std::uint64_t connects = 0;
+};
+
+using PeerPtr = std::shared_ptr<Peer>;
+
+class MeshCore {
+ public:
+  using Self = std::shared_ptr<MeshCore>;
+
+  MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& spool, MeshHandler& handler);
+
+  static void start(const Self& self);
+  void shut_down();  // everything ends soon; no handler is called any more
+  asio::awaitable<void> join() { return tasks_.join(); }
+
+  std::uint16_t listening_port() const {
+    return acceptor_.is_open() ? acceptor_.local_endpoint().port() : 0;
+  }
+  void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
+  Peer* find(const std::string& name) const;                // null: not a peer
+  void push_blob(const std::string& to, const BlobId& id);  // whichever way
+  const std::map<std::string, PeerPtr>& peers() const { return peers_; }
+  const MeshOptions& options() const { return options_; }
+  const Intake& intake() const { return *intake_; }
+
+ private:
+  // Both ends must come to the same answer. A region that cannot be dialled dials everybody.
+  bool dials(const Peer& peer) const {
+    if (options_.dial_only || peer.endpoint.host.empty()) {
+      return options_.dial_only;
+    }
+    return options_.self < peer.name;
+  }
+  void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
+  void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
+  void remove_peer(const PeerPtr& peer);
+  void choose_congestion_control();
+  void load_credentials();
+  static asio::awaitable<void> watch_credentials(Self self);
+  void bind();
+  std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, TlsRole role);
+
+  // listener.cc
+  static asio::awaitable<void> accept_loop(Self self);
+  static asio::awaitable<void> serve(Self self, asio::ip::tcp::socket socket);
+  static asio::awaitable<void> see_off(Self self, std::shared_ptr<Connection> connection);
+  static asio::awaitable<void> admit(Self self, std::shared_ptr<Connection> connection);
+  static asio::awaitable<void> admit_control(Self self, std::shared_ptr<Connection> control,
+                                             PeerPtr peer, Hello theirs);
+  static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
+                                          Hello theirs);
+  static asio::awaitable<void> admit_observer(Self self, std::shared_ptr<Connection> connection,
+                                              std::string name, Hello theirs);
+  std::string objection_to(const std::string& region, const Hello& hello) const;
+  std::string objection_to_observer(const std::string& name, const Hello& hello) const;
+  void log_refusal(const Connection& connection, const std::string& reason);
+
+  // dialler.cc
+  static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
+  static asio::awaitable<void> dial(Self self, PeerPtr peer);
+  static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
+                                                    std::shared_ptr<Session> session,
+                                                    asio::ip::tcp::endpoint endpoint);
+  static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
+                                                                asio::ip::tcp::endpoint endpoint,
+                                                                const SessionNonce& nonce);
+  static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
+  static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
+                                                              asio::ip::tcp::endpoint endpoint);
+
+  // both
+  Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;
+  Judge judge(const Peer& peer);
+  void act_on(const Verdicts& verdicts, const Peer& peer);
+  std::shared_ptr<Session> begin_session(const PeerPtr& peer,
+                                         const std::shared_ptr<Connection>& control,
+                                         const SessionNonce& nonce);
+  static asio::awaitable<void> run_session(Self self, PeerPtr peer,
+                                           std::shared_ptr<Session> session);
+  void push_directly(Peer& peer, const BlobId& id);
+  void pass_on(const BlobPass& pass);
+  void on_completed(const std::string& from, const BlobId& id);
+  void take_down(Peer& peer, const std::string& reason);
+
+  asio::any_io_executor executor_;
+  MeshOptions options_;
+  Spool& spool_;
+  MeshHandler& handler_;
+  std::shared_ptr<Intake> intake_;
+  Router router_;
+  TlsContext client_context_;
+  TlsContext server_context_;
+  asio::ip::tcp::acceptor acceptor_;
+  asio::steady_timer credentials_timer_;
+  std::map<std::string, PeerPtr> peers_;
+  std::vector<std::weak_ptr<Connection>> connections_;  // all that may be open
+  Strangers strangers_;
+  LogThrottle refusals_;
+  TaskGroup tasks_;
+  bool restarts_ = false;  // our TCP begins anew after every pause
+  bool stopping_ = false;
+};
+
+}  // namespace causeway::inter

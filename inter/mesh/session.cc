@@ -1,0 +1,437 @@
+#include "inter/mesh/session.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/base/limits.h"
+
+namespace causeway::inter {
+namespace {
+
+constexpr std::size_t kUnansweredPingsMax = 256;
+constexpr unsigned kHeartbeatsPerReport = 20;
+constexpr double kUnsentSeconds = 0.03;
+constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
+constexpr double kLossy = 0.0005;
+// Of one connection; never binds, but has the kernel pace by its own estimate, so that CUBIC's slow
+// start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
+constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
+constexpr std::chrono::milliseconds kSampleMin{50};    // of a rate
+constexpr std::size_t kControlWriteBytes = 16U << 10;  // of small frames at once: a TLS record
+
+[[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
+  throw LinkError(Errc::bad_frame, "invalid frame: " + std::string(to_string(frame.type)) +
+                                       " on the " + connection + " connection");
+}
+
+}  // namespace
+
+Session::Session(SessionContext context, std::shared_ptr<Connection> control,
+                 const SessionNonce& nonce)
+    : context_(std::move(context)),
+      control_(std::move(control)),
+      nonce_(nonce),
+      incoming_(context_.intake, context_.peer,
+                [this](Bytes frame) { queue_control(std::move(frame)); }),
+      control_wake_(context_.executor),
+      data_wake_(context_.executor),
+      burst_wake_(context_.executor),
+      heartbeat_(context_.executor),
+      last_look_(Clock::now()) {
+  context_.outgoing.on_new_session();
+  context_.meter.on_new_session();
+  queue_offers();
+}
+
+asio::awaitable<std::string> Session::run(Self self) {
+  TaskGroup loops(self->context_.executor);
+  loops.spawn(guard(self, self->read_control()));
+  loops.spawn(guard(self, self->write_control()));
+  loops.spawn(guard(self, self->watch()));
+  loops.spawn(guard(self, self->sample_bursts()));
+  co_await loops.join();
+  co_return self->reason_;
+}
+
+asio::awaitable<std::string> Session::serve_data(Self self, std::shared_ptr<Connection> data) {
+  if (self->closed_) {
+    co_return self->reason_;
+  }
+  const ConnectionNumber number = ++self->data_connections_begun_;
+  self->data_[number] = {data, Clock::now(), 0};
+  self->set_pace();
+  TaskGroup loops(self->context_.executor);
+  loops.spawn(guard_data(self, data, self->read_data(data)));
+  loops.spawn(guard_data(self, data, self->write_data(data, number)));
+  co_await loops.join();
+  self->data_.erase(number);
+  if (!self->closed_) {  // else they belong to the next session
+    self->context_.outgoing.on_connection_lost(number);
+    self->context_.meter.on_connection_lost(number);
+    self->wake_data();
+  }
+  co_return data->close_reason();
+}
+
+asio::awaitable<void> Session::guard(Self self, asio::awaitable<void> loop) {
+  try {
+    co_await std::move(loop);
+  } catch (const LinkError& error) {
+    self->close(error.code(), error.reason());
+  } catch (...) {
+    self->close(std::make_error_code(std::errc::operation_canceled), "internal failure");
+    throw;
+  }
+}
+
+asio::awaitable<void> Session::guard_data(Self self, std::shared_ptr<Connection> data,
+                                          asio::awaitable<void> loop) {
+  try {
+    co_await std::move(loop);
+  } catch (const LinkError& error) {
+    data->close(error.code(), error.reason());
+    self->wake_data();  // its writer
+  } catch (...) {
+    self->close(std::make_error_code(std::errc::operation_canceled), "internal failure");
+    throw;
+  }
+}
+
+void Session::close(std::error_code code, const std::string& reason) {
+  if (closed_) {
+    return;
+  }
+  closed_ = true;
+  reason_ = reason;
+  control_->close(code, reason);
+  for (const auto& [number, data] : data_) {
+    data.connection->close(code, reason);
+  }
+  control_wake_.notify();
+  data_wake_.notify();
+  burst_wake_.notify();
+  heartbeat_.cancel();
+  for (asio::steady_timer* const timer : waits_) {
+    timer->cancel();
+  }
+}
+
+asio::awaitable<void> Session::wait(std::chrono::milliseconds delay) {
+  asio::steady_timer timer(context_.executor, delay);
+  waits_.insert(&timer);
+  std::error_code cancelled;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  waits_.erase(&timer);
+}
+
+void Session::send(const std::string& message) {
+  queue_control(encode_text(FrameType::message, message));
+}
+
+void Session::fetch(const BlobId& id) {
+  incoming_.want(id);
+}
+
+void Session::pass(const BlobPass& pass) {
+  queue_control(encode(pass));
+}
+
+void Session::wake_data() {
+  queue_offers();
+  data_wake_.notify();
+}
+
+void Session::begin_push(bool first) {
+  const std::size_t wanted = connections_for(context_.outgoing.bytes_left());
+  sharing_ = first ? wanted : std::max(sharing_, wanted);
+  set_pace();
+  wake_data();
+  burst_wake_.notify();
+}
+
+asio::awaitable<void> Session::read_control() {
+  while (!closed_) {
+    const FrameView frame = co_await control_->read();
+    on_control(frame);
+  }
+}
+
+asio::awaitable<void> Session::write_control() {
+  while (!closed_) {
+    if (control_queue_.empty()) {
+      co_await control_wake_.wait();
+      continue;
+    }
+    Bytes frames;
+    do {
+      const Bytes& frame = control_queue_.front();
+      frames.insert(frames.end(), frame.begin(), frame.end());
+      control_queue_.pop_front();
+    } while (!control_queue_.empty() &&
+             frames.size() + control_queue_.front().size() <= kControlWriteBytes);
+    control_queue_bytes_ -= frames.size();
+    co_await control_->write(frames);
+  }
+}
+
+asio::awaitable<void> Session::read_data(std::shared_ptr<Connection> data) {
+  for (;;) {
+    const FrameView frame = co_await data->read();
+    if (frame.type != FrameType::blob_chunk) {
+      unexpected(frame, "data");
+    }
+    incoming_.on_chunk(decode_chunk(frame.body));
+  }
+}
+
+asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
+                                          ConnectionNumber number) {
+  std::optional<Bytes> frame;
+  while (!data->is_closed()) {
+    frame = takes_part(number)
+                ? context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()))
+                : std::nullopt;
+    queue_offers();  // a blob that is gone must be given up
+    if (!frame) {
+      co_await data_wake_.wait();
+      continue;
+    }
+    co_await data->write(*frame);
+  }
+}
+
+asio::awaitable<void> Session::watch() {
+  while (!closed_) {
+    send_ping();
+    report_links();
+    check_deadlines();
+    set_pace();
+    if (closed_) {
+      break;
+    }
+    heartbeat_.expires_after(context_.options.heartbeat_interval);
+    std::error_code cancelled;
+    co_await heartbeat_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+  }
+}
+
+asio::awaitable<void> Session::sample_bursts() {
+  while (!closed_) {
+    if (context_.outgoing.idle()) {
+      context_.meter.on_quiet();
+      co_await burst_wake_.wait();
+      continue;
+    }
+    newly_delivered_bytes();
+    const auto began = Clock::now();
+    co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
+                                           context_.meter.round_trip())));
+    if (!context_.outgoing.exhausted()) {  // no connection was idle meanwhile
+      context_.meter.on_delivered(newly_delivered_bytes(), Clock::now() - began);
+    }
+  }
+}
+
+std::uint64_t Session::newly_delivered_bytes() {
+  std::uint64_t bytes = 0;
+  for (auto& [number, data] : data_) {
+    if (const auto figures = data.connection->look()) {
+      const std::uint32_t segments =
+          figures->delivered_segments -
+          std::exchange(data.delivered_segments, figures->delivered_segments);
+      bytes += std::uint64_t{segments} * figures->segment_bytes;
+    }
+  }
+  return bytes;
+}
+
+void Session::on_control(const FrameView& frame) {
+  switch (frame.type) {
+    case FrameType::message:
+      context_.handler.on_message(context_.peer, to_text(frame.body));
+      return;
+    case FrameType::ping:
+      queue_control(encode_number(FrameType::pong, decode_number(frame.body)));
+      return;
+    case FrameType::pong:
+      on_pong(decode_number(frame.body));
+      return;
+    case FrameType::link_report:
+      context_.router.on_report(context_.peer, decode_report(frame.body));
+      return;
+    case FrameType::blob_pass:
+      context_.pass_on(decode_pass(frame.body));
+      return;
+    case FrameType::blob_offer:
+      incoming_.on_offer(decode_id(frame.body));
+      return;
+    case FrameType::blob_abandon:
+      incoming_.on_abandon(decode_id(frame.body));
+      return;
+    case FrameType::blob_ack:
+      on_ack(decode_ack(frame.body));
+      return;
+    case FrameType::blob_fetch:
+      context_.outgoing.on_fetch(decode_fetch(frame.body));
+      break;
+    case FrameType::blob_complete:
+      context_.outgoing.on_complete(decode_id(frame.body));
+      break;
+    case FrameType::blob_decline:
+      context_.outgoing.on_decline(decode_decline(frame.body));
+      break;
+    default:
+      unexpected(frame, "control");
+  }
+  wake_data();
+}
+
+void Session::on_ack(const BlobAck& ack) {
+  const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
+  if (confirmed_bytes > 0) {
+    context_.meter.on_acknowledged(confirmed_bytes, context_.outgoing.idle(), Clock::now());
+  }
+}
+
+void Session::on_pong(std::uint64_t sequence) {
+  const auto ping = std::find_if(pings_.begin(), pings_.end(),
+                                 [&](const auto& sent) { return sent.first == sequence; });
+  if (ping == pings_.end()) {
+    return;
+  }
+  context_.meter.on_round_trip(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - ping->second));
+  pings_.erase(pings_.begin(), ping + 1);
+}
+
+void Session::queue_control(Bytes frame) {
+  if (closed_) {
+    return;
+  }
+  const std::size_t limit_bytes =
+      kQueuedMessagesMax * (kFrameHeaderBytes + context_.options.message_bytes_max) +
+      kQueuedFramesBytes;
+  control_queue_bytes_ += frame.size();
+  control_queue_.push_back(std::move(frame));
+  if (control_queue_bytes_ > limit_bytes) {
+    close(Errc::deadline, "the peer reads too slowly: " + std::to_string(control_queue_bytes_) +
+                              " bytes of control messages are waiting");
+  }
+  control_wake_.notify();
+}
+
+void Session::queue_offers() {
+  while (auto frame = context_.outgoing.next_control()) {
+    queue_control(std::move(*frame));
+  }
+}
+
+void Session::send_ping() {
+  if (pings_.size() < kUnansweredPingsMax) {
+    pings_.emplace_back(++ping_sequence_, Clock::now());
+    queue_control(encode_number(FrameType::ping, ping_sequence_));
+  }
+}
+
+void Session::report_links() {
+  context_.router.on_measured(context_.peer, context_.meter.round_trip(),
+                              context_.meter.rate_bytes_per_s());
+  if (heartbeats_++ % kHeartbeatsPerReport == 0) {
+    queue_control(encode(context_.router.report()));
+  }
+}
+
+void Session::check_deadlines() {
+  const auto now = Clock::now();
+  // Silence proves nothing while we ourselves did not look.
+  const bool slept =
+      now - last_look_ > context_.options.idle_deadline / 2 + context_.options.heartbeat_interval;
+  last_look_ = now;
+  for (auto& [number, data] : data_) {
+    if (const auto figures = data.connection->look()) {
+      context_.meter.on_tcp(number, *figures);
+    }
+    if (context_.outgoing.in_flight(number) == 0 && !data.connection->inside_frame()) {
+      data.waiting_since = now;
+    }
+  }
+  if (!slept) {
+    check_control(now);
+    check_data(now);
+  }
+}
+
+void Session::check_control(Clock::time_point now) {
+  const auto idle = now - control_->last_received();
+  if (idle > context_.options.idle_deadline) {
+    close(Errc::deadline, "nothing arrived for " + seconds_text(idle) +
+                              " on the control connection; " + in_flight());
+  }
+}
+
+// The others carry on with what a connection that stands still has not delivered.
+void Session::check_data(Clock::time_point now) {
+  const auto deadline = context_.meter.stall_deadline(context_.options.idle_deadline);
+  for (auto& [number, data] : data_) {
+    const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
+    if (idle > deadline && !data.connection->is_closed()) {
+      const std::string reason = "no byte moved for " + seconds_text(idle) + " of at most " +
+                                 seconds_text(deadline) + " on a data connection; " + in_flight();
+      spdlog::warn("{}: dropping one of {} data connections to {}: {}", context_.options.self,
+                   data_.size(), context_.peer, reason);
+      data.connection->close(Errc::deadline, reason);
+    }
+  }
+}
+
+// What waits in a socket cannot go another way any more, so it is little; but enough to keep the
+// path busy until we get round to this connection again. The limit on the rate keeps several
+// connections, which know nothing of each other, from overflowing the queue together. BBR needs it
+// too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
+// sends at 2.9 times the rate that it measured.
+void Session::set_pace() {
+  if (data_.empty()) {
+    return;
+  }
+  const auto connections = static_cast<double>(std::min(sharing_, data_.size()));
+  const double rate = context_.meter.rate_bytes_per_s() / connections;
+  const double limit = context_.meter.pacing_bytes_per_s() / connections;
+  const auto unsent = rate == 0
+                          ? kUnsentBytesAtFirst
+                          : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
+                                       kUnsentBytesMin, kUnsentBytesMax);
+  for (const auto& [number, data] : data_) {
+    if (data.connection->is_closed()) {
+      continue;
+    }
+    data.connection->limit_unsent(unsent);
+    data.connection->limit_rate(limit > 0 ? static_cast<std::uint64_t>(limit) : kNoRateLimit);
+  }
+}
+
+// A small burst over one connection finds the window that the last one left there; over several it
+// finds little in each. Not where windows do not outlast a pause, or losses keep them small.
+std::size_t Session::connections_for(std::uint64_t bytes) const {
+  if (context_.restarts || context_.meter.loss() > kLossy) {
+    return kDataConnectionsMax;
+  }
+  return std::min<std::uint64_t>(bytes / kBytesOfAConnection + 1, kDataConnectionsMax);
+}
+
+bool Session::takes_part(ConnectionNumber number) const {
+  return data_.size() <= sharing_ ||
+         static_cast<std::size_t>(std::distance(data_.begin(), data_.find(number))) < sharing_;
+}
+
+std::string Session::in_flight() const {
+  const std::string sending = context_.outgoing.describe();
+  const std::string receiving = incoming_.describe();
+  if (sending.empty() && receiving.empty()) {
+    return "no transfer was under way";
+  }
+  return sending + (sending.empty() || receiving.empty() ? "" : "; ") + receiving;
+}
+
+}  // namespace causeway::inter

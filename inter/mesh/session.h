@@ -1,0 +1,129 @@
+// A peer that is up: the control connection, any number of data connections beside it, and the
+// coroutines that serve them. The session lives and dies with the control connection; data
+// connections come and go, and what one of them loses the others carry.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include "inter/base/async.h"
+#include "inter/base/limits.h"
+#include "inter/blob/blob_receiver.h"
+#include "inter/blob/blob_sender.h"
+#include "inter/mesh/connection.h"
+#include "inter/mesh/mesh.h"
+#include "inter/route/link_meter.h"
+#include "inter/route/router.h"
+
+namespace causeway::inter {
+
+// What a session shares with the mesh. All of it outlives the session's open state.
+struct SessionContext {
+  asio::any_io_executor executor;
+  const MeshOptions& options;
+  MeshHandler& handler;
+  std::shared_ptr<Intake> intake;
+  std::string peer;
+  BlobSender& outgoing;
+  LinkMeter& meter;
+  Router& router;
+  bool restarts;                                      // our TCP begins anew after every pause
+  std::function<void(const BlobPass& pass)> pass_on;  // the peer asks for it
+};
+
+class Session {
+ public:
+  using Self = std::shared_ptr<Session>;
+
+  Session(SessionContext context, std::shared_ptr<Connection> control, const SessionNonce& nonce);
+
+  // Serves the control connection until close(), a failure or a missed deadline; gives the reason.
+  // `self` keeps it alive.
+  static asio::awaitable<std::string> run(Self self);
+
+  // Serves one data connection until it or the session ends; gives the reason.
+  static asio::awaitable<std::string> serve_data(Self self, std::shared_ptr<Connection> data);
+
+  // After this the handler and the spool are not touched any more.
+  void close(std::error_code code, const std::string& reason);
+  bool is_closed() const { return closed_; }
+
+  void send(const std::string& message);
+  void fetch(const BlobId& id);
+  void pass(const BlobPass& pass);  // asks the peer to push a blob on
+  void wake_data();                 // after something was queued in `outgoing`
+  void begin_push(bool first);      // the same, when a blob was; the first after a pause?
+
+  // Ends early when the session does.
+  asio::awaitable<void> wait(std::chrono::milliseconds delay);
+
+  const SessionNonce& nonce() const { return nonce_; }
+  std::size_t data_connections() const { return data_.size(); }
+
+ private:
+  using Clock = Connection::Clock;
+
+  static asio::awaitable<void> guard(Self self, asio::awaitable<void> loop);
+  static asio::awaitable<void> guard_data(Self self, std::shared_ptr<Connection> data,
+                                          asio::awaitable<void> loop);
+  asio::awaitable<void> read_control();
+  asio::awaitable<void> write_control();
+  asio::awaitable<void> read_data(std::shared_ptr<Connection> data);
+  asio::awaitable<void> write_data(std::shared_ptr<Connection> data, ConnectionNumber number);
+  asio::awaitable<void> watch();
+  asio::awaitable<void> sample_bursts();
+  std::uint64_t newly_delivered_bytes();
+
+  void on_control(const FrameView& frame);
+  void on_ack(const BlobAck& ack);
+  void on_pong(std::uint64_t sequence);
+  void queue_control(Bytes frame);
+  void queue_offers();
+  void send_ping();
+  void report_links();
+  void check_deadlines();
+  void check_control(Clock::time_point now);
+  void check_data(Clock::time_point now);
+  void set_pace();
+  std::size_t connections_for(std::uint64_t bytes) const;
+  bool takes_part(ConnectionNumber number) const;
+  std::string in_flight() const;
+
+  struct DataConnection {
+    std::shared_ptr<Connection> connection;
+    Clock::time_point waiting_since;       // when nothing was last seen to be under way on it
+    std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
+  };
+
+  SessionContext context_;
+  std::shared_ptr<Connection> control_;
+  SessionNonce nonce_;
+  std::map<ConnectionNumber, DataConnection> data_;
+  ConnectionNumber data_connections_begun_ = 0;
+  std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  BlobReceiver incoming_;
+  std::deque<Bytes> control_queue_;
+  std::size_t control_queue_bytes_ = 0;
+  Signal control_wake_;
+  Signal data_wake_;
+  Signal burst_wake_;
+  asio::steady_timer heartbeat_;
+  std::set<asio::steady_timer*> waits_;
+  bool closed_ = false;
+  std::string reason_;
+
+  std::uint64_t ping_sequence_ = 0;
+  unsigned heartbeats_ = 0;
+  std::deque<std::pair<std::uint64_t, Clock::time_point>> pings_;  // unanswered
+  Clock::time_point last_look_;                                    // at the deadlines
+};
+
+}  // namespace causeway::inter

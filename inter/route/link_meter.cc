@@ -1,0 +1,159 @@
+#include "inter/route/link_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace causeway::inter {
+namespace {
+
+using std::chrono::duration;
+
+constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate
+constexpr std::chrono::seconds kWindow{1};
+constexpr std::size_t kRatesKept = 64;
+constexpr std::uint64_t kSegmentsMin = 100;
+constexpr double kLossy = 0.005;  // share of segments
+constexpr double kPlateau = 1.2;  // two samples closer than that are no slow start
+constexpr double kForget = 0.9;   // of an older peak, with each burst
+constexpr double kHeadroomAtFirst = 1.1, kHeadroomMin = 0.8, kHeadroomMax = 2;
+constexpr double kTighten = 0.9, kLoosen = 1.1;  // with each burst
+constexpr double kAtTheLimit = 0.9;              // share of it
+constexpr double kBurstSecondsMax = 4;           // a longer one counts as several
+constexpr int kFreeBursts = 32;                  // before a limit is tried again
+
+double smooth(double old, double sample, double gain) {
+  return old == 0 ? sample : old + gain * (sample - old);
+}
+
+}  // namespace
+
+void LinkMeter::on_round_trip(std::chrono::microseconds sample) {
+  round_trip_ = round_trip_.count() == 0 ? sample : (7 * round_trip_ + sample) / 8;
+}
+
+void LinkMeter::on_acknowledged(std::uint64_t bytes, bool idle, Time now) {
+  if (!bursting_) {
+    begin_burst(now);  // the clock of the rate starts with the first confirmation
+  } else {
+    const double gap_s = duration<double>(now - last_ack_).count();
+    gap_deviation_s_ = smooth(gap_deviation_s_, std::abs(gap_s - gap_s_), 1.0 / 4);
+    gap_s_ = smooth(gap_s_, gap_s, 1.0 / 8);
+    window_bytes_ += bytes;
+  }
+  last_ack_ = now;
+  if (idle || now - window_began_ >= kWindow) {
+    end_window(now);
+  }
+  bursting_ = !idle;
+}
+
+void LinkMeter::begin_burst(Time now) {
+  window_began_ = now;
+  window_bytes_ = 0;
+}
+
+void LinkMeter::end_window(Time now) {
+  const double seconds = duration<double>(now - window_began_).count();
+  if (window_bytes_ >= kWindowBytesMin && seconds > 0) {
+    rates_.push_back(static_cast<double>(window_bytes_) / seconds);
+    if (rates_.size() > kRatesKept) {
+      rates_.pop_front();
+    }
+    rate_ = smooth(rate_, rates_.back(), 0.5);
+    begin_burst(now);
+  }
+}
+
+double LinkMeter::rate_quantile_bytes_per_s(double share) const {
+  if (rates_.empty()) {
+    return 0;
+  }
+  std::vector<double> sorted(rates_.begin(), rates_.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+
+void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
+  Segments& seen = seen_[connection];
+  const std::uint64_t sent = figures.sent_segments - seen.sent;
+  if (sent < kSegmentsMin) {
+    return;
+  }
+  stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
+  const std::uint64_t again = figures.retransmitted_segments - seen.again;
+  const double share = static_cast<double>(again) / static_cast<double>(sent);
+  loss_ += 0.25 * (share - loss_);
+  lost_ = lost_.value_or(false) || share > kLossy;
+  seen = {figures.sent_segments, figures.retransmitted_segments};
+}
+
+void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
+  burst_bytes_ += static_cast<double>(bytes);
+  burst_s_ += duration<double>(time).count();
+  const double rate = static_cast<double>(bytes) / duration<double>(time).count();
+  const double before = std::exchange(last_sample_, rate);
+  if (std::max(rate, before) < kPlateau * std::min(rate, before)) {
+    burst_peak_ = std::max(burst_peak_, std::min(rate, before));
+  }
+  if (burst_s_ >= kBurstSecondsMax) {
+    end_burst();
+  }
+}
+
+// Two small samples while many connections begin look like a plateau, but the burst's mean is
+// higher: pacing by them would make the next bursts as slow.
+void LinkMeter::end_burst() {
+  if (burst_peak_ > 0 && burst_peak_ * burst_s_ >= burst_bytes_) {
+    // A burst at the limit says nothing about the path beyond it.
+    const bool held_back = limited() && burst_peak_ >= kAtTheLimit * pacing_bytes_per_s();
+    peak_ = std::max(burst_peak_, (held_back ? 1 : kForget) * peak_);
+  }
+  burst_peak_ = burst_bytes_ = burst_s_ = 0;
+  if (lost_) {
+    adjust_headroom(*lost_);
+    lost_.reset();
+  }
+}
+
+void LinkMeter::on_quiet() {
+  end_burst();
+  last_sample_ = 0;
+}
+
+// Well below the peak a burst overflows no queue: what is lost there the path loses however slowly
+// it is sent, and a limit would only cost time.
+void LinkMeter::adjust_headroom(bool lost) {
+  if (free_bursts_ > 0) {
+    --free_bursts_;
+  } else if (!lost) {
+    if (limited()) headroom_ *= kLoosen;
+  } else if (!limited()) {
+    headroom_ = kHeadroomAtFirst;
+  } else if (headroom_ > kHeadroomMin) {
+    headroom_ = std::max(kHeadroomMin, kTighten * headroom_);
+  } else {
+    headroom_ = 0;
+    free_bursts_ = kFreeBursts;
+  }
+}
+
+bool LinkMeter::limited() const {
+  return peak_ > 0 && headroom_ > 0 && headroom_ < kHeadroomMax;
+}
+
+double LinkMeter::pacing_bytes_per_s() const {
+  return limited() ? headroom_ * peak_ : 0;
+}
+
+LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {
+  if (gap_s_ == 0) {
+    return longest;
+  }
+  const duration<double> expected(gap_s_ + 4 * gap_deviation_s_ +
+                                  8 * duration<double>(round_trip_).count());
+  return std::clamp(std::chrono::duration_cast<Duration>(expected), longest / 4, longest);
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,81 @@
+#include "inter/tls/signature.h"
+
+#include <system_error>
+
+#include <openssl/pem.h>
+
+#include "inter/base/openssl.h"
+#include "inter/tls/certificate.h"
+
+namespace causeway::inter {
+namespace {
+
+const unsigned char* bytes_of(const std::string& text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+// Ed25519 brings its own hash.
+const EVP_MD* hash_for(const EVP_PKEY* key) {
+  return EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256();
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error(std::make_error_code(std::errc::io_error),
+                          what + ": " + take_openssl_error());
+}
+
+}  // namespace
+
+struct SigningKey::Implementation {
+  KeyPtr key;
+};
+
+SigningKey::SigningKey(const std::filesystem::path& key)
+    : implementation_(std::make_unique<Implementation>()) {
+  const BioPtr pem(BIO_new_file(key.c_str(), "r"));
+  if (pem)
+    implementation_->key.reset(PEM_read_bio_PrivateKey(pem.get(), nullptr, nullptr, nullptr));
+  if (!implementation_->key) throw_bad_credentials("cannot read the private key " + key.string());
+}
+
+SigningKey::~SigningKey() = default;
+
+std::string SigningKey::sign(const std::string& content) const {
+  EVP_PKEY* key = implementation_->key.get();
+  const DigestPtr context(EVP_MD_CTX_new());
+  std::size_t size = 0;
+  const bool sized =
+      EVP_DigestSignInit(context.get(), nullptr, hash_for(key), nullptr, key) == 1 &&
+      EVP_DigestSign(context.get(), nullptr, &size, bytes_of(content), content.size()) == 1;
+  std::string signature(size, '\0');
+  if (!sized || EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()),
+                               &size, bytes_of(content), content.size()) != 1) {
+    fail("cannot sign");
+  }
+  signature.resize(size);
+  return signature;
+}
+
+struct VerifyingKey::Implementation {
+  CertificatePtr certificate;
+};
+
+VerifyingKey::VerifyingKey(const std::filesystem::path& certificate)
+    : implementation_(std::make_unique<Implementation>()) {
+  implementation_->certificate = load_certificate(certificate);
+}
+
+VerifyingKey::~VerifyingKey() = default;
+
+bool VerifyingKey::verify(const std::string& content, const std::string& signature) const {
+  EVP_PKEY* key = X509_get0_pubkey(implementation_->certificate.get());
+  const DigestPtr context(EVP_MD_CTX_new());
+  const bool valid =
+      EVP_DigestVerifyInit(context.get(), nullptr, hash_for(key), nullptr, key) == 1 &&
+      EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(content),
+                       content.size()) == 1;
+  take_openssl_error();
+  return valid;
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,179 @@
+#include "inter/tls/tls.h"
+
+#include <openssl/err.h>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/base/limits.h"
+#include "inter/tls/certificate.h"
+
+namespace causeway::inter {
+namespace {
+
+[[noreturn]] void cannot_use(const std::filesystem::path& file) {
+  throw_bad_credentials("cannot use " + file.string());
+}
+
+int subject_index() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+int on_verified(int ok, X509_STORE_CTX* store) {
+  if (ok == 0) {
+    const auto* ssl =
+        static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    auto* subject = static_cast<std::string*>(SSL_get_ex_data(ssl, subject_index()));
+    if (const X509* leaf = X509_STORE_CTX_get0_cert(store); subject != nullptr && leaf != nullptr) {
+      *subject = subject_of(leaf);
+    }
+  }
+  return ok;
+}
+
+void use_revocations(SSL_CTX* context, const Credentials& credentials) {
+  const CrlPtr revocations = load_revocations(credentials.revocations);
+  if (!revocations) {
+    return;
+  }
+  X509_STORE* store = SSL_CTX_get_cert_store(context);
+  if (X509_STORE_add_crl(store, revocations.get()) != 1 ||
+      X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1) {
+    cannot_use(credentials.revocations);
+  }
+}
+
+// A peer that met this reason was never going to speak TLS.
+bool is_plaintext(int reason) {
+  return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+         reason == SSL_R_HTTPS_PROXY_REQUEST || reason == SSL_R_UNKNOWN_PROTOCOL ||
+         reason == SSL_R_UNEXPECTED_MESSAGE || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
+         reason == SSL_R_RECORD_LENGTH_MISMATCH || reason == SSL_R_BAD_RECORD_TYPE;
+}
+
+// What a record that changed on the way looks like.
+bool is_damage(int reason) {
+  return is_plaintext(reason) || reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC ||
+         reason == SSL_R_SSLV3_ALERT_BAD_RECORD_MAC || reason == SSL_R_TLSV1_ALERT_RECORD_OVERFLOW;
+}
+
+LinkError describe_verification(const SSL* ssl, long verdict) {
+  const auto* subject = static_cast<const std::string*>(SSL_get_ex_data(ssl, subject_index()));
+  const std::string whose = subject == nullptr || subject->empty() ? "" : " (" + *subject + ")";
+  return {Errc::refused, "the peer's certificate" + whose +
+                             " was refused: " + X509_verify_cert_error_string(verdict)};
+}
+
+}  // namespace
+
+bool is_revoked(const SSL* ssl, SSL_CTX* context) {
+  X509* certificate = SSL_get0_peer_certificate(ssl);
+  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
+      X509_STORE_CTX_new());
+  return certificate != nullptr && check != nullptr &&
+         X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), certificate, nullptr) ==
+             1 &&
+         X509_verify_cert(check.get()) != 1 &&
+         X509_STORE_CTX_get_error(check.get()) == X509_V_ERR_CERT_REVOKED;
+}
+
+TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
+  ERR_clear_error();
+  TlsContext owned(SSL_CTX_new(role == TlsRole::client ? TLS_client_method() : TLS_server_method()),
+                   SSL_CTX_free);
+  SSL_CTX* context = owned.get();
+  if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_ciphersuites(context,
+                               "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                               "TLS_CHACHA20_POLY1305_SHA256") != 1) {
+    throw std::system_error(std::make_error_code(std::errc::protocol_not_supported),
+                            "this OpenSSL has no TLS 1.3: " + take_openssl_error());
+  }
+  if (SSL_CTX_load_verify_file(context, credentials.ca_certificate.c_str()) != 1) {
+    cannot_use(credentials.ca_certificate);
+  }
+  use_revocations(context, credentials);
+  if (SSL_CTX_use_certificate_file(context, credentials.certificate.c_str(), SSL_FILETYPE_PEM) !=
+      1) {
+    cannot_use(credentials.certificate);
+  }
+  if (SSL_CTX_use_PrivateKey_file(context, credentials.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
+      SSL_CTX_check_private_key(context) != 1) {
+    cannot_use(credentials.key);
+  }
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verified);
+  SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN);  // every peer has the CA's certificate
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
+  // Several records a system call.
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
+  // No resumption: every connection proves its certificate anew.
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(context, 0);
+  return owned;
+}
+
+void check_own_certificate(const Credentials& credentials, const std::string& region) {
+  const CertificatePtr certificate = load_certificate(credentials.certificate);
+  const auto names = dns_names(certificate.get());
+  if (names.size() != 1 || names[0] != region) {
+    throw std::system_error(Errc::bad_name, credentials.certificate.string() + " is for \"" +
+                                                (names.empty() ? "" : names[0]) + "\", not for \"" +
+                                                region + "\"");
+  }
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
+    spdlog::warn("{}: {} has expired; peers will refuse it", region,
+                 credentials.certificate.string());
+  } else if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
+    spdlog::warn("{}: {} is not yet valid; peers will refuse it", region,
+                 credentials.certificate.string());
+  }
+}
+
+std::string peer_region(const SSL* ssl) {
+  const X509* certificate = SSL_get0_peer_certificate(ssl);
+  if (certificate == nullptr) {
+    throw LinkError(Errc::refused, "the peer showed no certificate");
+  }
+  const auto names = dns_names(certificate);
+  if (names.size() != 1 || names[0].empty()) {
+    throw LinkError(Errc::refused, "the peer's certificate (" + subject_of(certificate) +
+                                       ") names no region, or more than one");
+  }
+  return names[0];
+}
+
+LinkError describe_tls_failure(const SSL* ssl, unsigned long error) {
+  const int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+    return describe_verification(ssl, SSL_get_verify_result(ssl));
+  }
+  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+    return {Errc::refused, "the peer showed no client certificate"};
+  }
+  if (reason == SSL_R_UNSUPPORTED_PROTOCOL) {
+    return {Errc::not_tls, "the peer speaks only TLS versions older than 1.3"};
+  }
+  const char* text = ERR_reason_error_string(error);
+  const bool agreed = SSL_get_current_cipher(ssl) != nullptr;
+  if (!agreed && is_plaintext(reason)) {
+    return {Errc::not_tls, "the peer does not speak TLS"};
+  }
+  if (agreed && is_damage(reason)) {
+    return {std::make_error_code(std::errc::bad_message),
+            std::string("TLS failed: a record arrived damaged or forged: ") + text};
+  }
+  if (reason >= SSL_AD_REASON_OFFSET) {
+    return {Errc::refused, std::string("the peer refused our certificate or TLS: ") +
+                               SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET)};
+  }
+  return {Errc::refused, std::string("TLS failed: ") + (text == nullptr ? "unknown" : text)};
+}
+
+void remember_refused_subject(SSL* ssl, std::string* subject) {
+  SSL_set_ex_data(ssl, subject_index(), subject);
+}
+
+}  // namespace causeway::inter

@@ -1,0 +1,43 @@
+// TLS 1.3, mutual, under the run's own CA: contexts, the peer's region, and failures in words.
+// Plain OpenSSL, no asio::ssl.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <openssl/ssl.h>
+
+#include "inter/base/link_error.h"
+#include "inter/base/openssl.h"
+#include "inter/tls/pki.h"
+
+namespace causeway::inter {
+
+enum class TlsRole { client, server };
+
+using TlsContext = std::shared_ptr<SSL_CTX>;
+
+// Throws std::system_error naming the file that cannot be used. A list of revocations is used if it
+// exists.
+TlsContext make_tls_context(const Credentials& credentials, TlsRole role);
+
+// Whether the revocations that `context` knows list the certificate of this (older) connection's
+// peer.
+bool is_revoked(const SSL* ssl, SSL_CTX* context);
+
+// Throws if our certificate is not for `region`; logs if it is not valid today.
+void check_own_certificate(const Credentials& credentials, const std::string& region);
+
+// The region that the peer's certificate is for. Throws LinkError (Errc::refused) unless it has
+// exactly one DNS name.
+std::string peer_region(const SSL* ssl);
+
+// Why a TLS operation failed, for a log: `error` is what OpenSSL's error queue held.
+LinkError describe_tls_failure(const SSL* ssl, unsigned long error);
+
+// Remembers in `subject`, which must outlive `ssl`, whose certificate a failed verification was
+// about.
+void remember_refused_subject(SSL* ssl, std::string* subject);
+
+}  // namespace causeway::inter

@@ -1,0 +1,39 @@
+#include "intra/base/error.h"
+
+namespace causeway::intra {
+namespace {
+
+class Category : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "intra"; }
+  std::string message(int code) const override {
+    switch (static_cast<Errc>(code)) {
+      case Errc::bad_data:
+        return "unusable data";
+      case Errc::bad_checkpoint:
+        return "unusable checkpoint";
+      case Errc::bad_model:
+        return "impossible model settings";
+      case Errc::bad_settings:
+        return "unusable settings of the run";
+      case Errc::collective:
+        return "in-region collective failed";
+      case Errc::not_finite:
+        return "loss or gradient is not finite";
+      case Errc::no_device:
+        return "no such device";
+      case Errc::interrupted:
+        return "interrupted";
+    }
+    return "unknown error";
+  }
+};
+
+}  // namespace
+
+std::error_code make_error_code(Errc code) {
+  static const Category category;
+  return {static_cast<int>(code), category};
+}
+
+}  // namespace causeway::intra

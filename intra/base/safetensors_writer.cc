@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "diloco/files/file_io.h"
+#include "diloco/maths/digest.h"
+#include "diloco/maths/layout.h"
+#include "intra/base/safetensors.h"
+#include "intra/base/safetensors_format.h"
+
+namespace causeway::intra {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check(std::span<const TensorView> tensors) {
+  std::set<std::string> names;
+  for (const TensorView& tensor : tensors) {
+    const diloco::TensorSpec spec{tensor.name, tensor.shape};
+    assert(spec.count() == tensor.values.size());
+    assert(tensor.name != "__metadata__" && names.insert(tensor.name).second);
+  }
+}
+
+std::string make_header(std::span<const TensorView> tensors,
+                        const std::map<std::string, std::string>& metadata) {
+  nlohmann::json header;
+  header["__metadata__"] = metadata;
+  std::size_t begin = 0;
+  for (const TensorView& tensor : tensors) {
+    const std::size_t end = begin + tensor.values.size_bytes();
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+    header["__metadata__"][std::string(kSafetensorsHashPrefix) + tensor.name] =
+        diloco::to_hex(diloco::sha256(std::as_bytes(tensor.values)));
+    begin = end;
+  }
+  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // Tensors start on a multiple of eight, so that readers may map them.
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  check(tensors);
+  const std::string header = make_header(tensors, metadata);
+  assert(header.size() <= kSafetensorsHeaderBytesMax);
+  const std::uint64_t length = header.size();
+  diloco::AtomicFile out(file);
+  out.append(std::as_bytes(std::span(&length, 1)));
+  out.append(std::as_bytes(std::span(header)));
+  for (const TensorView& tensor : tensors) out.append(std::as_bytes(tensor.values));
+  out.commit(diloco::Durability::on_disk);
+}
+
+}  // namespace causeway::intra

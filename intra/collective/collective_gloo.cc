@@ -1,0 +1,251 @@
+#include "intra/collective/collective_gloo.h"
+
+#include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <numeric>
+#include <system_error>
+
+#include "intra/base/error.h"
+#include "intra/collective/local_address.h"
+
+namespace causeway::intra {
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+
+// Gloo writes to sockets without MSG_NOSIGNAL, so a dead peer would kill this process too. Blocks
+// SIGPIPE in the calling thread (and in those it creates meanwhile) and swallows the one that came,
+// so that the process's own handling of signals is left alone.
+class SigpipeBlocked {
+ public:
+  SigpipeBlocked() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &previous_);
+  }
+  ~SigpipeBlocked() {
+    const timespec no_time{};
+    if (!sigismember(&previous_, SIGPIPE)) sigtimedwait(&sigpipe_, nullptr, &no_time);
+    pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  }
+  SigpipeBlocked(const SigpipeBlocked&) = delete;
+  SigpipeBlocked& operator=(const SigpipeBlocked&) = delete;
+
+ private:
+  sigset_t sigpipe_, previous_;
+};
+
+// The directory in which ranks leave their addresses. Removes what this rank left: once the group
+// stands, or failed, nobody needs it.
+class AddressBook {
+ public:
+  explicit AddressBook(const Rendezvous& rendezvous)
+      : files_(created(rendezvous.directory)), store_(rendezvous.generation, files_) {}
+  ~AddressBook() {
+    std::error_code ignored;
+    for (const std::string& file : files_.getAllKeyFilePaths()) {
+      std::filesystem::remove(file, ignored);
+    }
+  }
+  AddressBook(const AddressBook&) = delete;
+  AddressBook& operator=(const AddressBook&) = delete;
+
+  gloo::rendezvous::Store& store() { return store_; }
+
+ private:
+  static std::string created(const std::filesystem::path& directory) {
+    std::filesystem::create_directories(directory);
+    return directory.string();
+  }
+
+  gloo::rendezvous::FileStore files_;
+  gloo::rendezvous::PrefixStore store_;
+};
+
+std::string address_of(const Rendezvous& rendezvous) {
+  return rendezvous.host.empty() ? "127.0.0.1" : local_address_towards(rendezvous.host);
+}
+
+class GlooCollective final : public Collective {
+ public:
+  explicit GlooCollective(const Rendezvous& rendezvous);
+
+  std::size_t rank() const override { return rank_; }
+  std::size_t size() const override { return world_; }
+  void all_reduce_sum(std::span<float> values) override;
+  void broadcast(std::span<std::byte> bytes, std::size_t root) override;
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override;
+  void barrier() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void form(const Rendezvous& rendezvous);
+  void await_everyone(gloo::rendezvous::Store& store, Clock::time_point end);
+  std::vector<std::size_t> all_gather_size(std::size_t mine);
+
+  // Runs one operation; turns its failure into Errc::collective and breaks the group, for the
+  // others' sake too: their connections to this rank close, so that they fail now and not at their
+  // deadline.
+  template <typename Operation>
+  void run(const char* name, Operation&& operation);
+  std::system_error failure(const char* name, const std::string& why) const;
+
+  std::size_t rank_, world_;
+  std::string generation_;
+  Milliseconds deadline_;
+  bool broken_ = false;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+};
+
+std::system_error GlooCollective::failure(const char* name, const std::string& why) const {
+  return {Errc::collective, std::string(name) + " on rank " + std::to_string(rank_) + " of " +
+                                std::to_string(world_) + ", group '" + generation_ +
+                                "', deadline " + std::to_string(deadline_.count()) + " ms: " + why};
+}
+
+template <typename Operation>
+void GlooCollective::run(const char* name, Operation&& operation) {
+  if (broken_) throw failure(name, "the group broke earlier; form a new one");
+  const SigpipeBlocked guard;
+  try {
+    operation();
+  } catch (const std::exception& error) {
+    broken_ = true;
+    context_->closeConnections();
+    throw failure(name, std::string("a rank died or hung: ") + error.what());
+  }
+}
+
+GlooCollective::GlooCollective(const Rendezvous& rendezvous)
+    : rank_(rendezvous.rank),
+      world_(rendezvous.world),
+      generation_(rendezvous.generation),
+      deadline_(rendezvous.deadline) {
+  const SigpipeBlocked guard;
+  try {
+    form(rendezvous);
+  } catch (const std::system_error& error) {
+    if (error.code() == Errc::collective) throw;
+    throw failure("forming the group", error.what());
+  } catch (const std::exception& error) {
+    throw failure("forming the group", error.what());
+  }
+}
+
+void GlooCollective::form(const Rendezvous& rendezvous) {
+  const Clock::time_point end = Clock::now() + deadline_;
+  AddressBook book(rendezvous);
+  await_everyone(book.store(), end);
+  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(
+      gloo::transport::tcp::attr(address_of(rendezvous).c_str()));
+  context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_),
+                                                         static_cast<int>(world_));
+  // Gloo reads a timeout of zero as none.
+  const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
+  context_->setTimeout(std::max(left, Milliseconds(1)));
+  context_->connectFullMesh(book.store(), device);
+  context_->setTimeout(deadline_);
+  // Past this point every rank has read every address, so that the book may close.
+  barrier();
+}
+
+// Tells who is missing, which Gloo's own wait for an address would not.
+void GlooCollective::await_everyone(gloo::rendezvous::Store& store, Clock::time_point end) {
+  store.set("here" + std::to_string(rank_), {'1'});
+  for (std::size_t other = 0; other < world_; ++other) {
+    const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
+    try {
+      store.wait({"here" + std::to_string(other)}, std::max(left, Milliseconds(1)));
+    } catch (const std::exception&) {
+      throw failure("forming the group", "rank " + std::to_string(other) + " did not come");
+    }
+  }
+}
+
+void GlooCollective::all_reduce_sum(std::span<float> values) {
+  if (values.empty()) return;
+  run("all-reduce", [&] {
+    gloo::AllreduceOptions options(context_);
+    options.setOutput(values.data(), values.size());
+    // The ring sums each chunk on one rank and passes the result on, so that all ranks hold the
+    // same bits.
+    options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+    options.setReduceFunction(
+        static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+    gloo::allreduce(options);
+  });
+}
+
+void GlooCollective::broadcast(std::span<std::byte> bytes, std::size_t root) {
+  assert(root < world_);
+  if (bytes.empty()) return;
+  run("broadcast", [&] {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(bytes.data(), bytes.size());
+    options.setRoot(static_cast<int>(root));
+    gloo::broadcast(options);
+  });
+}
+
+std::vector<std::size_t> GlooCollective::all_gather_size(std::size_t mine) {
+  std::vector<std::size_t> sizes(world_);
+  gloo::AllgatherOptions options(context_);
+  options.setInput(&mine, 1);
+  options.setOutput(sizes.data(), sizes.size());
+  gloo::allgather(options);
+  return sizes;
+}
+
+std::vector<std::vector<std::byte>> GlooCollective::all_gather(std::span<const std::byte> mine) {
+  std::vector<std::vector<std::byte>> parts(world_);
+  run("all-gather", [&] {
+    const std::vector<std::size_t> sizes = all_gather_size(mine.size());
+    const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    if (total == 0) return;
+    std::vector<std::byte> all(total);
+    std::copy(
+        mine.begin(), mine.end(),
+        all.begin() + std::accumulate(sizes.begin(), sizes.begin() + rank_, std::ptrdiff_t{0}));
+    gloo::AllgathervOptions options(context_);
+    options.setOutput(all.data(), sizes);
+    gloo::allgatherv(options);
+    auto begin = all.begin();
+    for (std::size_t other = 0; other < world_; ++other) {
+      const auto end = begin + static_cast<std::ptrdiff_t>(sizes[other]);
+      parts[other].assign(begin, end);
+      begin = end;
+    }
+  });
+  return parts;
+}
+
+void GlooCollective::barrier() {
+  run("barrier", [&] {
+    gloo::BarrierOptions options(context_);
+    gloo::barrier(options);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous) {
+  assert(rendezvous.world > 1 && rendezvous.rank < rendezvous.world);
+  return std::make_unique<GlooCollective>(rendezvous);
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,169 @@
+#include "intra/collective/gradient_reducer.h"
+
+#include <cassert>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace causeway::intra {
+// The plan advances through three counts: reduced_ <= released_ <= buckets. The caller's
+// thread moves released_, the communication thread reduced_.
+class GradientReducer::Worker {
+ public:
+  Worker(Collective& collective, GradientBuckets buckets, std::span<float> gradients, Result result,
+         Point point);
+  ~Worker();
+  void ready(std::size_t offset, std::size_t count);
+  void set_held(bool held);
+  void finish();
+
+ private:
+  void run();
+  void reduce(std::size_t bucket, const Wait& wait);
+  void release(std::size_t count);
+
+  Collective& collective_;
+  const std::span<float> gradients_;
+  const GradientBuckets buckets_;
+  const Result result_;
+  const Point point_;
+
+  std::size_t frontier_;  // matrix elements from here up are final; the caller's thread alone
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::size_t released_ = 0;
+  std::vector<Wait> waits_;  // before a bucket is reduced; empty: it is there
+  std::size_t reduced_ = 0;
+  std::exception_ptr error_;
+  bool held_ = false;
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+GradientReducer::Worker::Worker(Collective& collective, GradientBuckets buckets,
+                                std::span<float> gradients, Result result, Point point)
+    : collective_(collective),
+      gradients_(gradients),
+      buckets_(std::move(buckets)),
+      result_(result),
+      point_(std::move(point)),
+      frontier_(buckets_.matrices_end()),
+      waits_(buckets_.all().size()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+GradientReducer::Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void GradientReducer::Worker::ready(std::size_t offset, std::size_t count) {
+  if (offset >= buckets_.matrices_end()) return;  // vectors wait for finish()
+  assert(offset + count <= frontier_ && "matrices must become ready in descending order");
+  frontier_ = offset;
+  std::size_t final_buckets = 0;
+  for (const Range& bucket : buckets_.all()) {
+    if (bucket.end > buckets_.matrices_end() || bucket.begin < frontier_) break;
+    ++final_buckets;
+  }
+  release(final_buckets);
+}
+
+void GradientReducer::Worker::release(std::size_t count) {
+  if (count == released_) return;
+  Wait wait = point_ ? point_() : Wait();
+  {
+    const std::lock_guard lock(mutex_);
+    waits_[released_] = std::move(wait);  // those after it are at the same point
+    released_ = count;
+  }
+  changed_.notify_all();
+}
+
+void GradientReducer::Worker::set_held(bool held) {
+  {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+  }
+  changed_.notify_all();
+}
+
+void GradientReducer::Worker::finish() {
+  assert(!held_);
+  release(buckets_.all().size());
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return reduced_ == buckets_.all().size() || error_; });
+  if (error_) std::rethrow_exception(error_);
+  released_ = 0;
+  reduced_ = 0;
+  frontier_ = buckets_.matrices_end();
+}
+
+void GradientReducer::Worker::reduce(std::size_t bucket, const Wait& wait) {
+  if (wait) wait();
+  const Range& range = buckets_.all()[bucket];
+  const auto values = gradients_.subspan(range.begin, range.count());
+  if (result_ == Result::everywhere) return collective_.all_reduce_sum(values);
+  collective_.reduce_scatter_sum(values, buckets_.counts(bucket, collective_.size()));
+}
+
+void GradientReducer::Worker::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return (reduced_ < released_ && !held_) || stopping_; });
+    if (stopping_) return;
+    const std::size_t bucket = reduced_;
+    const Wait wait = std::exchange(waits_[bucket], {});
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      reduce(bucket, wait);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error) {
+      error_ = error;
+      changed_.notify_all();
+      return;
+    }
+    ++reduced_;
+    changed_.notify_all();
+  }
+}
+
+GradientReducer::GradientReducer(Collective& collective, GradientBuckets buckets,
+                                 std::span<float> gradients, Result result, Point point) {
+  if (collective.size() == 1) return;
+  worker_ =
+      std::make_unique<Worker>(collective, std::move(buckets), gradients, result, std::move(point));
+}
+
+GradientReducer::~GradientReducer() = default;
+
+void GradientReducer::ready(std::size_t offset, std::size_t count) {
+  if (worker_) worker_->ready(offset, count);
+}
+
+void GradientReducer::hold() {
+  if (worker_) worker_->set_held(true);
+}
+
+void GradientReducer::resume() {
+  if (worker_) worker_->set_held(false);
+}
+
+void GradientReducer::finish() {
+  if (worker_) worker_->finish();
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,57 @@
+#include "intra/collective/local_address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include "intra/base/error.h"
+
+namespace causeway::intra {
+namespace {
+
+[[noreturn]] void refuse_address(const std::string& host, const std::string& why) {
+  throw std::system_error(Errc::collective, "no address of this host on the network of " + host +
+                                                ", where the ranks meet: " + why +
+                                                "; check MASTER_ADDR");
+}
+
+// Connecting a datagram socket sends nothing; it only chooses the route.
+bool own_end(const addrinfo& target, sockaddr_storage& own, socklen_t& size) {
+  const int fd = ::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  size = sizeof own;
+  const bool found = ::connect(fd, target.ai_addr, target.ai_addrlen) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return found;
+}
+
+}  // namespace
+
+std::string local_address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  // Any port: nothing is sent there.
+  if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found); error != 0)
+    refuse_address(host, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> targets(found, ::freeaddrinfo);
+  sockaddr_storage own{};
+  socklen_t size = 0;
+  if (!own_end(*targets, own, size)) refuse_address(host, std::strerror(errno));
+  std::array<char, NI_MAXHOST> text{};
+  const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text.data(),
+                                  text.size(), nullptr, 0, NI_NUMERICHOST);
+  if (error != 0) refuse_address(host, ::gai_strerror(error));
+  return text.data();
+}
+
+}  // namespace causeway::intra

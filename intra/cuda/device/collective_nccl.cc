@@ -1,0 +1,239 @@
+#include "intra/cuda/device/collective_nccl.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "intra/base/error.h"
+#include "intra/collective/forwarding_collective.h"
+#include "intra/cuda/device/device.h"
+#include "intra/cuda/device/nccl.h"
+
+namespace causeway::intra::cuda {
+
+Nccl::Nccl() {
+  library.find("ncclGetUniqueId", get_unique_id);
+  library.find("ncclCommInitRankConfig", init);
+  library.find("ncclCommGetAsyncError", async_error);
+  library.find("ncclCommAbort", abort);
+  library.find("ncclGetErrorString", error_string);
+  library.find("ncclGetLastError", last_error);
+  library.find("ncclGroupStart", group_start);
+  library.find("ncclGroupEnd", group_end);
+  library.find("ncclAllReduce", all_reduce);
+  library.find("ncclReduce", reduce);
+  library.find("ncclBroadcast", broadcast);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+bool on_device(const void* values) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, values), "asking where values lie");
+  return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+}
+
+class Communicator final : public ForwardingCollective {
+ public:
+  Communicator(const Nccl& nccl, Collective& hosts, Milliseconds deadline)
+      : ForwardingCollective(hosts),
+        deadline_(deadline),
+        nccl_(nccl),
+        stream_(Stream::Priority::high) {
+    check(cudaGetDevice(&device_), "asking for the current GPU");
+    form();
+  }
+  // Nothing is under way after a wait; what failed was aborted.
+  ~Communicator() override { abort(); }
+
+  void all_reduce_sum(std::span<float> values) override;
+  void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override;
+  void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override;
+
+ private:
+  void form();
+  // Puts the operation into the stream and waits for its end.
+  void run(const char* name, const std::function<ncclResult_t()>& operation);
+  // One call for every rank's part: call(part, root), as one operation.
+  void run_parts(const char* name, std::span<float> values, std::span<const std::size_t> counts,
+                 const std::function<ncclResult_t(std::span<float>, int)>& call);
+  void wait(const char* name, const std::function<bool()>& done);
+  ncclResult_t state() const;
+  void abort();
+  [[noreturn]] void fail(const char* name, const std::string& why);
+
+  Milliseconds deadline_;
+  const Nccl& nccl_;
+  int device_ = 0;
+  Stream stream_;
+  Event end_;
+  ncclComm_t communicator_ = nullptr;  // null: aborted
+};
+
+void Communicator::form() {
+  ncclUniqueId id{};
+  const ncclResult_t made = rank() == 0 ? nccl_.get_unique_id(&id) : ncclSuccess;
+  if (made != ncclSuccess) fail("forming the group", nccl_.error_string(made));
+  group().broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclResult_t begun =
+      nccl_.init(&communicator_, static_cast<int>(size()), id, static_cast<int>(rank()), &config);
+  if (begun != ncclSuccess && begun != ncclInProgress)
+    fail("forming the group", nccl_.error_string(begun));
+  wait("forming the group", [] { return true; });
+}
+
+ncclResult_t Communicator::state() const {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = nccl_.async_error(communicator_, &state);
+  return asked == ncclSuccess ? state : asked;
+}
+
+// Until NCCL has nothing in progress and `done`, which is asked only then.
+void Communicator::wait(const char* name, const std::function<bool()>& done) {
+  const Clock::time_point end = Clock::now() + deadline_;
+  for (;;) {
+    const ncclResult_t now = state();
+    if (now != ncclSuccess && now != ncclInProgress) {
+      fail(name, std::string("a rank died or hung: ") + nccl_.error_string(now) + ", " +
+                     nccl_.last_error(communicator_));
+    }
+    if (now == ncclSuccess && done()) return;
+    if (Clock::now() > end) fail(name, "a rank died or hung: nothing came from it");
+    std::this_thread::yield();
+  }
+}
+
+void Communicator::run(const char* name, const std::function<ncclResult_t()>& operation) {
+  if (communicator_ == nullptr) fail(name, "the group broke earlier; form a new one");
+  check(cudaSetDevice(device_), "choosing a GPU");  // the thread may be another
+  const ncclResult_t begun = operation();
+  if (begun != ncclSuccess && begun != ncclInProgress) fail(name, nccl_.error_string(begun));
+  // Until it is no longer in progress it may not be in the stream, and nor may the event be.
+  wait(name, [] { return true; });
+  stream_.record(end_);
+  wait(name, [this] { return end_.reached(); });
+}
+
+void Communicator::run_parts(const char* name, std::span<float> values,
+                             std::span<const std::size_t> counts,
+                             const std::function<ncclResult_t(std::span<float>, int)>& call) {
+  assert(counts.size() == size());
+  run(name, [&] {
+    nccl_.group_start();
+    ncclResult_t result = ncclSuccess;
+    std::size_t begin = 0;
+    for (std::size_t part = 0; part < counts.size(); begin += counts[part++]) {
+      if (counts[part] == 0 || result != ncclSuccess) continue;
+      result = call(values.subspan(begin, counts[part]), static_cast<int>(part));
+    }
+    const ncclResult_t ended = nccl_.group_end();
+    return result == ncclSuccess || result == ncclInProgress ? ended : result;
+  });
+}
+
+void Communicator::all_reduce_sum(std::span<float> values) {
+  if (values.empty()) return;
+  if (!on_device(values.data())) return group().all_reduce_sum(values);
+  run("all-reduce", [&] {
+    return nccl_.all_reduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum,
+                            communicator_, stream_.get());
+  });
+}
+
+void Communicator::reduce_scatter_sum(std::span<float> values,
+                                      std::span<const std::size_t> counts) {
+  if (values.empty()) return;
+  if (!on_device(values.data())) return group().reduce_scatter_sum(values, counts);
+  run_parts("reduce-scatter", values, counts, [&](std::span<float> part, int root) {
+    return nccl_.reduce(part.data(), part.data(), part.size(), ncclFloat, ncclSum, root,
+                        communicator_, stream_.get());
+  });
+}
+
+void Communicator::all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) {
+  if (values.empty()) return;
+  if (!on_device(values.data())) return group().all_gather_parts(values, counts);
+  run_parts("all-gather", values, counts, [&](std::span<float> part, int root) {
+    return nccl_.broadcast(part.data(), part.data(), part.size(), ncclFloat, root, communicator_,
+                           stream_.get());
+  });
+}
+
+void Communicator::abort() {
+  if (communicator_ != nullptr) nccl_.abort(std::exchange(communicator_, nullptr));
+}
+
+void Communicator::fail(const char* name, const std::string& why) {
+  abort();
+  throw std::system_error(Errc::collective, std::string(name) + " on rank " +
+                                                std::to_string(rank()) + " of " +
+                                                std::to_string(size()) + ", over NCCL, deadline " +
+                                                std::to_string(deadline_.count()) + " ms: " + why);
+}
+
+// For the life of the program; null if it is not installed.
+const Nccl* nccl() {
+  static const std::unique_ptr<const Nccl> opened = []() -> std::unique_ptr<const Nccl> {
+    try {
+      return std::make_unique<Nccl>();
+    } catch (const std::system_error& error) {
+      spdlog::warn("{}", error.what());
+      return nullptr;
+    }
+  }();
+  return opened.get();
+}
+
+// Of the current GPU, all over the world.
+using GpuId = std::array<std::byte, sizeof(cudaUUID_t)>;
+
+GpuId gpu_id() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  check(cudaGetDevice(&device), "asking for the current GPU");
+  check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its name");
+  GpuId id;
+  std::memcpy(id.data(), &properties.uuid, id.size());
+  return id;
+}
+
+// Every rank has NCCL, and a GPU of its own.
+bool can_form(Collective& hosts) {
+  const GpuId own = gpu_id();
+  const std::span<const std::byte> mine(own.data(), nccl() != nullptr ? own.size() : 0);
+  std::set<GpuId> different;
+  for (const std::vector<std::byte>& id : hosts.all_gather(mine)) {
+    GpuId other;
+    if (id.size() != other.size()) return false;
+    std::ranges::copy(id, other.begin());
+    different.insert(other);
+  }
+  return different.size() == hosts.size();
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> make_nccl_collective(Collective& hosts, Milliseconds deadline) {
+  if (can_form(hosts)) return std::make_unique<Communicator>(*nccl(), hosts, deadline);
+  spdlog::warn(
+      "this region's workers share a GPU, or lack NCCL: gradients are summed by way of the host");
+  return nullptr;
+}
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,189 @@
+#include "intra/cuda/device/cuda_backend.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <system_error>
+
+#include "intra/base/error.h"
+#include "intra/cuda/device/collective_nccl.h"
+#include "intra/cuda/jobs/kernels.h"
+
+namespace causeway::intra::cuda {
+
+namespace {
+
+class Reached final : public Point {
+ public:
+  const Event& event() const { return event_; }
+  void wait() const override { event_.synchronize(); }
+  bool reached() const override { return event_.reached(); }
+
+ private:
+  Event event_;
+};
+
+}  // namespace
+
+template <typename Kind>
+OnStream<Kind>::~OnStream() {
+  cudaStreamSynchronize(stream_.get());
+}
+
+template <typename Kind>
+std::shared_ptr<const Point> OnStream<Kind>::point() {
+  auto reached = std::make_shared<Reached>();
+  stream_.record(reached->event());
+  return reached;
+}
+
+template <typename Kind>
+void OnStream<Kind>::after(const Point& point) {
+  stream_.wait_for(dynamic_cast<const Reached&>(point).event());
+}
+
+template <typename Kind>
+void OnStream<Kind>::upload(const void* from, void* to, std::size_t bytes) {
+  staging_.upload(from, to, bytes, stream_);
+}
+
+template <typename Kind>
+void OnStream<Kind>::download(const void* from, void* to, std::size_t bytes) {
+  copy_bytes(from, to, bytes, stream_);
+  stream_.synchronize();
+}
+
+template <typename Kind>
+void OnStream<Kind>::clear(void* values, std::size_t bytes) {
+  check(cudaMemsetAsync(values, 0, bytes, stream_.get()), "clearing GPU memory");
+}
+
+template <typename Kind>
+void OnStream<Kind>::run(const OuterJob& job) {
+  launch(job, stream_.get());
+}
+
+template class OnStream<Queue>;
+template class OnStream<Backend>;
+
+CudaBackend::CudaBackend(int index, const CudaOptions& options)
+    : CurrentDevice(index), OnStream(Stream::Priority::low), options_(options) {
+  if (options.fused_attention) attention_ = make_fused_attention();
+}
+
+CudaBackend::~CudaBackend() {
+  cudaStreamSynchronize(stream().get());  // before the memory goes
+}
+
+std::unique_ptr<Collective> CudaBackend::group(Collective& hosts,
+                                               std::chrono::milliseconds deadline) {
+  return make_nccl_collective(hosts, deadline);
+}
+
+std::unique_ptr<Queue> CudaBackend::beside() {
+  // Little work, which the exchange waits for.
+  return std::make_unique<OnStream<Queue>>(Stream::Priority::high);
+}
+
+std::byte* CudaBackend::allocate(std::size_t bytes) {
+  memory_.push_back(allocate_device(bytes));
+  memory_peak_bytes_ = std::max<std::uint64_t>(memory_peak_bytes_, used_memory());
+  return memory_.back().get();
+}
+
+void CudaBackend::release(std::byte* memory) {
+  std::erase_if(memory_, [memory](const auto& one) { return one.get() == memory; });
+}
+
+void CudaBackend::run(const Job& job) {
+  launch(job, stream().get());
+}
+
+void CudaBackend::multiply(const Product& product) {
+  if (!products_.run(product, stream().get())) multiply_in_steps(product);
+}
+
+template <typename T>
+void run_gelu(Backend& backend, const Product& product) {
+  auto* before = static_cast<Pack<T>*>(product.before_gelu);
+  auto* c = static_cast<Pack<T>*>(product.c);
+  const std::int64_t packs = product.m * product.n / kPack;
+  if (product.epilogue == Product::Epilogue::bias_gelu) {
+    backend.run(Gelu<T>{packs, before, c});
+  } else {
+    backend.run(GeluGradient<T>{packs, before, c, c});
+  }
+}
+
+// An epilogue that cuBLASLt has no kernel for, as a job of its own.
+void CudaBackend::multiply_in_steps(const Product& product) {
+  using enum Product::Epilogue;
+  Product plain = product;
+  plain.before_gelu = nullptr;
+  if (product.epilogue == bias_gelu) {
+    plain.epilogue = bias;
+    plain.c = product.before_gelu;
+  } else if (product.epilogue == gelu_gradient) {
+    plain.epilogue = none;
+  } else {
+    throw std::system_error(std::make_error_code(std::errc::not_supported),
+                            "cuBLASLt has no kernel for a product of " + std::to_string(product.m) +
+                                " x " + std::to_string(product.n) + " x " +
+                                std::to_string(product.k) +
+                                "; make model.width, model.hidden and "
+                                "the head size multiples of 64");
+  }
+  assert(product.c_stride == product.n);
+  multiply(plain);
+  if (product.element == Element::fp32) {
+    run_gelu<float>(*this, product);
+  } else {
+    run_gelu<Bfloat16>(*this, product);
+  }
+}
+
+void CudaBackend::attend(const AttentionArrays<float>& arrays) {
+  attend_by_jobs(*this, arrays);
+}
+
+void CudaBackend::attend(const AttentionArrays<Bfloat16>& arrays) {
+  if (attention_ && attention_->run(arrays, stream().get())) return;
+  attend_by_jobs(*this, arrays);
+}
+
+// The first time is done plainly: cuBLASLt and cuDNN choose their kernels then. The second is
+// recorded.
+void CudaBackend::repeat(std::uint64_t name, const std::function<void()>& work) {
+  const auto [found, is_new] = recordings_.try_emplace(name);
+  if (is_new || !options_.graphs) return work();
+  if (!found->second) found->second = record(work);
+  check(cudaGraphLaunch(found->second.get(), stream().get()), "replaying a recorded step");
+}
+
+CudaBackend::Recording CudaBackend::record(const std::function<void()>& work) {
+  check(cudaStreamBeginCapture(stream().get(), cudaStreamCaptureModeThreadLocal),
+        "recording a step");
+  work();
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream().get(), &graph), "recording a step");
+  cudaGraphExec_t made = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&made, graph, 0);
+  cudaGraphDestroy(graph);
+  check(error, "recording a step");
+  return Recording(made);
+}
+
+std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank) {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error != cudaSuccess || devices == 0) {
+    throw std::system_error(
+        Errc::no_device,
+        std::string("regions.device is cuda, but no GPU answers (") + cudaGetErrorString(error) +
+            "): nvidia-smi shows which GPU and driver there are; without one, set regions.device "
+            "to cpu");
+  }
+  return std::make_unique<CudaBackend>(static_cast<int>(rank) % devices);
+}
+
+}  // namespace causeway::intra::cuda

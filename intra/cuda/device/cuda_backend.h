@@ -1,0 +1,87 @@
+// The Backend on one GPU: kernels, cuBLASLt, and cuDNN's attention where it was found at configure
+// time and can run the model.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "intra/cuda/device/device.h"
+#include "intra/cuda/device/fused_attention.h"
+#include "intra/cuda/device/matrix_products.h"
+#include "intra/cuda/jobs/backend.h"
+
+namespace causeway::intra::cuda {
+
+struct CudaOptions {
+  bool graphs = true;           // record repeated work, and replay it
+  bool fused_attention = true;  // cuDNN's, where it has a kernel
+};
+
+// A GPU, which becomes the calling thread's.
+struct CurrentDevice {
+  explicit CurrentDevice(int index) : device_name(use_device(index)) {}
+  std::string device_name;
+};
+
+// A queue that is a stream.
+template <typename Kind>
+class OnStream : public Kind {
+ public:
+  explicit OnStream(Stream::Priority priority) : stream_(priority) {}
+  ~OnStream() override;  // waits: nothing under way may outlive what it uses
+  OnStream(const OnStream&) = delete;
+  OnStream& operator=(const OnStream&) = delete;
+
+  const Stream& stream() const { return stream_; }
+
+  std::shared_ptr<const Point> point() override;
+  void after(const Point& point) override;
+  void upload(const void* from, void* to, std::size_t bytes) override;
+  void download(const void* from, void* to, std::size_t bytes) override;
+  void clear(void* values, std::size_t bytes) override;
+  void run(const OuterJob& job) override;
+
+ private:
+  Stream stream_;
+  Staging staging_;
+};
+
+// For the thread that made it.
+class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
+ public:
+  explicit CudaBackend(int index = 0, const CudaOptions& options = {});
+  ~CudaBackend() override;
+
+  std::string device() const override { return device_name; }
+  std::unique_ptr<Collective> group(Collective& hosts, std::chrono::milliseconds deadline) override;
+  std::unique_ptr<Queue> beside() override;
+  std::byte* allocate(std::size_t bytes) override;
+  std::uint64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
+  void release(std::byte* memory) override;
+  using OnStream::run;
+  void run(const Job& job) override;
+  void multiply(const Product& product) override;
+  void attend(const AttentionArrays<float>& arrays) override;
+  void attend(const AttentionArrays<Bfloat16>& arrays) override;
+  void repeat(std::uint64_t name, const std::function<void()>& work) override;
+
+ private:
+  struct DestroyGraph {
+    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+  };
+  using Recording = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+
+  void multiply_in_steps(const Product& product);
+  Recording record(const std::function<void()>& work);
+
+  CudaOptions options_;
+  MatrixProducts products_;
+  std::unique_ptr<FusedAttention> attention_;  // null: by jobs
+  std::vector<std::unique_ptr<std::byte, FreeDevice>> memory_;
+  std::uint64_t memory_peak_bytes_ = 0;
+  std::map<std::uint64_t, Recording> recordings_;  // null: done once
+};
+
+}  // namespace causeway::intra::cuda

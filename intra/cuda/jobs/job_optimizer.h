@@ -1,0 +1,104 @@
+// Global norm, clipping and AdamW over the flat span. The norm stays on the device: the update
+// reads it there.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "intra/cuda/jobs/job_pointwise.h"
+#include "intra/cuda/jobs/numbers.h"
+#include "intra/cuda/jobs/scalars.h"
+
+namespace causeway::intra::cuda {
+
+// partials[r] = sum of squares of block r of kBlockPacks packs.
+struct SquareSums {
+  static constexpr unsigned kLanes = 512;
+  static constexpr std::int64_t kBlockPacks = 4096;
+  struct Memory {};
+
+  std::int64_t rows = 0;  // blocks
+  std::int64_t packs = 0;
+  const Pack<float>* values = nullptr;
+  double* partials = nullptr;
+
+  template <typename Group>
+  constexpr void row(Group& group, Memory&, std::int64_t block) const {
+    const std::int64_t begin = block * kBlockPacks;
+    const std::int64_t end = begin + kBlockPacks < packs ? begin + kBlockPacks : packs;
+    const double sum = group.sum([&](unsigned lane) {
+      double own = 0;
+      for (std::int64_t p = begin + lane; p < end; p += kLanes) {
+        const Floats v = unpack(values[p]);
+        own += static_cast<double>(dot(v, v));
+      }
+      return own;
+    });
+    group.each([&](unsigned lane) {
+      if (lane == 0) partials[block] = sum;
+    });
+  }
+};
+
+// The norm, and by how much it is to be clipped.
+struct Clip {
+  static constexpr unsigned kLanes = 512;
+  struct Memory {};
+
+  static constexpr std::int64_t rows = 1;
+  std::int64_t partials_count = 0;
+  const double* partials = nullptr;
+  const UpdateScalars* update = nullptr;
+  StepResult* result = nullptr;
+
+  template <typename Group>
+  constexpr void row(Group& group, Memory&, std::int64_t) const {
+    const double squares = group.sum([&](unsigned lane) {
+      double own = 0;
+      for (std::int64_t i = lane; i < partials_count; i += kLanes) own += partials[i];
+      return own;
+    });
+    group.each([&](unsigned lane) {
+      if (lane > 0) return;
+      const double norm = std::sqrt(squares), most = update->clip_norm;
+      const bool finite = norm <= std::numeric_limits<double>::max();
+      result->norm = norm;
+      result->clip = !finite ? 0 : most > 0 && norm > most ? static_cast<float>(most / norm) : 1;
+    });
+  }
+};
+
+// The update, and what the products multiply next, as Round has it.
+template <typename T>
+struct AdamWStep {
+  std::int64_t packs = 0, matrix_packs = 0;
+  const UpdateScalars* update = nullptr;
+  const StepResult* result = nullptr;
+  const Pack<float>* gradients = nullptr;
+  Pack<float>* params = nullptr;
+  Pack<float>* first_moment = nullptr;
+  Pack<float>* second_moment = nullptr;
+  Pack<T>* weights = nullptr;         // null: the parameters themselves
+  const PhiloxKey* dither = nullptr;  // null: to the nearest
+
+  constexpr std::int64_t count() const { return packs; }
+  constexpr void element(std::int64_t i) const {
+    if (result->clip == 0) return;
+    AdamWFactors factors = update->factors;
+    factors.gradient_scale = result->clip;
+    const float decay = i < matrix_packs ? factors.matrix_decay : 1.0F;
+    const Floats gradient = unpack(gradients[i]);
+    Floats param = unpack(params[i]), m = unpack(first_moment[i]), v = unpack(second_moment[i]);
+    for (unsigned k = 0; k < kPack; ++k) {
+      adamw_element(factors, decay, gradient.v[k], param.v[k], m.v[k], v.v[k]);
+    }
+    store(param, params[i]);
+    store(m, first_moment[i]);
+    store(v, second_moment[i]);
+    if (weights != nullptr)
+      store(dither != nullptr ? dithered(*dither, i, param) : param, weights[i]);
+  }
+};
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,222 @@
+#include "intra/cuda/step/decoder.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <string>
+#include <system_error>
+
+#include "intra/base/error.h"
+#include "intra/cuda/step/decoder_of.h"
+#include "intra/model/dropout.h"
+#include "intra/model/rotation.h"
+
+namespace causeway::intra::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::int64_t head_size(const ModelOptions& model) {
+  return model.width / model.heads;
+}
+
+void check_model(const ModelOptions& model) {
+  const auto refuse = [](const std::string& why) {
+    throw std::system_error(Errc::bad_model, why + "; change it, or train on the CPU");
+  };
+  if (head_size(model) % kHeadSizeUnit != 0 || head_size(model) > kHeadSizeMax) {
+    refuse("a head is model.width / model.heads = " + std::to_string(head_size(model)) +
+           " wide; on a GPU it must be a multiple of " + std::to_string(kHeadSizeUnit) +
+           " and at most " + std::to_string(kHeadSizeMax));
+  }
+  if (model.hidden % kPack != 0) {
+    refuse("model.hidden is " + std::to_string(model.hidden) +
+           "; on a GPU it must be a multiple of " + std::to_string(kPack));
+  }
+}
+
+}  // namespace
+
+std::size_t slack(const ModelOptions& model) {
+  return static_cast<std::size_t>((logit_stride(model) - model.vocabulary) * model.width);
+}
+
+template <typename T>
+DecoderOf<T>::DecoderOf(const DecoderOptions& options, const diloco::Layout& layout,
+                        const TrainingSpans& spans, StepResult* result, Backend& backend)
+    : options_(options),
+      spans_(spans),
+      result_(result),
+      backend_(backend),
+      network_(options.model, layout, RowStride::packed),
+      params_count_(layout.size()),
+      scalars_(reinterpret_cast<BatchScalars*>(backend.allocate(sizeof(BatchScalars)))),
+      evaluation_(reinterpret_cast<StepResult*>(backend.allocate(sizeof(StepResult)))) {
+  if constexpr (!std::is_same_v<T, float>) {
+    weights_ =
+        reinterpret_cast<T*>(backend.allocate((params_count_ + slack(options.model)) * sizeof(T)));
+  }
+  if (!gpt2()) upload_rotation();
+  Arena measure(nullptr, kAlignment);
+  buffers_.lay_out(options_, network_, {options_.batch, options_.model.context}, measure);
+  memory_ = backend_.allocate(measure.used());
+}
+
+template <typename T>
+void DecoderOf<T>::upload_rotation() {
+  const Rotations tables = make_rotations(options_.model);
+  const auto place = [&](const std::vector<float>& table) {
+    std::byte* on_device = backend_.allocate(table.size() * sizeof(float));
+    backend_.upload(table.data(), on_device, table.size() * sizeof(float));
+    return reinterpret_cast<Pack<float>*>(on_device);
+  };
+  cosine_ = place(tables.cosine);
+  sine_ = place(tables.sine);
+}
+
+template <typename T>
+Bfloat16* DecoderOf<T>::weights() {
+  if constexpr (std::is_same_v<T, Bfloat16>) return weights_;
+  return nullptr;
+}
+
+template <typename T>
+void DecoderOf<T>::params_changed() {
+  if (weights_ == nullptr) return;
+  backend_.run(Round<T>{static_cast<std::int64_t>(params_count_ / kPack),
+                        packs_of<float>(spans_.params.data()), packs_of(weights_)});
+}
+
+template <typename T>
+void DecoderOf<T>::begin(const Batch& batch, float probability) {
+  assert(batch.batch > 0 && batch.batch <= options_.batch);
+  assert(batch.length > 0 && batch.length <= options_.model.context);
+  rows_ = {batch.batch, batch.length};
+  dropout_ = probability;
+  Arena arena(memory_, kAlignment);
+  buffers_.lay_out(options_, network_, rows_, arena);
+  upload_rows(batch.tokens, buffers_.tokens);
+  upload_rows(batch.targets, buffers_.targets);
+}
+
+template <typename T>
+void DecoderOf<T>::upload_rows(std::span<const std::int32_t> values, std::int32_t* to) {
+  assert(static_cast<std::int64_t>(values.size()) == rows());
+  [[maybe_unused]] const auto in_vocabulary = [this](std::int32_t token) {
+    return token >= 0 && token < options_.model.vocabulary;
+  };
+  assert(std::ranges::all_of(values, in_vocabulary));
+  backend_.upload(values.data(), to, values.size_bytes());
+}
+
+template <typename T>
+void DecoderOf<T>::upload_order(std::span<const std::int32_t> tokens) {
+  std::vector<std::int32_t> order(tokens.size()), sorted(tokens.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto token_of = [&](std::int32_t row) { return tokens[static_cast<std::size_t>(row)]; };
+  std::ranges::stable_sort(order, {}, token_of);
+  std::ranges::transform(order, sorted.begin(), token_of);
+  backend_.upload(order.data(), buffers_.order, order.size() * sizeof(std::int32_t));
+  backend_.upload(sorted.data(), buffers_.sorted, sorted.size() * sizeof(std::int32_t));
+}
+
+template <typename T>
+std::uint64_t DecoderOf<T>::name_of(Work work) const {
+  return (static_cast<std::uint64_t>(rows_.batch) << 24 | static_cast<std::uint64_t>(rows_.length))
+             << 1 |
+         static_cast<std::uint64_t>(work);
+}
+
+template <typename T>
+void DecoderOf<T>::train(const Batch& batch, const DropoutKey& dropout, float scale,
+                         const Model::GradientReady& ready) {
+  begin(batch, options_.model.dropout);
+  upload_order(batch.tokens);
+  const BatchScalars scalars{.dropout_key = dropout_key(dropout),
+                             .first_sample = dropout.first_sample,
+                             .gradient_scale = scale / static_cast<float>(rows())};
+  backend_.upload(&scalars, scalars_, sizeof scalars);
+  ready_ = &ready;
+  const auto work = [this] {
+    forward();
+    backward();
+  };
+  if (ready) {
+    work();  // what is called when a range is ready may not be repeated
+  } else {
+    backend_.repeat(name_of(Work::train), work);
+  }
+}
+
+template <typename T>
+double DecoderOf<T>::evaluate(const Batch& batch) {
+  begin(batch, 0);
+  const BatchScalars scalars{.gradient_scale = 1.0F / static_cast<float>(rows())};
+  backend_.upload(&scalars, scalars_, sizeof scalars);
+  backend_.clear(evaluation_, sizeof(StepResult));
+  backend_.repeat(name_of(Work::evaluate), [this] {
+    forward();
+    for (std::int64_t first = 0; first < rows(); first += buffers_.logit_rows) {
+      classify(first, std::min(buffers_.logit_rows, rows() - first), false);
+    }
+    backend_.run(AddLosses{rows(), buffers_.losses, scalars_, evaluation_});
+  });
+  StepResult result;
+  backend_.download(evaluation_, &result, sizeof result);
+  return result.loss;
+}
+
+template <typename T>
+Dropout DecoderOf<T>::dropout(Site site, std::size_t layer) const {
+  constexpr std::uint32_t kSitesPerLayer = 3;
+  return {scalars_,
+          static_cast<std::uint32_t>(site) + kSitesPerLayer * static_cast<std::uint32_t>(layer),
+          dropout_};
+}
+
+template <typename T>
+AttentionArrays<T> DecoderOf<T>::attention(std::size_t layer) const {
+  const ModelOptions& model = options_.model;
+  const DecoderBlock<T>& block = buffers_.blocks[layer];
+  AttentionArrays<T> arrays;
+  arrays.shape = {rows_.batch, rows_.length, model.heads, model.kv_heads, head_size(model)};
+  arrays.scale = 1.0F / std::sqrt(static_cast<float>(head_size(model)));
+  arrays.dropout = dropout(Site::attention, layer);
+  arrays.qkv = block.qkv;
+  arrays.out = block.attention_out;
+  arrays.log_sum_exp = block.log_sum_exp;
+  arrays.dots = buffers_.dots;
+  return arrays;
+}
+
+template <typename T>
+const float* DecoderOf<T>::param(const FlatRange& range) const {
+  return range.count == 0 ? nullptr : spans_.params.data() + range.offset;
+}
+
+template <typename T>
+float* DecoderOf<T>::grad(const FlatRange& range) const {
+  return range.count == 0 ? nullptr : spans_.gradients.data() + range.offset;
+}
+
+template <typename T>
+const T* DecoderOf<T>::weight(const FlatRange& range) const {
+  if (range.count == 0) return nullptr;
+  if constexpr (std::is_same_v<T, float>) return spans_.params.data() + range.offset;
+  return weights_ + range.offset;
+}
+
+template class DecoderOf<float>;
+template class DecoderOf<Bfloat16>;
+
+std::unique_ptr<Decoder> make_decoder(const DecoderOptions& options, const diloco::Layout& layout,
+                                      const TrainingSpans& spans, StepResult* result,
+                                      Backend& backend) {
+  check_model(options.model);
+  if (options.model.precision == ModelOptions::Precision::fp32) {
+    return std::make_unique<DecoderOf<float>>(options, layout, spans, result, backend);
+  }
+  return std::make_unique<DecoderOf<Bfloat16>>(options, layout, spans, result, backend);
+}
+
+}  // namespace causeway::intra::cuda

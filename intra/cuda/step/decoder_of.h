@@ -1,0 +1,112 @@
+// The decoder for one element type; decoder.cc has what both directions share, decoder_forward.cc
+// and decoder_backward.cc the rest.
+#pragma once
+
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "intra/cuda/step/decoder_buffers.h"
+
+namespace causeway::intra::cuda {
+
+template <typename T>
+Pack<T>* packs_of(T* elements) {
+  return reinterpret_cast<Pack<T>*>(elements);
+}
+template <typename T>
+const Pack<T>* packs_of(const T* elements) {
+  return reinterpret_cast<const Pack<T>*>(elements);
+}
+
+template <typename T>
+Product product_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Product product;
+  product.element = product.result = kElement<T>;
+  product.m = m;
+  product.n = n;
+  product.k = k;
+  return product;
+}
+
+template <typename T>
+class DecoderOf final : public Decoder {
+ public:
+  DecoderOf(const DecoderOptions& options, const diloco::Layout& layout, const TrainingSpans& spans,
+            StepResult* result, Backend& backend);
+
+  void train(const Batch& batch, const DropoutKey& dropout, float scale,
+             const Model::GradientReady& ready) override;
+  double evaluate(const Batch& batch) override;
+  void params_changed() override;
+  Bfloat16* weights() override;
+
+ private:
+  // Where dropout happens, numbered through the network as in Transformer.
+  enum class Site : std::uint32_t { embedding, attention, attention_branch, mlp_branch };
+  enum class Work : std::uint64_t { train, evaluate };
+
+  void begin(const Batch& batch, float probability);
+  void upload_rows(std::span<const std::int32_t> values, std::int32_t* to);
+  void upload_order(std::span<const std::int32_t> tokens);
+  void upload_rotation();
+  std::uint64_t name_of(Work work) const;
+
+  // decoder_forward.cc
+  void forward();
+  void forward_attention(std::size_t layer);
+  void forward_mlp(std::size_t layer);
+  void classify(std::int64_t first, std::int64_t count, bool gradients);
+  void multiply(const Linear& linear, std::int64_t rows, const T* x, T* y,
+                Product::Epilogue epilogue = Product::Epilogue::none, T* before_gelu = nullptr);
+  void add_and_normalise(const T* x, const T* branch, const Dropout& dropout, const Norm& norm,
+                         T* sum, Statistics* statistics, T* normalised);
+  void activate(const DecoderBlock<T>& block);
+  void rotate(T* qkv, float direction);
+
+  // decoder_backward.cc
+  void backward();
+  void backward_head();
+  void backward_mlp(std::size_t layer);
+  void backward_attention(std::size_t layer);
+  void backward_embedding();
+  // dx of one linear's, or several side by side, weight gradients first.
+  void backward_linears(std::span<const Linear> linears, const T* x, const T* dy, T* dx,
+                        const T* before_gelu = nullptr);
+  void weight_gradient(const Linear& linear, std::int64_t rows, const T* x, const T* dy);
+  void bias_gradient(const Linear& linear, const T* dy);
+  void fold(std::int64_t stripes, const Pack<float>* partials, const FlatRange& into);
+  const T* branch_gradient(const Dropout& dropout);
+  void backward_norm(const Norm& norm, const T* x, const Statistics* statistics);
+  void report(const FlatRange& range);
+
+  std::int64_t rows() const { return rows_.count(); }
+  std::int64_t width_packs() const { return options_.model.width / kPack; }
+  bool gpt2() const { return options_.model.family == ModelOptions::Family::gpt2; }
+  Dropout dropout(Site site, std::size_t layer = 0) const;
+  AttentionArrays<T> attention(std::size_t layer) const;
+  const float* param(const FlatRange& range) const;  // null if the range is empty
+  float* grad(const FlatRange& range) const;
+  const T* weight(const FlatRange& range) const;
+
+  DecoderOptions options_;
+  TrainingSpans spans_;
+  StepResult* result_;
+  Backend& backend_;
+  Network network_;
+  std::size_t params_count_;
+  T* weights_ = nullptr;  // of bf16 alone
+  BatchScalars* scalars_;
+  StepResult* evaluation_;
+  Pack<float>* cosine_ = nullptr;
+  Pack<float>* sine_ = nullptr;
+  std::byte* memory_;
+  DecoderBuffers<T> buffers_;
+
+  // The step in progress.
+  Rows rows_;
+  float dropout_ = 0;
+  const Model::GradientReady* ready_ = nullptr;
+};
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,146 @@
+#include "intra/cuda/step/device_optimizer.h"
+
+#include <algorithm>
+
+#include "intra/base/flat_parts.h"
+
+namespace causeway::intra::cuda {
+namespace {
+
+template <typename T>
+Pack<T>* packs_at(T* elements, std::size_t offset) {
+  return reinterpret_cast<Pack<T>*>(elements + offset);
+}
+
+std::int64_t packs_of(std::size_t elements) {
+  return static_cast<std::int64_t>(elements / kPack);
+}
+
+std::int64_t blocks_of(const Range& part) {
+  return (packs_of(part.count()) + SquareSums::kBlockPacks - 1) / SquareSums::kBlockPacks;
+}
+
+}  // namespace
+
+DeviceOptimizer::DeviceOptimizer(const WorkerOptions& options, const diloco::Layout& layout,
+                                 const TrainingSpans& spans, Bfloat16* weights, StepResult* result,
+                                 Backend& backend)
+    : options_(options),
+      spans_(spans),
+      weights_(weights),
+      result_(result),
+      backend_(backend),
+      matrices_end_(matrices_end(layout)),
+      whole_{{0, layout.size()}},
+      update_(reinterpret_cast<UpdateScalars*>(backend.allocate(sizeof(UpdateScalars)))) {
+  // A bucket's part has one block that is not full.
+  const std::size_t buckets = GradientBuckets(layout, options.train.bucket_bytes).all().size();
+  const std::size_t blocks = static_cast<std::size_t>(blocks_of(whole_.front())) + buckets;
+  partials_ = reinterpret_cast<double*>(backend.allocate(blocks * sizeof(double)));
+}
+
+void DeviceOptimizer::join(OptimizerShare* share, Collective* group) {
+  share_ = share;
+  group_ = group;
+}
+
+std::span<const Range> DeviceOptimizer::parts() const {
+  return share_ != nullptr ? share_->parts() : whole_;
+}
+
+void DeviceOptimizer::begin(TrainingState& state, float lr) {
+  if (share_ != nullptr) share_->keep();
+  const auto load = [&](std::optional<Mirror>& mirror, std::span<const float> moment) {
+    if (!mirror || mirror->device().size() != moment.size())
+      mirror.emplace(backend_, moment.size());
+    mirror->load(moment);
+  };
+  load(first_moment_, state.optimizer.first_moment());
+  load(second_moment_, state.optimizer.second_moment());
+  const UpdateScalars update{
+      .factors = adamw_factors(options_.inner, state.optimizer_steps, lr),
+      .clip_norm = options_.inner.clip_norm,
+      .rounding_key = philox_key(mix_bits(options_.train.seed + mix_bits(state.optimizer_steps)))};
+  backend_.upload(&update, update_, sizeof update);
+}
+
+void DeviceOptimizer::moments_changed() {
+  for (auto* mirror : {&first_moment_, &second_moment_}) {
+    if (*mirror) (*mirror)->changed_on_host();
+  }
+}
+
+void DeviceOptimizer::settle(AdamW& moments) {
+  if (first_moment_) first_moment_->settle(moments.first_moment());
+  if (second_moment_) second_moment_->settle(moments.second_moment());
+}
+
+// Returns how many partial sums there are.
+std::int64_t DeviceOptimizer::measure_parts() {
+  std::int64_t blocks = 0;
+  for (const Range& part : parts()) {
+    backend_.run(SquareSums{blocks_of(part), packs_of(part.count()),
+                            packs_at(spans_.gradients.data(), part.begin), partials_ + blocks});
+    blocks += blocks_of(part);
+  }
+  return blocks;
+}
+
+void DeviceOptimizer::measure() {
+  backend_.run(Clip{measure_parts(), partials_, update_, result_});
+  if (share_ != nullptr) measure_all_ranks();
+}
+
+// By way of the host, from each rank's norm.
+void DeviceOptimizer::measure_all_ranks() {
+  StepResult own;
+  backend_.download(result_, &own, sizeof own);
+  const double norm = share_->norm(own.norm * own.norm), squares = norm * norm;
+  backend_.upload(&squares, partials_, sizeof squares);
+  backend_.run(Clip{1, partials_, update_, result_});
+}
+
+void DeviceOptimizer::step() {
+  std::size_t moments = 0;  // of the parts before
+  for (const Range& part : parts()) {
+    if (weights_ == nullptr || share_ != nullptr) {
+      step<float>(part, moments, nullptr);
+    } else {
+      step(part, moments, packs_at(weights_, part.begin));
+    }
+    moments += part.count();
+  }
+  first_moment_->changed_on_device();
+  second_moment_->changed_on_device();
+  if (share_ != nullptr) complete();
+}
+
+template <typename T>
+void DeviceOptimizer::step(const Range& part, std::size_t moments, Pack<T>* weights) {
+  const std::size_t matrices = std::clamp(matrices_end_, part.begin, part.end) - part.begin;
+  backend_.run(AdamWStep<T>{.packs = packs_of(part.count()),
+                            .matrix_packs = packs_of(matrices),
+                            .update = update_,
+                            .result = result_,
+                            .gradients = packs_at(spans_.gradients.data(), part.begin),
+                            .params = packs_at(spans_.params.data(), part.begin),
+                            .first_moment = packs_at(first_moment_->device().data(), moments),
+                            .second_moment = packs_at(second_moment_->device().data(), moments),
+                            .weights = weights,
+                            .dither = dither()});
+}
+
+// The parameters that the others stepped, and the weights of all.
+void DeviceOptimizer::complete() {
+  backend_.point()->wait();
+  share_->complete_params(*group_, spans_.params);
+  if (weights_ == nullptr) return;
+  backend_.run(Round<Bfloat16>{packs_of(spans_.params.size()), packs_at(spans_.params.data(), 0),
+                               packs_at(weights_, 0), dither()});
+}
+
+const PhiloxKey* DeviceOptimizer::dither() const {
+  return options_.train.stochastic_rounding ? &update_->rounding_key : nullptr;
+}
+
+}  // namespace causeway::intra::cuda

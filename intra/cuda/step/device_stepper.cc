@@ -1,0 +1,219 @@
+#include "intra/cuda/step/device_stepper.h"
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+
+#include "intra/base/stopwatch.h"
+#include "intra/collective/gradient_reducer.h"
+#include "intra/cuda/step/decoder.h"
+#include "intra/cuda/step/device_optimizer.h"
+#include "intra/cuda/step/device_spans.h"
+#include "intra/cuda/step/host_sums.h"
+
+namespace causeway::intra::cuda {
+namespace {
+
+class DeviceStepper final : public Stepper {
+ public:
+  DeviceStepper(const WorkerOptions& options, std::unique_ptr<Backend> backend)
+      : options_(options),
+        micro_batch_(micro_batch_of(options)),
+        backend_(std::move(backend)),
+        layout_(parameter_tensors(options.model)),
+        buckets_(layout_, options.train.bucket_bytes),
+        params_(*backend_, layout_.size(), slack(options.model)),
+        gradients_(*backend_, layout_.size(), slack(options.model)),
+        result_(reinterpret_cast<StepResult*>(backend_->allocate(sizeof(StepResult)))),
+        decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
+                              spans(), result_, *backend_)),
+        optimizer_(options, layout_, spans(), decoder_->weights(), result_, *backend_),
+        beside_(has_rounds_beside_steps() ? backend_->beside() : nullptr),
+        outer_(layout_, *backend_, outer_queue(), params_, outer_scratch(),
+               options.train.offload_outer_state) {}
+
+  void join(Collective& group, TrainingState& state) override {
+    state_ = &state;
+    if (group.size() > 1) join_ranks(group);
+    params_.changed_on_host();
+    optimizer_.moments_changed();
+    outer_.join(state, outer_sums_ ? outer_sums_.get() : group_.get());
+  }
+
+  void leave() override {
+    reducer_.reset();
+    settle_here(Settle::all);
+    optimizer_.leave();
+    share_.reset();
+    group_.reset();
+    outer_sums_.reset();
+    state_ = nullptr;
+  }
+
+  std::string device() const override { return backend_->device(); }
+  std::uint64_t device_memory_peak_bytes() const override { return backend_->memory_peak_bytes(); }
+  OuterSpans* outer_spans() override { return &outer_; }
+  void params_changed() override { params_.changed_on_host(); }
+  void moments_changed() override { optimizer_.moments_changed(); }
+
+  void settle(Settle what) override {
+    settle_here(what);
+    if (share_ && what == Settle::all) share_->gather();
+  }
+
+  void begin(float lr, const Meanwhile& meanwhile) override {
+    assert(state_);
+    meanwhile_ = meanwhile;
+    if (reducer_ && meanwhile_) reducer_->hold();
+    const bool loaded = params_.load(state_->params);
+    if (outer_.take_params_changed() || loaded) decoder_->params_changed();
+    optimizer_.begin(*state_, lr);
+    backend_->clear(gradients_.device().data(), gradients_.device().size_bytes());
+    backend_->clear(result_, sizeof(StepResult));
+  }
+
+  void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool last) override {
+    in_parts(batch, [&](const Batch& part, std::int64_t first) {
+      DropoutKey own = dropout;
+      own.first_sample += static_cast<std::uint64_t>(first);
+      const bool ends = last && first + part.batch == batch.batch;
+      decoder_->train(part, own, scale * fraction(part, batch),
+                      ends && reducer_ ? ready_ : Model::GradientReady());
+    });
+  }
+
+  // The one wait in a step of a rank that is alone: for what it came to.
+  Summed finish() override {
+    const double meanwhile_s = await_gradient();
+    const double in_region_s = sum_over_ranks();
+    optimizer_.measure();
+    backend_->download(result_, &came_to_, sizeof came_to_);
+    return {static_cast<float>(came_to_.loss), in_region_s, meanwhile_s};
+  }
+
+  double update() override {
+    if (came_to_.clip == 0) return came_to_.norm;
+    params_.changed_on_device();
+    optimizer_.step();
+    return came_to_.norm;
+  }
+
+  float evaluate(const Batch& batch, std::span<const float> params) override {
+    if (params_.load(params)) decoder_->params_changed();
+    double mean = 0;
+    in_parts(batch, [&](const Batch& part, std::int64_t) {
+      mean += static_cast<double>(fraction(part, batch)) * decoder_->evaluate(part);
+    });
+    return static_cast<float>(mean);
+  }
+
+ private:
+  static std::int64_t micro_batch_of(const WorkerOptions& options) {
+    const std::int64_t parts = std::int64_t{options.world} * options.train.micro_batches;
+    return std::max<std::int64_t>(1, options.train.batch / parts);
+  }
+  // work(part, number of its first sequence): as many sequences at a time as there is room for.
+  template <typename Work>
+  void in_parts(const Batch& batch, const Work& work) const {
+    for (std::int64_t first = 0; first < batch.batch; first += micro_batch_) {
+      const std::int64_t count = std::min(micro_batch_, batch.batch - first);
+      const auto at = static_cast<std::size_t>(first * batch.length);
+      const auto size = static_cast<std::size_t>(count * batch.length);
+      work(Batch{batch.tokens.subspan(at, size), batch.targets.subspan(at, size), count,
+                 batch.length},
+           first);
+    }
+  }
+  static float fraction(const Batch& part, const Batch& whole) {
+    return static_cast<float>(part.batch) / static_cast<float>(whole.batch);
+  }
+
+  bool has_rounds_beside_steps() const {
+    return options_.overlap.encodes_beside_steps() && !options_.synchronous;
+  }
+  Queue& outer_queue() { return beside_ ? *beside_ : *backend_; }
+  std::span<float> outer_scratch() {
+    if (!beside_) return gradients_.device();
+    return delta_.emplace(*backend_, *beside_, layout_.size()).device();
+  }
+
+  TrainingSpans spans() const { return {params_.device(), gradients_.device()}; }
+
+  void settle_here(Settle what) {
+    if (state_ == nullptr) return;  // leave() did
+    params_.settle(state_->params);
+    if (what == Settle::params) return;
+    optimizer_.settle(state_->optimizer);
+    outer_.settle();
+  }
+
+  void join_ranks(Collective& hosts) {
+    using Result = GradientReducer::Result;
+    // The baseline's ranks are in different regions.
+    if (!options_.synchronous) group_ = backend_->group(hosts, options_.train.rank_deadline);
+    if (!group_) {
+      group_ = make_host_sums(hosts, *backend_);
+      outer_sums_ = make_host_sums(hosts, outer_queue());
+    }
+    if (options_.train.shard_optimizer) {
+      share_.emplace(buckets_, hosts, *state_);
+      optimizer_.join(&*share_, group_.get());
+    }
+    reducer_.emplace(*group_, buckets_, gradients_.device(),
+                     share_ ? Result::own_parts : Result::everywhere,
+                     [this] { return [point = backend_->point()] { point->wait(); }; });
+  }
+
+  // This rank's own, which has been asked for, with what the host has to do meanwhile. Returns by
+  // how much longer that took than the device does, as it did in the last step without.
+  double await_gradient() {
+    const auto there = backend_->point();
+    double meanwhile_s = 0;
+    if (meanwhile_) {
+      const double seconds = seconds_of(meanwhile_);
+      if (there->reached()) meanwhile_s = std::max(0.0, seconds - device_s_);
+      if (reducer_) reducer_->resume();
+    }
+    const double left_s = seconds_of([&] { there->wait(); });
+    if (!meanwhile_) device_s_ = left_s;
+    return meanwhile_s;
+  }
+
+  // Returns the seconds by which it outlasted this rank's own part.
+  double sum_over_ranks() {
+    return reducer_ ? seconds_of([this] { reducer_->finish(); }) : 0;
+  }
+
+  const WorkerOptions& options_;
+  std::int64_t micro_batch_;
+  std::unique_ptr<Backend> backend_;
+  diloco::Layout layout_;
+  const GradientBuckets buckets_;
+  Mirror params_, gradients_;
+  StepResult* result_;
+  std::unique_ptr<Decoder> decoder_;
+  DeviceOptimizer optimizer_;
+  std::unique_ptr<Queue> beside_;  // the rounds', if they overlap with steps
+  std::optional<Mirror> delta_;    // their scratch then
+  DeviceSpans outer_;
+  Meanwhile meanwhile_;
+  double device_s_ = 0;  // that the last step without one took, from when it was asked for
+  StepResult came_to_;
+  TrainingState* state_ = nullptr;
+  // Null, as the reducer: this rank is alone. The rounds' own: if they meet on the host.
+  std::unique_ptr<Collective> group_, outer_sums_;
+  std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
+  std::optional<GradientReducer> reducer_;
+  const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
+    reducer_->ready(offset, count);
+  };
+};
+
+}  // namespace
+
+std::unique_ptr<Stepper> make_device_stepper(const WorkerOptions& options,
+                                             std::unique_ptr<Backend> backend) {
+  return std::make_unique<DeviceStepper>(options, std::move(backend));
+}
+
+}  // namespace causeway::intra::cuda

@@ -1,0 +1,262 @@
+#include "intra/data/data.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "diloco/maths/digest.h"
+#include "intra/base/error.h"
+#include "intra/base/mapped_file.h"
+
+namespace causeway::intra {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "token files are little-endian");
+
+using Format = DataOptions::Format;
+
+[[noreturn]] void refuse_data(const std::string& name, const std::string& why) {
+  throw std::system_error(Errc::bad_data, name + " " + why);
+}
+
+// One file's tokens: `count` of `width` bytes each, starting at byte `begin`; the first is token
+// `first` of the dataset.
+struct Shard {
+  MappedFile file;
+  std::size_t width = 1;
+  std::size_t begin = 0;
+  std::uint64_t count = 0;
+  std::uint64_t first = 0;
+};
+
+template <typename Token>
+Token load(const std::byte* at) {
+  Token token;
+  std::memcpy(&token, at, sizeof token);
+  return token;
+}
+
+// Calls visit(Token{}) with the unsigned type that is `width` bytes wide.
+template <typename Visit>
+void with_token_type(std::size_t width, Visit&& visit) {
+  if (width == 1) return visit(std::uint8_t{});
+  if (width == 2) return visit(std::uint16_t{});
+  assert(width == 4);
+  visit(std::uint32_t{});
+}
+
+void append_matches(const std::string& pattern, std::vector<std::string>& files) {
+  // A file whose own name has brackets or stars is meant literally.
+  if (std::error_code error; std::filesystem::exists(pattern, error)) {
+    files.push_back(pattern);
+    return;
+  }
+  // Unsorted, because glob(3) would sort by the locale, and regions must agree on the order.
+  glob_t found{};
+  const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  if (status == 0) files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  if (status == GLOB_NOMATCH) refuse_data("'" + pattern + "'", "matches no file");
+  if (status != 0) refuse_data("'" + pattern + "'", "cannot be searched: unreadable folder?");
+}
+
+// Sorted, and each once: a file named twice would put validation text into the training part.
+std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
+  if (patterns.empty()) refuse_data("the list of data files", "is empty; name at least one file");
+  std::vector<std::string> files;
+  for (const std::string& pattern : patterns) append_matches(pattern, files);
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  return files;
+}
+
+Shard plain_shard(MappedFile file, std::size_t width) {
+  const std::size_t size = file.bytes().size();
+  if (size % width != 0) {
+    refuse_data(file.path(), "has " + std::to_string(size) + " bytes, not a multiple of the " +
+                                 std::to_string(width) + " bytes of a token; is the format right?");
+  }
+  return {std::move(file), width, 0, size / width, 0};
+}
+
+// The shards of llm.c: 256 int32 (magic, version, token count, zeros), then the tokens.
+Shard llmc_shard(MappedFile file) {
+  constexpr std::size_t kHeaderBytes = 1024;
+  constexpr std::int32_t kMagicGpt2 = 20240520, kVersionGpt2 = 1;      // uint16 tokens
+  constexpr std::int32_t kMagicLlama3 = 20240801, kVersionLlama3 = 7;  // uint32 tokens
+  const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.size() < kHeaderBytes)
+    refuse_data(file.path(), "is too short for llm.c's 1024-byte header");
+  const auto magic = load<std::int32_t>(bytes.data());
+  const auto version = load<std::int32_t>(bytes.data() + 4);
+  const auto count = load<std::int32_t>(bytes.data() + 8);
+  std::size_t width = 0;
+  if (magic == kMagicGpt2 && version == kVersionGpt2) width = 2;
+  if (magic == kMagicLlama3 && version == kVersionLlama3) width = 4;
+  if (width == 0) {
+    refuse_data(file.path(), "has magic " + std::to_string(magic) + " and version " +
+                                 std::to_string(version) +
+                                 "; a .bin shard of llm.c has 20240520 and 1 (uint16 tokens) or "
+                                 "20240801 and 7 (uint32 tokens)");
+  }
+  if (count <= 0) refuse_data(file.path(), "says that it has " + std::to_string(count) + " tokens");
+  const std::size_t expected = kHeaderBytes + width * static_cast<std::size_t>(count);
+  if (bytes.size() != expected) {
+    refuse_data(file.path(), "has " + std::to_string(bytes.size()) + " bytes where its header's " +
+                                 std::to_string(count) + " tokens need " +
+                                 std::to_string(expected) + "; is the copy complete?");
+  }
+  return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0};
+}
+
+Shard open_shard(const std::string& path, Format format) {
+  MappedFile file{path};
+  switch (format) {
+    case Format::text:
+      return plain_shard(std::move(file), 1);
+    case Format::uint16:
+      return plain_shard(std::move(file), 2);
+    case Format::uint32:
+      return plain_shard(std::move(file), 4);
+    case Format::llmc:
+      return llmc_shard(std::move(file));
+  }
+  assert(false && "a format without a reader");
+  std::abort();
+}
+
+// Reads the whole shard once, so that a token outside the vocabulary is found before hours of
+// training, not after.
+template <typename Token>
+void check_tokens(const Shard& shard, std::uint64_t vocabulary) {
+  if (std::uint64_t{std::numeric_limits<Token>::max()} < vocabulary) return;
+  constexpr std::uint64_t kBlock = 1 << 16;
+  const std::byte* const tokens = shard.file.bytes().data() + shard.begin;
+  for (std::uint64_t begin = 0; begin < shard.count; begin += kBlock) {
+    const std::uint64_t end = std::min(begin + kBlock, shard.count);
+    Token largest = 0;
+    for (std::uint64_t i = begin; i < end; ++i) {
+      largest = std::max(largest, load<Token>(tokens + i * sizeof(Token)));
+    }
+    if (largest < vocabulary) continue;
+    std::uint64_t i = begin;
+    while (load<Token>(tokens + i * sizeof(Token)) < vocabulary) ++i;
+    refuse_data(shard.file.path(), "has token " +
+                                       std::to_string(load<Token>(tokens + i * sizeof(Token))) +
+                                       " at position " + std::to_string(i) +
+                                       "; the model's vocabulary is " + std::to_string(vocabulary));
+  }
+}
+
+template <typename Token>
+void copy_tokens(const Shard& shard, std::uint64_t begin, std::span<std::int32_t> out) {
+  const std::byte* at = shard.file.bytes().data() + shard.begin + begin * sizeof(Token);
+  for (std::int32_t& token : out) {
+    token = static_cast<std::int32_t>(load<Token>(at));
+    at += sizeof(Token);
+  }
+}
+
+}  // namespace
+
+class Dataset::Implementation {
+ public:
+  explicit Implementation(const DataOptions& options);
+
+  std::uint64_t train_tokens() const { return train_tokens_; }
+  std::uint64_t validation_tokens() const { return tokens_ - train_tokens_; }
+  void read(std::uint64_t first, std::span<std::int32_t> out) const;
+  std::string fingerprint() const;
+
+ private:
+  std::vector<Shard> shards_;
+  std::uint64_t tokens_ = 0;
+  std::uint64_t train_tokens_ = 0;
+};
+
+Dataset::Implementation::Implementation(const DataOptions& options) {
+  if (!(options.validation_fraction >= 0 && options.validation_fraction < 1)) {
+    refuse_data("validation_fraction", "must be at least 0 and below 1");
+  }
+  // Tokens are handed out as int32.
+  const auto vocabulary = static_cast<std::uint64_t>(
+      std::clamp<std::int64_t>(options.vocabulary, 0, std::int64_t{1} << 31));
+  for (const std::string& path : find_files(options.files)) {
+    Shard shard = open_shard(path, options.format);
+    with_token_type(shard.width,
+                    [&](auto token) { check_tokens<decltype(token)>(shard, vocabulary); });
+    shard.first = tokens_;
+    tokens_ += shard.count;
+    shards_.push_back(std::move(shard));
+  }
+  const double validation = options.validation_fraction * static_cast<double>(tokens_);
+  train_tokens_ = tokens_ - static_cast<std::uint64_t>(validation);
+}
+
+void Dataset::Implementation::read(std::uint64_t first, std::span<std::int32_t> out) const {
+  assert(first <= tokens_ && out.size() <= tokens_ - first);
+  auto shard =
+      std::upper_bound(shards_.begin(), shards_.end(), first,
+                       [](std::uint64_t token, const Shard& s) { return token < s.first; });
+  // `shard` is the first that starts after `first`; reading begins in the one before it.
+  for (--shard; !out.empty(); ++shard) {
+    const std::uint64_t begin = first - shard->first;
+    const std::size_t count = std::min<std::uint64_t>(out.size(), shard->count - begin);
+    with_token_type(shard->width, [&](auto token) {
+      copy_tokens<decltype(token)>(*shard, begin, out.first(count));
+    });
+    out = out.subspan(count);
+    first += count;
+  }
+}
+
+std::string Dataset::Implementation::fingerprint() const {
+  std::vector<std::byte> parts;
+  const auto append = [&parts](const auto& value) {
+    const auto bytes = std::as_bytes(std::span{&value, 1});
+    parts.insert(parts.end(), bytes.begin(), bytes.end());
+  };
+  for (const Shard& shard : shards_) {
+    const std::span<const std::byte> bytes = shard.file.bytes();
+    const std::size_t part = std::min<std::size_t>(bytes.size(), 1 << 20);
+    append(std::uint64_t{bytes.size()});
+    append(diloco::sha256(bytes.first(part)));
+    append(diloco::sha256(bytes.last(part)));
+  }
+  return diloco::to_hex(diloco::sha256(parts));
+}
+
+Dataset::Dataset(const DataOptions& options)
+    : implementation_(std::make_unique<Implementation>(options)) {}
+Dataset::~Dataset() = default;
+Dataset::Dataset(Dataset&&) noexcept = default;
+
+std::uint64_t Dataset::train_tokens() const {
+  return implementation_->train_tokens();
+}
+std::uint64_t Dataset::validation_tokens() const {
+  return implementation_->validation_tokens();
+}
+
+void Dataset::read_train(std::uint64_t first, std::span<std::int32_t> out) const {
+  assert(first <= train_tokens() && out.size() <= train_tokens() - first);
+  implementation_->read(first, out);
+}
+
+void Dataset::read_validation(std::uint64_t first, std::span<std::int32_t> out) const {
+  assert(first <= validation_tokens() && out.size() <= validation_tokens() - first);
+  implementation_->read(train_tokens() + first, out);
+}
+
+std::string Dataset::fingerprint() const {
+  return implementation_->fingerprint();
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,93 @@
+#include "intra/outer/in_flight.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "diloco/maths/digest.h"
+
+namespace causeway::intra {
+namespace {
+
+const diloco::Participant* find(const diloco::CommitRecord& record, const std::string& region,
+                                const diloco::Contribution& own) {
+  const auto found = std::find_if(
+      record.participants.begin(), record.participants.end(), [&](const auto& participant) {
+        return participant.region == region && participant.round == own.round &&
+               participant.part == own.part;
+      });
+  return found == record.participants.end() ? nullptr : &*found;
+}
+
+// Nothing: its outcome is still open.
+std::optional<Fate> fate_of(const InFlight& own, const diloco::CommitRecord& record,
+                            const std::string& region, bool feedback) {
+  if (const diloco::Participant* listed = find(record, region, own.contribution)) {
+    const bool same = own.payload.empty() || listed->payload.hash == own.payload.hash();
+    return same ? Fate::delivered : Fate::forgotten;
+  }
+  if (own.contribution.round >= record.expired_before) return std::nullopt;
+  return feedback && !own.payload.empty() ? Fate::returned : Fate::dropped;
+}
+
+// Listed contributions of this region that this worker knows nothing of.
+void find_forgotten(const diloco::CommitRecord& record, const std::string& region,
+                    const OuterState& state, Settled& settled) {
+  for (const diloco::Participant& listed : record.participants) {
+    if (listed.region != region) continue;
+    const bool known =
+        std::any_of(state.in_flight.begin(), state.in_flight.end(), [&](const InFlight& own) {
+          return own.contribution.round == listed.round && own.contribution.part == listed.part;
+        });
+    if (!known) settled.outcomes.push_back({Fate::forgotten, listed.round, listed.part, 0});
+  }
+}
+
+}  // namespace
+
+Settled settle(const diloco::CommitRecord& record, const Settling& how, OuterState& state) {
+  Settled settled;
+  find_forgotten(record, how.region, state, settled);
+  const std::uint32_t next_part = state.next_part();
+  std::vector<InFlight> open;
+  for (InFlight& own : state.in_flight) {
+    const std::optional<Fate> fate = fate_of(own, record, how.region, how.feedback);
+    const diloco::Contribution& made = own.contribution;
+    if (!fate) {
+      open.push_back(std::move(own));
+      continue;
+    }
+    // That nothing came of it was said when it sat out.
+    if (!made.sits_out) settled.outcomes.push_back({*fate, made.round, made.part, made.steps});
+    if (fate == Fate::returned) settled.returned.push_back(std::move(own));
+  }
+  state.in_flight = std::move(open);
+  settled.forget_residual =
+      std::any_of(settled.outcomes.begin(), settled.outcomes.end(),
+                  [](const Outcome& outcome) { return outcome.fate == Fate::forgotten; });
+  if (state.work.steps > 0 && (how.follows_anchor || settled.forget_residual))
+    settled.outcomes.push_back({Fate::dropped, record.round, next_part, state.work.steps});
+  return settled;
+}
+
+std::string sentence(const Outcome& outcome, diloco::Round round) {
+  const std::string what = "the " + std::to_string(outcome.steps) + " inner steps of round " +
+                           std::to_string(outcome.round) +
+                           (outcome.part > 0 ? ", part " + std::to_string(outcome.part) : "");
+  const std::string here = "round " + std::to_string(round) + ": ";
+  switch (outcome.fate) {
+    case Fate::delivered:
+      if (outcome.round == round) return {};
+      return here + what + " were delivered late";
+    case Fate::returned:
+      return here + what + " were not listed in time and went back into the residual";
+    case Fate::dropped:
+      return here + what + " are dropped";
+    case Fate::forgotten:
+      return here + "lists a contribution of round " + std::to_string(outcome.round) +
+             " from before a restart; what that left in the residual is dropped";
+  }
+  return {};
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,27 @@
+// What a coordinator tells its workers of the run: the settings that all regions share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "diloco/maths/outer.h"
+#include "diloco/maths/overlap.h"
+#include "intra/outer/codec_policy.h"
+
+namespace causeway::intra {
+
+struct RunSettings {
+  std::uint64_t seed = 1;
+  std::vector<std::string> regions;  // ascending
+  CodecOptions codec;
+  diloco::OuterOptions outer;
+  diloco::OverlapOptions overlap;
+};
+
+// TOML lines with dotted keys, as in diloco::Attachment; keys that are not outer rounds' business
+// are skipped, and one that is missing keeps its default. Throws Errc::bad_settings saying what is
+// wrong.
+RunSettings parse_run_settings(const std::string& text);
+
+}  // namespace causeway::intra

@@ -1,0 +1,322 @@
+#include "intra/outer/state_file.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/files/file_io.h"
+#include "intra/base/error.h"
+
+namespace causeway::intra {
+namespace {
+
+namespace fs = std::filesystem;
+using Metadata = std::map<std::string, std::string>;
+
+constexpr const char* kFormat = "causeway-state-3";
+
+fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
+  const std::string name = age == 0 ? "state" : "state." + std::to_string(age);
+  return checkpoint_directory(region_directory) / (name + ".safetensors");
+}
+
+// Newest first.
+std::vector<fs::path> state_files(const fs::path& region_directory) {
+  std::vector<fs::path> files;
+  for (std::uint32_t age = 0;; ++age) {
+    const fs::path file = state_file(region_directory, age);
+    if (fs::exists(file)) {
+      files.push_back(file);
+    } else if (age > 0) {
+      return files;
+    }
+  }
+}
+
+// Whether the newest state is one of `version`, or damaged: the next one takes its place.
+bool gives_way(const fs::path& newest, diloco::Round version) {
+  if (!fs::exists(newest)) return false;
+  try {
+    return StateReader(newest).get("version") == to_metadata(version);
+  } catch (const std::system_error& error) {
+    if (error.code() != Errc::bad_checkpoint) throw;
+    return true;
+  }
+}
+
+// Each state becomes one older; the newest keeps its name as well, until another takes it, so that
+// there is a state at every instant.
+void age_states(const fs::path& region_directory, std::uint32_t kept) {
+  for (std::uint32_t age = std::max(kept, 1U); fs::exists(state_file(region_directory, age)); ++age)
+    fs::remove(state_file(region_directory, age));
+  for (std::uint32_t age = kept; age-- > 2;) {
+    const fs::path younger = state_file(region_directory, age - 1);
+    if (fs::exists(younger)) fs::rename(younger, state_file(region_directory, age));
+  }
+  const fs::path newest = state_file(region_directory), second = state_file(region_directory, 1);
+  if (kept < 2 || !fs::exists(newest)) return;
+  fs::remove(second);
+  std::error_code error;
+  fs::create_hard_link(newest, second, error);
+  if (error) fs::copy_file(newest, second);  // a file system without hard links
+}
+
+// Named by content, so that a state never finds another contribution than its own.
+fs::path contribution_file(const fs::path& region_directory, const diloco::Digest& hash) {
+  return checkpoint_directory(region_directory) /
+         ("contribution-" + diloco::to_hex(hash).substr(0, 16) + ".bin");
+}
+
+// ---- Contributions, as metadata: one line each ----
+
+std::string hex(const std::string& bytes) {
+  return diloco::to_hex({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+}
+
+std::optional<std::string> unhex(const std::string& text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned value = 0;
+    const char* const end = text.data() + i + 2;
+    const auto result = std::from_chars(text.data() + i, end, value, 16);
+    if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
+std::string describe(const std::vector<InFlight>& in_flight) {
+  std::string text;
+  for (const InFlight& own : in_flight) {
+    text += std::string(own.stored ? "stored" : "kept") + (own.payload.empty() ? " 0 " : " 1 ") +
+            hex(serialize(own.identified())) + "\n";
+  }
+  return text;
+}
+
+// `state` names it.
+OwnPayload read_payload_of(const fs::path& region_directory, const fs::path& state,
+                           const diloco::Digest& hash) {
+  const fs::path file = contribution_file(region_directory, hash);
+  const std::optional<std::string> bytes = diloco::read_file(file);
+  const auto refuse = [&](const std::string& why) {
+    throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why + "; remove " +
+                                                      state.string() +
+                                                      " to start from the run's own state");
+  };
+  if (!bytes) refuse("is missing");
+  OwnPayload payload(diloco::SealedBytes(std::as_bytes(std::span(*bytes))));
+  if (payload.hash() != hash) refuse("is not the contribution that the state names");
+  return payload;
+}
+
+// Without their payloads, and whether they have one.
+std::vector<std::pair<InFlight, bool>> parse_in_flight(const StateReader& reader) {
+  std::vector<std::pair<InFlight, bool>> in_flight;
+  std::istringstream lines(reader.get("in_flight"));
+  std::string stored, has_payload, description;
+  while (lines >> stored >> has_payload >> description) {
+    const std::optional<std::string> bytes = unhex(description);
+    if (!bytes) reader.refuse("describes a contribution that cannot be read");
+    InFlight own{.contribution = diloco::parse_contribution(*bytes), .payload = {}};
+    own.stored = stored == "stored";
+    in_flight.emplace_back(std::move(own), has_payload == "1");
+  }
+  return in_flight;
+}
+
+std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
+  std::vector<InFlight> in_flight;
+  for (auto& [own, has_payload] : parse_in_flight(reader)) {
+    if (has_payload) {
+      own.payload = read_payload_of(region_directory, reader.file(), own.contribution.payload.hash);
+    }
+    in_flight.push_back(std::move(own));
+  }
+  return in_flight;
+}
+
+// Before the state: it must never be without what it names.
+void write_contributions(const fs::path& region_directory, const OuterState& state) {
+  for (const InFlight& own : state.in_flight) {
+    if (own.payload.empty()) continue;
+    const fs::path file = contribution_file(region_directory, own.payload.hash());
+    if (!fs::exists(file))
+      diloco::replace_file(file, own.payload.bytes(), diloco::Durability::on_disk);
+  }
+}
+
+// What no state names.
+void remove_old_contributions(const fs::path& region_directory) {
+  std::set<fs::path> keep;
+  for (const fs::path& file : state_files(region_directory)) {
+    try {
+      for (const auto& [own, has_payload] : parse_in_flight(StateReader(file)))
+        if (has_payload)
+          keep.insert(contribution_file(region_directory, own.contribution.payload.hash));
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::bad_checkpoint) throw;  // one that is damaged names nothing
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(checkpoint_directory(region_directory))) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("contribution-") && !keep.contains(entry.path())) fs::remove(entry.path());
+  }
+}
+
+// ---- Everything else ----
+
+Metadata describe(const OuterState& state, const diloco::Layout& layout) {
+  return {{"format", kFormat},
+          {"layout", fingerprint(layout)},
+          {"run_id", state.run_id},
+          {"version", to_metadata(state.version)},
+          {"digest", diloco::to_hex(state.digest)},
+          {"confirmed_share", to_metadata(state.confirmed_share)},
+          {"data_cursor", to_metadata(state.work.data_cursor)},
+          {"work_steps", to_metadata(state.work.steps)},
+          {"work_compute_s", to_metadata(state.work.compute_s)},
+          {"marked", to_metadata(int{!state.mark.empty()})},
+          {"in_flight", describe(state.in_flight)}};
+}
+
+void check_origin(const StateReader& reader, const diloco::Layout& layout) {
+  if (reader.get("format") != kFormat) reader.refuse("is not a training state of this version");
+  if (reader.get("layout") != fingerprint(layout))
+    reader.refuse("holds another model than the configuration asks for");
+}
+
+void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterState& state) {
+  reader.read("params", std::span(state.params));
+  reader.read("anchor", std::span(state.anchor));
+  reader.read("momentum", std::span(state.momentum));
+  reader.read("residual", std::span(state.residual));
+  int marked = 0;
+  reader.read("marked", marked);
+  state.mark.resize(marked != 0 ? layout.size() : 0);
+  if (marked != 0) reader.read("mark", std::span(state.mark));
+}
+
+void load(const StateReader& reader, const fs::path& region_directory, const diloco::Layout& layout,
+          OuterState& state) {
+  check_origin(reader, layout);
+  read_spans(reader, layout, state);
+  state.run_id = reader.get("run_id");
+  reader.read("version", state.version);
+  if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
+  if (!(state.confirmed_share >= 0 && state.confirmed_share <= 1))
+    reader.refuse("holds a confirmed_share that is none");
+  reader.read("data_cursor", state.work.data_cursor);
+  reader.read("work_steps", state.work.steps);
+  reader.read("work_compute_s", state.work.compute_s);
+  state.digest = whole_digest(state);
+  if (diloco::to_hex(state.digest) != reader.get("digest"))
+    reader.refuse("is damaged: its digest is wrong");
+  state.in_flight = read_in_flight(region_directory, reader);
+  state.intact = true;
+}
+
+}  // namespace
+
+fs::path checkpoint_directory(const fs::path& region_directory) {
+  return region_directory / "checkpoints";
+}
+
+fs::path snapshot_file(const fs::path& region_directory) {
+  return checkpoint_directory(region_directory) / "snapshot.safetensors";
+}
+
+TensorView flat_tensor(const std::string& name, std::span<const float> values) {
+  return {name, {static_cast<std::int64_t>(values.size())}, values};
+}
+
+const std::string& StateReader::get(const std::string& key) const {
+  const auto found = reader_.metadata().find(key);
+  if (found == reader_.metadata().end()) refuse("has no entry " + key);
+  return found->second;
+}
+
+void StateReader::refuse(const std::string& why) const {
+  throw std::system_error(
+      Errc::bad_checkpoint,
+      file_.string() + ": " + why + "; remove it to start from the run's own state");
+}
+
+void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
+                      const OuterState& state, std::vector<TensorView> more_tensors,
+                      std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
+  fs::create_directories(checkpoint_directory(region_directory));
+  write_contributions(region_directory, state);
+  more_tensors.push_back(flat_tensor("params", state.params));
+  more_tensors.push_back(flat_tensor("anchor", state.anchor));
+  more_tensors.push_back(flat_tensor("momentum", state.momentum));
+  more_tensors.push_back(flat_tensor("residual", state.residual));
+  if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
+  more_metadata.merge(describe(state, layout));
+  const fs::path newest = state_file(region_directory);
+  if (!gives_way(newest, state.version)) age_states(region_directory, kept);
+  write_safetensors(newest, more_tensors, more_metadata);
+  remove_old_contributions(region_directory);
+}
+
+bool load_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
+                      OuterState& state, const std::function<void(const StateReader&)>& read_more) {
+  std::optional<std::system_error> failure;
+  for (const fs::path& file : state_files(region_directory)) {
+    try {
+      const StateReader reader(file);
+      load(reader, region_directory, layout, state);
+      if (read_more) read_more(reader);
+      return true;
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::bad_checkpoint) throw;
+      spdlog::error("{}; trying the state before it", error.what());
+      if (!failure) failure = error;
+    }
+  }
+  if (failure) {
+    throw std::system_error(make_error_code(Errc::bad_checkpoint),
+                            std::string(failure->what()) + "; no state in " +
+                                checkpoint_directory(region_directory).string() +
+                                " can be used: move them away to go on from the run's own");
+  }
+  return false;
+}
+
+void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,
+                   const OuterState& state) {
+  fs::create_directories(checkpoint_directory(region_directory));
+  const std::vector<TensorView> tensors{flat_tensor("anchor", state.anchor),
+                                        flat_tensor("momentum", state.momentum)};
+  write_safetensors(snapshot_file(region_directory), tensors,
+                    {{"format", kFormat},
+                     {"layout", fingerprint(layout)},
+                     {"tensors", describe_tensors(layout)},
+                     {"version", to_metadata(state.version)},
+                     {"digest", diloco::to_hex(state.digest)}});
+}
+
+void adopt_snapshot(const fs::path& file, const diloco::Layout& layout, diloco::Round version,
+                    const diloco::Digest& digest, OuterState& state) {
+  state.intact = false;
+  const StateReader reader(file);
+  check_origin(reader, layout);
+  reader.read("anchor", std::span(state.anchor));
+  reader.read("momentum", std::span(state.momentum));
+  state.digest = whole_digest(state);
+  if (state.digest != digest) {
+    throw std::system_error(Errc::bad_checkpoint,
+                            "the snapshot of version " + std::to_string(version) +
+                                " does not have the digest that was announced");
+  }
+  state.adopt(version);
+  state.intact = true;
+}
+
+}  // namespace causeway::intra

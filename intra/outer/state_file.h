@@ -1,0 +1,92 @@
+// A region's state on disk: one, whatever the number of its ranks.
+//   checkpoints/state.safetensors      params, anchor, outer momentum, residual, mark, and what a
+//                                      trainer adds; counters as metadata
+//   checkpoints/state.1.safetensors    of the version saved before; and so on, as many as are kept
+//   checkpoints/contribution-HASH.bin  own payloads whose outcome is open
+//   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "diloco/maths/layout.h"
+#include "intra/base/safetensors.h"
+#include "intra/outer/outer_state.h"
+
+namespace causeway::intra {
+
+std::filesystem::path checkpoint_directory(const std::filesystem::path& region_directory);
+std::filesystem::path snapshot_file(const std::filesystem::path& region_directory);
+
+TensorView flat_tensor(const std::string& name, std::span<const float> values);
+
+// Doubles go through their shortest exact text.
+template <typename Number>
+std::string to_metadata(Number value) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+// Entries of an untrusted file. Throws Errc::bad_checkpoint naming it.
+class StateReader {
+ public:
+  explicit StateReader(const std::filesystem::path& file) : file_(file), reader_(file) {}
+  const std::filesystem::path& file() const { return file_; }
+  bool has(const std::string& key) const { return reader_.metadata().contains(key); }
+  const std::string& get(const std::string& key) const;
+  template <typename Number>
+  void read(const std::string& key, Number& out) const {
+    const std::string& value = get(key);
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), out);
+    if (error != std::errc() || end != value.data() + value.size())
+      refuse("entry " + key + " is not a number: " + value);
+  }
+  void read(const std::string& name, std::span<float> out) const { reader_.read(name, out); }
+  [[noreturn]] void refuse(const std::string& why) const;
+
+ private:
+  std::filesystem::path file_;
+  SafetensorsReader reader_;
+};
+
+// Versions at which a region saves its state: as soon as the record is applied, and again when the
+// next contribution is made, before anybody has that, so that no other is made instead.
+struct SavePlan {
+  diloco::Round every = 1;
+  bool when_applied(diloco::Round version) const { return version % every == 0; }
+  bool when_contributed(diloco::Round version) const {
+    return when_applied(version) && (version > 0 || every == 1);
+  }
+};
+
+// How many states are kept, the newest included, unless somebody says otherwise.
+inline constexpr std::uint32_t kStatesKept = 2;
+
+// Atomic; takes the place of an earlier state of the same version. Throws std::system_error naming
+// the file.
+void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                      const OuterState& state, std::vector<TensorView> more_tensors,
+                      std::map<std::string, std::string> more_metadata,
+                      std::uint32_t kept = kStatesKept);
+// The newest state that is whole; `read_more` reads what the trainer added. False if there is none.
+// Throws Errc::bad_checkpoint if all are damaged or of another model.
+bool load_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                      OuterState& state,
+                      const std::function<void(const StateReader&)>& read_more = {});
+
+void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                   const OuterState& state);
+// Adopts a snapshot, as OuterState::adopt. Throws Errc::bad_checkpoint, and leaves `state` not
+// intact, if it is not the state with this digest.
+void adopt_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
+                    diloco::Round version, const diloco::Digest& digest, OuterState& state);
+
+}  // namespace causeway::intra

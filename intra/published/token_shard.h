@@ -1,0 +1,22 @@
+// Data preparation: a text becomes a file of tokens, as data.h reads them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "intra/data/data.h"
+#include "intra/published/tokenizer.h"
+
+namespace causeway::intra {
+
+// Of the tokens of a vocabulary: uint16 where they fit.
+DataOptions::Format shard_format(std::int64_t vocabulary);
+
+// The tokens of one document: what the tokenizer wants around it, the text's own, and `end` where
+// it is given. Replaces `shard` whole. Returns how many tokens there are. Throws Errc::bad_data
+// naming the text, std::system_error naming the shard.
+std::uint64_t write_shard(const Tokenizer& tokenizer, const std::filesystem::path& text,
+                          std::optional<std::int32_t> end, const std::filesystem::path& shard);
+
+}  // namespace causeway::intra

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <optional>
+
+#include "intra/base/stopwatch.h"
+#include "intra/collective/gradient_reducer.h"
+#include "intra/step/optimizer_share.h"
+#include "intra/step/stepper.h"
+
+namespace causeway::intra {
+namespace {
+
+class CpuStepper final : public Stepper {
+ public:
+  explicit CpuStepper(const WorkerOptions& options)
+      : options_(options),
+        model_(make_model(options.model)),
+        buckets_(model_->layout(), options.train.bucket_bytes) {}
+
+  void join(Collective& group, TrainingState& state) override {
+    group_ = &group;
+    state_ = &state;
+    const bool shared = options_.train.shard_optimizer && group.size() > 1;
+    if (shared) share_.emplace(buckets_, group, state);
+    reducer_.emplace(
+        group, buckets_, state.scratch,
+        shared ? GradientReducer::Result::own_parts : GradientReducer::Result::everywhere);
+    model_->params_changed();
+  }
+
+  void leave() override {
+    reducer_.reset();
+    share_.reset();
+    group_ = nullptr;
+    state_ = nullptr;
+  }
+
+  void settle(Settle what) override {
+    if (share_ && what == Settle::all) share_->gather();
+  }
+
+  void params_changed() override { model_->params_changed(); }
+  std::string device() const override { return "CPU"; }
+
+  // Nothing else computes meanwhile.
+  void begin(float lr, const Meanwhile& meanwhile) override {
+    assert(state_);
+    meanwhile_s_ = meanwhile ? seconds_of(meanwhile) : 0;
+    if (share_) share_->keep();
+    lr_ = lr;
+    loss_ = 0;
+    model_->params_changed();  // by an outer round, perhaps
+    std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
+  }
+
+  void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool last) override {
+    // Only the last micro-batch makes gradients final.
+    loss_ += scale * model_->train(batch, dropout, scale, state_->params, state_->scratch,
+                                   last ? ready_ : Model::GradientReady());
+  }
+
+  Summed finish() override {
+    return {loss_, seconds_of([this] { reducer_->finish(); }), meanwhile_s_};
+  }
+
+  double update() override {
+    const double norm = share_ ? norm_of_parts() : global_norm(state_->scratch);
+    if (!std::isfinite(norm)) return norm;
+    const float clip = options_.inner.clip_norm;
+    const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
+    state_->optimizer.step(state_->optimizer_steps, lr_, factor, state_->params, state_->scratch);
+    if (share_) share_->complete_params(*group_, state_->params);
+    model_->params_changed();
+    return norm;
+  }
+
+  float evaluate(const Batch& batch, std::span<const float> params) override {
+    return model_->evaluate(batch, params);
+  }
+
+ private:
+  // In another order than global_norm(): it may differ in its last bits.
+  double norm_of_parts() {
+    double squares = 0;
+    for (const Range& part : share_->parts()) {
+      const double norm = global_norm(std::span(state_->scratch).subspan(part.begin, part.count()));
+      squares += norm * norm;
+    }
+    return share_->norm(squares);
+  }
+
+  const WorkerOptions& options_;
+  std::unique_ptr<Model> model_;
+  const GradientBuckets buckets_;
+  Collective* group_ = nullptr;
+  TrainingState* state_ = nullptr;
+  std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
+  std::optional<GradientReducer> reducer_;
+  float lr_ = 0, loss_ = 0;
+  double meanwhile_s_ = 0;
+  const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
+    reducer_->ready(offset, count);
+  };
+};
+
+}  // namespace
+
+std::unique_ptr<Stepper> make_cpu_stepper(const WorkerOptions& options) {
+  return std::make_unique<CpuStepper>(options);
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,186 @@
+#include "intra/step/inner_trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "intra/base/error.h"
+#include "intra/base/optimizer.h"
+#include "intra/base/stopwatch.h"
+#include "intra/data/data.h"
+#include "intra/model/initialise.h"
+#include "intra/step/evaluation.h"
+
+namespace causeway::intra {
+namespace {
+
+// A part of a region's batch: its first sequence, and how many they are.
+struct Share {
+  std::int64_t first = 0, sequences = 0;
+
+  // Part `index` of `count` of it; the first ones get what does not divide.
+  Share part(std::int64_t index, std::int64_t count) const {
+    const std::int64_t size = sequences / count, extra = sequences % count;
+    return {first + index * size + std::min(index, extra), size + (index < extra ? 1 : 0)};
+  }
+};
+
+// At full strength all ranks have equal work; a region that lost some still trains on whole
+// batches.
+// Regions draw different dropout masks; the odd constant spreads neighbouring indices over the
+// seed's bits.
+std::uint64_t dropout_seed(const WorkerOptions& options) {
+  return options.train.seed ^ (0x9E3779B97F4A7C15ULL * (options.region_index + 1));
+}
+
+class ModelTrainer : public InnerTrainer {
+ public:
+  ModelTrainer(const WorkerOptions& options, std::unique_ptr<Stepper> stepper)
+      : options_(options),
+        stepper_(std::move(stepper)),
+        dataset_(options.data),
+        sampler_(dataset_, options.model.context, options.train.seed, options.region_index,
+                 options.region_count) {
+    check_validation(dataset_, options.model.context);
+  }
+
+  void join(Collective& group, TrainingState& state) override {
+    group_ = &group;
+    state_ = &state;
+    // The baseline's group is of all regions, the batch is one region's.
+    const bool mixed = options_.synchronous.has_value();
+    const auto rank = static_cast<std::int64_t>(mixed ? options_.rank : group.rank());
+    const auto world = static_cast<std::int64_t>(mixed ? options_.world : group.size());
+    share_ = Share{0, options_.train.batch}.part(rank, world);
+    stepper_->join(group, state);
+  }
+
+  void leave() override {
+    stepper_->leave();
+    group_ = nullptr;
+    state_ = nullptr;
+  }
+
+  StepOutcome step(const InnerStep& step, bool stop_requested) override {
+    assert(group_);
+    if (step.share.count > 0) sampler_.set_share(step.share);
+    stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps),
+                    step.meanwhile);
+    backward(step);
+    const Stepper::Summed own = stepper_->finish();
+    std::array<float, 2> agreed{own.loss, stop_requested ? 1.0F : 0.0F};
+    const double agreeing_s = seconds_of([&] { group_->all_reduce_sum(agreed); });
+    update(step, agreed[0]);
+    return {agreed[0], agreed[1] > 0, own.in_region_s + agreeing_s, own.meanwhile_s};
+  }
+
+  OuterSpans* outer_spans() override { return stepper_->outer_spans(); }
+  void params_changed() override { stepper_->params_changed(); }
+  void moments_changed() override { stepper_->moments_changed(); }
+  void settle(Settle what) override { stepper_->settle(what); }
+  std::string device() const override { return stepper_->device(); }
+  std::uint64_t device_memory_peak_bytes() const override {
+    return stepper_->device_memory_peak_bytes();
+  }
+
+  double evaluate(std::span<const float> params, std::uint64_t sequences) override {
+    stepper_->settle(Settle::params);
+    stepper_->params_changed();
+    const double loss = validation_loss(
+        options_.model.context,
+        [&](const Batch& batch) { return stepper_->evaluate(batch, params); }, dataset_, sequences,
+        *group_);
+    stepper_->params_changed();
+    return loss;
+  }
+
+ private:
+  // This rank's part of the gradient.
+  void backward(const InnerStep& step) {
+    const std::int64_t parts =
+        std::min<std::int64_t>(options_.train.micro_batches, share_.sequences);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      backward(step, share_.part(part, parts), part + 1 == parts);
+    }
+  }
+
+  // Every sequence of the batch counts alike, whichever rank has how many.
+  void backward(const InnerStep& step, const Share& micro, bool last) {
+    const std::size_t replicas = options_.synchronous ? options_.region_count : 1;
+    const float scale =
+        static_cast<float>(micro.sequences) /
+        static_cast<float>(options_.train.batch * static_cast<std::int64_t>(replicas));
+    read_samples(step.cursor, micro);
+    const DropoutKey dropout{dropout_seed(options_), step.index,
+                             static_cast<std::uint64_t>(micro.first)};
+    stepper_->accumulate({tokens_, targets_, micro.sequences, options_.model.context}, dropout,
+                         scale, last);
+  }
+
+  void read_samples(std::uint64_t cursor, const Share& micro) {
+    const auto length = static_cast<std::size_t>(options_.model.context);
+    const auto count = static_cast<std::size_t>(micro.sequences);
+    tokens_.resize(count * length);
+    targets_.resize(count * length);
+    for (std::size_t i = 0; i < count; ++i) {
+      sampler_.read(cursor + static_cast<std::uint64_t>(micro.first) + i,
+                    std::span(tokens_).subspan(i * length, length),
+                    std::span(targets_).subspan(i * length, length));
+    }
+  }
+
+  void update(const InnerStep& step, float loss) {
+    const double norm = std::isfinite(loss) ? stepper_->update() : std::nan("");
+    if (!std::isfinite(loss) || !std::isfinite(norm)) {
+      throw std::system_error(Errc::not_finite,
+                              "at inner step " + std::to_string(step.index) + ": loss " +
+                                  std::to_string(loss) + ", gradient norm " + std::to_string(norm) +
+                                  "; lower inner.lr, raise inner.warmup_steps, or "
+                                  "clip harder with inner.clip_norm");
+    }
+    ++state_->optimizer_steps;
+  }
+
+  const WorkerOptions& options_;
+  std::unique_ptr<Stepper> stepper_;
+  Dataset dataset_;
+  Sampler sampler_;
+  std::vector<std::int32_t> tokens_, targets_;  // one micro-batch
+  Share share_;                                 // this rank's, in its group
+  Collective* group_ = nullptr;
+  TrainingState* state_ = nullptr;
+};
+
+}  // namespace
+
+void check_batch(const WorkerOptions& options) {
+  const auto& train = options.train;
+  const std::int64_t parts = std::int64_t{options.world} * train.micro_batches;
+  if (parts > 0 && train.batch > 0 && train.batch % parts == 0) return;
+  throw std::system_error(
+      Errc::bad_model, "train.batch = " + std::to_string(train.batch) + " does not divide into " +
+                           std::to_string(options.world) + " workers x " +
+                           std::to_string(train.micro_batches) +
+                           " micro-batches; choose a multiple of " + std::to_string(parts));
+}
+
+void initial_weights(const WorkerOptions& options, const diloco::Layout& layout,
+                     std::span<float> params) {
+  if (options.origin.model.empty()) {
+    initialise_parameters(options.model, layout, options.train.seed, params);
+  } else {
+    read_weights(options.origin.model, options.model, layout, params);
+  }
+}
+
+std::unique_ptr<InnerTrainer> make_model_trainer(const WorkerOptions& options,
+                                                 std::unique_ptr<Stepper> stepper) {
+  return std::make_unique<ModelTrainer>(options, std::move(stepper));
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,59 @@
+#include "intra/step/memory_need.h"
+
+#include <algorithm>
+
+#include "diloco/maths/layout.h"
+#include "intra/outer/codec_policy.h"
+#include "intra/step/evaluation.h"
+
+namespace causeway::intra {
+namespace {
+
+// The part of an own payload that this rank encodes, what all ranks encoded, and the payload.
+constexpr std::uint64_t kPayloadCopies = 3;
+
+// Sequences that the model computes at once: of a step, or of an evaluation.
+std::int64_t sequences_at_once(const WorkerOptions& options) {
+  const TrainOptions& train = options.train;
+  const auto of_step = train.batch / std::int64_t{options.world} / train.micro_batches;
+  const std::uint64_t evaluated = std::max(train.validation_sequences, train.held_out_sequences);
+  return std::max(of_step, static_cast<std::int64_t>(std::min(evaluated, kEvaluationBlock)));
+}
+
+}  // namespace
+
+std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
+  const diloco::Layout layout(parameter_tensors(options.model));
+  const std::uint64_t span_bytes = sizeof(float) * layout.size();
+  std::vector<MemoryPart> need{
+      {"parameters", span_bytes},        {"gradients, deltas and sums", span_bytes},
+      {"AdamW moments", 2 * span_bytes}, {"anchor", span_bytes},
+      {"outer momentum", span_bytes},    {"residual", span_bytes}};
+  if (!options.synchronous) {
+    need.push_back({"parameters where a cut began", span_bytes});
+    const std::uint64_t payload_bytes =
+        CodecPolicy(options.codec, layout).payload_bytes_max(layout, options.overlap.fragments);
+    need.push_back({"own payload", kPayloadCopies * payload_bytes});
+  }
+  if (options.train.device == Device::cpu && options.train.timed_step_ms == 0) {
+    const std::int64_t sequences = sequences_at_once(options);
+    need.push_back({"activations of " + std::to_string(sequences) + " sequences",
+                    working_bytes(options.model, sequences, options.model.context)});
+  }
+  return need;
+}
+
+std::string describe(const std::vector<MemoryPart>& need) {
+  const auto mib = [](std::uint64_t bytes) {
+    return std::to_string((bytes + (1U << 20) - 1) >> 20);  // rounded up
+  };
+  std::uint64_t total = 0;
+  std::string parts;
+  for (const MemoryPart& part : need) {
+    total += part.bytes;
+    parts += (parts.empty() ? "" : ", ") + part.name + " " + mib(part.bytes);
+  }
+  return "memory: at most " + mib(total) + " MiB of this host: " + parts;
+}
+
+}  // namespace causeway::intra

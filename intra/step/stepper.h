@@ -1,0 +1,57 @@
+// What computes a trainer's steps: the CPU (cpu_stepper.cc), or a device (cuda/device_stepper.h).
+// One thread, the group's calls included.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "intra/collective/collective.h"
+#include "intra/model/model.h"
+#include "intra/outer/outer_spans.h"
+#include "intra/step/training_state.h"
+#include "intra/step/worker_options.h"
+
+namespace causeway::intra {
+
+class Stepper {
+ public:
+  virtual ~Stepper() = default;
+
+  // As InnerTrainer's of the same names.
+  virtual void join(Collective& group, TrainingState& state) = 0;
+  virtual void leave() = 0;
+  virtual OuterSpans* outer_spans() { return nullptr; }
+  virtual void params_changed() = 0;
+  virtual void moments_changed() {}
+  virtual void settle(Settle) {}
+  virtual std::string device() const = 0;
+  virtual std::uint64_t device_memory_peak_bytes() const { return 0; }
+
+  // A step: begin, accumulate for each micro-batch, finish, update. `meanwhile`, if any, is called
+  // once before the gradient is summed, where it hinders the step least.
+  using Meanwhile = std::function<void()>;
+  virtual void begin(float lr, const Meanwhile& meanwhile) = 0;  // step state.optimizer_steps
+  // gradient += scale * d(mean loss). After the `last` it is final.
+  virtual void accumulate(const Batch& batch, const DropoutKey& dropout, float scale,
+                          bool last) = 0;
+  struct Summed {
+    float loss = 0;          // this rank's sum of scale * mean loss
+    double in_region_s = 0;  // that the step waited for sums over the ranks
+    double meanwhile_s = 0;  // by which `meanwhile` held the step up
+  };
+  // Sums the gradient over the ranks.
+  virtual Summed finish() = 0;
+  // Clips, and steps unless the gradient's global norm, which it returns, is not finite.
+  virtual double update() = 0;
+
+  // Mean loss without dropout. Before the first with these params, and before the next step after
+  // it, params_changed() must be called.
+  virtual float evaluate(const Batch& batch, std::span<const float> params) = 0;
+};
+
+// `options` outlive the stepper.
+std::unique_ptr<Stepper> make_cpu_stepper(const WorkerOptions& options);
+}  // namespace causeway::intra

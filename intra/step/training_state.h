@@ -1,0 +1,41 @@
+// Everything a region's training is: what outer rounds need (outer_state.h), and what inner steps
+// do. On disk it is one state, as state_file.h says.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "intra/base/optimizer.h"
+#include "intra/outer/outer_state.h"
+#include "intra/outer/state_file.h"
+
+namespace causeway::intra {
+
+struct TrainingState : OuterState {
+  TrainingState(const InnerOptions& inner, const diloco::Layout& layout);
+
+  AdamW optimizer;
+  std::uint64_t optimizer_steps = 0;  // since the moments were zero, for bias correction
+
+  // Of the region, over the whole run; tokens: those that compute_s was spent on.
+  std::uint64_t steps = 0, tokens = 0;
+  double compute_s = 0, wait_s = 0;
+  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
+
+  // While it computed; 0 before it did.
+  double tokens_per_s() const {
+    return compute_s > 0 ? static_cast<double>(tokens) / compute_s : 0;
+  }
+};
+
+// What steps change of it.
+enum class Settle : std::uint8_t { params, all };
+
+// As save_outer_state and load_outer_state, with all of it.
+void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                TrainingState& state, std::uint32_t kept = kStatesKept);
+// False if there is no state.
+bool load_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                TrainingState& state);
+
+}  // namespace causeway::intra

@@ -1,0 +1,65 @@
+// One rank's place in its region, from one attach to the next: the session with the coordinator and
+// the collective group with the other ranks. What happens to one rank (a signal, a lost session) is
+// made known to all at the same point, so that all leave together.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "diloco/worker/worker_session.h"
+#include "intra/collective/collective.h"
+#include "intra/step/worker_options.h"
+
+namespace causeway::intra {
+
+using Interrupted = std::function<bool()>;
+using KeepWaiting = diloco::WorkerSession::KeepWaiting;
+// WorkerSession::attach, or a test's stand-in.
+using Attach = std::function<std::unique_ptr<diloco::WorkerSession>(const diloco::AttachRequest&,
+                                                                    const KeepWaiting&)>;
+
+class Gathering {
+ public:
+  // Attaches and forms the group of the ranks that are there. Throws Errc::interrupted,
+  // Errc::collective, and what attach throws.
+  Gathering(const WorkerOptions& options, const diloco::AttachRequest& request,
+            const Attach& attach, Interrupted interrupted);
+
+  Collective& group() { return *group_; }
+  bool leads() const { return group_->rank() == 0; }
+  const diloco::Attachment& attachment() const { return session_->attachment(); }
+
+  // What to do next, the same on all ranks. `waiting` is called on rank 0 at least every second
+  // until it is known. On all ranks at once it throws Errc::interrupted if any was asked to stop,
+  // diloco::Errc::coordinator_lost if any lost its session, and what went wrong between rank 0 and
+  // the coordinator otherwise: no rank waits for one that has ended.
+  diloco::Instruction next(const std::function<void()>& waiting);
+
+  // During a Continue, on all ranks alike: next() has something to say.
+  bool called_back();
+
+  // Calls the session, on rank 0 only. What goes wrong is kept for next() to tell everyone; the
+  // result says if all is well.
+  bool tell(const std::function<void(diloco::WorkerSession&)>& call);
+
+ private:
+  struct Agreed {
+    bool stop, lost, failed, ready;
+  };
+  Agreed agree(bool lost, bool ready);
+  std::optional<diloco::Instruction> ask(const std::function<void()>& waiting, Agreed& agreed);
+  void note_failure();
+  bool well() const { return !lost_ && !failure_; }
+  [[noreturn]] void fail_together();
+
+  Interrupted interrupted_;
+  std::unique_ptr<diloco::WorkerSession> session_;
+  std::unique_ptr<Collective> group_;
+  bool lost_ = false;
+  std::exception_ptr failure_;  // of rank 0 alone
+};
+
+}  // namespace causeway::intra

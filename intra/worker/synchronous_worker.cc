@@ -1,0 +1,149 @@
+#include "intra/worker/synchronous_worker.h"
+
+#include <cassert>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+
+#include "diloco/maths/digest.h"
+#include "intra/base/error.h"
+#include "intra/base/stopwatch.h"
+#include "intra/collective/together.h"
+#include "intra/published/checkpoint.h"
+#include "intra/step/device_peak.h"
+#include "intra/step/training_state.h"
+#include "intra/worker/make_inner_trainer.h"
+#include "intra/worker/worker_result.h"
+
+namespace causeway::intra {
+namespace {
+
+constexpr std::chrono::milliseconds kStatusInterval{250};
+
+std::filesystem::path meeting_place(const std::filesystem::path& region_directory) {
+  return (std::filesystem::absolute(region_directory) / ".." / "gloo").lexically_normal();
+}
+
+class SynchronousWorker {
+ public:
+  SynchronousWorker(const WorkerOptions& options, const std::function<bool()>& interrupted)
+      : options_(options),
+        interrupted_(interrupted),
+        layout_(parameter_tensors(options.model)),
+        state_(options.inner, layout_),
+        group_(make_collective({.directory = meeting_place(options.directory),
+                                .generation = options.synchronous->generation,
+                                .rank = options.synchronous->rank,
+                                .world = options.synchronous->world})),
+        trainer_(make_inner_trainer(options)) {
+    initial_weights(options, layout_, state_.params);
+  }
+
+  WorkerResult run() {
+    if (leads()) std::filesystem::create_directories(options_.directory);
+    trainer_->join(*group_, state_);
+    stopwatch_.start();
+    show("compute");
+    while (state_.steps < options_.train.steps) take_step();
+    show("evaluate");
+    const WorkerResult result = evaluate();
+    together(*group_, "writing the result", [&] {
+      if (leads()) leave(result);
+    });
+    show("done");
+    trainer_->leave();
+    return result;
+  }
+
+ private:
+  // In its region; the group is larger.
+  bool leads() const { return options_.rank == 0; }
+
+  void take_step() {
+    const auto batch = static_cast<std::uint64_t>(options_.train.batch);
+    stopwatch_.charge(state_.wait_s);
+    const StepOutcome outcome =
+        trainer_->step({state_.steps, state_.steps * batch}, interrupted_());
+    stopwatch_.charge(state_.compute_s);
+    state_.in_region_s += outcome.in_region_s;
+    ++state_.steps;
+    state_.tokens += batch * static_cast<std::uint64_t>(options_.model.context);
+    if (outcome.stop) {
+      trainer_->leave();
+      throw std::system_error(Errc::interrupted,
+                              "the synchronous baseline was stopped; it starts over");
+    }
+    progress_.loss = outcome.loss;
+    if (Clock::now() - shown_ >= kStatusInterval) show("compute");
+  }
+
+  WorkerResult evaluate() {
+    trainer_->settle(Settle::params);
+    return {
+        .steps = state_.steps,
+        .tokens = state_.tokens,
+        .rounds = 0,
+        .run_steps = options_.train.steps,
+        .val_loss = trainer_->evaluate(state_.params, options_.train.validation_sequences),
+        .compute_s = state_.compute_s,
+        .wait_s = state_.wait_s,
+        .in_region_s = state_.in_region_s,
+        .memory_peak_bytes = memory_peak_bytes(),
+        .device_memory_peak_bytes = trainer_->device_memory_peak_bytes(),
+        .tokens_per_s = state_.tokens_per_s(),
+        .mfu = mfu(),
+        .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
+        .timed_steps = options_.train.timed_step_ms > 0};
+  }
+
+  void leave(const WorkerResult& result) {
+    save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,
+               state_.params, {{"run", "synchronous"}, {"step", std::to_string(state_.steps)}},
+               options_.origin);
+    write_result(options_.directory, result);
+  }
+
+  void show(const char* phase) {
+    if (!leads()) return;
+    shown_ = Clock::now();
+    progress_.step = state_.steps;
+    progress_.tokens = state_.tokens;
+    progress_.compute_s = state_.compute_s;
+    progress_.wait_s = state_.wait_s;
+    progress_.in_region_s = state_.in_region_s;
+    progress_.memory_peak_bytes = memory_peak_bytes();
+    progress_.device_memory_peak_bytes = trainer_->device_memory_peak_bytes();
+    progress_.tokens_per_s = state_.tokens_per_s();
+    progress_.mfu = mfu();
+    progress_.phase = phase;
+    write_status(options_.directory, progress_);
+  }
+
+  double mfu() const {
+    return model_flops_utilisation(options_.model, state_.tokens_per_s(), trainer_->device(),
+                                   options_.world)
+        .value_or(0);
+  }
+
+  using Clock = std::chrono::steady_clock;
+
+  const WorkerOptions& options_;
+  const std::function<bool()>& interrupted_;
+  diloco::Layout layout_;
+  TrainingState state_;
+  std::unique_ptr<Collective> group_;
+  std::unique_ptr<InnerTrainer> trainer_;  // uses the group
+  Stopwatch stopwatch_;
+  diloco::Progress progress_;
+  Clock::time_point shown_{};
+};
+
+}  // namespace
+
+WorkerResult run_synchronous(const WorkerOptions& options,
+                             const std::function<bool()>& interrupted) {
+  assert(options.synchronous);
+  return SynchronousWorker(options, interrupted).run();
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,18 @@
+#include "intra/worker/worker_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/worker/worker_session.h"
+#include "intra/step/memory_need.h"
+#include "intra/worker/region_worker.h"
+#include "intra/worker/synchronous_worker.h"
+
+namespace causeway::intra {
+
+WorkerResult run_worker(const WorkerOptions& options, const std::function<bool()>& interrupted) {
+  spdlog::info("{}", describe(memory_need(options)));
+  if (options.synchronous) return run_synchronous(options, interrupted);
+  return RegionWorker(options, interrupted, diloco::WorkerSession::attach).run();
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,94 @@
+#include "apps/run/simulate/monitor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+class MonitorTest : public testing::Test {
+ protected:
+  MonitorTest()
+      : config_(load_text(kSmallConfig)),
+        run_(directory_ / "run", config_, false),
+        monitor_(config_, run_) {}
+
+  void write_status(const std::string& where, int version, int step, int sent) {
+    directory_.write(
+        "run/" + where + "/status.json",
+        nlohmann::json{{"version", version},
+                       {"wan_tx_bytes", sent},
+                       {"progress", {{"step", step}, {"loss", 3.5}, {"phase", "compute"}}}}
+            .dump());
+  }
+
+  TemporaryDirectory directory_;
+  Config config_;
+  RunDirectory run_;
+  Monitor monitor_;
+};
+
+TEST_F(MonitorTest, ShowsRegionsAsStartingUntilTheySaySomething) {
+  const View& view = monitor_.observe_training(0.1, 0);
+  ASSERT_EQ(view.regions.size(), 2U);
+  EXPECT_EQ(view.regions[0].state, "starting");
+  EXPECT_LT(view.remaining_s, 0);
+}
+
+TEST_F(MonitorTest, AddsUpTheWanAndKnowsTheVersions) {
+  write_status("regions/east", 3, 60, 1000);
+  write_status("regions/west", 2, 55, 500);
+  const View& view = monitor_.observe_training(1, 4);
+  EXPECT_EQ(view.round, 3U);
+  EXPECT_EQ(view.rounds, 10U);
+  EXPECT_EQ(view.wan_bytes, 1500U);
+  EXPECT_EQ(view.restarts, 4U);
+  EXPECT_EQ(monitor_.version("west"), 2U);
+}
+
+TEST_F(MonitorTest, RateIsThatOfTheLastSeconds) {
+  write_status("regions/east", 1, 20, 0);
+  for (int second = 0; second < 10; ++second) monitor_.observe_training(second, 0);
+  write_status("regions/east", 1, 20, 6000);
+  EXPECT_DOUBLE_EQ(monitor_.observe_training(10, 0).wan_bytes_per_s,
+                   1500);  // in the last four seconds
+}
+
+TEST_F(MonitorTest, RemainingTimeFollowsFromThisSessionsSteps) {
+  write_status("regions/east", 5, 100, 0);
+  write_status("regions/west", 5, 100, 0);
+  monitor_.observe_training(1000, 0);  // resumed half-way
+  write_status("regions/east", 6, 120, 0);
+  write_status("regions/west", 6, 120, 0);
+  EXPECT_NEAR(monitor_.observe_training(1010, 0).remaining_s, 40, 1e-9);
+}
+
+TEST_F(MonitorTest, KeepsOneSamplePerRoundOrSecond) {
+  for (int i = 0; i < 8; ++i) {
+    write_status("regions/east", 1, 20 + i, 100);
+    monitor_.observe_training(1 + i * 0.25, 0);
+  }
+  write_status("regions/east", 2, 40, 200);
+  monitor_.observe_training(2.8, 0);
+  const std::vector<Sample> samples = read_samples(run_.progress_file());
+  std::vector<double> times;
+  for (const Sample& sample : samples) times.push_back(sample.time_s);
+  EXPECT_THAT(times, testing::ElementsAre(1, 2, 2.8));
+}
+
+TEST_F(MonitorTest, BaselineIsKeptAsOneSeries) {
+  write_status("baseline/east", 0, 10, 0);
+  write_status("baseline/west", 0, 10, 0);
+  const View& view = monitor_.observe_baseline(3);
+  EXPECT_EQ(view.phase, "synchronous baseline");
+  EXPECT_EQ(view.rounds, 0U);
+  const std::vector<Sample> samples = read_samples(run_.progress_file());
+  ASSERT_EQ(samples.size(), 1U);
+  EXPECT_EQ(samples[0].region, "baseline");
+}
+
+}  // namespace
+}  // namespace causeway::run

@@ -1,0 +1,170 @@
+#include "apps/run/simulate/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/run/page/chart.h"
+#include "apps/run/page/format.h"
+
+namespace causeway::run {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Summary example() {
+  Summary s;
+  s.name = "quick<start>";
+  s.seed = 1;
+  s.parameters = 1'048'576;
+  s.k = 30;
+  s.codec = "topk:k=64";
+  s.outer = "sgd";
+  s.variant = "eager";
+  s.steps = 1200;
+  s.rounds = 40;
+  s.val_loss = 1.7171;
+  s.baseline_val_loss = 1.7;
+  s.wan_bytes = 8'000'000;
+  s.wan_bytes_if_synced_every_step = ring_all_reduce_bytes(s.parameters, 3, s.steps);
+  s.identical = true;
+  s.facts = {.wall_s = 200,
+             .baseline_wall_s = 150,
+             .restarts = 0,
+             .cores = 2,
+             .wan = "configs/wan/quickstart.toml"};
+  for (const char* name : {"us-east", "eu-west", "ap-northeast"}) {
+    RegionSummary region;
+    region.name = name;
+    region.steps = s.steps;
+    region.tokens = 614'400;
+    region.val_loss = s.val_loss;
+    region.wan_tx_bytes = 3'000'000;
+    region.wan_rx_bytes = 2'000'000;
+    region.compute_s = 150;
+    region.wait_s = 30;
+    region.utilisation = 150.0 / 180;
+    region.params_digest = "0123456789abcdef";
+    s.regions.push_back(region);
+  }
+  return s;
+}
+
+TEST(ReportText, TellsWhatTheRunAchieved) {
+  const std::string text = report_text(example(), "In the beginning", "runs/x");
+  EXPECT_THAT(text,
+              HasSubstr("1,048,576 parameters, 3 regions, 3 workers, 40 rounds of K = 30 steps"));
+  EXPECT_THAT(text, testing::ContainsRegex("validation loss +1.7171 +1.7000 +1.01 % higher"));
+  EXPECT_THAT(text, testing::ContainsRegex("8.00 MB +20.1 GB +2,516 times fewer"));
+  EXPECT_THAT(text, HasSubstr("outer sgd, eager, WAN"));
+  EXPECT_THAT(text, HasSubstr("83.3 %"));
+  EXPECT_THAT(text, HasSubstr("All regions hold the same bits, after every one of the 40 rounds"));
+  EXPECT_THAT(text, HasSubstr("all regions shared 2 cores"));
+  EXPECT_THAT(text, HasSubstr("  | In the beginning"));
+  EXPECT_THAT(text, HasSubstr("runs/x"));
+}
+
+TEST(ReportText, SaysSoWhenTheRegionsDiffer) {
+  Summary s = example();
+  s.identical = false;
+  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("THE REGIONS DIFFER"));
+}
+
+TEST(ReportText, SaysThatTheBaselineWasSkipped) {
+  Summary s = example();
+  s.baseline_val_loss.reset();
+  s.facts.baseline_wall_s = 0;
+  const std::string text = report_text(s, "", "x");
+  EXPECT_THAT(text, HasSubstr("skipped"));
+  EXPECT_THAT(text, Not(HasSubstr("higher")));
+}
+
+TEST(ReportText, TimedStepsAreLabelled) {
+  Summary s = example();
+  s.timed_steps = true;
+  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("timed waits, not training"));
+  EXPECT_THAT(report_text(s, "", "x"), Not(HasSubstr("1.7171")));
+}
+
+TEST(ReportText, ControlCharactersOfTheSampleAreDefused) {
+  EXPECT_THAT(report_text(example(), "a\x1b[2Jb", "x"), Not(HasSubstr("\x1b")));
+}
+
+TEST(ReportText, LongLinesOfTheSampleAreBrokenAtSpaces) {
+  const std::string text = report_text(example(), std::string(70, 'a') + " bbbbbbbbbb\nc\n", "x");
+  EXPECT_THAT(text, HasSubstr("  | " + std::string(70, 'a') + "\n  | bbbbbbbbbb\n  | c\n\nFiles"));
+  EXPECT_THAT(report_text(example(), std::string(100, 'a'), "x"),
+              HasSubstr("  | " + std::string(76, 'a') + "\n  | " + std::string(24, 'a') + "\n"));
+}
+
+std::vector<Sample> samples() {
+  std::vector<Sample> out;
+  for (std::uint64_t step = 30; step <= 1200; step += 30) {
+    for (const char* region : {"us-east", "eu-west", "baseline"}) {
+      out.push_back(
+          {double(step) / 6, region, step, step / 30, step * 1000, 5.5 - double(step) / 400, 900});
+    }
+  }
+  return out;
+}
+
+TEST(ReportHtml, StandsAlone) {
+  const std::string html = report_html(example(), samples(), "<b>text</b>");
+  EXPECT_THAT(html, HasSubstr("quick&lt;start&gt;"));
+  EXPECT_THAT(html, HasSubstr("&lt;b&gt;text"));
+  EXPECT_THAT(html, HasSubstr("Training loss"));
+  EXPECT_THAT(html, HasSubstr("Round time"));
+  for (const char* reference : {"http:", "https:", "src=", "href=", "url(", "@import"}) {
+    EXPECT_THAT(html, Not(HasSubstr(reference)));
+  }
+}
+
+TEST(ReportHtml, NeedsNoSamples) {
+  EXPECT_THAT(report_html(example(), {}, ""), HasSubstr("</html>"));
+}
+
+TEST(Chart, PointsLieWithinTheFrame) {
+  const std::string image = svg({"t", "x", "y", {{"a", {{0, 0}, {5, 10}}}}, false});
+  EXPECT_THAT(image, HasSubstr("points=\"64.0,256.0 704.0,32.0 \""));
+}
+
+TEST(Chart, LongNamesStandWhereNoLineEnds) {
+  const auto legend_y = [](double last) {
+    const std::string name(60, 'n');
+    const std::string image =
+        svg({"t", "x", "y", {{name, {{0, 5}, {5, last}}}, {name, {{0, 10}, {5, last}}}}, true});
+    const auto at = image.rfind("\" text-anchor=\"end\">" + name);
+    const auto begin = image.rfind("y=\"", at) + 3;
+    return std::stod(image.substr(begin));
+  };
+  EXPECT_LT(legend_y(0), 100);
+  EXPECT_GT(legend_y(10), 200);
+}
+
+TEST(Chart, ASingleValueIsDrawn) {
+  EXPECT_THAT(svg({"t", "x", "y", {{"a", {{3, 3}}}}, false}), Not(HasSubstr("nan")));
+}
+
+TEST(Chart, TicksAreRound) {
+  EXPECT_THAT(ticks(0, 1200, 6), testing::ElementsAre(0, 200, 400, 600, 800, 1000, 1200));
+  EXPECT_THAT(ticks(1.2, 5.7, 5), testing::ElementsAre(2, 3, 4, 5));
+}
+
+TEST(Format, QuantitiesReadWell) {
+  EXPECT_EQ(format_bytes(0), "0 B");
+  EXPECT_EQ(format_bytes(999), "999 B");
+  EXPECT_EQ(format_bytes(999.6), "1.00 kB");
+  EXPECT_EQ(format_bytes(1'234'567), "1.23 MB");
+  EXPECT_EQ(format_bytes(20.13e9), "20.1 GB");
+  EXPECT_EQ(format_bytes(1e30), "1000000000000 EB");
+  EXPECT_EQ(format_duration(0.5), "0.5 s");
+  EXPECT_EQ(format_duration(59.4), "59 s");
+  EXPECT_EQ(format_duration(252), "4 min 12 s");
+  EXPECT_EQ(format_duration(7300), "2 h 1 min");
+  EXPECT_EQ(format_count(0), "0");
+  EXPECT_EQ(format_count(999), "999");
+  EXPECT_EQ(format_count(1'048'576), "1,048,576");
+}
+
+}  // namespace
+}  // namespace causeway::run

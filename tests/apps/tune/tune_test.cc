@@ -1,0 +1,417 @@
+// What surrounds the rehearsals of a tuning: links, recordings, calibrations, reports.
+#include "apps/run/tune/tune.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/run/config/config_source.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/tune/plan.h"
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const char* const kConfig = R"(
+[run]
+name = "small"
+[model]
+layers = 1
+width = 16
+heads = 2
+context = 8
+vocabulary = 16
+[data]
+files = ["none.txt"]
+[train]
+steps = 1200
+k = 10
+timed_step_ms = 1
+[[regions]]
+name = "us"
+[[regions]]
+name = "eu"
+)";
+
+Config config(const std::vector<std::string>& overrides = {}) {
+  return load_config_text(kConfig, "test.toml", overrides);
+}
+
+const char* const kLinks = "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 100\nrate_mbit_s = 10\n";
+
+class TuneTest : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& name, const std::string& text) {
+    const auto file = directory_.path() / name;
+    std::filesystem::create_directories(file.parent_path());
+    write_text_file(file, text);
+    return file;
+  }
+  TuneOptions options() {
+    TuneOptions options;
+    options.config = write("config.toml", kConfig);
+    options.links = write("links.toml", kLinks);
+    options.cache = directory_.path() / "cache";
+    options.step_s = 0.05;
+    options.rounds = 4;
+    options.grid.ks = {10, 20, 40};
+    return options;
+  }
+  Tuning tuned(const TuneOptions& options) {
+    return tune(options, [](const std::string&) {});
+  }
+  // A run's directory: rounds of both regions over kLinks, and settings of its own.
+  std::filesystem::path recorded(const std::string& rounds, const std::string& settings = "") {
+    const std::string wan = "[wan]\nprofile = '" + write("links.toml", kLinks).string() + "'\n";
+    write("run/config.toml", kConfig + settings + wan);
+    write("run/regions/us/events.jsonl", rounds);
+    return write("run/regions/eu/events.jsonl", rounds).parent_path().parent_path().parent_path();
+  }
+  Tuning planned(const std::filesystem::path& run, const std::filesystem::path& links = {}) {
+    TuneOptions asked;
+    asked.cache = directory_.path() / "cache";
+    asked.grid.ks = {20};
+    asked.links = links;
+    return plan(asked, run, [](const std::string&) {});
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(TuneTest, RehearsesEveryChoiceAndRecommendsOne) {
+  const Tuning tuning = tuned(options());
+  EXPECT_EQ(tuning.forecast.rows.size(), 3U * 2 * 3);  // K, codecs, variants
+  ASSERT_TRUE(tuning.recommendation);
+  for (const auto& row : tuning.forecast.rows) {
+    EXPECT_TRUE(row.complete);
+    EXPECT_GE(row.round_s, row.k * 0.05);
+  }
+  EXPECT_EQ(tuning.confidence, "low");
+  EXPECT_THAT(tuning.warnings, testing::Contains(HasSubstr("published prices of K")));
+}
+
+TEST_F(TuneTest, PrintsTheKeysThatScriptsRelyOn) {
+  const auto json = nlohmann::json::parse(tuning_json(tuned(options())));
+  EXPECT_TRUE(json.at("recommended_k").is_number_unsigned());
+  EXPECT_EQ(json.at("interval").size(), 2U);
+  EXPECT_TRUE(json.at("confidence").is_string());
+  for (const auto& row : json.at("rows")) {
+    for (const char* key : {"k", "codec", "variant", "predicted_round_s", "measured_round_s",
+                            "predicted_utilisation", "predicted_time_to_loss_s"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    EXPECT_TRUE(row.at("measured_round_s").is_null());
+  }
+}
+
+TEST_F(TuneTest, ThePageNeedsNothingFromOutside) {
+  const std::string page = tuning_html(tuned(options()));
+  EXPECT_THAT(page, HasSubstr("<svg"));
+  for (const char* outside : {"http:", "https:", "src=", "<link", "@import", "<script"}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+}
+
+TEST_F(TuneTest, ASlowRegionIsGivenByName) {
+  TuneOptions slow = options();
+  slow.region_step_s = {"eu=100"};
+  const double twice = tuned(slow).forecast.rows.back().round_s;
+  EXPECT_GT(twice, 1.5 * tuned(options()).forecast.rows.back().round_s);
+  slow.region_step_s = {"asia=100"};
+  EXPECT_THROW(tuned(slow), ConfigError);
+}
+
+TEST_F(TuneTest, ARegionThatIsNoneIsRefusedBeforeAnythingIsMeasured) {
+  TuneOptions asked = options();
+  asked.region_step_s = {"mars=5"};
+  std::string notes;
+  EXPECT_THROW(tune(asked, [&notes](const std::string& note) { notes += note; }), ConfigError);
+  EXPECT_EQ(notes, "");
+}
+
+TEST_F(TuneTest, TrafficCostsWhatTheTableSays) {
+  TuneOptions priced = options();
+  priced.prices =
+      write("prices.toml", "default_per_gb = 1\n[[price]]\nfrom = 'us'\nto = 'eu'\nper_gb = 3\n");
+  const Tuning tuning = tuned(priced);
+  const auto& row = tuning.forecast.rows.front();
+  EXPECT_NEAR(row.cost_per_round, double(tuning.probe.codecs.front().payload_bytes) / 1e9 * 4,
+              1e-12);
+  EXPECT_GT(row.cost_to_loss, 0);
+  EXPECT_GT(tuning.synchronous_cost(), row.cost_to_loss);
+  EXPECT_THAT(tuning_text(tuning), HasSubstr("traffic costs"));
+  EXPECT_GT(nlohmann::json::parse(tuning_json(tuning))["comparison"]["synchronous_every_step"].at(
+                "saved_cost"),
+            0);
+}
+
+TEST_F(TuneTest, APriceThatWouldBeOverlookedIsRefused) {
+  const std::vector<std::string> known = {"us", "eu"};
+  for (const char* text : {"[[price]]\nfrom = 'us'\n", "[[price]]\nfrom='us'\nto='ue'\nper_gb=1\n",
+                           "[[prices]]\nfrom='us'\nto='eu'\nper_gb=1\n", "default_per_GB = 1\n",
+                           "default_per_gb = '1'\n", "default_per_gb = -1\n", "price = 3\n",
+                           "[[price]]\nfrom='us'\nto='eu'\nper_gb=1\nper_tb=1\n"}) {
+    EXPECT_THROW(load_prices(write("bad.toml", text), known), ConfigError) << text;
+  }
+}
+
+TEST(TuneCalibration, IsKeptForTheSameModelAndDataWhateverKAndSeed) {
+  const std::string key = calibration_key(config());
+  EXPECT_EQ(key, calibration_key(config({"train.k=20", "run.seed=7", "train.steps=2400"})));
+  EXPECT_NE(key, calibration_key(config({"model.width=32"})));
+  EXPECT_NE(key, calibration_key(config({"codec.matrix=dense:fp16"})));
+  EXPECT_EQ(key, calibration_key(config({"sync.k=auto"}))) << "K is fixed in calibrations";
+  EXPECT_NE(key, calibration_key(config({"train.validation_sequences=3"})));
+}
+
+TEST_F(TuneTest, EarlierCalibrationsAreUsed) {
+  TuneOptions cached = options();
+  std::string lines;
+  for (int seed = 1; seed <= 3; ++seed) {
+    const double noise = 0.001 * seed;
+    for (const auto& [k, steps, loss] :
+         {std::tuple{10, 800, 2.0}, {40, 800, 2.04}, {10, 400, 2.2}}) {
+      lines +=
+          nlohmann::json{{"k", k}, {"steps", steps}, {"seed", seed}, {"val_loss", loss + noise}}
+              .dump() +
+          "\n";
+    }
+  }
+  write("cache/" + calibration_key(load_config(cached.config, {})) + ".jsonl", lines);
+  const Tuning tuning = tuned(cached);
+  EXPECT_EQ(tuning.calibration.triples, 3U);
+  EXPECT_NEAR(tuning.price.lambda, 0.04 / std::log(4) / (0.2 / std::log(2)), 1e-6);
+  EXPECT_EQ(tuning.price.k_reference, 10);
+  EXPECT_FALSE(tuning.calibration.fit.lockstep_factor);
+}
+
+TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
+  TuneOptions cached = options();
+  std::string lines;
+  for (const auto& [k, steps, loss] :
+       {std::tuple{10, 800, 2.0}, {40, 800, 2.04}, {10, 400, 2.2}, {0, 800, 1.95}}) {
+    lines +=
+        nlohmann::json{{"k", k}, {"steps", steps}, {"seed", 1}, {"val_loss", loss}}.dump() + "\n";
+  }
+  write("cache/" + calibration_key(load_config(cached.config, {})) + ".jsonl", lines);
+  const Tuning tuning = tuned(cached);
+  EXPECT_NEAR(tuning.price.lockstep_factor, std::exp(-0.05 / (0.2 / std::log(2))), 1e-9);
+  EXPECT_NEAR(tuning.synchronous_steps(), 1200 * tuning.price.lockstep_factor, 1e-6);
+  EXPECT_THAT(tuning.warnings, Not(testing::Contains(HasSubstr("taken to need as many steps"))));
+}
+
+constexpr int kTokensPerStep = 8 * 8;  // the configuration's batch and context
+
+std::string recorded_rounds(double compute_s, double round_s, int rounds, int steps = 10) {
+  std::string lines;
+  for (int i = 0; i < rounds; ++i) {
+    lines += nlohmann::json{{"round", i},
+                            {"participants", {"us", "eu"}},
+                            {"steps", steps},
+                            {"tokens", kTokensPerStep * steps * (i + 1)},
+                            {"compute_s", compute_s * (i + 1)},
+                            {"time_unix_s", 1000 + round_s * (i + 1)}}
+                 .dump() +
+             "\n";
+  }
+  return lines;
+}
+
+TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
+  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
+  write("run/regions/eu/events.jsonl", recorded_rounds(0.4, 0.9, 12));
+  const Recording recording = read_recording(run, config());
+  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
+  EXPECT_NEAR(recording.step_s.at("eu"), 0.04, 1e-9);
+  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+
+  const Tuning same = planned(run);
+  const auto& row = same.forecast.rows.front();
+  EXPECT_EQ(row.k, 10U);
+  EXPECT_NEAR(row.measured_round_s.value(), 0.9, 1e-6);
+  EXPECT_NEAR(row.round_s, 0.9, 0.03);
+  EXPECT_EQ(same.confidence, "low") << "a recording vouches for nothing but itself";
+  EXPECT_THAT(same.reasons, testing::Contains(HasSubstr("no other choice was measured")));
+  const Tuning far = planned(run, write("far.toml",
+                                        "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 600\n"
+                                        "rate_mbit_s = 10\n"));
+  EXPECT_GT(far.forecast.rows.front().round_s, row.round_s + 0.5);
+  EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
+}
+
+// Rounds of one fragment have K / P steps.
+TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
+  const auto run = recorded(recorded_rounds(0.25, 0.5, 12, 5),
+                            "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 2\n");
+  const Recording recording = read_recording(run, load_config(run / "config.toml", {}));
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_EQ(recording.rounds, 6U);
+  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
+  EXPECT_NEAR(recording.round_s, 1.0, 1e-6);
+
+  const Tuning same = planned(run);
+  const auto row = std::ranges::find_if(
+      same.forecast.rows, [](const auto& each) { return each.measured_round_s.has_value(); });
+  ASSERT_NE(row, same.forecast.rows.end());
+  EXPECT_EQ(row->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
+  EXPECT_NEAR(row->round_s, 1.0, 0.02);
+}
+
+TEST_F(TuneTest, FragmentsThatOverlapNothingArePlannedFromToo) {
+  const Tuning tuning =
+      planned(recorded(recorded_rounds(0.25, 0.6, 12, 5),
+                       "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 0\n"));
+  const auto& row = tuning.forecast.rows.front();
+  EXPECT_EQ(row.overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 0}));
+  EXPECT_NEAR(row.measured_round_s.value(), 1.2, 1e-6);
+  EXPECT_NEAR(row.round_s, 1.2, 0.02);
+}
+
+TEST_F(TuneTest, SaysWhenARecordingWasQuickerThanItsRehearsalCanBe) {
+  EXPECT_THAT(planned(recorded(recorded_rounds(0.5, 0.51, 12))).warnings,
+              testing::Contains(HasSubstr("quicker than their rehearsal can be")));
+}
+
+TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {
+  const auto run = recorded(recorded_rounds(0.5, 0.6, 12));
+  write("run/summary.json", R"({"wan": "none"})");
+  EXPECT_THROW(planned(run), ConfigError) << "its links were not measured";
+  EXPECT_THAT(planned(run, write("far.toml", kLinks)).warnings,
+              testing::Contains(HasSubstr("is not known")));
+}
+
+TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
+  const std::string rounds = recorded_rounds(0.1, 0.2, 4, 2) + recorded_rounds(0.5, 0.9, 12);
+  const Recording recording = read_recording(recorded(rounds), config());
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+}
+
+TEST_F(TuneTest, SaysWhenSynchronisingEveryStepIsQuicker) {
+  TuneOptions asked = options();
+  asked.links = write("near.toml",
+                      "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 0.1\nrate_mbit_s = 100000\n");
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("is predicted to be quicker")));
+  EXPECT_THAT(tuned(options()).warnings,
+              Not(testing::Contains(HasSubstr("is predicted to be quicker"))));
+}
+
+TEST_F(TuneTest, SaysWhichStepsGoWithTheRecommendedK) {
+  TuneOptions asked = options();
+  asked.grid.ks = {70};
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("take 1260")));
+}
+
+TEST_F(TuneTest, WhatCannotBeMeasuredIsAWarningAndLosesNothing) {
+  TuneOptions asked = options();
+  asked.measure_s = 1;
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("more than is left")));
+  asked.measure_all = true;
+  asked.program = "/bin/false";
+  const Tuning tuning = tuned(asked);
+  EXPECT_TRUE(tuning.recommendation);
+  EXPECT_THAT(tuning.warnings, testing::Contains(HasSubstr("was not measured: a run")));
+}
+
+TEST_F(TuneTest, OffersOnlyWhatCanBeConfigured) {
+  TuneOptions asked = options();
+  asked.grid.ks = {1, 3, 10, 15};
+  asked.grid.variants = {diloco::tuner::Variant::streaming};
+  asked.grid.fragments = 2;
+  asked.grid.overlap_steps = 9;
+  const Tuning tuning = tuned(asked);
+  EXPECT_FALSE(tuning.forecast.rows.empty());
+  for (const auto& row : tuning.forecast.rows) {
+    EXPECT_NO_THROW(config({"train.k=" + std::to_string(row.k), "sync.variant=streaming",
+                            "sync.fragments=" + std::to_string(row.overlap.fragments),
+                            "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps)}));
+  }
+  EXPECT_THAT(tuning.warnings, testing::Contains(HasSubstr("left out for K = 1, 3, 15")));
+  asked.grid.ks = {3};
+  EXPECT_THROW(tuned(asked), ConfigError);
+}
+
+TEST_F(TuneTest, ChosenValuesOfKFitTheRunAndTheFragments) {
+  TuneOptions asked = options();
+  asked.overrides = {"train.k=25", "train.steps=4800"};
+  asked.grid.ks = {};
+  const Tuning tuning = tuned(asked);
+  for (const auto& row : tuning.forecast.rows) {
+    EXPECT_EQ(4800 % row.k, 0U) << row.k;
+    EXPECT_EQ(row.k % row.overlap.fragments, 0U);
+  }
+  const auto streams_near_25 = [](const auto& row) {
+    return row.overlap.fragments == 2 && row.k == 24;
+  };
+  EXPECT_TRUE(std::ranges::any_of(tuning.forecast.rows, streams_near_25));
+}
+
+TEST(TuneGrid, HoldsKItsHalfAndItsDouble) {
+  const auto ks = k_grid(30, 0.1, 1, 10'000);
+  EXPECT_THAT(ks, testing::IsSupersetOf({15U, 30U, 60U}));
+  EXPECT_GE(ks.size(), 7U);
+  EXPECT_THAT(k_grid(1, 1, 0.001, 10'000), testing::Contains(1U));
+  EXPECT_EQ(k_grid(30, 0.1, 100, 60).back(), 60U) << "no more steps than the run has";
+}
+
+TEST(TuneGrid, TakesTheNearestKThatDivides) {
+  EXPECT_EQ(usable_k(25, 1, 4800), 25U);
+  EXPECT_EQ(usable_k(13, 1, 4800), 12U);
+  EXPECT_EQ(usable_k(25, 2, 4800), 24U);
+  EXPECT_EQ(usable_k(25, 2, 4801), 26U) << "of a prime number of steps, the fragments' multiple";
+  EXPECT_EQ(usable_k(1, 3, 4800), 3U);
+}
+
+// Between us and asia all goes over a thin link, unless eu passes it on.
+TEST_F(TuneTest, PayloadsMayTakeAnotherWay) {
+  TuneOptions asked = options();
+  asked.config = write("three.toml", kConfig + std::string("[[regions]]\nname = 'asia'\n"));
+  asked.links = write("links3.toml",
+                      "regions = ['us', 'eu', 'asia']\n[defaults]\nrtt_ms = 20\nrate_mbit_s = 10\n"
+                      "[[link]]\na = 'us'\nb = 'asia'\nrtt_ms = 20\nrate_mbit_s = 0.02\n");
+  asked.grid.ks = {10};
+  asked.grid.variants = {diloco::tuner::Variant::synchronous};
+  asked.grid.topologies = {std::nullopt, inter::Shape::direct, inter::Shape::relay};
+  asked.codecs = {"dense:int8,block=128"};
+  const Tuning tuning = tuned(asked);
+  ASSERT_EQ(tuning.forecast.rows.size(), 3U);
+  const double automatic_s = tuning.forecast.rows[0].round_s;
+  const double direct_s = tuning.forecast.rows[1].round_s;
+  EXPECT_LT(automatic_s, 0.8 * direct_s);
+  EXPECT_LT(tuning.forecast.rows[2].round_s, 0.8 * direct_s);
+  EXPECT_NE(tuning.recommended().topology, inter::Shape::direct);
+}
+
+TEST_F(TuneTest, WarnsOfWhatTheRehearsalLeavesOut) {
+  TuneOptions asked = options();
+  asked.overrides = {"sync.speed_adaptive_k=true"};
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("speed_adaptive_k")));
+}
+
+TEST_F(TuneTest, WarnsOfWhatWasNotCalibrated) {
+  TuneOptions asked = options();
+  const auto has_lockstep = HasSubstr("taken to need as many steps");
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(has_lockstep));
+  asked.codecs = {"topk:k=64,value=2bit", "dense:int8,block=128"};
+  asked.grid.variants = {diloco::tuner::Variant::synchronous};
+  asked.links =
+      write("thin.toml", "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 10\nrate_mbit_s = 0.01\n");
+  const Tuning sparse = tuned(asked);
+  ASSERT_TRUE(sparse.recommendation);
+  EXPECT_THAT(sparse.recommended().codec, testing::StartsWith("topk"));
+  EXPECT_THAT(sparse.warnings, testing::Contains(HasSubstr("a sparse codec is taken")));
+}
+
+TEST_F(TuneTest, ARecordingOfTooFewRoundsIsRefused) {
+  write("run/regions/us/events.jsonl", recorded_rounds(0.5, 0.9, 2));
+  EXPECT_THROW(read_recording(directory_.path() / "run", config()), ConfigError);
+}
+
+}  // namespace
+}  // namespace causeway::run

@@ -1,0 +1,208 @@
+// A run in memory and in virtual time: the real RoundProtocol of every region, a network that
+// delays, loses and cuts, disks that survive crashes, and workers that apply instantly and hash
+// what they applied. One seed, one history. Whatever a run must never do throws Violation as soon
+// as it happens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diloco/round/round_protocol.h"
+#include "tests/diloco/cluster/cluster_links.h"
+#include "tests/diloco/cluster/history.h"
+
+namespace causeway::diloco::testing {
+
+struct ClusterOptions {
+  std::uint64_t seed = 1;
+  std::vector<std::string> regions{"a", "b", "c"};
+  Round rounds = 12;  // with the K of the start
+  KPolicyOptions k_policy{};
+  std::string witness{};  // one of the regions
+  bool forked = false;    // begins with another run's snapshot, which the first region has
+  Round staleness_max = 2;
+  std::size_t contributions_min = 0;  // 0: most regions
+  Time grace_min = std::chrono::seconds{2}, grace_max = std::chrono::seconds{20};
+  std::uint32_t fragments = 1;
+  std::uint32_t overlap_steps = 0;  // of the 4 of a round
+  PlantedBug planted = PlantedBug::none;
+  Round checkpoint_rounds = 3;
+  Time compute_min = std::chrono::milliseconds{2'000};
+  Time compute_max = std::chrono::milliseconds{4'000};
+  std::map<std::string, int> slowness{};  // factor on compute time
+  std::uint64_t spool_bytes = 0;          // 0: there is room for everything
+  double push_loss = 0.05;                // pushes of which nothing arrives
+  double replayed = 0;                    // messages that come once more, much later
+  double crash_between_actions = 0;       // per handled event
+  // This region's coordinator dies before its n-th action, once.
+  std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
+  // Payloads are bytes on disks and travel as inter moves them.
+  bool real_links = false;
+  std::ostream* trace = nullptr;  // every event and what came of it
+};
+
+class Cluster {
+ public:
+  explicit Cluster(ClusterOptions options);
+  ~Cluster();
+
+  Time now() const { return now_; }
+  void run_until(Time time);
+  // Runs until every region's coordinator ended or `limit`; true if all ended with exit code 0.
+  bool finish(Time limit);
+
+  void kill_coordinator(const std::string& region);  // its worker lives on
+  void kill_worker(const std::string& region);       // it restarts from its checkpoint
+  void kill_region(const std::string& region);
+  void wipe(const std::string& region);        // kill, and lose the disk
+  void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
+  void start(const std::string& region);       // what is not running
+  void cut(const std::string& a, const std::string& b);
+  void cut_one_way(const std::string& from, const std::string& to);  // until the link notices
+  void pause(const std::string& region, Time duration);              // SIGSTOP of its coordinator
+  void jump_clock(const std::string& region, Time by);      // forward, as after a suspension
+  void slow_down(const std::string& from, Time per_chunk);  // what it sends of payloads
+  void ask(const std::string& region, const ChangeMember& change);  // an operator
+  void add(const std::string& region);  // an empty disk that knows the run's other members
+  void heal();                          // every link, every process
+  void corrupt_state(const std::string& region);  // the worker's state goes wrong
+
+  bool alive(const std::string& region) const;
+  const std::vector<CommitRecord>& history() const { return history_.records(); }
+  std::optional<std::string> leader() const;  // that leads; the one of the highest term
+  Term term() const;                          // highest
+  const Membership& membership() const { return history_.membership(); }  // committed
+  // Of the whole run: with other K than at the start, as many as its steps take; none if they are
+  // not all committed.
+  std::optional<Round> rounds_of_run() const;
+  Round version(const std::string& region) const;  // records on disk
+  Applied worker_state(const std::string& region) const;
+  std::optional<EndRun> outcome(const std::string& region) const;
+  std::size_t restores() const { return restores_; }
+  std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
+  Index entries_in_memory(const std::string& region) const;  // of the log, of one that is alive
+  std::size_t holders(const inter::BlobId& blob) const;      // live regions with the whole blob
+  std::string describe() const;
+  std::mt19937_64& random() { return random_; }
+  Time random_time(Time min, Time max);
+
+ private:
+  struct Worker {
+    bool running = false;
+    bool continuing = false;       // may be called back
+    std::uint64_t extra_from = 0;  // samples since it contributed: their first
+    std::uint64_t extra = 0;
+    std::uint32_t ahead = 0;  // steps of the next round that are done
+    bool finished = false;
+    Applied holds;
+    bool has_lineage = false;
+    Applied checkpoint;
+    bool checkpoint_has_lineage = false;
+    std::uint64_t life = 0;     // changes when it dies: events of an earlier life are void
+    std::uint64_t session = 0;  // changes with every attachment
+    std::uint64_t heard = 0;    // session that the coordinator speaks to
+  };
+  struct DiskLog : CommittedLog {
+    std::vector<LogEntry> read(Index first, std::size_t count) const override;
+    const RaftState* raft = nullptr;
+  };
+  struct Node {
+    PersistentState disk;
+    DiskLog ledger;
+    std::string incarnation;
+    Time clock_offset{0};
+    Time paused_until{0};
+    std::uint64_t actions = 0;  // done so far
+    std::vector<Event> held;    // while it is paused
+    Time per_chunk{0};
+    std::map<inter::BlobId, std::uint64_t> partial;
+    std::map<inter::BlobId, Round> stored_at;  // version here, since this process started
+    Round checked = 0;                         // version of which its memory was checked last
+    Index forgettable = 0;                     // entries before this one, then
+    std::unique_ptr<RoundProtocol> protocol;
+    std::optional<EndRun> outcome;
+    std::optional<Time> tick_at;
+    std::uint64_t life = 0;
+    Worker worker;
+  };
+  struct Link {
+    bool cut = false;
+    bool established = false;
+    bool connecting = false;
+    std::uint64_t epoch = 0;
+    std::set<std::string> deaf_to;              // what this one sends does not arrive
+    std::map<std::string, bool> up;             // as each end sees it
+    std::map<std::string, Time> last_arrival;   // by receiver: messages do not overtake each other
+    std::map<std::string, std::size_t> queued;  // under way, by receiver
+  };
+
+  Pace pace() const;
+  void at(Time time, std::function<void()> action);
+  bool step(Time limit);
+  void deliver(const std::string& region, const Event& event);
+  void execute(const std::string& region, const Action& action);
+  void push(const std::string& region, const PushBlob& action);
+  void fetch(const std::string& region, const FetchBlob& action);
+  void remove(const std::string& region, const inter::BlobId& blob);
+  void trace(const std::string& region, const Event& event, const std::vector<Action>& actions);
+  void wake(const std::string& region);
+  void schedule_tick(const std::string& region);
+  Link& link(const std::string& a, const std::string& b);
+  void connect(const std::string& a, const std::string& b);
+  void disconnect(const std::string& a, const std::string& b);
+  void drop_links(const std::string& region);
+  void send(const std::string& from, const std::string& to, const Message& message);
+  void transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
+                std::uint64_t offset);
+  void store(const std::string& region, const inter::BlobId& blob);
+  // A worker's bytes, on its region's disk.
+  inter::BlobId keep(const std::string& region, const std::string& content, std::uint64_t size);
+  void begin_real_links();
+  void read_disk(const std::string& region);
+  void found(Node& node);
+  static PersistentState on_start(Node& node);
+  void save_raft(Node& node, const SaveRaft& save);
+  void append(const std::string& region, const std::vector<LogEntry>& entries);
+  void append_torn(const std::string& region, const AppendLedger& append);
+  History::Evidence evidence(const std::string& region, Index index, const LogEntry& entry) const;
+  Round rounds_kept() const;
+  Round kept_from(const std::string& region) const;
+  void check_memory(const std::string& region);
+  void check_spool(const std::string& region) const;
+  void attach_worker(const std::string& region);
+  void train(const std::string& region, const OrderTrain& order);
+  void contribute(const std::string& region, Contribution contribution, Time ahead);
+  void go_on(const std::string& region);
+  void call_back(const std::string& region);
+  void collect(const std::string& region, Round round);
+  Time compute_time(const std::string& region);
+  void apply(const std::string& region, const OrderApply& order);
+  void restore(const std::string& region, const OrderRestore& order);
+  void after_apply(const std::string& region, Applied holds);
+  void later_in_session(const std::string& region, Time delay, std::function<void()> action);
+  void die(const std::string& region);
+
+  ClusterOptions options_;
+  std::unique_ptr<ClusterLinks> real_;
+  std::mt19937_64 random_;
+  Time now_{0};
+  std::uint64_t sequence_ = 0;
+  std::map<std::pair<Time, std::uint64_t>, std::function<void()>> queue_;
+  std::map<std::string, Node> nodes_;
+  std::map<std::pair<std::string, std::string>, Link> links_;
+  History history_;
+  std::vector<RaftState> lost_logs_;  // of wiped disks, which had acknowledged them
+  std::map<inter::BlobId, std::set<std::string>> stored_;  // ever, and not removed since
+  std::uint64_t incarnations_ = 0;
+  std::size_t restores_ = 0;
+};
+
+}  // namespace causeway::diloco::testing

@@ -1,0 +1,194 @@
+// Cluster: what connects the regions.
+#include <algorithm>
+#include <utility>
+
+#include "tests/diloco/cluster/cluster_parts.h"
+
+namespace causeway::diloco::testing {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr std::size_t kQueuedMax = 100;  // messages on their way from one region to another
+
+}  // namespace
+
+Cluster::Link& Cluster::link(const std::string& a, const std::string& b) {
+  return links_[std::minmax(a, b)];
+}
+
+void Cluster::connect(const std::string& a, const std::string& b) {
+  Link& state = link(a, b);
+  if (state.established || state.connecting || state.cut || !alive(a) || !alive(b)) return;
+  state.connecting = true;
+  at(now_ + random_time(milliseconds{10}, milliseconds{1500}), [this, a, b] {
+    Link& later = link(a, b);
+    later.connecting = false;
+    if (later.established || later.cut || !alive(a) || !alive(b)) return;
+    later.established = true;
+    ++later.epoch;
+    if (real_) real_->connect(a, b);
+    for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
+      const bool missed_the_loss = std::exchange(later.up[self], true);
+      if (missed_the_loss) deliver(self, PeerDown{peer});
+      Node& node = nodes_.at(self);
+      const bool learns = node.disk.run_id.empty() && !nodes_.at(peer).disk.run_id.empty();
+      if (alive(self) && learns) {
+        node.disk.run_id = kRunId;
+        deliver(self, RunIdLearned{kRunId});
+      }
+    }
+    for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
+      if (later.established) deliver(self, PeerUp{peer, nodes_.at(peer).incarnation});
+    }
+  });
+}
+
+// Each end notices in its own time; what was under way is lost.
+void Cluster::disconnect(const std::string& a, const std::string& b) {
+  Link& state = link(a, b);
+  if (!state.established) return;
+  state.established = false;
+  if (real_) real_->disconnect(a, b);
+  const std::uint64_t epoch = ++state.epoch;
+  for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
+    if (!alive(self)) {
+      state.up[self] = false;
+      continue;
+    }
+    at(now_ + random_time(milliseconds{1}, seconds{4}), [this, self, peer, epoch] {
+      Link& later = link(self, peer);
+      if (later.epoch != epoch || !later.up[self]) return;
+      later.up[self] = false;
+      deliver(self, PeerDown{peer});
+      connect(self, peer);
+    });
+  }
+}
+
+void Cluster::drop_links(const std::string& region) {
+  for (const std::string& other : options_.regions) {
+    if (other == region) continue;
+    disconnect(region, other);
+    link(region, other).up[region] = false;
+  }
+}
+
+void Cluster::cut(const std::string& a, const std::string& b) {
+  link(a, b).cut = true;
+  disconnect(a, b);
+}
+
+// The idle deadline finds it.
+void Cluster::cut_one_way(const std::string& from, const std::string& to) {
+  Link& state = link(from, to);
+  state.deaf_to.insert(from);
+  at(now_ + seconds{10}, [this, from, to, epoch = state.epoch] {
+    Link& later = link(from, to);
+    if (later.epoch != epoch || !later.deaf_to.contains(from)) return;
+    later.cut = true;
+    disconnect(from, to);
+  });
+}
+
+void Cluster::send(const std::string& from, const std::string& to, const Message& message) {
+  Link& state = link(from, to);
+  if (!state.established || state.deaf_to.contains(from)) return;
+  Time& last = state.last_arrival[to];
+  last = std::max(last, now_ + random_time(milliseconds{5}, milliseconds{300}));
+  // Through the wire format, as the real thing.
+  const auto arrive = [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
+    if (link(from, to).epoch == epoch) deliver(to, PeerSaid{from, parse_message(bytes)});
+  };
+  if (++state.queued[to] > kQueuedMax) throw Violation(from + " floods " + to + " with messages");
+  at(last, [this, from, to, arrive] {
+    --link(from, to).queued[to];
+    arrive();
+  });
+  if (options_.replayed > 0 && std::bernoulli_distribution(options_.replayed)(random_)) {
+    at(last + random_time(seconds{1}, seconds{30}), arrive);
+  }
+}
+
+void Cluster::transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
+                       std::uint64_t offset) {
+  Link& state = link(from, to);
+  if (!state.established || state.deaf_to.contains(from)) return;
+  at(now_ + nodes_.at(from).per_chunk + random_time(milliseconds{20}, milliseconds{500}),
+     [this, from, to, blob, offset, epoch = state.epoch] {
+       Node& receiver = nodes_.at(to);
+       const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
+       if (link(from, to).epoch != epoch || !alive(to) || !held) return;
+       if (receiver.disk.blobs.contains(blob)) return;
+       std::uint64_t& partial = receiver.partial[blob];
+       const std::uint64_t end = std::min(offset + kChunkBytes, blob.size_bytes);
+       if (offset > partial) return;
+       partial = std::max(partial, end);
+       if (partial == blob.size_bytes) {
+         store(to, blob);
+         return deliver(to, BlobArrived{blob});
+       }
+       const auto wanted = receiver.protocol->wanted();
+       if (std::ranges::find(wanted, blob) != wanted.end()) {
+         deliver(to, BlobProgress{blob, partial});
+       }
+       transfer(from, to, blob, end);
+     });
+}
+
+void Cluster::store(const std::string& region, const inter::BlobId& blob) {
+  Node& node = nodes_.at(region);
+  node.partial.erase(blob);
+  node.disk.blobs.insert(blob);
+  node.stored_at[blob] = node.protocol ? node.protocol->version() : 0;
+  stored_[blob].insert(region);
+}
+
+inter::BlobId Cluster::keep(const std::string& region, const std::string& content,
+                            std::uint64_t size) {
+  constexpr std::uint64_t kRealBytes = 60;  // per byte of an imagined blob: a few chunks
+  const inter::BlobId blob =
+      real_ ? real_->put(region, content, kRealBytes * size) : make_blob(content, size);
+  store(region, blob);
+  return blob;
+}
+
+// ---- Real links ----
+
+void Cluster::begin_real_links() {
+  ClusterLinks::Host host;
+  host.now = [this] { return now_; };
+  host.at = [this](Time time, std::function<void()> action) { at(time, std::move(action)); };
+  host.paused_until = [this](const std::string& region) { return nodes_.at(region).paused_until; };
+  host.per_chunk = [this](const std::string& region) { return nodes_.at(region).per_chunk; };
+  host.deaf = [this](const std::string& from, const std::string& to) {
+    return link(from, to).deaf_to.contains(from);
+  };
+  host.on_blob = [this](const std::string& region, const inter::BlobId& blob) {
+    store(region, blob);
+    deliver(region, BlobArrived{blob});
+  };
+  host.on_progress = [this](const std::string& region, const inter::BlobId& blob,
+                            std::uint64_t bytes) {
+    const Node& node = nodes_.at(region);
+    if (!node.protocol || bytes == blob.size_bytes) return;
+    const auto wanted = node.protocol->wanted();
+    if (std::ranges::find(wanted, blob) != wanted.end()) deliver(region, BlobProgress{blob, bytes});
+  };
+  real_ = std::make_unique<ClusterLinks>(std::move(host), options_.seed);
+}
+
+// A process that starts has what is on its disk, which is at least what it had.
+void Cluster::read_disk(const std::string& region) {
+  std::set<inter::BlobId>& blobs = nodes_.at(region).disk.blobs;
+  const std::set<inter::BlobId> found = real_->start(region);
+  for (const inter::BlobId& blob : blobs) {
+    if (!found.contains(blob)) throw Violation(region + " lost a blob that was complete");
+  }
+  blobs = found;
+  for (const inter::BlobId& blob : found) stored_[blob].insert(region);
+}
+
+}  // namespace causeway::diloco::testing

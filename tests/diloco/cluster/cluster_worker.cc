@@ -1,0 +1,156 @@
+// Cluster: its workers, which apply at once and hash what they applied.
+#include <utility>
+
+#include "tests/diloco/cluster/cluster_parts.h"
+
+namespace causeway::diloco::testing {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+void Cluster::later_in_session(const std::string& region, Time delay,
+                               std::function<void()> action) {
+  const Worker& worker = nodes_.at(region).worker;
+  at(now_ + delay,
+     [this, region, life = worker.life, session = worker.session, action = std::move(action)] {
+       const Worker& later = nodes_.at(region).worker;
+       if (later.life == life && later.session == session) action();
+     });
+}
+
+void Cluster::attach_worker(const std::string& region) {
+  Worker& worker = nodes_.at(region).worker;
+  ++worker.session;
+  later_in_session(region, random_time(milliseconds{10}, milliseconds{800}), [this, region] {
+    const Worker& attached = nodes_.at(region).worker;
+    deliver(region, WorkerAttached{attached.holds, attached.has_lineage,
+                                   attached.has_lineage ? kRunId : ""});
+  });
+}
+
+Time Cluster::compute_time(const std::string& region) {
+  const auto slow = options_.slowness.find(region);
+  const int factor = slow == options_.slowness.end() ? 1 : slow->second;
+  return factor * random_time(options_.compute_min, options_.compute_max);
+}
+
+void Cluster::train(const std::string& region, const OrderTrain& order) {
+  Node& node = nodes_.at(region);
+  if (order.round != node.worker.holds.version) throw Violation(region + " trains another round");
+  if (options_.forked && node.worker.holds.state == initial_state()) {
+    throw Violation(region + " trains fresh weights in a forked run");
+  }
+  for (const Contribution& saved : node.disk.contributions) {
+    if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
+  }
+  node.worker.extra = 0;
+  node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
+  const Time left = compute_time(region) * (order.k - std::min(order.k, node.worker.ahead)) / 4;
+  node.worker.ahead = order.ahead;
+  later_in_session(region, left, [this, region, order] {
+    contribute(region,
+               {.run_id = {},
+                .region = region,
+                .round = order.round,
+                .part = 0,
+                .steps = order.k,
+                .data_begin = order.data_cursor},
+               compute_time(region) * order.ahead / 4);
+  });
+}
+
+void Cluster::contribute(const std::string& region, Contribution contribution, Time ahead) {
+  const Worker& worker = nodes_.at(region).worker;
+  contribution.run_id = kRunId;
+  contribution.tokens = 100 + random_() % 50;
+  const std::uint64_t samples = contribution.part > 0    ? worker.extra
+                                : contribution.steps > 0 ? 10
+                                                         : 0;
+  contribution.data_cursor = contribution.data_begin + samples;
+  contribution.state = worker.holds.state;
+  contribution.compute_s = contribution.steps > 0 ? 0.75 * contribution.steps : 3;
+  if (options_.k_policy.adapts())
+    contribution.held_out_loss = 2 + 1e-3 * static_cast<double>(random_() % 100);
+  contribution.delta_norm = 1;
+  contribution.error_norm = 0.1;
+  const std::string content =
+      region + std::to_string(contribution.round) + "/" + std::to_string(random_());
+  contribution.payload = keep(region, content, 500 + random_() % 4000);
+  history_.made(contribution);
+  deliver(region, WorkerContributed{contribution});
+  later_in_session(region, milliseconds{1} + ahead,
+                   [this, region] { deliver(region, WorkerReady{}); });
+}
+
+// It goes on while nobody can be reached.
+void Cluster::go_on(const std::string& region) {
+  Worker& worker = nodes_.at(region).worker;
+  worker.continuing = true;
+  worker.extra += 10;
+  later_in_session(region, compute_time(region), [this, region] {
+    if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
+    deliver(region, WorkerReady{});
+  });
+}
+
+void Cluster::call_back(const std::string& region) {
+  if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
+  later_in_session(region, milliseconds{20}, [this, region] { deliver(region, WorkerReady{}); });
+}
+
+void Cluster::collect(const std::string& region, Round round) {
+  const Worker& worker = nodes_.at(region).worker;
+  if (worker.extra == 0) throw Violation(region + " has nothing to collect");
+  if (worker.holds.version != round) throw Violation(region + " collects of another round");
+  later_in_session(region, milliseconds{100}, [this, region, round] {
+    Worker& later = nodes_.at(region).worker;
+    contribute(
+        region,
+        {.run_id = {}, .region = region, .round = round, .part = 1, .data_begin = later.extra_from},
+        Time{0});
+    later.extra_from += later.extra;
+    later.extra = 0;
+  });
+}
+
+void Cluster::apply(const std::string& region, const OrderApply& order) {
+  Node& node = nodes_.at(region);
+  if (order.record.round != node.worker.holds.version)
+    throw Violation(region + " applies another round");
+  for (const Participant& participant : order.record.participants) {
+    if (!node.disk.blobs.contains(participant.payload)) {
+      throw Violation(region + " applies a payload that is not on its disk");
+    }
+  }
+  const Applied next{.version = order.record.round + 1,
+                     .state = next_state(node.worker.holds.state, order.record)};
+  later_in_session(region, random_time(milliseconds{5}, milliseconds{200}),
+                   [this, region, next] { after_apply(region, next); });
+}
+
+void Cluster::restore(const std::string& region, const OrderRestore& order) {
+  const bool initial = order.snapshot.blob.size_bytes == 0;
+  if (initial && options_.forked) throw Violation(region + " begins a forked run afresh");
+  if (!initial && !nodes_.at(region).disk.blobs.contains(order.snapshot.blob)) {
+    throw Violation(region + " restores a snapshot that is not on its disk");
+  }
+  ++restores_;
+  const Applied next{.version = order.snapshot.version,
+                     .state = initial ? initial_state() : order.snapshot.state};
+  later_in_session(region, milliseconds{50}, [this, region, next] { after_apply(region, next); });
+}
+
+void Cluster::after_apply(const std::string& region, Applied holds) {
+  Node& node = nodes_.at(region);
+  node.worker.holds = holds;
+  deliver(region, WorkerApplied{holds});
+  if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
+    node.worker.checkpoint = holds;
+    node.worker.checkpoint_has_lineage = true;
+    const inter::BlobId blob = keep(region, "snapshot " + to_hex(holds.state), 3000);
+    deliver(region, WorkerOffered{{holds.version, holds.state, blob}});
+  }
+  later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+}
+
+}  // namespace causeway::diloco::testing

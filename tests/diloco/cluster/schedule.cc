@@ -1,0 +1,306 @@
+#include "tests/diloco/cluster/schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace causeway::diloco::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Time kFaultsEnd = seconds{40};
+constexpr Time kHealedBound = minutes{60};
+
+Fault::Kind random_kind(std::mt19937_64& random) {
+  // How often each comes.
+  static const std::vector<std::pair<Fault::Kind, int>> kWeights{{Fault::Kind::kill_coordinator, 4},
+                                                                 {Fault::Kind::kill_worker, 3},
+                                                                 {Fault::Kind::kill_region, 3},
+                                                                 {Fault::Kind::wipe, 2},
+                                                                 {Fault::Kind::cut, 4},
+                                                                 {Fault::Kind::cut_one_way, 2},
+                                                                 {Fault::Kind::isolate, 2},
+                                                                 {Fault::Kind::pause, 3},
+                                                                 {Fault::Kind::jump_clock, 1},
+                                                                 {Fault::Kind::slow_link, 2},
+                                                                 {Fault::Kind::corrupt_state, 1},
+                                                                 {Fault::Kind::heal, 5}};
+  int total = 0;
+  for (const auto& [kind, weight] : kWeights) total += weight;
+  int drawn = std::uniform_int_distribution<int>(0, total - 1)(random);
+  for (const auto& [kind, weight] : kWeights) {
+    if ((drawn -= weight) < 0) return kind;
+  }
+  return Fault::Kind::heal;
+}
+
+void isolate(Cluster& cluster, const Schedule& schedule, const std::string& region) {
+  for (const std::string& other : schedule.options.regions) {
+    if (other != region) cluster.cut(region, other);
+  }
+}
+
+// Through whoever hears of it and has a leader.
+void ask_for_members(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
+  const ChangeMember change{.member = {.region = fault.region},
+                            .remove = fault.kind == Fault::Kind::leave};
+  for (const std::string& region : schedule.options.regions) {
+    const bool known = cluster.membership().find(fault.region) != nullptr;
+    if (known == change.remove) cluster.ask(region, change);
+  }
+}
+
+// Operators ask again until it is so.
+void insist_on_members(Cluster& cluster, const Schedule& schedule) {
+  for (const Fault& fault : schedule.faults) {
+    const bool leaves = fault.kind == Fault::Kind::leave;
+    if (!leaves && fault.kind != Fault::Kind::join) continue;
+    const Time limit = cluster.now() + kHealedBound;
+    while ((cluster.membership().find(fault.region) != nullptr) == leaves) {
+      if (cluster.now() > limit) throw Violation("the members do not change");
+      ask_for_members(cluster, schedule, fault);
+      cluster.run_until(cluster.now() + seconds{2});
+    }
+  }
+}
+
+void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
+  switch (fault.kind) {
+    case Fault::Kind::kill_coordinator:
+      return cluster.kill_coordinator(fault.region);
+    case Fault::Kind::kill_worker:
+      return cluster.kill_worker(fault.region);
+    case Fault::Kind::kill_region:
+      return cluster.kill_region(fault.region);
+    case Fault::Kind::wipe:
+      // The only disk that knows the run is not to be lost.
+      return cluster.membership().voters() < 2 ? void() : cluster.wipe(fault.region);
+    case Fault::Kind::cut:
+      return cluster.cut(fault.region, fault.other);
+    case Fault::Kind::cut_one_way:
+      return cluster.cut_one_way(fault.region, fault.other);
+    case Fault::Kind::isolate:
+      return isolate(cluster, schedule, fault.region);
+    case Fault::Kind::pause:
+      return cluster.pause(fault.region, fault.duration);
+    case Fault::Kind::jump_clock:
+      return cluster.jump_clock(fault.region, fault.duration);
+    case Fault::Kind::slow_link:
+      return cluster.slow_down(fault.region, fault.duration / 4);
+    case Fault::Kind::corrupt_state:
+      return cluster.corrupt_state(fault.region);
+    case Fault::Kind::join:
+      ask_for_members(cluster, schedule, fault);
+      return cluster.add(fault.region);
+    case Fault::Kind::leave:
+      return ask_for_members(cluster, schedule, fault);
+    case Fault::Kind::heal:
+      return cluster.heal();
+  }
+}
+
+void check_end(const Cluster& cluster, const Schedule& schedule) {
+  const std::optional<Round> rounds = cluster.rounds_of_run();
+  if (cluster.history().size() != rounds) throw Violation("rounds are missing");
+  for (const std::string& region : cluster.membership().regions()) {
+    if (cluster.version(region) != rounds) throw Violation(region + " lacks records");
+    if (cluster.worker_state(region) !=
+        cluster.worker_state(*cluster.membership().regions().begin())) {
+      throw Violation(region + " ends with another state");
+    }
+  }
+  // A region that comes back must not make the others elect anew: each fault can cost an election
+  // or two, not more.
+  if (cluster.term() > 6 + 3 * schedule.faults.size()) {
+    throw Violation("elections do not end: term " + std::to_string(cluster.term()));
+  }
+}
+
+}  // namespace
+
+std::string describe(const Fault& fault) {
+  static const std::map<Fault::Kind, std::string> kNames{
+      {Fault::Kind::kill_coordinator, "kill the coordinator of"},
+      {Fault::Kind::kill_worker, "kill the worker of"},
+      {Fault::Kind::kill_region, "kill"},
+      {Fault::Kind::wipe, "wipe"},
+      {Fault::Kind::cut, "cut"},
+      {Fault::Kind::cut_one_way, "cut one way"},
+      {Fault::Kind::isolate, "isolate"},
+      {Fault::Kind::pause, "pause"},
+      {Fault::Kind::jump_clock, "jump the clock of"},
+      {Fault::Kind::slow_link, "slow down what is sent by"},
+      {Fault::Kind::corrupt_state, "corrupt the state of"},
+      {Fault::Kind::join, "add to the run"},
+      {Fault::Kind::leave, "remove from the run"},
+      {Fault::Kind::heal, "heal everything"}};
+  std::string text =
+      std::to_string(fault.at.count() / 1000) + " ms: " + kNames.at(fault.kind) + " ";
+  text += fault.region;
+  if (!fault.other.empty()) text += " - " + fault.other;
+  if (fault.duration > Time{0}) {
+    text += " (" + std::to_string(fault.duration.count() / 1000) + " ms)";
+  }
+  return text;
+}
+
+namespace {
+
+bool has(const Schedule& schedule, Fault::Kind kind) {
+  return std::ranges::find(schedule.faults, kind, &Fault::kind) != schedule.faults.end();
+}
+
+void insert(Schedule& schedule, Fault::Kind kind, const std::string& region,
+            std::mt19937_64& random) {
+  const Fault fault{.at = milliseconds{2'000 + random() % 15'000}, .kind = kind, .region = region};
+  const auto place = std::ranges::upper_bound(schedule.faults, fault.at, {}, &Fault::at);
+  schedule.faults.insert(place, fault);
+  schedule.options.rounds = 18;
+}
+
+// Whatever is decided on K must be decided by all: a high price makes K fall, a low one rise, and
+// the held-out losses of a Cluster, which mean nothing, take some of it back.
+void adapt_k(ClusterOptions& options, std::mt19937_64& random) {
+  options.rounds = 24;
+  KPolicyOptions& policy = options.k_policy;
+  policy.k_min = 2 * options.fragments;
+  policy.k_max = 16 * options.fragments;
+  policy.refit_rounds = 2 + static_cast<std::uint32_t>(random() % 3);
+  policy.price = {.lambda = random() % 2 == 0 ? 0.05 : 3, .lambda_error = 0, .k_reference = 4};
+  policy.overlap = {.variant = options.overlap_steps > 0 || options.fragments > 1
+                                   ? tuner::Variant::streaming
+                                   : tuner::Variant::synchronous,
+                    .fragments = options.fragments,
+                    .overlap_steps = options.overlap_steps};
+}
+
+}  // namespace
+
+Schedule make_schedule(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  static const std::vector<std::string> kNames{"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+  // Most schedules are of few regions, where a fault matters most.
+  const std::size_t count = random() % 4 == 0 ? 5 + random() % 5 : 2 + random() % 3;
+  Schedule schedule;
+  schedule.options.seed = seed;
+  schedule.options.regions.assign(kNames.begin(),
+                                  kNames.begin() + static_cast<std::ptrdiff_t>(count));
+  if (count == 3 && random() % 3 == 0) schedule.options.witness = "c";
+  schedule.options.rounds = 14;
+  if (seed % 3 == 0) schedule.options.spool_bytes = 40'000;  // crowded with a few rounds
+  schedule.options.staleness_max = random() % 4;
+  if (random() % 3 == 0) schedule.options.fragments = 2 + static_cast<std::uint32_t>(random() % 2);
+  if (random() % 3 == 0) schedule.options.overlap_steps = 2 + 2 * (random() % 2);
+  schedule.options.crash_between_actions = random() % 2 == 0 ? 0.004 : 0;
+  if (random() % 4 == 0) schedule.options.slowness["b"] = 2 + static_cast<int>(random() % 4);
+
+  const std::vector<std::string>& regions = schedule.options.regions;
+  bool wiped = false, corrupted = false;
+  for (Time at = seconds{1}; at < kFaultsEnd;) {
+    Fault fault{.at = at, .kind = random_kind(random)};
+    fault.region = regions[random() % regions.size()];
+    fault.other = regions[random() % regions.size()];
+    const bool pairs = fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::cut_one_way;
+    const bool timed = fault.kind == Fault::Kind::pause || fault.kind == Fault::Kind::jump_clock ||
+                       fault.kind == Fault::Kind::slow_link;
+    if (timed) fault.duration = milliseconds{100 + random() % 12'000};
+    // More disks or states than the run tolerates are not to be survived.
+    // Two regions and a witness list what one of them alone holds when the other is out of reach.
+    const bool one_disk = wiped || !schedule.options.witness.empty();
+    const bool again = (fault.kind == Fault::Kind::wipe && one_disk) ||
+                       (fault.kind == Fault::Kind::corrupt_state && corrupted) ||
+                       (pairs && fault.region == fault.other);
+    wiped = wiped || fault.kind == Fault::Kind::wipe;
+    corrupted = corrupted || fault.kind == Fault::Kind::corrupt_state;
+    if (!pairs) fault.other.clear();
+    if (fault.kind == Fault::Kind::heal) fault.region.clear();
+    if (!again) schedule.faults.push_back(fault);
+    at += milliseconds{200 + random() % 4'000};
+  }
+  if (random() % 4 == 0) adapt_k(schedule.options, random);
+  return schedule;
+}
+
+Schedule make_changing_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  std::mt19937_64 random(~seed);
+  const std::vector<std::string> regions = schedule.options.regions;
+  const bool wiped = has(schedule, Fault::Kind::wipe);
+  // Until a lost disk's vote is given anew, every other member of its time is needed.
+  const bool few = regions.size() < 3 || !schedule.options.witness.empty() || wiped;
+  if (random() % 2 == 0) insert(schedule, Fault::Kind::join, "j", random);
+  if (!few && random() % 2 == 0)
+    insert(schedule, Fault::Kind::leave, regions[random() % regions.size()], random);
+  // The one disk that has what a run was forked from is not to be lost.
+  schedule.options.forked = !wiped && random() % 2 == 0;
+  return schedule;
+}
+
+Schedule make_link_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  // A state that goes wrong after the last of so few rounds stays so: that is for the long
+  // schedules.
+  std::erase_if(schedule.faults,
+                [](const Fault& fault) { return fault.kind == Fault::Kind::corrupt_state; });
+  schedule.options.real_links = true;
+  schedule.options.rounds = 8;
+  return schedule;
+}
+
+Result run(const Schedule& schedule) {
+  Result result;
+  Cluster cluster(schedule.options);
+  try {
+    for (const Fault& fault : schedule.faults) {
+      cluster.run_until(fault.at);
+      apply(cluster, schedule, fault);
+    }
+    cluster.run_until(kFaultsEnd);
+    for (const std::string& region : schedule.options.regions) {
+      cluster.slow_down(region, Time{0});
+    }
+    cluster.heal();
+    insist_on_members(cluster, schedule);
+    if (!cluster.finish(cluster.now() + kHealedBound)) {
+      throw Violation("the run does not end\n" + cluster.describe());
+    }
+    check_end(cluster, schedule);
+  } catch (const Violation& violation) {
+    result.failure = violation.what();
+  }
+  result.rounds = cluster.history().size();
+  for (const CommitRecord& record : cluster.history()) {
+    result.late += static_cast<std::size_t>(std::ranges::count_if(
+        record.participants,
+        [&record](const Participant& one) { return one.round < record.round; }));
+  }
+  result.restores = cluster.restores();
+  result.terms = cluster.term();
+  result.chunks = cluster.chunks_sent();
+  return result;
+}
+
+Schedule shrink(const Schedule& schedule) {
+  const auto kind_of = [](const std::string& failure) { return failure.substr(0, 12); };
+  const std::string failure = kind_of(run(schedule).failure);
+  Schedule smallest = schedule;
+  for (std::size_t i = smallest.faults.size(); i-- > 0;) {
+    Schedule without = smallest;
+    without.faults.erase(without.faults.begin() + static_cast<std::ptrdiff_t>(i));
+    if (kind_of(run(without).failure) == failure) smallest = std::move(without);
+  }
+  return smallest;
+}
+
+std::string report(const Schedule& schedule) {
+  const Schedule shrunk = shrink(schedule);
+  std::string text = "seed " + std::to_string(schedule.options.seed) +
+                     (schedule.options.real_links ? " with real links" : "") + ", shrunk to:";
+  for (const Fault& fault : shrunk.faults) text += "\n  " + describe(fault);
+  return text + "\n" + run(shrunk).failure;
+}
+
+}  // namespace causeway::diloco::testing

@@ -1,0 +1,64 @@
+// Random schedules of faults over a Cluster, derived from a seed: which faults, when, to whom. One
+// can be run with fewer of its faults, so that a failing one can be shrunk to those that matter.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/diloco/cluster/cluster.h"
+
+namespace causeway::diloco::testing {
+
+struct Fault {
+  enum class Kind {
+    kill_coordinator,
+    kill_worker,
+    kill_region,
+    wipe,
+    cut,
+    cut_one_way,
+    isolate,
+    pause,
+    jump_clock,
+    slow_link,
+    corrupt_state,
+    join,   // a region that nobody knew of: `region`
+    leave,  // is removed: `region`
+    heal,
+  };
+  Time at{0};
+  Kind kind = Kind::heal;
+  std::string region{};
+  std::string other{};
+  Time duration{0};
+};
+std::string describe(const Fault& fault);
+
+struct Schedule {
+  ClusterOptions options;
+  std::vector<Fault> faults;  // ascending time; then everything is healed
+};
+Schedule make_schedule(std::uint64_t seed);
+// The same in runs that were forked, or whose members change meanwhile.
+Schedule make_changing_schedule(std::uint64_t seed);
+Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
+
+struct Result {
+  std::string failure;  // empty: every property held and the run completed
+  Round rounds = 0;
+  std::size_t late = 0;      // contributions listed after their round
+  std::size_t restores = 0;  // snapshots taken over
+  Term terms = 0;
+  std::uint64_t chunks = 0;  // sent over real links
+};
+Result run(const Schedule& schedule);
+
+// The same failure (its first words) with as few faults as removing one after the other allows.
+Schedule shrink(const Schedule& schedule);
+
+// For a schedule that fails: its seed, what is left of it when shrunk, and the failure.
+std::string report(const Schedule& schedule);
+
+}  // namespace causeway::diloco::testing

@@ -1,0 +1,59 @@
+// schedule_runner [links | changing] FIRST [COUNT | trace]: runs random schedules of the round
+// protocol, with `links` over the real links, with `changing` in runs whose members change, from
+// seed FIRST on and stops at the first that fails, shrunk. With one seed it says what happened.
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "tests/diloco/cluster/schedule.h"
+
+using namespace causeway::diloco::testing;
+
+namespace {
+
+int replay(Schedule schedule, bool trace) {
+  if (!run(schedule).failure.empty()) schedule = shrink(schedule);
+  std::cout << "seed " << schedule.options.seed << ", " << schedule.options.regions.size()
+            << " regions" << (schedule.options.witness.empty() ? "" : ", one of them a witness")
+            << ", staleness at most " << schedule.options.staleness_max << "\n";
+  for (const Fault& fault : schedule.faults) std::cout << "  " << describe(fault) << "\n";
+  if (trace) schedule.options.trace = &std::cout;
+  const Result result = run(schedule);
+  std::cout << result.rounds << " rounds, " << result.late << " late contributions, "
+            << result.restores << " snapshots taken over, " << result.terms << " terms, "
+            << result.chunks << " chunks\n"
+            << (result.failure.empty() ? "every property held" : result.failure) << "\n";
+  return result.failure.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string kind = words.empty() ? "" : words.front();
+  const bool links = kind == "links", changing = kind == "changing";
+  if (links || changing) words.erase(words.begin());
+  if (words.empty()) {
+    std::cerr << "usage: schedule_runner [links | changing] FIRST [COUNT | trace]\n";
+    return 2;
+  }
+  spdlog::set_level(spdlog::level::off);
+  const auto make = links ? make_link_schedule : changing ? make_changing_schedule : make_schedule;
+  const std::uint64_t first = std::stoull(words[0]);
+  const bool trace = words.size() > 1 && words[1] == "trace";
+  if (words.size() < 2 || trace) return replay(make(first), trace);
+  const std::uint64_t count = std::stoull(words[1]);
+  std::uint64_t late = 0, restores = 0, chunks = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const Result result = run(make(seed));
+    if (!result.failure.empty()) return replay(make(seed), false);
+    late += result.late;
+    restores += result.restores;
+    chunks += result.chunks;
+  }
+  std::cout << count << " schedules, " << late << " late contributions, " << restores
+            << " snapshots taken over, " << chunks << " chunks: every property held\n";
+}

@@ -1,0 +1,77 @@
+// Thousands of random schedules of the real protocol in virtual time, and known bugs that the
+// checkers must find. A failure prints its seed, shrunk: `schedule_runner SEED` replays it.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/diloco/cluster/schedule.h"
+
+namespace causeway::diloco::testing {
+namespace {
+
+// Sanitizers take ten to twenty times as long, and look for other things.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kPerBlock = 50;
+#else
+constexpr std::uint64_t kPerBlock = 500;
+#endif
+
+// A block of them.
+void expect_all_hold(Schedule (*make)(std::uint64_t seed), int block) {
+  const auto first = static_cast<std::uint64_t>(block) * kPerBlock;
+  for (std::uint64_t seed = first; seed < first + kPerBlock; ++seed) {
+    if (!run(make(seed)).failure.empty()) return ADD_FAILURE() << report(make(seed)), void();
+  }
+}
+
+class RandomSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(RandomSchedules, KeepOneHistoryLoseNothingAndEndOnceHealed) {
+  expect_all_hold(make_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 14));
+
+class ChangingSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(ChangingSchedules, KeepOneHistoryWhileMembersComeAndGo) {
+  expect_all_hold(make_changing_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, ChangingSchedules, ::testing::Range(0, 6));
+
+// ---- Known bugs ----
+
+struct Plant {
+  PlantedBug bug;
+  const char* name;
+};
+void PrintTo(const Plant& plant, std::ostream* out) {
+  *out << plant.name;
+}
+
+class PlantedBugs : public ::testing::TestWithParam<Plant> {};
+
+TEST_P(PlantedBugs, AreFoundByTheCheckers) {
+  constexpr std::uint64_t kSeeds = 3000;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Schedule schedule = make_schedule(seed);
+    schedule.options.planted = GetParam().bug;
+    const Result result = run(schedule);
+    if (!result.failure.empty()) {
+      RecordProperty("found", result.failure);
+      return;
+    }
+  }
+  FAIL() << "no checker noticed";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, PlantedBugs,
+    ::testing::Values(Plant{PlantedBug::forget_votes, "ForgetVotes"},
+                      Plant{PlantedBug::accept_stale_frames, "AcceptStaleFrames"},
+                      Plant{PlantedBug::commit_without_majority, "CommitWithoutMajority"},
+                      Plant{PlantedBug::list_unspooled, "ListUnspooled"},
+                      Plant{PlantedBug::list_expired, "ListExpired"},
+                      Plant{PlantedBug::no_pre_vote, "NoPreVote"},
+                      Plant{PlantedBug::keep_everything, "KeepEverything"}),
+    [](const auto& plant) { return plant.param.name; });
+
+}  // namespace
+}  // namespace causeway::diloco::testing

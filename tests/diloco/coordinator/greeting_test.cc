@@ -1,0 +1,67 @@
+#include "diloco/coordinator/greeting.h"
+
+#include <gtest/gtest.h>
+
+namespace causeway::diloco {
+namespace {
+
+Greeting greeting(const std::string& region, const std::string& run_id,
+                  const std::string& config = "k = 4\n") {
+  return {.run_id = run_id, .region = region, .incarnation = "1", .shared_config = config};
+}
+
+TEST(Greeting, OfTheSameRunIsAccepted) {
+  const Judgement judgement = judge(greeting("a", "run"), "b", serialize(greeting("b", "run")));
+  EXPECT_EQ(judgement.kind, RefusalKind::none);
+  EXPECT_EQ(judgement.reason, "");
+}
+
+TEST(Greeting, TellsAJoinerTheRun) {
+  const Judgement judgement = judge(greeting("a", ""), "b", serialize(greeting("b", "run")));
+  EXPECT_EQ(judgement.kind, RefusalKind::none);
+  EXPECT_EQ(judgement.peers_run_id, "run");
+}
+
+TEST(Greeting, OfAnotherRunIsRefusedAsLineage) {
+  const Judgement judgement = judge(greeting("a", "run"), "b", serialize(greeting("b", "other")));
+  EXPECT_EQ(judgement.kind, RefusalKind::lineage);
+  EXPECT_EQ(kind_of_refusal(judgement.reason), RefusalKind::lineage);
+}
+
+TEST(Greeting, OfTheRunThatOursWasForkedFromIsRefusedAndSaysSo) {
+  Greeting ours = greeting("a", "fork");
+  ours.parent_run_id = "parent";
+  const Judgement judgement = judge(ours, "b", serialize(greeting("b", "parent")));
+  EXPECT_EQ(judgement.kind, RefusalKind::lineage);
+  EXPECT_NE(judgement.reason.find("b to run parent, from which ours was forked"), std::string::npos)
+      << judgement.reason;
+}
+
+TEST(Greeting, OfAnotherConfigurationIsRefusedWithTheDifference) {
+  const Judgement judgement = judge(greeting("a", "run", "k = 4\nlr = 1\n"), "b",
+                                    serialize(greeting("b", "run", "k = 6\nlr = 1\n")));
+  EXPECT_EQ(kind_of_refusal(judgement.reason), RefusalKind::configuration);
+  EXPECT_EQ(judgement.reason, "configuration: k = 4 here, 6 in b");
+}
+
+TEST(Greeting, UnderAnotherNameIsRefused) {
+  EXPECT_EQ(judge(greeting("a", "run"), "b", serialize(greeting("c", "run"))).kind,
+            RefusalKind::configuration);
+}
+
+TEST(Greeting, NamesTheDisk) {
+  EXPECT_EQ(judge(greeting("a", "run"), "b", serialize(greeting("b", "run"))).peers_incarnation,
+            "1");
+}
+
+TEST(Greeting, ThatIsNotOneIsRefused) {
+  EXPECT_EQ(judge(greeting("a", "run"), "b", "\xff\xff nonsense").kind, RefusalKind::configuration);
+}
+
+TEST(ConfigDifferences, NameKeysThatOnlyOneSideHas) {
+  EXPECT_EQ(config_differences("x = 1\n", "y = 2\n", "b"),
+            "x = 1 here, not set in b; y = not set here, 2 in b");
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,299 @@
+#include "tests/diloco/coordinator/run_fixture.h"
+
+#include <poll.h>
+
+#include <chrono>
+#include <fstream>
+#include <limits>
+#include <system_error>
+
+#include <asio/co_spawn.hpp>
+#include <asio/post.hpp>
+
+#include "diloco/files/error.h"
+
+namespace causeway::diloco::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+Digest initial_state() {
+  return sha256(bytes_of("initial"));
+}
+
+}  // namespace
+
+// ---- FakeWorker ----
+
+FakeWorker::FakeWorker(std::filesystem::path directory, std::string region)
+    : directory_(std::move(directory)),
+      region_(std::move(region)),
+      held_from_(std::numeric_limits<Round>::max()),
+      state_(initial_state()),
+      thread_([this] { run(); }) {}
+
+FakeWorker::~FakeWorker() {
+  stopping_ = true;
+  thread_.join();
+}
+
+void FakeWorker::hold_at(Round round) {
+  held_from_ = round;
+}
+void FakeWorker::release() {
+  held_from_ = std::numeric_limits<Round>::max();
+}
+
+std::string FakeWorker::state() const {
+  const std::lock_guard lock(mutex_);
+  return to_hex(state_);
+}
+
+std::string FakeWorker::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void FakeWorker::run() {
+  while (!stopping_ && !finished_) {
+    try {
+      const AttachRequest request{.socket = directory_ / "worker.sock",
+                                  .region = region_,
+                                  .version = version_,
+                                  .state = state_,
+                                  .has_lineage = !run_id_.empty(),
+                                  .run_id = run_id_,
+                                  .contributed = contributed_ == version_.load()};
+      const auto session =
+          WorkerSession::attach(request, [this](const std::string&) { return !stopping_; });
+      run_id_ = session->attachment().run_id;
+      follow(*session);
+    } catch (const std::system_error& error) {
+      if (error.code() == Errc::coordinator_lost) continue;
+      if (error.code() == std::errc::operation_canceled) return;
+      const std::lock_guard lock(mutex_);
+      error_ = error.what();
+      return;
+    }
+  }
+}
+
+void FakeWorker::follow(WorkerSession& session) {
+  while (!stopping_) {
+    const Instruction instruction = session.next([this](const std::string&) { return !stopping_; });
+    if (const auto* order = std::get_if<Train>(&instruction)) train(session, *order, run_id_);
+    if (const auto* order = std::get_if<Apply>(&instruction)) apply(session, *order);
+    if (version_ > 0 && version_ == forgets_at_) return begin_again();
+    if (const auto* order = std::get_if<Restore>(&instruction)) {
+      adopt(session, order->version, order->state);
+    }
+    if (std::holds_alternative<Finish>(instruction)) {
+      finished_ = true;
+      return;
+    }
+  }
+}
+
+void FakeWorker::begin_again() {
+  forgets_at_ = 0;
+  version_ = 0;
+  contributed_.reset();
+  const std::lock_guard lock(mutex_);
+  state_ = initial_state();
+}
+
+void FakeWorker::train(WorkerSession& session, const Train& order, const std::string& run_id) {
+  session.report(
+      {.step = 4 * (order.round + 1), .round = order.round, .loss = 2.0, .phase = "compute"});
+  while (order.round >= held_from_ && !stopping_) {
+    if (session.lost()) return;  // the next call says so
+    ::poll(nullptr, 0, 5);
+  }
+  const std::string payload = "payload of " + region_ + " in round " + std::to_string(order.round) +
+                              std::string(200'000, 'x');
+  session.contribute({.run_id = run_id,
+                      .region = region_,
+                      .round = order.round,
+                      .tokens = 100,
+                      .data_begin = order.data_cursor,
+                      .data_cursor = order.data_cursor + 8,
+                      .state = state_,
+                      .delta_norm = 1.5,
+                      .error_norm = 0.5,
+                      .payload = {}},
+                     SealedBytes(bytes_of(payload)));
+  contributed_ = order.round;
+}
+
+void FakeWorker::apply(WorkerSession& session, const Apply& order) {
+  std::string chained = to_hex(state_);
+  for (std::size_t i = 0; i < order.payloads.size(); ++i) {
+    const Participant& participant = order.record.participants[i];
+    const auto bytes = order.payloads[i].bytes();
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string expected =
+        "payload of " + participant.region + " in round " + std::to_string(order.record.round);
+    if (!text.starts_with(expected)) {
+      throw std::system_error(std::make_error_code(std::errc::bad_message), "wrong payload");
+    }
+    chained += to_hex(sha256(bytes)) + std::to_string(participant.weight);
+  }
+  adopt(session, order.record.round + 1, sha256(bytes_of(chained)));
+}
+
+void FakeWorker::adopt(WorkerSession& session, Round version, const Digest& state) {
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = state;
+  }
+  version_ = version;
+  session.applied(version, state);
+  if (version % 2 != 0) return;
+  const std::filesystem::path file = directory_ / "snapshot";
+  std::ofstream(file, std::ios::binary) << "snapshot " << version << std::string(100'000, 's');
+  session.offer_snapshot(version, state, file);
+  std::filesystem::remove(file);
+}
+
+// ---- TestRun ----
+
+TestRun::TestRun(std::vector<std::string> regions, Round rounds)
+    : regions_(std::move(regions)), rounds_(rounds), pki_(regions_) {
+  for (const std::string& region : regions_) {
+    nodes_[region];
+    std::filesystem::create_directories(directory(region));
+  }
+}
+
+TestRun::~TestRun() {
+  for (auto& [region, node] : nodes_) {
+    node.worker.reset();
+    if (node.coordinator) destroy(region);
+  }
+}
+
+std::filesystem::path TestRun::directory(const std::string& region) const {
+  // Longer than a socket address can hold.
+  return root_.path() / std::string(100, 'd') / region;
+}
+
+std::vector<Member> TestRun::members(const std::string& region) const {
+  std::vector<Member> members;
+  for (const std::string& peer : regions_) {
+    // Only the first name of a pair dials; a port of 1 answers nobody.
+    const std::uint16_t port = nodes_.at(peer).port;
+    const std::string address = "127.0.0.1:" + std::to_string(port == 0 ? 1 : port);
+    members.push_back({.region = peer, .address = peer == region ? "127.0.0.1:0" : address});
+  }
+  return members;
+}
+
+CoordinatorOptions TestRun::options(const std::string& region, Start start) const {
+  CoordinatorOptions options;
+  options.region = region;
+  options.members = members(region);
+  options.start = start;
+  options.pace = {.steps = 4 * rounds_, .k = 4};
+  options.grace_min = milliseconds{1'000};
+  options.grace_max = grace_max_;
+  options.shared_config = nodes_.at(region).shared_config;
+  options.directory = directory(region);
+  options.spool_bytes_max = nodes_.at(region).spool_bytes_max;
+  options.copying = copying_;
+  options.mesh.bind = {.host = "127.0.0.1", .port = nodes_.at(region).port};
+  options.mesh.credentials = pki_.credentials(region);
+  options.mesh.reconnect_delay_min = milliseconds{20};
+  options.mesh.reconnect_delay_max = milliseconds{200};
+  return options;
+}
+
+void TestRun::start(const std::string& region, Start start) {
+  Node& node = nodes_.at(region);
+  node.context = std::make_unique<asio::io_context>(1);
+  node.outcome = std::make_shared<std::optional<Outcome>>();
+  node.ended = std::make_shared<std::atomic<bool>>(false);
+  node.coordinator =
+      std::make_unique<Coordinator>(node.context->get_executor(), options(region, start));
+  asio::co_spawn(
+      *node.context, node.coordinator->run(),
+      [outcome = node.outcome, ended = node.ended](std::exception_ptr failure, Outcome result) {
+        try {
+          if (failure) std::rethrow_exception(failure);
+          *outcome = std::move(result);
+        } catch (const std::exception& error) {
+          *outcome = Outcome{1, error.what()};
+        }
+        *ended = true;
+      });
+  node.context->poll();  // as far as it gets at once: it listens, or has ended
+  node.port = std::max(node.port, node.coordinator->listening_port());
+  node.thread = std::thread([context = node.context.get()] { context->run(); });
+}
+
+void TestRun::start_all() {
+  for (auto region = regions_.rbegin(); region != regions_.rend(); ++region) {
+    start(*region, *region == regions_.front() ? Start::found : Start::join);
+    start_worker(*region);
+  }
+}
+
+void TestRun::start_worker(const std::string& region) {
+  nodes_.at(region).worker = std::make_unique<FakeWorker>(directory(region), region);
+}
+
+void TestRun::destroy(const std::string& region) {
+  Node& node = nodes_.at(region);
+  node.context->stop();
+  join(node);
+  node.coordinator.reset();
+  node.context.reset();
+}
+
+void TestRun::stop(const std::string& region) {
+  Node& node = nodes_.at(region);
+  asio::post(*node.context, [coordinator = node.coordinator.get()] { coordinator->stop(); });
+}
+
+void TestRun::collide(const std::string& region, const std::string& other) {
+  nodes_.at(region).port = nodes_.at(other).port;
+}
+
+bool TestRun::is_idle(const std::string& region) {
+  return eventually([this, &region] { return nodes_.at(region).context->stopped(); });
+}
+
+void TestRun::join(Node& node) {
+  if (node.thread.joinable()) node.thread.join();
+}
+
+bool TestRun::eventually(const std::function<bool()>& condition) {
+  const auto deadline = steady_clock::now() + seconds{60};
+  while (!condition()) {
+    if (steady_clock::now() > deadline) return false;
+    ::poll(nullptr, 0, 5);
+  }
+  return true;
+}
+
+std::optional<Outcome> TestRun::outcome(const std::string& region) {
+  Node& node = nodes_.at(region);
+  if (!eventually([&node] { return node.ended->load(); })) return std::nullopt;
+  join(node);
+  return *node.outcome;
+}
+
+void TestRun::set_shared_config(const std::string& region, const std::string& text) {
+  nodes_.at(region).shared_config = text;
+}
+
+void TestRun::set_spool_bytes_max(const std::string& region, std::uint64_t bytes) {
+  nodes_.at(region).spool_bytes_max = bytes;
+}
+
+}  // namespace causeway::diloco::testing

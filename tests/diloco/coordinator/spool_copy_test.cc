@@ -1,0 +1,122 @@
+#include "diloco/coordinator/spool_copy.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "inter/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::diloco {
+namespace {
+
+class SpoolCopyTest : public testing::Test {
+ protected:
+  SpoolCopyTest() { std::ofstream(file_) << content_; }
+
+  void start(inter::Spool& spool) {
+    asio::co_spawn(loop_,
+                   copy_to_spool(Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC)), spool,
+                                 thread_.get_executor()),
+                   [this, &spool](std::exception_ptr failure, const Copied& copied) {
+                     failure_ = failure;
+                     if (failure) return;
+                     blob_ = copied.blob;
+                     if (copied.draft) spool.finish(*copied.draft, copied.blob);
+                   });
+    loop_.poll();
+  }
+  // What a run of the loop after it came to.
+  void copy() {
+    thread_.run();
+    loop_.run();
+  }
+  std::error_code code() const {
+    try {
+      if (failure_) std::rethrow_exception(failure_);
+    } catch (const std::system_error& error) {
+      return error.code();
+    }
+    return {};
+  }
+
+  test::TemporaryDirectory directory_;
+  const std::filesystem::path file_ = directory_.path() / "payload";
+  const std::string content_ = std::string(700'000, 'a') + "end";
+  inter::Spool spool_{directory_.path() / "spool", 1U << 20};
+  asio::io_context loop_, thread_;
+  std::optional<inter::BlobId> blob_;
+  std::exception_ptr failure_;
+};
+
+TEST_F(SpoolCopyTest, TheCopyIsTheBlobOfItsContent) {
+  start(spool_);
+  copy();
+  ASSERT_TRUE(blob_);
+  inter::Spool other(directory_.path() / "other", 1U << 20);
+  EXPECT_EQ(*blob_, other.put(std::as_bytes(std::span(content_))));
+  EXPECT_EQ(spool_.read(*blob_, 0, content_.size()), other.read(*blob_, 0, content_.size()));
+}
+
+TEST_F(SpoolCopyTest, TheLoopIsFreeWhileTheThreadCopies) {
+  start(spool_);  // the loop does what it can
+  EXPECT_FALSE(blob_);
+  EXPECT_TRUE(spool_.complete().empty());
+  EXPECT_EQ(spool_.free_bytes(), (1U << 20) - content_.size()) << "its room is taken";
+  copy();
+  EXPECT_TRUE(blob_);
+  EXPECT_EQ(spool_.free_bytes(), (1U << 20) - content_.size());
+}
+
+TEST_F(SpoolCopyTest, WhatDoesNotFitIsNotBegun) {
+  inter::Spool small(directory_.path() / "small", 700'000);
+  start(small);
+  copy();
+  EXPECT_EQ(code(), inter::Errc::spool_full);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path() / "small"));
+}
+
+TEST_F(SpoolCopyTest, AFileThatShrinksLeavesNothing) {
+  start(spool_);
+  std::filesystem::resize_file(file_, 1000);
+  copy();
+  EXPECT_EQ(code(), std::errc::io_error);
+  EXPECT_EQ(spool_.free_bytes(), 1U << 20);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path() / "spool"));
+}
+
+// A coordinator may have been killed just before it took note of it.
+TEST_F(SpoolCopyTest, WhatIsThereNeedsNoRoom) {
+  inter::Spool tight(directory_.path() / "tight", 1'000'000);
+  const inter::BlobId id = tight.put(std::as_bytes(std::span(content_)));
+  start(tight);
+  copy();
+  EXPECT_EQ(blob_, id);
+  EXPECT_FALSE(failure_);
+}
+
+// A peer sends a snapshot that this region makes too: both are the same bytes.
+TEST_F(SpoolCopyTest, APeerMaySendTheSameMeanwhile) {
+  inter::Spool other(directory_.path() / "other", 1U << 20);
+  const inter::BlobId id = other.put(std::as_bytes(std::span(content_)));
+  inter::Spool spool(directory_.path() / "both", 2U << 20);
+  start(spool);
+  spool.write(id, 1, other.read(id, inter::kSmallChunkBytes, inter::kSmallChunkBytes));
+  copy();
+  EXPECT_EQ(blob_, id);
+  EXPECT_EQ(spool.complete(), std::vector<inter::BlobId>{id});
+  EXPECT_EQ(spool.read(id, 0, content_.size()), other.read(id, 0, content_.size()));
+  EXPECT_EQ(spool.free_bytes(), (2U << 20) - content_.size());
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,330 @@
+#include "diloco/round/decider.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include <chrono>
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class DeciderTest : public ::testing::Test {
+ protected:
+  static ProtocolOptions options(std::size_t contributions_min) {
+    ProtocolOptions options;
+    options.self = "a";
+    options.pace = {.steps = 400, .k = 4};
+    options.contributions_min = contributions_min;
+    options.grace_min = seconds{1};
+    options.grace_max = seconds{30};
+    return options;
+  }
+  static Membership membership() {
+    Membership membership;
+    for (const char* region : {"a", "b", "c"}) {
+      membership = with(membership, {.region = region, .incarnation = "1"});
+    }
+    return membership;
+  }
+
+  DeciderTest() : decider_(options(2), membership(), nullptr) {
+    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  }
+
+  static Contribution contribution(const std::string& region, std::uint64_t tokens = 100,
+                                   std::uint8_t state = 1) {
+    Contribution made{.run_id = "run", .region = region, .tokens = tokens, .data_cursor = tokens};
+    made.delta_norm = 1;
+    made.state.fill(state);
+    made.payload.size_bytes = 1000;
+    made.payload.hash.fill(static_cast<std::uint8_t>(region.front()));
+    return made;
+  }
+  // Contributed, and held by its region and by one other.
+  void give(const Contribution& made, Time now = Time{0}) {
+    decider_.add(made, made.region, 1000, now);
+    decider_.add(made, made.region == "a" ? "b" : "a", 1000, now);
+  }
+
+  Decider decider_;
+};
+
+TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
+  give(contribution("c", 100));
+  give(contribution("a", 100));
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  give(contribution("b", 200));
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  ASSERT_TRUE(record);
+  ASSERT_EQ(record->participants.size(), 3);
+  EXPECT_EQ(record->participants[0].region, "a");
+  EXPECT_EQ(record->participants[0].weight, 0.25F);
+  EXPECT_EQ(record->participants[1].weight, 0.5F);
+  EXPECT_EQ(record->participants[2].data_cursor, 100);
+  EXPECT_EQ(record->state, contribution("a").state);
+  EXPECT_EQ(record->next_k, 4);
+}
+
+TEST_F(DeciderTest, DoesNotListAPayloadThatOnlyItsContributorHolds) {
+  give(contribution("a"));
+  give(contribution("b"));
+  decider_.add(contribution("c"), "c", 1000, Time{0});
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  decider_.add(contribution("c"), "b", 999, Time{0});
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  decider_.add(contribution("c"), "b", 1000, Time{0});
+  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+}
+
+TEST_F(DeciderTest, CommitsWithoutALateRegionWhenTheGraceIsOver) {
+  give(contribution("a"));
+  give(contribution("b"));
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  const Time deadline = decider_.deadline().value();
+  EXPECT_EQ(deadline, seconds{30});  // nothing measured yet: a minute, within the limits
+  EXPECT_FALSE(
+      decider_.decide({.next_k = 4, .since_exchange = 4}, deadline - milliseconds{1}).record);
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, deadline).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+}
+
+TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
+  give(contribution("a"));
+  give(contribution("b"));
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  // A measured grace of one second.
+  give(contribution("c"));
+  decider_.open_next(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record.value());
+  Contribution a = contribution("a"), b = contribution("b"), c = contribution("c");
+  for (Contribution* made : {&a, &b, &c}) {
+    made->round = 1;
+    made->data_begin = 100;
+    made->data_cursor = 200;
+  }
+  give(a);
+  give(b);
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  EXPECT_EQ(decider_.deadline(), seconds{1});
+  std::uint64_t bytes = 0;
+  for (Time now{0}; now < seconds{35}; now += milliseconds{500}) {
+    decider_.add(c, "b", bytes += 10, now);
+    const bool committed =
+        decider_.decide({.next_k = 4, .since_exchange = 4}, now).record.has_value();
+    EXPECT_EQ(committed, now >= seconds{30}) << now.count();
+  }
+}
+
+TEST_F(DeciderTest, NeverCommitsWithTooFewContributions) {
+  give(contribution("a"));
+  decider_.set_up("b", false);
+  decider_.set_up("c", false);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{100'000}).record);
+  EXPECT_FALSE(decider_.deadline());
+}
+
+std::vector<std::string> regions_of(const std::vector<Contribution>& contributions) {
+  std::vector<std::string> regions;
+  for (const Contribution& one : contributions) regions.push_back(one.region);
+  return regions;
+}
+
+TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
+  give(contribution("a", 100, 1));
+  give(contribution("b", 100, 2));
+  give(contribution("c", 100, 1));
+  const Decider::Verdict verdict = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  EXPECT_EQ(regions_of(verdict.diverged), std::vector<std::string>{"b"});
+  ASSERT_TRUE(verdict.record);
+  EXPECT_EQ(verdict.record->participants.size(), 2);
+  EXPECT_TRUE(decider_.rejects(contribution("b", 100, 2)));
+}
+
+TEST_F(DeciderTest, OnATieDoubtsEverybody) {
+  give(contribution("a", 100, 9));
+  give(contribution("b", 100, 2));
+  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{60})
+                  .diverged.empty());  // opens the grace
+  const Decider::Verdict verdict = decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{90});
+  EXPECT_EQ(regions_of(verdict.diverged), (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(verdict.record);
+}
+
+TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
+  ProtocolOptions with_staleness = options(2);
+  with_staleness.staleness_max = 2;
+  decider_ = Decider(with_staleness, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  give(contribution("a"));
+  give(contribution("b"));
+  decider_.add(contribution("c"), "b", 400, Time{0});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  const auto first =
+      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->expired_before, 0);
+  decider_.open_next(*first);
+  Contribution a = contribution("a"), b = contribution("b");
+  for (Contribution* made : {&a, &b}) {
+    made->round = 1;
+    made->data_begin = 100;
+    made->data_cursor = 200;
+  }
+  give(a);
+  give(b);
+  decider_.add(contribution("c"), "b", 1000, Time{0});
+  const auto second = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  ASSERT_TRUE(second);
+  ASSERT_EQ(second->participants.size(), 3);
+  EXPECT_EQ(second->participants[2].round, 0);
+  // c: half the liveness after one missed round, and one round stale.
+  EXPECT_NEAR(second->participants[2].weight / second->participants[0].weight, 0.5 / std::sqrt(2.0),
+              1e-6);
+}
+
+TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
+  give(contribution("a"));
+  give(contribution("b"));
+  Contribution again = contribution("b");
+  again.part = 1;
+  again.payload.hash.fill(7);
+  give(again);
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  const auto record =
+      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+}
+
+TEST_F(DeciderTest, CountsARegionThatSitsOutAsHeardButDoesNotListIt) {
+  give(contribution("a"));
+  give(contribution("b"));
+  Contribution out = contribution("c");
+  out.sits_out = true;
+  out.payload = {};
+  decider_.add(out, "c", 0, Time{0});
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+  EXPECT_EQ(record->standings[2].liveness, 1);
+}
+
+TEST_F(DeciderTest, CommitsARoundThatListsNothingWhenTooFewAreLeft) {
+  const auto sits_out = [this](const char* region) {
+    Contribution out = contribution(region);
+    out.sits_out = true;
+    out.payload = {};
+    decider_.add(out, region, 0, Time{0});
+  };
+  sits_out("a");
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0})
+                   .record);  // two may still contribute
+  give(contribution("b"));
+  sits_out("c");
+  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_TRUE(record->participants.empty());
+  EXPECT_TRUE(record->skip_momentum);
+  EXPECT_EQ(record->run_id, contribution("b").run_id);
+  decider_.open_next(*record);
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+}
+
+// Steps that differ from the nominal K take the momentum of as many.
+TEST_F(DeciderTest, TakesTheMomentumOfTheStepsThatWereMade) {
+  ProtocolOptions options = DeciderTest::options(2);
+  options.outer_momentum = 0.9;
+  for (const auto& [steps, momentum] :
+       {std::pair{2U, std::sqrt(0.9)}, {8U, 0.9 * 0.9}, {4U, 0.0}}) {
+    decider_ = Decider(options, membership(), nullptr);
+    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+    for (const char* region : {"a", "b", "c"}) give(contribution(region));
+    const auto record =
+        decider_.decide({.k = steps, .next_k = 4, .since_exchange = steps}, Time{0}).record;
+    ASSERT_TRUE(record);
+    ASSERT_EQ(record->momentum.has_value(), steps != 4);  // else the configured one
+    if (record->momentum) {
+      EXPECT_FLOAT_EQ(*record->momentum, static_cast<float>(momentum));
+    }
+  }
+}
+
+TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
+  ProtocolOptions adaptive = options(2);
+  adaptive.pace = {.steps = 10000, .k = 100};
+  adaptive.speed_adaptive_k = true;
+  decider_ = Decider(adaptive, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  for (const auto& [region, seconds_taken] :
+       {std::pair("a", 10.0), std::pair("b", 20.0), std::pair("c", 40.0)}) {
+    Contribution made = contribution(region);
+    made.steps = 100;
+    made.compute_s = seconds_taken;
+    give(made);
+  }
+  const auto record = decider_.decide({.next_k = 100, .since_exchange = 100}, Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->standings[0].next_k, 100);
+  EXPECT_EQ(record->standings[1].next_k, 50);
+  EXPECT_EQ(record->standings[2].next_k, 25);
+}
+
+TEST(Weights, CapTheNormAtThreeTimesTheMedian) {
+  std::vector<Offer> offers(3);
+  for (Offer& offer : offers) offer.contribution.tokens = 100;
+  offers[0].contribution.delta_norm = 1;
+  offers[1].contribution.delta_norm = 2;
+  offers[2].contribution.delta_norm = 60;
+  const Weights weights = weigh(offers, 3);
+  EXPECT_FLOAT_EQ(weights.values[0], 1.0F / 3);
+  EXPECT_FLOAT_EQ(weights.values[2], 1.0F / 3 / 10);
+}
+
+TEST(Weights, SkipMomentumBelowHalfOfTheFullWeight) {
+  std::vector<Offer> offers(2);
+  for (Offer& offer : offers) offer.contribution.tokens = 100;
+  EXPECT_FALSE(weigh(offers, 4).skip_momentum);
+  EXPECT_TRUE(weigh(offers, 5).skip_momentum);
+  offers[0].liveness = 0.5;
+  EXPECT_TRUE(weigh(offers, 4).skip_momentum);
+}
+
+TEST(Liveness, DecaysAndRecovers) {
+  double liveness = 1;
+  int misses = 0;
+  for (; liveness > 0; ++misses) liveness = liveness_after(liveness, false);
+  EXPECT_EQ(misses, 5);
+  EXPECT_EQ(liveness_as_weight(liveness), 0.25);
+  EXPECT_EQ(liveness_after(liveness, true), 0.25);
+}
+
+TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {
+  give(contribution("a"));
+  give(contribution("b"));
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  EXPECT_EQ(decider_.waiting_for(seconds{1}),
+            "c (no contribution yet) for round 0, at most 29 s more");
+  decider_.add(contribution("c"), "a", 400, seconds{1});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{1});
+  EXPECT_EQ(decider_.waiting_for(seconds{1}),
+            "c (400 of 1000 payload bytes at 0 other regions) for round 0, at most 29 s more");
+}
+
+TEST(Grace, FollowsLatenessWithinItsLimits) {
+  Grace grace(seconds{1}, seconds{30});
+  EXPECT_EQ(grace.length(), seconds{30});
+  for (int i = 0; i < 50; ++i) grace.add(seconds{4});
+  EXPECT_GE(grace.length(), seconds{4});
+  EXPECT_LE(grace.length(), seconds{5});
+  for (int i = 0; i < 100; ++i) grace.add(Time{0});
+  EXPECT_EQ(grace.length(), seconds{1});
+  grace.add(std::chrono::hours{1});
+  EXPECT_EQ(grace.length(), seconds{30});
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,59 @@
+#include "diloco/round/speeds.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace causeway::diloco {
+namespace {
+
+Contribution made_by(const std::string& region, std::uint32_t steps, double compute_s) {
+  Contribution made;
+  made.region = region;
+  made.steps = steps;
+  made.compute_s = compute_s;
+  return made;
+}
+
+TEST(Speeds, LeaveTheStepsOfARegionThatIsNotKnown) {
+  Speeds speeds;
+  EXPECT_EQ(speeds.adapted(64, "a"), 64);
+  EXPECT_EQ(speeds.slowest(64), Time{0});
+  speeds.learn(made_by("b", 10, 10));
+  EXPECT_EQ(speeds.adapted(64, "a"), 64);
+}
+
+TEST(Speeds, GiveStepsInProportionToTheFastestButAtLeastOne) {
+  Speeds speeds;
+  speeds.learn(made_by("fast", 1000, 10));
+  speeds.learn(made_by("half", 500, 10));
+  speeds.learn(made_by("crawling", 1, 1000));
+  EXPECT_EQ(speeds.adapted(64, "fast"), 64);
+  EXPECT_EQ(speeds.adapted(65, "half"), 32);
+  EXPECT_EQ(speeds.adapted(64, "crawling"), 1);
+  EXPECT_EQ(speeds.adapted(0, "crawling"), 0);
+}
+
+TEST(Speeds, CountTheNewestMeasurementForHalf) {
+  Speeds speeds;
+  speeds.learn(made_by("a", 100, 10));
+  speeds.learn(made_by("a", 200, 10));
+  EXPECT_EQ(speeds.slowest(150), std::chrono::seconds{10});
+}
+
+TEST(Speeds, LearnNothingFromContributionsThatTellNone) {
+  Speeds speeds;
+  speeds.learn(made_by("a", 0, 10));
+  speeds.learn(made_by("a", 10, 0));
+  speeds.learn(made_by("a", 10, -1));
+  EXPECT_EQ(speeds.slowest(10), Time{0});
+}
+
+TEST(Speeds, BelieveNoRegionThatItNeedsMoreThanADay) {
+  Speeds speeds;
+  speeds.learn(made_by("a", 1, 1e300));
+  EXPECT_EQ(speeds.slowest(10), std::chrono::hours{24});
+}
+
+}  // namespace
+}  // namespace causeway::diloco

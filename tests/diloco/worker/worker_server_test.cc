@@ -1,0 +1,274 @@
+// Both ends of a worker's session, over the Unix socket and over TLS alike.
+#include "diloco/worker/worker_server.h"
+
+#include <fstream>
+
+#include <asio/post.hpp>
+
+#include "diloco/files/error.h"
+#include "tests/diloco/worker/worker_server_fixture.h"
+
+namespace causeway::diloco {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Over, WorkerServerTest,
+                         testing::Values(Transport::unix_socket, Transport::tls),
+                         [](const auto& tested) {
+                           return tested.param == Transport::tls ? "Tls" : "UnixSocket";
+                         });
+
+class OverUnixSocket : public WorkerServerTest {
+  bool over_tls() const override { return false; }
+};
+
+TEST_P(WorkerServerTest, GathersAllRanksUnderAFreshName) {
+  start(2);
+  auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+  const auto first = attach(0, 2);
+  const auto other = second.get();
+  EXPECT_EQ(first->attachment().generation, other->attachment().generation);
+  EXPECT_EQ(first->attachment().run_id, "run");
+  EXPECT_EQ(first->attachment().settings, "codec.feedback = true\n");
+  EXPECT_FALSE(first->lost());
+}
+
+TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
+  start(2);
+  auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+  auto first = attach(0, 2);
+  auto other = second.get();
+  const std::string generation = first->attachment().generation;
+  other.reset();
+  try {
+    first->next(keep);
+    FAIL() << "the session goes on";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::coordinator_lost);
+  }
+  EXPECT_TRUE(first->lost());
+
+  second = std::async(std::launch::async, [this] { return attach(1, 2); });
+  first = attach(0, 2);
+  EXPECT_NE(first->attachment().generation, generation);
+  other = second.get();
+  EXPECT_EQ(script_.lost, 1);
+}
+
+TEST_P(WorkerServerTest, GoesOnWithoutARankThatDoesNotComeInTime) {
+  start(3, std::chrono::milliseconds(50));
+  auto last = std::async(std::launch::async, [this] { return attach(2, 3); });
+  const auto first = attach(1, 3);
+  const auto other = last.get();
+  EXPECT_EQ(first->attachment().rank, 0);
+  EXPECT_EQ(other->attachment().rank, 1);
+  EXPECT_EQ(first->attachment().world, 2);
+  EXPECT_EQ(other->attachment().world, 2);
+  on_server([&] {
+    EXPECT_EQ(script_.missing, std::vector<std::uint32_t>{0});
+    EXPECT_EQ(script_.attached.back().rank, 1) << "the first that is there speaks for the region";
+    return 0;
+  });
+}
+
+TEST_P(WorkerServerTest, ARankThatComesLateIsTakenInWhenTheOthersAskWhatToDo) {
+  start(2, std::chrono::milliseconds(200));
+  on_server([&] {
+    script_.answer = [&] { server_->finish(3); };
+    return 0;
+  });
+  auto early = attach(1, 2);
+  EXPECT_EQ(early->attachment().world, 1);
+  // Whoever stands alone asks until the other one is there.
+  const auto together = [this](std::unique_ptr<WorkerSession> session, std::uint32_t rank) {
+    while (!session || session->attachment().world < 2) {
+      try {
+        if (session) session->next(keep);
+        if (!session) session = attach(rank, 2);
+      } catch (const std::system_error& error) {
+        EXPECT_EQ(error.code(), Errc::coordinator_lost);
+        session.reset();
+      }
+    }
+    return session;
+  };
+  auto late = std::async(std::launch::async, [&] { return together(nullptr, 0); });
+  early = together(std::move(early), 1);
+  const auto returned = late.get();
+  EXPECT_EQ(early->attachment().rank, 1);
+  EXPECT_EQ(returned->attachment().rank, 0);
+  EXPECT_EQ(returned->attachment().generation, early->attachment().generation);
+  on_server([&] {
+    EXPECT_TRUE(script_.missing.empty());
+    return 0;
+  });
+}
+
+TEST_P(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
+  start(1);
+  const auto old = attach(0, 1);
+  const auto fresh = attach(0, 1);
+  EXPECT_TRUE(old->lost());
+  EXPECT_FALSE(fresh->lost());
+}
+
+TEST_P(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
+  start(1);
+  EXPECT_THROW(attach(0, 2), std::system_error);
+  EXPECT_THROW(attach(1, 1), std::system_error);
+}
+
+const std::string kContent(3'000'000, 'p');
+
+std::filesystem::path file_of_content(const std::filesystem::path& directory) {
+  std::ofstream(directory / "file", std::ios::binary) << kContent;
+  return directory / "file";
+}
+
+TEST_P(WorkerServerTest, CarriesPayloadsBothWays) {
+  start(1);
+  const std::filesystem::path file = file_of_content(directory_.path());
+  CommitRecord record{.run_id = "run", .round = 3, .participants = {}, .state = {}, .next_k = 1};
+  for (const char* region : {"eu", "us"}) {
+    record.participants.push_back({.region = region,
+                                   .weight = 0.5F,
+                                   .data_cursor = 0,
+                                   .tokens = 0,
+                                   .payload = {.hash = {}, .size_bytes = kContent.size()}});
+  }
+  const auto session = attach(0, 1);
+
+  session->contribute({.run_id = "run", .region = "eu", .round = 3},
+                      SealedBytes(std::as_bytes(std::span(kContent))));
+  on_server([&] {
+    EXPECT_EQ(script_.contributions.size(), 1);
+    EXPECT_EQ(script_.payload, kContent);
+    script_.answer = [&] { server_->apply(record, {file, file}); };
+    return 0;
+  });
+  const Instruction apply = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Apply>(apply));
+  EXPECT_EQ(std::get<Apply>(apply).payloads.size(), 2);
+  EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes().size(), kContent.size());
+  EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes()[7], std::byte{'p'});
+}
+
+TEST_P(WorkerServerTest, CarriesSnapshotsBothWays) {
+  start(1);
+  const std::filesystem::path file = file_of_content(directory_.path());
+  const auto session = attach(0, 1);
+
+  session->applied(4, {});
+  session->offer_snapshot(4, {}, file);
+  session->report({.step = 12, .phase = "compute"});
+  on_server([&] {
+    script_.answer = [&] { server_->restore(9, {}, file, kContent.size()); };
+    return 0;
+  });
+  const Instruction restore = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Restore>(restore));
+  EXPECT_EQ(std::get<Restore>(restore).version, 9);
+  EXPECT_EQ(std::get<Restore>(restore).snapshot.bytes().size(), kContent.size());
+  on_server([&] {
+    EXPECT_EQ(script_.applied, 4);
+    EXPECT_EQ(script_.snapshot_version, 4);
+    EXPECT_GE(script_.snapshot_file.get(), 0);
+    EXPECT_EQ(script_.reported.step, 12);
+    return 0;
+  });
+}
+
+TEST_P(WorkerServerTest, CallsBackARegionThatTrainsOnByItself) {
+  start(1);
+  const auto session = attach(0, 1);
+  on_server([&] {
+    script_.answer = [&] { server_->continue_training({3, 50, 600, 75}); };
+    return 0;
+  });
+  const Instruction instruction = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Continue>(instruction));
+  const Continue& order = std::get<Continue>(instruction);
+  EXPECT_EQ(order.round, 3);
+  EXPECT_EQ(order.k, 50);
+  EXPECT_EQ(order.data_cursor, 600);
+  EXPECT_EQ(order.schedule_step, 75);
+  EXPECT_FALSE(session->called_back());
+  on_server([&] {
+    server_->call_back();
+    script_.answer = [&] { server_->collect(3); };
+    return 0;
+  });
+  EXPECT_TRUE(session->called_back());
+  ASSERT_TRUE(std::holds_alternative<Collect>(session->next(keep)));
+  EXPECT_FALSE(session->called_back()) << "that was about the instruction before";
+}
+
+TEST_P(WorkerServerTest, ACallThatComesTooLateConcernsNobody) {
+  start(1);
+  const auto session = attach(0, 1);
+  script_.answer = [&] {
+    server_->call_back();
+    server_->continue_training({3, 50, 600, 75});
+  };
+  ASSERT_TRUE(std::holds_alternative<Continue>(session->next(keep)));
+  EXPECT_FALSE(session->called_back());
+}
+
+TEST_P(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
+  start(1);
+  const auto session = attach(0, 1);
+  session->contribute({.run_id = "run", .region = "eu", .round = 3, .sits_out = true}, {});
+  on_server([&] {
+    EXPECT_TRUE(script_.contributions.at(0).sits_out);
+    EXPECT_EQ(script_.payload, "");
+    return 0;
+  });
+}
+
+TEST_P(WorkerServerTest, APayloadThatFindsNoRoomIsNotStoredAndTheSessionGoesOn) {
+  start(1);
+  const auto session = attach(0, 1);
+  const std::string content(1'000, 'p');
+  on_server([&] {
+    script_.room = false;
+    script_.answer = [&] {
+      script_.room = true;
+      server_->train({.round = 3, .k = 4, .data_cursor = 0});
+    };
+    return 0;
+  });
+  const Contribution made{.run_id = "run", .region = "eu", .round = 3};
+  EXPECT_FALSE(session->contribute(made, SealedBytes(std::as_bytes(std::span(content)))));
+  ASSERT_TRUE(std::holds_alternative<Train>(session->next(keep)));
+  EXPECT_TRUE(session->contribute(made, SealedBytes(std::as_bytes(std::span(content)))));
+}
+
+TEST_P(WorkerServerTest, AShorterFileThanPromisedIsRefusedInsteadOfMapped) {
+  start(1);
+  const std::filesystem::path file = directory_.path() / "file";
+  std::ofstream(file) << "short";
+  script_.answer = [&] { server_->restore(1, {}, file, 4096); };
+  const auto session = attach(0, 1);
+  EXPECT_THROW(session->next(keep), std::system_error);
+}
+
+TEST_P(WorkerServerTest, SaysWhatIsWaitedForAndCanBeCancelled) {
+  start(1);
+  const auto session = attach(0, 1);
+  script_.answer = [&] { server_->waiting_for("us to decide round 3"); };
+  std::string said;
+  EXPECT_THROW(session->next([&said](const std::string& what) {
+    said = what;
+    return what.find("decide") == std::string::npos;
+  }),
+               std::system_error);
+  EXPECT_EQ(said, "us to decide round 3");
+}
+
+TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {
+  start(1);
+  const auto permissions = std::filesystem::status(socket_).permissions();
+  EXPECT_EQ(permissions, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,302 @@
+#include "inter/blob/spool.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "inter/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::inter {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes make_bytes(std::size_t size, unsigned seed = 1) {
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) {
+    seed = seed * 1664525 + 1013904223;
+    byte = static_cast<std::byte>(seed >> 24);
+  }
+  return bytes;
+}
+
+// The id of some bytes, without keeping them.
+BlobId id_of(const Bytes& bytes) {
+  const test::TemporaryDirectory directory;
+  return Spool(directory.path(), 1U << 30).put(bytes);
+}
+
+template <typename Action>
+std::error_code code_of(const Action& action) {
+  try {
+    action();
+  } catch (const std::system_error& error) {
+    return error.code();
+  }
+  return {};
+}
+
+void write_file(const std::filesystem::path& path, const Bytes& bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+class SpoolTest : public testing::Test {
+ protected:
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(SpoolTest, ReturnsWhatWasPut) {
+  Spool spool(directory_.path(), 1U << 20);
+  const Bytes bytes = make_bytes(1000);
+  const BlobId id = spool.put(bytes);
+  EXPECT_EQ(id.size_bytes, 1000U);
+  EXPECT_TRUE(spool.has(id));
+  EXPECT_EQ(spool.received_bytes(id), 1000U);
+  EXPECT_EQ(spool.read(id, 0, 5000), bytes);
+  EXPECT_EQ(spool.read(id, 990, 5), Bytes(bytes.begin() + 990, bytes.begin() + 995));
+  EXPECT_EQ(std::filesystem::file_size(spool.path(id)), 1000U);
+  EXPECT_EQ(spool.complete(), std::vector<BlobId>{id});
+}
+
+TEST_F(SpoolTest, KnowsSha256) {
+  Spool spool(directory_.path(), 1U << 20);
+  const std::string text = "abc";
+  const BlobId id = spool.put(std::as_bytes(std::span(text)));
+  EXPECT_EQ(id.hash[0], 0xba);
+  EXPECT_EQ(id.hash[31], 0xad);
+  EXPECT_EQ(to_string(id), "ba7816bf (3 bytes)");
+}
+
+TEST_F(SpoolTest, PutTwiceStoresOnce) {
+  Spool spool(directory_.path(), 1500);
+  const Bytes bytes = make_bytes(1000);
+  EXPECT_EQ(spool.put(bytes), spool.put(bytes));
+  EXPECT_EQ(spool.stored_bytes(), 1000U);
+}
+
+constexpr std::size_t kTail = 1000;
+constexpr std::size_t kThree = 2 * kSmallChunkBytes + kTail;  // three chunks, the last one short
+
+std::span<const std::byte> chunk_of(const Bytes& bytes, std::uint64_t chunk) {
+  const auto rest = std::span(bytes).subspan(chunk * kSmallChunkBytes);
+  return rest.first(std::min(rest.size(), kSmallChunkBytes));
+}
+
+TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
+  Spool spool(directory_.path(), 1U << 30);
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  EXPECT_FALSE(spool.write(id, 2, chunk_of(bytes, 2)));
+  EXPECT_EQ(spool.received_bytes(id), kTail);
+  EXPECT_FALSE(spool.write(id, 2, chunk_of(bytes, 2))) << "once is enough";
+  EXPECT_EQ(spool.partial(id)->prefix_bytes, 0U);
+  EXPECT_FALSE(spool.write(id, 0, chunk_of(bytes, 0)));
+  EXPECT_EQ(spool.partial(id)->prefix_bytes, kSmallChunkBytes);
+  EXPECT_TRUE(spool.write(id, 1, chunk_of(bytes, 1)));
+  EXPECT_EQ(spool.partial(id)->prefix_bytes, kThree);
+  EXPECT_EQ(spool.received_bytes(id), kThree);
+  EXPECT_FALSE(spool.has(id)) << "not checked yet";
+  spool.check(id);
+  EXPECT_TRUE(spool.has(id));
+  EXPECT_TRUE(spool.held(id).all());
+  EXPECT_EQ(spool.read(id, 0, kThree), bytes);
+}
+
+TEST_F(SpoolTest, WritesSeveralChunksAtOnce) {
+  Spool spool(directory_.path(), 1U << 30);
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  spool.write(id, 1, chunk_of(bytes, 1));
+  EXPECT_TRUE(spool.write(id, 0, bytes));
+  spool.check(id);
+  EXPECT_EQ(spool.read(id, 0, kThree), bytes);
+}
+
+TEST_F(SpoolTest, EmptyBlobCompletes) {
+  Spool spool(directory_.path(), 1U << 20);
+  const BlobId id = id_of({});
+  EXPECT_TRUE(spool.write(id, 0, {}));
+  spool.check(id);
+  EXPECT_TRUE(spool.read(id, 0, 10).empty());
+}
+
+TEST_F(SpoolTest, RestartKeepsCompleteBlobsAndChunks) {
+  const Bytes whole = make_bytes(500, 1);
+  const Bytes bytes = make_bytes(kThree, 2);
+  const BlobId id = id_of(bytes);
+  BlobId whole_id;
+  {
+    Spool spool(directory_.path(), 1U << 30);
+    whole_id = spool.put(whole);
+    spool.write(id, 2, chunk_of(bytes, 2));
+    spool.write(id, 0, chunk_of(bytes, 0));
+  }
+  Spool spool(directory_.path(), 1U << 30);
+  EXPECT_EQ(spool.read(whole_id, 0, 500), whole);
+  EXPECT_EQ(spool.received_bytes(id), kSmallChunkBytes + kTail);
+  EXPECT_EQ(spool.stored_bytes(), kSmallChunkBytes + kTail + 500);
+  EXPECT_FALSE(spool.held(id).has(1));
+  EXPECT_TRUE(spool.write(id, 1, chunk_of(bytes, 1)));
+  spool.check(id);
+  EXPECT_EQ(spool.read(id, 0, kThree), bytes);
+}
+
+// What a power failure leaves: a map that is ahead of the data.
+TEST_F(SpoolTest, RestartDropsTornChunksAndKeepsTheOthers) {
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  std::filesystem::path partial;
+  {
+    Spool spool(directory_.path(), 1U << 30);
+    spool.write(id, 0, std::span(bytes).first(2 * kSmallChunkBytes));
+    partial = spool.partial(id)->path;
+  }
+  Bytes torn(bytes.begin(), bytes.begin() + 2 * kSmallChunkBytes);
+  torn[kSmallChunkBytes + 17] = std::byte{0};
+  torn[kSmallChunkBytes + 18] ^= std::byte{1};
+  write_file(partial, torn);
+  Spool spool(directory_.path(), 1U << 30);
+  EXPECT_TRUE(spool.held(id).has(0));
+  EXPECT_FALSE(spool.held(id).has(1));
+  spool.write(id, 1, std::span(bytes).subspan(kSmallChunkBytes));
+  spool.check(id);
+  EXPECT_EQ(spool.read(id, 0, kThree), bytes);
+}
+
+TEST_F(SpoolTest, RestartFinishesABlobThatOnlyLackedItsRename) {
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  {
+    Spool spool(directory_.path(), 1U << 30);
+    EXPECT_TRUE(spool.write(id, 0, bytes));
+  }
+  Spool spool(directory_.path(), 1U << 30);
+  EXPECT_TRUE(spool.has(id));
+}
+
+TEST_F(SpoolTest, RestartForgetsAPartialBlobWithoutItsMap) {
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  {
+    Spool spool(directory_.path(), 1U << 30);
+    spool.write(id, 0, chunk_of(bytes, 0));
+    auto map = spool.partial(id)->path;
+    std::filesystem::remove(map.replace_extension(".map"));
+  }
+  Spool spool(directory_.path(), 1U << 30);
+  EXPECT_EQ(spool.received_bytes(id), 0U);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(SpoolTest, HashOfAnEarlierLifeCompletesNothing) {
+  Spool spool(directory_.path(), 1U << 30);
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  spool.write(id, 0, bytes);
+  const std::uint64_t life = spool.partial(id)->life;
+  spool.remove(id);
+  spool.write(id, 0, chunk_of(bytes, 0));
+  spool.finish_checked(id, life, id.hash);
+  EXPECT_FALSE(spool.has(id));
+}
+
+TEST_F(SpoolTest, RestartDeletesDamagedBlobs) {
+  std::filesystem::path path;
+  BlobId id;
+  {
+    Spool spool(directory_.path(), 1U << 20);
+    id = spool.put(make_bytes(1000));
+    path = spool.path(id);
+  }
+  Bytes damaged = make_bytes(1000);
+  damaged[500] ^= std::byte{1};
+  write_file(path, damaged);
+  Spool spool(directory_.path(), 1U << 20);
+  EXPECT_FALSE(spool.has(id));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(SpoolTest, IgnoresUnrelatedFiles) {
+  write_file(directory_.path() / "notes.txt", make_bytes(10));
+  write_file(directory_.path() / (std::string(64, 'g') + "-10"), make_bytes(10));
+  write_file(directory_.path() / (std::string(64, 'a') + "-010"), make_bytes(10));
+  Spool spool(directory_.path(), 1U << 20);
+  EXPECT_TRUE(spool.complete().empty());
+  EXPECT_EQ(spool.stored_bytes(), 0U);
+  EXPECT_TRUE(std::filesystem::exists(directory_.path() / "notes.txt"));
+}
+
+TEST_F(SpoolTest, WrongHashDeletesThePartialBlob) {
+  Spool spool(directory_.path(), 1U << 20);
+  const Bytes bytes = make_bytes(1000);
+  const BlobId id = id_of(bytes);
+  Bytes wrong = bytes;
+  wrong[0] ^= std::byte{1};
+  spool.write(id, 0, wrong);
+  EXPECT_EQ(code_of([&] { spool.check(id); }), Errc::hash_mismatch);
+  EXPECT_EQ(spool.received_bytes(id), 0U);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+  EXPECT_TRUE(spool.write(id, 0, bytes));
+}
+
+TEST_F(SpoolTest, RefusesWhatDoesNotFit) {
+  Spool spool(directory_.path(), kThree + 400);
+  const Bytes first = make_bytes(kThree, 1);
+  const Bytes second = make_bytes(500, 2);
+  const BlobId first_id = id_of(first);
+  spool.write(first_id, 2, chunk_of(first, 2));
+  // One chunk is here, but room for the rest is promised.
+  EXPECT_EQ(spool.free_bytes(), 400U);
+  EXPECT_EQ(code_of([&] { spool.put(second); }), Errc::spool_full);
+  EXPECT_EQ(code_of([&] { spool.write(id_of(second), 0, second); }), Errc::spool_full);
+  EXPECT_TRUE(spool.write(first_id, 0, first));
+  spool.remove(first_id);
+  EXPECT_NO_THROW(spool.put(second));
+}
+
+TEST_F(SpoolTest, DraftsAreForgottenUnlessTheyWereFinished) {
+  const Bytes bytes = make_bytes(1000);
+  const BlobId id = id_of(bytes);
+  std::filesystem::path left;
+  {
+    Spool spool(directory_.path(), 1500);
+    auto draft = spool.draft(1000);
+    left = draft->path();
+    EXPECT_EQ(spool.free_bytes(), 500U);
+    EXPECT_EQ(code_of([&] { spool.draft(501); }), Errc::spool_full);
+    draft.reset();
+    EXPECT_EQ(spool.free_bytes(), 1500U);
+    EXPECT_FALSE(std::filesystem::exists(left));
+    draft = spool.draft(1000);
+    write_file(draft->path(), bytes);
+    spool.finish(*draft, id);
+    draft.reset();
+    EXPECT_EQ(spool.read(id, 0, 1000), bytes);
+    EXPECT_EQ(spool.free_bytes(), 500U);
+  }
+  write_file(left, bytes);  // as a process leaves it that is killed
+  const Spool spool(directory_.path(), 1500);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_EQ(spool.complete(), std::vector<BlobId>{id});
+}
+
+TEST_F(SpoolTest, RemoveForgetsPartialAndCompleteBlobs) {
+  Spool spool(directory_.path(), 1U << 30);
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  spool.write(id, 0, chunk_of(bytes, 0));
+  spool.remove(id);
+  EXPECT_EQ(spool.received_bytes(id), 0U);
+  spool.put(bytes);
+  spool.remove(id);
+  EXPECT_FALSE(spool.has(id));
+  EXPECT_NO_THROW(spool.remove(id));
+  EXPECT_TRUE(spool.complete().empty());
+  EXPECT_EQ(spool.free_bytes(), 1U << 30);
+}
+
+}  // namespace
+}  // namespace causeway::inter

@@ -1,0 +1,106 @@
+// Who may look at a coordinator from outside, and what everybody else is told.
+#include "inter/mesh/observer.h"
+
+#include <chrono>
+#include <functional>
+#include <future>
+
+#include "inter/frame/frame_body.h"
+#include "tests/inter/mesh/mesh_fixture.h"
+#include "tests/inter/mesh/rogue.h"
+
+namespace causeway::inter {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// "b" listens and expects "a".
+class ObserverTest : public MeshTest {
+ protected:
+  ObserverTest() {
+    add_observer(pki_.path(), "watch");
+    MeshOptions listener = options("b");
+    point(listener, "a", 1);
+    add(listener).shown = "how b is";
+    regions_[0]->mesh->start();
+  }
+  std::uint16_t port() const { return regions_[0]->mesh->listening_port(); }
+
+  // What `credentials` get to see at `port`, or the error.
+  std::string ask(std::uint16_t port, const Credentials& credentials,
+                  milliseconds deadline = milliseconds{30'000}) {
+    auto answer = std::async(std::launch::async, [=] {
+      try {
+        return observe(
+            {.address = {"127.0.0.1", port}, .credentials = credentials, .deadline = deadline});
+      } catch (const std::system_error& error) {
+        return std::string(error.what());
+      }
+    });
+    EXPECT_TRUE(
+        run_until([&] { return answer.wait_for(milliseconds{0}) == std::future_status::ready; }));
+    return answer.get();
+  }
+  std::string ask(const std::string& name) { return ask(port(), pki_.credentials(name)); }
+};
+
+TEST_F(ObserverTest, RegionsAndObserversSeeTheReport) {
+  EXPECT_EQ(ask("watch"), "how b is");
+  EXPECT_EQ(ask("a"), "how b is");
+  EXPECT_EQ(ask("b"), "how b is");  // from its own host
+  EXPECT_EQ(regions_[0]->ups, 0);
+}
+
+TEST_F(ObserverTest, RegionThatIsNoMemberIsRefused) {
+  EXPECT_THAT(ask("c"),
+              HasSubstr("b refuses: \"c\" is neither a region of this run nor an observer"));
+  EXPECT_THAT(log_.text(), HasSubstr("b: refused 127.0.0.1:"));
+}
+
+TEST_F(ObserverTest, CertificateOfAnotherAuthorityIsRefusedOnBothSides) {
+  const test::TestPki other({"a"});
+  add_observer(other.path(), "watch");
+  EXPECT_THAT(ask(port(), other.credentials("watch")),
+              AllOf(HasSubstr("certificate"), HasSubstr("the run's own authority")));
+  Credentials mixed = other.credentials("watch");
+  mixed.ca_certificate = pki_.credentials("a").ca_certificate;
+  EXPECT_THAT(ask(port(), mixed), HasSubstr("refused our certificate"));
+}
+
+TEST_F(ObserverTest, RevokedObserverIsRefused) {
+  revoke_region(pki_.path(), "watch");
+  MeshOptions listener = options("c");
+  point(listener, "a", 1);
+  Region& c = add(listener);
+  c.mesh->start();
+  EXPECT_THAT(ask(c.mesh->listening_port(), pki_.credentials("watch")), HasSubstr("revoked"));
+}
+
+TEST_F(ObserverTest, ObserverIsNoRegion) {
+  const Hello hello{ConnectionKind::control, {1}, "watch.observer", "greeting"};
+  const auto rogue =
+      rogue_tls(context_, port(), {pki_.credentials("watch")}, to_text(encode(hello)));
+  EXPECT_TRUE(run_until([&] { return rogue->ended; }));
+  EXPECT_THAT(rogue->received, HasSubstr("is not a peer"));
+}
+
+TEST_F(ObserverTest, NobodyThereIsSaidToBeNobody) {
+  const std::uint16_t gone = port();
+  stop(*regions_[0]->mesh);
+  EXPECT_THAT(ask(gone, pki_.credentials("watch")), HasSubstr("no coordinator listens there"));
+}
+
+TEST_F(ObserverTest, SilenceEndsAtTheDeadline) {
+  asio::ip::tcp::acceptor silent(context_, {asio::ip::address_v4::loopback(), 0});
+  EXPECT_THAT(ask(silent.local_endpoint().port(), pki_.credentials("watch"), milliseconds{200}),
+              HasSubstr("no answer within 0.2 s"));
+}
+
+TEST_F(ObserverTest, PortThatSpeaksSomethingElseIsNamedAsSuch) {
+  const std::uint16_t other = rogue_listener(context_, "SSH-2.0-OpenSSH_9.2\r\n");
+  EXPECT_THAT(ask(other, pki_.credentials("watch")), HasSubstr("not a coordinator's port"));
+}
+
+}  // namespace
+}  // namespace causeway::inter

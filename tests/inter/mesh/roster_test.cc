@@ -1,0 +1,107 @@
+// Who dials whom, and peers that come and go while a mesh runs.
+#include "inter/base/error.h"
+#include "tests/inter/mesh/mesh_fixture.h"
+
+namespace causeway::inter {
+namespace {
+
+using testing::HasSubstr;
+
+class Roster : public MeshTest {
+ protected:
+  // Started, and without peers yet.
+  Region& start(const std::string& self) {
+    Region& region = add(self);
+    region.mesh->start();
+    return region;
+  }
+  static Endpoint at(const Region& region) { return {"127.0.0.1", region.mesh->listening_port()}; }
+};
+
+const Endpoint kUndialled{"127.0.0.1", 1};  // by name order the other side dials
+
+TEST_F(Roster, PeerThatIsAddedWhileRunningComesUp) {
+  Region& a = start("a");
+  Region& b = start("b");
+  EXPECT_FALSE(a.mesh->is_up("b"));
+  a.mesh->send("b", "to nobody");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(b)}});
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  a.mesh->send("b", "hello");
+  ASSERT_TRUE(run_until([&] { return !b.messages.empty(); }));
+  EXPECT_EQ(b.messages[0], "a:hello");
+}
+
+TEST_F(Roster, PeerThatIsRemovedGoesDownAndMayReturn) {
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(b)}});
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  b.mesh->set_peers({});
+  EXPECT_FALSE(b.mesh->is_up("a"));
+  b.mesh->push_blob("a", BlobId{});
+  ASSERT_TRUE(run_until([&] { return !a.downs.empty() && !b.downs.empty(); }));
+  EXPECT_EQ(b.downs[0], "a:the region left the roster");
+  ASSERT_TRUE(run_until([&] { return log_.has("region \"a\" is not a peer of \"b\""); }));
+  b.mesh->set_peers({{"a", kUndialled}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+}
+
+TEST_F(Roster, OtherPeersDoNotNoticeAChange) {
+  Region& a = start("a");
+  Region& b = start("b");
+  Region& c = start("c");
+  b.mesh->set_peers({{"a", kUndialled}});
+  c.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(b)}, {"c", at(c)}});
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b") && a.mesh->is_up("c"); }));
+  a.mesh->set_peers({{"c", at(c)}});
+  ASSERT_TRUE(run_until([&] { return !b.downs.empty(); }));
+  EXPECT_TRUE(a.mesh->is_up("c"));
+  EXPECT_EQ(a.ups, 2);
+}
+
+TEST_F(Roster, ChangedAddressIsDialledNext) {
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", kUndialled}});
+  ASSERT_TRUE(run_until([&] { return log_.has("no link to b at 127.0.0.1:1"); }));
+  a.mesh->set_peers({{"b", at(b)}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b"); }));
+}
+
+// By name "a" would dial, but only "a" can be dialled, or only "b".
+class T8DialOnly : public Roster {};
+
+TEST_F(T8DialOnly, RegionThatCanOnlyDialOutReachesAListenerWhateverTheirNames) {
+  for (const bool first_listens : {true, false}) {
+    MeshOptions outbound = options(first_listens ? "b" : "a");
+    outbound.dial_only = true;
+    Region& listener = start(first_listens ? "a" : "b");
+    listener.mesh->set_peers({{outbound.self, Endpoint{}}});
+    outbound.peers = {{first_listens ? "a" : "b", at(listener)}};
+    Region& dialler = add(outbound);
+    dialler.mesh->start();
+    EXPECT_EQ(dialler.mesh->listening_port(), 0);
+    EXPECT_TRUE(run_until([&] { return dialler.ups == 1 && listener.ups == 1; }));
+  }
+}
+
+TEST_F(T8DialOnly, TwoRegionsThatCanOnlyDialOutAreRefusedWithAdvice) {
+  MeshOptions outbound = options("a");
+  outbound.dial_only = true;
+  outbound.peers = {{"b", Endpoint{}}};
+  try {
+    add(outbound).mesh->start();
+    ADD_FAILURE() << "nobody can dial";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::unreachable_peer);
+    EXPECT_THAT(error.what(), HasSubstr("a and b can both only dial out"));
+  }
+}
+
+}  // namespace
+}  // namespace causeway::inter

@@ -1,0 +1,156 @@
+#include "inter/tls/tls.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+
+#include "inter/tls/pki.h"
+#include "inter/tls/socket_bio.h"
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::inter {
+namespace {
+
+// Two ends of a TLS connection, and what is under way between them.
+class TlsInMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    create_ca(directory_.path(), "test");
+    client_ = make_end("a", TlsRole::client);
+    server_ = make_end("b", TlsRole::server);
+    SSL_set_connect_state(client_.get());
+    SSL_set_accept_state(server_.get());
+  }
+
+  SslPtr make_end(const std::string& region, TlsRole role) {
+    add_region(directory_.path(), region);
+    const TlsContext context = make_tls_context(credentials_in(directory_.path(), region), role);
+    SslPtr ssl(SSL_new(context.get()));
+    SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+    return ssl;
+  }
+
+  static std::string take(const SslPtr& from) {
+    std::string bytes(BIO_ctrl_pending(SSL_get_wbio(from.get())), '\0');
+    BIO_read(SSL_get_wbio(from.get()), bytes.data(), static_cast<int>(bytes.size()));
+    return bytes;
+  }
+  static void give(const SslPtr& to, const std::string& bytes) {
+    BIO_write(SSL_get_rbio(to.get()), bytes.data(), static_cast<int>(bytes.size()));
+  }
+
+  static LinkError failure_of(const SslPtr& ssl, int result) {
+    EXPECT_EQ(SSL_get_error(ssl.get(), result), SSL_ERROR_SSL);
+    return describe_tls_failure(ssl.get(), ERR_peek_error());
+  }
+
+  void shake_hands() {
+    for (int i = 0; i < 3; ++i) {
+      SSL_do_handshake(client_.get());
+      give(server_, take(client_));
+      SSL_do_handshake(server_.get());
+      give(client_, take(server_));
+    }
+    ASSERT_TRUE(SSL_is_init_finished(client_.get()) && SSL_is_init_finished(server_.get()));
+  }
+
+  test::TemporaryDirectory directory_;
+  SslPtr client_, server_;
+};
+
+TEST_F(TlsInMemory, ARecordThatChangedOnTheWayIsSaidToBeDamagedOrForged) {
+  shake_hands();
+  for (const std::size_t changed : {0U, 10U}) {  // of the header, of the content
+    SslPtr& receiver = changed == 0 ? server_ : client_;
+    SslPtr& sender = changed == 0 ? client_ : server_;
+    SSL_write(sender.get(), "hello", 5);
+    std::string bytes = take(sender);
+    bytes[changed] ^= 0x40;
+    give(receiver, bytes);
+    char got[8];
+    ERR_clear_error();
+    const LinkError failure = failure_of(receiver, SSL_read(receiver.get(), got, sizeof got));
+    EXPECT_EQ(failure.code(), std::make_error_code(std::errc::bad_message));
+    EXPECT_NE(failure.reason().find("a record arrived damaged or forged"), std::string::npos)
+        << failure.reason();
+  }
+}
+
+TEST_F(TlsInMemory, ADamagedHandshakeIsNotTakenForAnotherProtocol) {
+  SSL_do_handshake(client_.get());
+  give(server_, take(client_));
+  SSL_do_handshake(server_.get());
+  std::string answer = take(server_);
+  const std::size_t server_hello_end =
+      5U + 256U * static_cast<unsigned char>(answer[3]) + static_cast<unsigned char>(answer[4]);
+  answer[server_hello_end + 6 + 1] ^= 0x40;  // the version of the record behind the next, short one
+  give(client_, answer);
+  ERR_clear_error();
+  const LinkError failure = failure_of(client_, SSL_do_handshake(client_.get()));
+  EXPECT_NE(failure.reason().find("damaged"), std::string::npos) << failure.reason();
+}
+
+TEST_F(TlsInMemory, WhoNeverSpokeTlsIsSaidNotTo) {
+  give(server_, "GET / HTTP/1.1\r\n\r\n");
+  ERR_clear_error();
+  EXPECT_EQ(failure_of(server_, SSL_do_handshake(server_.get())).reason(),
+            "the peer does not speak TLS");
+}
+
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_), 0); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  int writing_end() const { return ends_[0]; }
+  std::string arrived() const {
+    std::string bytes(1U << 20, '\0');
+    const ssize_t size = ::recv(ends_[1], bytes.data(), bytes.size(), 0);
+    bytes.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return bytes;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST(SocketBio, GathersUntilFlushed) {
+  const Pipe pipe;
+  const BioPtr bio = make_socket_bio(pipe.writing_end());
+  gather(bio.get(), 100);
+  EXPECT_EQ(BIO_write(bio.get(), "one ", 4), 4);
+  EXPECT_EQ(BIO_write(bio.get(), "two", 3), 3);
+  EXPECT_EQ(pipe.arrived(), "");
+  EXPECT_TRUE(flush(bio.get()));
+  EXPECT_EQ(pipe.arrived(), "one two");
+}
+
+TEST(SocketBio, KeepsTheOrderWhenTheSocketIsFull) {
+  const Pipe pipe;
+  const BioPtr bio = make_socket_bio(pipe.writing_end());
+  gather(bio.get(), 64U << 10);
+  std::string written, arrived;
+  for (char letter = 'a'; BIO_write(bio.get(), std::string(10'000, letter).data(), 10'000) > 0;
+       letter = letter == 'z' ? 'a' : static_cast<char>(letter + 1)) {
+    written += std::string(10'000, letter);
+  }
+  EXPECT_TRUE(BIO_should_retry(bio.get()));
+  gather(bio.get(), 0);
+  while (!flush(bio.get())) {
+    arrived += pipe.arrived();
+  }
+  EXPECT_EQ(BIO_write(bio.get(), "end", 3), 3);
+  for (std::string more = pipe.arrived(); !more.empty(); more = pipe.arrived()) {
+    arrived += more;
+  }
+  EXPECT_EQ(arrived, written + "end");
+}
+
+}  // namespace
+}  // namespace causeway::inter

@@ -1,0 +1,180 @@
+#include "intra/data/data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/intra/expect_refusal.h"
+#include "tests/intra/temporary_directory.h"
+
+namespace causeway::intra {
+namespace {
+
+using Format = DataOptions::Format;
+
+template <typename Token>
+std::string packed(const std::vector<Token>& tokens) {
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)};
+}
+
+template <typename Token>
+std::string llmc(std::int32_t magic, std::int32_t version, std::int32_t count,
+                 const std::vector<Token>& tokens) {
+  std::vector<std::int32_t> header(256);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = count;
+  return packed(header) + packed(tokens);
+}
+
+DataOptions options(std::vector<std::string> files, Format format, std::int64_t vocabulary = 256) {
+  return {.files = std::move(files),
+          .format = format,
+          .validation_fraction = 0,
+          .vocabulary = vocabulary};
+}
+
+std::vector<std::int32_t> all_train(const Dataset& dataset) {
+  std::vector<std::int32_t> tokens(dataset.train_tokens());
+  dataset.read_train(0, tokens);
+  return tokens;
+}
+
+TEST(Dataset, ReadsTextAsBytes) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.file("a.txt", "A\n\xFF");
+  EXPECT_THAT(all_train(Dataset(options({file}, Format::text))), testing::ElementsAre(65, 10, 255));
+}
+
+TEST(Dataset, ReadsLittleEndianShards) {
+  const TemporaryDirectory directory;
+  const std::string narrow = directory.file("a.bin", "\x01\x02\xFF\xFF");
+  EXPECT_THAT(all_train(Dataset(options({narrow}, Format::uint16, 65536))),
+              testing::ElementsAre(0x0201, 0xFFFF));
+  const std::string wide = directory.file("b.bin", packed<std::uint32_t>({1, 0x12345}));
+  EXPECT_THAT(all_train(Dataset(options({wide}, Format::uint32, 0x20000))),
+              testing::ElementsAre(1, 0x12345));
+}
+
+TEST(Dataset, ReadsBothKindsOfLlmcShards) {
+  const TemporaryDirectory directory;
+  const std::string gpt2 =
+      directory.file("a.bin", llmc<std::uint16_t>(20240520, 1, 3, {50256, 7, 8}));
+  EXPECT_THAT(all_train(Dataset(options({gpt2}, Format::llmc, 50257))),
+              testing::ElementsAre(50256, 7, 8));
+  const std::string llama =
+      directory.file("b.bin", llmc<std::uint32_t>(20240801, 7, 2, {128000, 5}));
+  EXPECT_THAT(all_train(Dataset(options({llama}, Format::llmc, 128256))),
+              testing::ElementsAre(128000, 5));
+}
+
+TEST(Dataset, ReadsEveryMatchOnceInSortedOrder) {
+  const TemporaryDirectory directory;
+  directory.file("b.txt", "b");
+  directory.file("a.txt", "a");
+  const std::string third = directory.file("C.txt", "C");
+  const std::string pattern = (directory.path() / "*.txt").string();
+  EXPECT_THAT(all_train(Dataset(options({third, pattern}, Format::text))),
+              testing::ElementsAre('C', 'a', 'b'));
+}
+
+TEST(Dataset, TakesTheNameOfAnExistingFileLiterally) {
+  const TemporaryDirectory directory;
+  directory.file("1.txt", "1");
+  const std::string odd = directory.file("[1].txt", "odd");
+  EXPECT_THAT(all_train(Dataset(options({odd}, Format::text))),
+              testing::ElementsAre('o', 'd', 'd'));
+}
+
+TEST(Dataset, ReadsAcrossFiles) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"1", "2", "3", "4"}) directory.file(name, std::string(name) + name);
+  const Dataset dataset(options({(directory.path() / "*").string()}, Format::text));
+  for (std::uint64_t first = 0; first <= 8; ++first) {
+    for (std::uint64_t count = 0; first + count <= 8; ++count) {
+      std::vector<std::int32_t> tokens(count);
+      dataset.read_train(first, tokens);
+      for (std::uint64_t i = 0; i < count; ++i) {
+        EXPECT_EQ(tokens[i], '1' + static_cast<int>((first + i) / 2));
+      }
+    }
+  }
+}
+
+TEST(Dataset, ValidatesOnTheLastPart) {
+  const TemporaryDirectory directory;
+  DataOptions split = options({directory.file("a", "0123456789")}, Format::text);
+  split.validation_fraction = 0.3;
+  const Dataset dataset(split);
+  EXPECT_EQ(dataset.train_tokens(), 7U);
+  ASSERT_EQ(dataset.validation_tokens(), 3U);
+  std::vector<std::int32_t> tokens(3);
+  dataset.read_validation(0, tokens);
+  EXPECT_THAT(tokens, testing::ElementsAre('7', '8', '9'));
+  split.validation_fraction = 1;
+  expect_refusal(Errc::bad_data, {"validation_fraction"}, [&] { Dataset{split}; });
+}
+
+TEST(Dataset, FingerprintTellsContentsAndOrderApart) {
+  const TemporaryDirectory directory;
+  const auto fingerprint = [](const std::string& file) {
+    return Dataset(options({file}, Format::text)).fingerprint();
+  };
+  std::string text(3 << 20, 'x');
+  const std::string first = fingerprint(directory.file("a", text));
+  EXPECT_EQ(first.size(), 64U);
+  EXPECT_EQ(fingerprint(directory.file("b", text)), first) << "names must not matter";
+  text.back() = 'y';
+  EXPECT_NE(fingerprint(directory.file("c", text)), first);
+  EXPECT_NE(fingerprint(directory.file("d", text + "y")), first);
+}
+
+TEST(Dataset, RefusesWhatIsNoDataFileAndNamesIt) {
+  const TemporaryDirectory directory;
+  const auto refuses = [](const std::string& file, Format format,
+                          const std::vector<std::string>& parts) {
+    std::vector<std::string> all = parts;
+    all.push_back(file);
+    expect_refusal(Errc::bad_data, all, [&] { Dataset(options({file}, format)); });
+  };
+  refuses((directory.path() / "*.none").string(), Format::text, {"matches no file"});
+  refuses(directory.path().string(), Format::text, {"is a directory"});
+  refuses(directory.file("empty", ""), Format::text, {"is empty"});
+  refuses(directory.file("odd", "123"), Format::uint16, {"3 bytes", "multiple of the 2 bytes"});
+  refuses(directory.file("odd", "123456"), Format::uint32, {"6 bytes", "multiple of the 4 bytes"});
+  expect_refusal(Errc::bad_data, {"at least one file"}, [] { Dataset(options({}, Format::text)); });
+}
+
+TEST(Dataset, RefusesADamagedLlmcShard) {
+  const TemporaryDirectory directory;
+  const auto refuses = [&](const std::string& contents, const std::vector<std::string>& parts) {
+    const std::string file = directory.file("a.bin", contents);
+    expect_refusal(Errc::bad_data, parts, [&] { Dataset(options({file}, Format::llmc)); });
+  };
+  refuses("short", {"a.bin", "too short"});
+  refuses(llmc<std::uint16_t>(20240521, 1, 1, {5}), {"a.bin", "magic 20240521", "20240520"});
+  refuses(llmc<std::uint16_t>(20240520, 2, 1, {5}), {"a.bin", "version 2"});
+  refuses(llmc<std::uint16_t>(20240520, 1, 2, {5}), {"a.bin", "1026 bytes", "2 tokens need 1028"});
+  refuses(llmc<std::uint16_t>(20240520, 1, 0, {}), {"a.bin", "0 tokens"});
+  refuses(llmc<std::uint16_t>(20240520, 1, -1, {5}), {"a.bin", "-1 tokens"});
+}
+
+TEST(Dataset, RefusesATokenOutsideTheVocabularyWithItsPosition) {
+  const TemporaryDirectory directory;
+  std::vector<std::uint16_t> tokens(100'000, 99);
+  const std::string good = directory.file("good", packed(tokens));
+  EXPECT_NO_THROW(Dataset(options({good}, Format::uint16, 100)));
+  tokens[70'001] = 100;
+  const std::string bad = directory.file("bad", packed(tokens));
+  expect_refusal(Errc::bad_data, {bad, "token 100", "position 70001", "vocabulary is 100"}, [&] {
+    Dataset(options({good, bad}, Format::uint16, 100));
+  });
+  const std::string huge = directory.file("huge", packed<std::uint32_t>({0xFFFFFFFF}));
+  expect_refusal(Errc::bad_data, {"token 4294967295"},
+                 [&] { Dataset(options({huge}, Format::uint32, std::int64_t{1} << 40)); });
+  const std::string text = directory.file("text", "\x7F\x80");
+  expect_refusal(Errc::bad_data, {"token 128", "position 1"},
+                 [&] { Dataset(options({text}, Format::text, 128)); });
+}
+
+}  // namespace
+}  // namespace causeway::intra

@@ -1,0 +1,92 @@
+// Against what is really allocated.
+#include "intra/step/memory_need.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "intra/model/transformer.h"
+#include "intra/step/training_state.h"
+
+namespace causeway::intra {
+namespace {
+
+WorkerOptions small() {
+  WorkerOptions options;
+  options.model = {.vocabulary = 300,
+                   .context = 32,
+                   .layers = 2,
+                   .width = 32,
+                   .heads = 4,
+                   .kv_heads = 4,
+                   .hidden = 128};
+  options.train.batch = 32;
+  options.world = 2;
+  return options;
+}
+
+std::map<std::string, std::uint64_t> parts_of(const WorkerOptions& options) {
+  std::map<std::string, std::uint64_t> parts;
+  for (const MemoryPart& part : memory_need(options)) parts[part.name] = part.bytes;
+  return parts;
+}
+
+TEST(MemoryNeed, OfTheStateIsWhatItsSpansHave) {
+  const WorkerOptions options = small();
+  const auto parts = parts_of(options);
+  TrainingState state(options.inner, diloco::Layout(parameter_tensors(options.model)));
+  const auto bytes = [](std::span<const float> span) { return span.size_bytes(); };
+  EXPECT_EQ(parts.at("parameters"), bytes(state.params));
+  EXPECT_EQ(parts.at("gradients, deltas and sums"), bytes(state.scratch));
+  EXPECT_EQ(parts.at("AdamW moments"),
+            bytes(state.optimizer.first_moment()) + bytes(state.optimizer.second_moment()));
+  EXPECT_EQ(parts.at("anchor"), bytes(state.anchor));
+  EXPECT_EQ(parts.at("outer momentum"), bytes(state.momentum));
+  EXPECT_EQ(parts.at("residual"), bytes(state.residual));
+}
+
+// One micro-batch of a rank, and the largest batch of an evaluation.
+TEST(MemoryNeed, OfActivationsIsOfTheMostSequencesAtOnce) {
+  WorkerOptions options = small();
+  EXPECT_TRUE(parts_of(options).contains("activations of 16 sequences"));
+  options.train.micro_batches = 4;
+  EXPECT_TRUE(parts_of(options).contains("activations of 8 sequences"));
+  options.train.validation_sequences = 2;
+  EXPECT_TRUE(parts_of(options).contains("activations of 4 sequences"));
+}
+
+class WorkingBytes : public testing::TestWithParam<ModelOptions::Precision> {};
+
+TEST_P(WorkingBytes, AreWhatAStepAllocates) {
+  for (const auto family : {ModelOptions::Family::gpt2, ModelOptions::Family::llama}) {
+    ModelOptions options = small().model;
+    options.family = family;
+    options.precision = GetParam();
+    Transformer model(options);
+    std::vector<float> params(model.layout().size()), gradients(model.layout().size());
+    model.initialise(1, params);
+    const std::vector<std::int32_t> tokens(3 * 32, 7);
+    model.train({tokens, tokens, 3, 32}, {}, 1, params, gradients, {});
+    EXPECT_EQ(model.allocated_bytes(), working_bytes(options, 3, 32));
+    EXPECT_LT(model.allocated_bytes(), working_bytes(options, 4, 32));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Precisions, WorkingBytes,
+                         testing::Values(ModelOptions::Precision::fp32,
+                                         ModelOptions::Precision::bf16));
+
+TEST(MemoryNeed, OfTheBaselineHasNoPayloads) {
+  WorkerOptions options = small();
+  EXPECT_GT(parts_of(options).at("own payload"), 0U);
+  options.synchronous = WorkerOptions::Synchronous{.rank = 0, .world = 2, .generation = "1"};
+  EXPECT_FALSE(parts_of(options).contains("own payload"));
+}
+
+TEST(MemoryNeed, IsOneLineInMebibytes) {
+  EXPECT_EQ(describe({{"parameters", 3U << 20}, {"residual", (1U << 20) + 1}}),
+            "memory: at most 5 MiB of this host: parameters 3, residual 2");
+}
+
+}  // namespace
+}  // namespace causeway::intra

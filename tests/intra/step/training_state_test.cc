@@ -1,0 +1,257 @@
+#include "intra/step/training_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "tests/intra/expect_refusal.h"
+#include "tests/intra/temporary_directory.h"
+
+namespace causeway::intra {
+namespace {
+
+const diloco::Layout& layout() {
+  static const diloco::Layout small({{"a", {64, 65}}, {"x", {7}}});
+  return small;
+}
+
+InFlight contribution(diloco::Round round, std::uint32_t part, int content) {
+  InFlight own;
+  const std::vector<std::byte> bytes(100, static_cast<std::byte>(content));
+  own.payload = OwnPayload(diloco::SealedBytes(bytes));
+  own.contribution = {.run_id = "0123456789abcdef",
+                      .region = "eu",
+                      .round = round,
+                      .part = part,
+                      .tokens = 1ULL << 50,
+                      .steps = 25,
+                      .compute_s = 1.0 / 7,
+                      .data_cursor = 99,
+                      .delta_norm = 0.1,
+                      .error_norm = 1e-300,
+                      .payload = {}};
+  return own;
+}
+
+// Every number different.
+TrainingState distinct_state() {
+  TrainingState state({}, layout());
+  float next = 1;
+  for (const std::span<float> part :
+       {std::span(state.params), std::span(state.anchor), std::span(state.momentum),
+        std::span(state.residual), state.optimizer.first_moment(),
+        state.optimizer.second_moment()}) {
+    std::iota(part.begin(), part.end(), next);
+    next += static_cast<float>(part.size());
+  }
+  state.version = 7;
+  state.run_id = "0123456789abcdef";
+  state.work = {.data_cursor = (1ULL << 60) + 1, .steps = 3, .compute_s = 1e-3};
+  state.optimizer_steps = 73;
+  state.in_flight = {contribution(5, 1, 42), contribution(7, 0, 43)};
+  state.in_flight[1].stored = true;
+  state.steps = 75;
+  state.tokens = 1ULL << 61;
+  state.compute_s = 1.0 / 3;
+  state.wait_s = 2.0 / 3;
+  state.digest = whole_digest(state);
+  return state;
+}
+
+void expect_equal(TrainingState& a, TrainingState& b) {
+  EXPECT_EQ(a.params, b.params);
+  EXPECT_EQ(a.anchor, b.anchor);
+  EXPECT_EQ(a.momentum, b.momentum);
+  EXPECT_EQ(a.residual, b.residual);
+  EXPECT_THAT(a.optimizer.first_moment(), testing::ElementsAreArray(b.optimizer.first_moment()));
+  EXPECT_THAT(a.optimizer.second_moment(), testing::ElementsAreArray(b.optimizer.second_moment()));
+  EXPECT_EQ(a.optimizer_steps, b.optimizer_steps);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.digest, b.digest);
+  EXPECT_EQ(a.run_id, b.run_id);
+  EXPECT_EQ(a.mark, b.mark);
+  EXPECT_EQ(a.confirmed_share, b.confirmed_share);
+  EXPECT_EQ(a.work.data_cursor, b.work.data_cursor);
+  EXPECT_EQ(a.work.steps, b.work.steps);
+  EXPECT_EQ(a.work.compute_s, b.work.compute_s);
+  ASSERT_EQ(a.in_flight.size(), b.in_flight.size());
+  for (std::size_t i = 0; i < a.in_flight.size(); ++i) {
+    EXPECT_EQ(serialize(a.in_flight[i].identified()), serialize(b.in_flight[i].identified()));
+    EXPECT_TRUE(std::ranges::equal(a.in_flight[i].payload.bytes(), b.in_flight[i].payload.bytes()));
+    EXPECT_EQ(a.in_flight[i].stored, b.in_flight[i].stored);
+  }
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.compute_s, b.compute_s);
+  EXPECT_EQ(a.wait_s, b.wait_s);
+}
+
+std::vector<std::filesystem::path> contributions(const TemporaryDirectory& directory) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(checkpoint_directory(directory.path()))) {
+    if (entry.path().filename().string().starts_with("contribution-"))
+      found.push_back(entry.path());
+  }
+  return found;
+}
+
+TEST(TrainingState, ComesBackFromDiskBitForBit) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  save_state(directory.path(), layout(), saved);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  expect_equal(saved, loaded);
+}
+
+TEST(TrainingState, RemembersWhereWorkBeyondItsContributionBegan) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  saved.mark = saved.anchor;
+  save_state(directory.path(), layout(), saved);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  expect_equal(saved, loaded);
+}
+
+TEST(TrainingState, IsNotThereBeforeTheFirstSave) {
+  const TemporaryDirectory directory;
+  TrainingState state({}, layout());
+  EXPECT_FALSE(load_state(directory.path(), layout(), state));
+}
+
+TEST(TrainingState, KeepsTheContributionsOfTheStatesThatAreKept) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  EXPECT_EQ(contributions(directory).size(), 2);
+  ++state.version;
+  state.in_flight = {contribution(8, 0, 44)};
+  save_state(directory.path(), layout(), state);
+  EXPECT_EQ(contributions(directory).size(), 3);
+  ++state.version;
+  state.in_flight.clear();
+  save_state(directory.path(), layout(), state);
+  EXPECT_EQ(contributions(directory).size(), 1);
+  ++state.version;
+  save_state(directory.path(), layout(), state, 1);
+  EXPECT_TRUE(contributions(directory).empty());
+}
+
+TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    state.version = state.steps = step;
+    save_state(directory.path(), layout(), state, 3);
+  }
+  const auto file = [&](const char* name) { return checkpoint_directory(directory.path()) / name; };
+  EXPECT_FALSE(std::filesystem::exists(file("state.3.safetensors")));
+  TrainingState loaded({}, layout());
+  const auto loads = [&](std::uint64_t step) {
+    ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+    EXPECT_EQ(loaded.steps, step);
+  };
+  loads(5);
+  std::filesystem::resize_file(file("state.safetensors"), 5000);
+  loads(4);
+  std::filesystem::remove(file("state.safetensors"));  // damaged, and taken away by somebody
+  loads(4);
+  std::ofstream(file("state.1.safetensors")) << "nonsense";
+  loads(3);
+  save_state(directory.path(), layout(), state, 2);
+  EXPECT_FALSE(std::filesystem::exists(file("state.2.safetensors")));
+  std::ofstream(file("state.safetensors")) << "nonsense";
+  expect_refusal(Errc::bad_checkpoint, {"state.safetensors", "move them away"},
+                 [&] { load_state(directory.path(), layout(), loaded); });
+}
+
+TEST(TrainingState, TakesThePlaceOfAnEarlierOneOfItsVersion) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    state.version = (step + 1) / 2;  // two of each
+    state.steps = step;
+    save_state(directory.path(), layout(), state, 2);
+  }
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.steps, 6);
+  std::ofstream(checkpoint_directory(directory.path()) / "state.safetensors") << "nonsense";
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.steps, 4);
+}
+
+TEST(TrainingState, OfAnotherModelIsRefused) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  const diloco::Layout other({{"a", {65, 64}}, {"x", {7}}});
+  TrainingState loaded({}, other);
+  expect_refusal(Errc::bad_checkpoint, {"state.safetensors", "another model"},
+                 [&] { load_state(directory.path(), other, loaded); });
+}
+
+TEST(TrainingState, WithoutItsContributionIsRefused) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  const auto file = contributions(directory).at(0);
+  std::ofstream(file) << "something else";
+  expect_refusal(Errc::bad_checkpoint, {"contribution-"},
+                 [&] { load_state(directory.path(), layout(), state); });
+  std::filesystem::remove(file);
+  expect_refusal(Errc::bad_checkpoint, {"contribution-", "missing"},
+                 [&] { load_state(directory.path(), layout(), state); });
+}
+
+TEST(TrainingState, ARefusalNamesTheStateThatLacksItsContribution) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  ++state.version;
+  save_state(directory.path(), layout(), state);
+  std::filesystem::remove(directory.path() / "checkpoints" / "state.safetensors");
+  std::filesystem::remove(contributions(directory).at(0));
+  expect_refusal(Errc::bad_checkpoint, {"missing; remove", "/state.1.safetensors to start"},
+                 [&] { load_state(directory.path(), layout(), state); });
+}
+
+TEST(Snapshot, BringsAnchorAndMomentumAndDropsTheRest) {
+  const TemporaryDirectory directory;
+  const TrainingState saved = distinct_state();
+  save_snapshot(directory.path(), layout(), saved);
+  TrainingState state = distinct_state();
+  std::fill(state.anchor.begin(), state.anchor.end(), 0.5F);
+  std::fill(state.momentum.begin(), state.momentum.end(), 0.5F);
+  state.version = 2;
+  adopt_snapshot(snapshot_file(directory.path()), layout(), 7, saved.digest, state);
+  EXPECT_EQ(state.anchor, saved.anchor);
+  EXPECT_EQ(state.params, saved.anchor);
+  EXPECT_EQ(state.momentum, saved.momentum);
+  EXPECT_EQ(state.digest, saved.digest);
+  EXPECT_THAT(state.residual, testing::Each(0.0F));
+  EXPECT_EQ(state.version, 7);
+  EXPECT_EQ(state.work.steps, 0);
+  EXPECT_EQ(state.in_flight.size(), 2) << "they may be listed all the same";
+  for (const InFlight& own : state.in_flight) EXPECT_TRUE(own.payload.empty());
+  EXPECT_EQ(state.optimizer_steps, 73) << "Adam's moments are the region's own and stay";
+}
+
+TEST(Snapshot, WithAnotherDigestThanAnnouncedIsRefused) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_snapshot(directory.path(), layout(), state);
+  diloco::Digest other = state.digest;
+  other[0] ^= 1;
+  expect_refusal(Errc::bad_checkpoint, {"version 7", "digest"}, [&] {
+    adopt_snapshot(snapshot_file(directory.path()), layout(), 7, other, state);
+  });
+  EXPECT_FALSE(state.intact);
+}
+
+}  // namespace
+}  // namespace causeway::intra

@@ -1,0 +1,99 @@
+#include "intra/worker/make_inner_trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "intra/model/model.h"
+#include "tests/intra/collective/on_ranks.h"
+#include "tests/intra/step/tiny_options.h"
+
+namespace causeway::intra {
+namespace {
+
+// What two steps of a group of `world` ranks lead to.
+struct Trained {
+  std::vector<float> params, first_moment, second_moment;
+  double loss = 0;
+};
+
+Trained train(const WorkerOptions& options, std::size_t world) {
+  Trained result;
+  std::mutex mutex;
+  on_ranks(world, [&](Collective& group) {
+    const diloco::Layout layout(parameter_tensors(options.model));
+    TrainingState state(options.inner, layout);
+    const auto trainer = make_inner_trainer(options);
+    initial_weights(options, layout, state.params);
+    trainer->join(group, state);
+    StepOutcome outcome;
+    for (const std::uint64_t step : {0, 1})
+      outcome =
+          trainer->step({step, step * static_cast<std::uint64_t>(options.train.batch)}, false);
+    EXPECT_EQ(state.optimizer.has_all(), !options.train.shard_optimizer || world == 1);
+    trainer->settle(Settle::all);
+    trainer->leave();
+    EXPECT_TRUE(state.intact && state.optimizer.has_all());
+    const auto all = [](std::span<const float> moment) {
+      return std::vector<float>(moment.begin(), moment.end());
+    };
+    const std::lock_guard lock(mutex);
+    if (result.params.empty())
+      result = {state.params, all(state.optimizer.first_moment()),
+                all(state.optimizer.second_moment()), outcome.loss};
+    EXPECT_EQ(state.params, result.params) << "rank " << group.rank();
+    EXPECT_EQ(outcome.loss, result.loss);
+  });
+  return result;
+}
+
+// Six sequences on up to seven ranks: shares differ, and one has none.
+TEST(InnerTrainer, EverySequenceCountsAlikeWhateverTheNumberOfRanks) {
+  const TemporaryDirectory directory;
+  WorkerOptions options = tiny_options(directory);
+  options.train.steps = 10;
+  options.inner.lr = 1e-3F;
+  options.train.micro_batches = 2;
+  const Trained expected = train(options, 1);
+  for (const std::size_t world : {2, 4, 5, 7}) {
+    const Trained trained = train(options, world);
+    EXPECT_NEAR(trained.loss, expected.loss, 1e-5) << world << " ranks";
+    EXPECT_THAT(trained.params, testing::Pointwise(testing::FloatNear(2e-5F), expected.params))
+        << world << " ranks";
+  }
+}
+
+class SharedOut : public testing::Test {
+ protected:
+  SharedOut() {
+    options_.train.steps = 10;
+    options_.train.bucket_bytes = 1;  // as small as they get, so that there are several
+  }
+  Trained train_with(bool shared, std::size_t world) {
+    options_.train.shard_optimizer = shared;
+    return train(options_, world);
+  }
+  const TemporaryDirectory directory_;
+  WorkerOptions options_ = tiny_options(directory_);
+};
+
+TEST_F(SharedOut, MomentsLeadToTheSameBits) {
+  options_.inner.clip_norm = 0;
+  for (const std::size_t world : {1, 2, 3}) {
+    const Trained whole = train_with(false, world), shared = train_with(true, world);
+    EXPECT_EQ(shared.params, whole.params);
+    EXPECT_EQ(shared.first_moment, whole.first_moment);
+    EXPECT_EQ(shared.second_moment, whole.second_moment);
+  }
+}
+
+// The norm that decides about clipping is summed in another order.
+TEST_F(SharedOut, ClippedStepsDifferByRoundings) {
+  options_.inner.clip_norm = 0.1F;
+  const Trained whole = train_with(false, 3), shared = train_with(true, 3);
+  EXPECT_THAT(shared.params, testing::Pointwise(testing::FloatNear(1e-6F), whole.params));
+}
+
+}  // namespace
+}  // namespace causeway::intra

@@ -1,0 +1,199 @@
+// A region that is cut off, was restarted without its state, fails, or has nothing to offer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+
+#include "tests/intra/worker/region_under_test.h"
+
+namespace causeway::intra {
+namespace {
+
+// What the coordinator cannot know to be harmless is not kept: the residual of a lost life.
+TEST(RegionWorker, WorkAfterALostLifeIsAnotherPartOfTheRound) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  us.set_all([](WorkerOptions& options) { options.train.checkpoint_rounds = 100; });  // not saved
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (progress.phase == "wait" && progress.step == kSteps) us.kill();
+  };
+  us.start();
+  us.expect_killed();
+  run.on_report = nullptr;
+  run.has_contribution = [](const diloco::AttachRequest& request) {
+    return request.region == "us" && request.version == 0;
+  };
+  run.cut_off = [](const std::string& region, diloco::Round round,
+                   int told) -> std::optional<diloco::Instruction> {
+    if (region != "us" || round != 0 || told > 1) return {};
+    if (told == 0) return diloco::Continue{0, 2, kSteps * 6, 0};
+    return diloco::Collect{0};
+  };
+  run.listed = [](diloco::Round round) {
+    return round == 0 ? Listing{{"eu"}, {"us"}, {"us", 0, 1}} : Listing{{"eu"}, {"us"}};
+  };
+  us.start();
+  eu.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+  EXPECT_EQ(us.finished().steps, kRounds * kSteps + 2);
+}
+
+TEST(RegionWorker, WhatFailsOnRankZeroAloneEndsAllRanksWithTheReason) {
+  const TemporaryDirectory directory;
+  FakeRun run({"us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round) { return Listing{{"eu"}}; };
+  run.cut_off = [](const std::string&, diloco::Round, int) -> std::optional<diloco::Instruction> {
+    throw std::runtime_error("nonsense from the coordinator");
+  };
+  RegionUnderTest us(run, directory, "us", 0, 1, 3);
+  us.start();
+  for (const std::uint32_t rank : {0, 1, 2}) {
+    try {
+      us.finished(rank);
+      ADD_FAILURE() << "rank " << rank << " goes on";
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("nonsense from the coordinator"));
+    }
+  }
+}
+
+// ---- Cut off ----
+
+// us does this many steps more in round 1, in two orders, then contributes them.
+void cut_off_in_round_1(FakeRun& run, std::uint32_t first, std::uint32_t second) {
+  constexpr std::uint64_t kCursor = 2 * kSteps * 6;
+  run.cut_off = [=](const std::string& region, diloco::Round round,
+                    int told) -> std::optional<diloco::Instruction> {
+    if (region != "us" || round != 1) return {};
+    if (told == 0) return diloco::Continue{1, first, kCursor, kSteps};
+    if (told == 1) return diloco::Continue{1, second, kCursor, kSteps};
+    if (told == 2) return diloco::Collect{1};
+    return {};
+  };
+  run.listed = [](diloco::Round round) {
+    return round == 1 ? Listing{{"eu"}, {"us"}, {"us", 1, 1}} : Listing{{"eu"}, {"us"}};
+  };
+}
+
+TEST(RegionWorker, TrainsOnWhileItIsCutOffAndContributesThatToo) {
+  for (const std::uint32_t world : {1, 2, 3}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    cut_off_in_round_1(run, 2, 3);
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, world);
+    eu.start();
+    us.start();
+    EXPECT_EQ(us.finished().steps, kRounds * kSteps + 5);
+    EXPECT_EQ(us.finished().tokens, (kRounds * kSteps + 5) * 6 * 8);
+    EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+    for (const diloco::Contribution& made : run.contributions()) {
+      if (made.part == 0) continue;
+      EXPECT_EQ(made.round, 1);
+      EXPECT_EQ(made.steps, 5);
+      EXPECT_EQ(made.tokens, 5 * 6 * 8);
+      EXPECT_EQ(made.data_cursor, (2 * kSteps + 5) * 6);
+      EXPECT_GT(made.compute_s, 0);
+      EXPECT_GT(made.delta_norm, 0);
+    }
+    EXPECT_EQ(run.contributions().size(), 2 * kRounds + 1);
+  }
+}
+
+TEST(RegionWorker, CalledBackItDropsWhatWasNotCollected) {
+  for (const std::uint32_t world : {1, 2}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, world);
+    std::atomic<bool> decided = false, started = false;
+    run.cut_off = [](const std::string& region, diloco::Round round,
+                     int) -> std::optional<diloco::Instruction> {
+      if (region != "us" || round != 0) return {};
+      return diloco::Continue{0, 1'000'000, kSteps * 6, 0};
+    };
+    run.called_back = [&](const std::string&) { return decided.load(); };
+    run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+      if (region == "us" && progress.step >= kSteps + 3 && !started.exchange(true)) eu.start();
+      if (region == "eu" && progress.phase == "apply") decided = true;
+    };
+    us.start();
+    EXPECT_GE(us.finished().steps, kRounds * kSteps + 3);
+    EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+    for (const diloco::Contribution& made : run.contributions()) {
+      EXPECT_EQ(made.part, 0);
+      EXPECT_EQ(made.steps, kSteps);
+      EXPECT_EQ(made.data_cursor, (made.round + 1) * kSteps * 6)
+          << "the samples of dropped steps are read again";
+    }
+  }
+}
+
+TEST(RegionWorker, InterruptedWhileItIsCutOffItLosesNothing) {
+  std::vector<WorkerResult> ends;
+  std::uint32_t before = 2;
+  for (const bool interrupted : {true, false}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    cut_off_in_round_1(run, before, 3);
+    std::atomic<bool> stop = interrupted;
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+    run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+      if (region == "us" && progress.step == 2 * kSteps + 1 && stop.exchange(false)) us.interrupt();
+    };
+    eu.start();
+    us.start();
+    if (interrupted) {
+      us.expect_interrupted();
+      us.interrupt(false);
+      us.start();
+    }
+    ends.push_back(us.finished());
+    EXPECT_EQ(eu.finished().params_digest, ends.back().params_digest);
+    before = static_cast<std::uint32_t>(ends[0].steps - kRounds * kSteps) - 3;
+  }
+  EXPECT_EQ(ends[0].params_digest, ends[1].params_digest);
+  EXPECT_EQ(ends[0].steps, ends[1].steps);
+}
+
+// ---- Numbers that are not finite ----
+
+TEST(RegionWorker, SitsOutARoundThatWentToInfinityAndFollowsTheOthers) {
+  for (const std::uint32_t world : {1, 2}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, 1);
+    run.listed = [](diloco::Round) { return Listing{{"eu"}}; };
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, world);
+    us.set_all([](WorkerOptions& options) {
+      options.inner.lr = 1e30F;
+      options.inner.weight_decay = 1e30F;
+    });
+    eu.start();
+    us.start();
+    EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+    for (const diloco::Contribution& made : run.contributions()) {
+      EXPECT_EQ(made.sits_out, made.region == "us");
+      EXPECT_EQ(made.payload.size_bytes == 0, made.sits_out);
+    }
+  }
+}
+
+TEST(RegionWorker, SitsOutARoundWhoseLossIsNotANumber) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round) { return Listing{{"eu"}}; };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  us.set_all([](WorkerOptions& options) {
+    options.inner.lr = 1e30F;
+    options.inner.clip_norm = 0;
+  });
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+  for (const diloco::Contribution& made : run.contributions()) {
+    EXPECT_EQ(made.sits_out, made.region == "us");
+  }
+}
+
+}  // namespace
+}  // namespace causeway::intra

@@ -1,0 +1,387 @@
+#include "intra/worker/region_worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "intra/published/checkpoint.h"
+#include "intra/worker/synchronous_worker.h"
+#include "tests/intra/worker/region_under_test.h"
+
+namespace causeway::intra {
+namespace {
+
+// The end of a run of one region of one rank that nothing disturbed.
+std::string undisturbed_alone() {
+  static const std::string digest = [] {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1);
+    eu.start();
+    return eu.finished().params_digest;
+  }();
+  return digest;
+}
+
+struct Pair {
+  std::string eu, us;
+};
+
+Pair undisturbed_pair(std::uint32_t us_world = 1) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, us_world);
+  eu.start();
+  us.start();
+  return {eu.finished().params_digest, us.finished().params_digest};
+}
+
+TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  std::vector<std::uint64_t> steps;
+  std::set<std::string> phases;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    phases.insert(progress.phase);
+    if (steps.empty() || progress.step != steps.back()) steps.push_back(progress.step);
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.start();
+  const WorkerResult result = eu.finished();
+  EXPECT_EQ(result.steps, kRounds * kSteps);
+  EXPECT_EQ(result.rounds, kRounds);
+  EXPECT_EQ(result.tokens, kRounds * kSteps * 6 * 8);
+  EXPECT_GT(result.compute_s, 0);
+  EXPECT_GT(result.wait_s, 0);
+  EXPECT_LT(result.val_loss, 5.4) << "a model that knows nothing has ln 256 = 5.55";
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_THAT(phases,
+              testing::ElementsAre("apply", "compute", "done", "encode", "evaluate", "wait"));
+
+  std::ifstream file(eu.options().directory / "result.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json.at("params_digest"), result.params_digest);
+  EXPECT_EQ(json.at("steps"), result.steps);
+  EXPECT_EQ(json.at("val_loss"), result.val_loss);
+  const LoadedModel model = load_model(eu.options().directory / "checkpoints/final");
+  EXPECT_EQ(diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(model.params))),
+            result.params_digest);
+}
+
+TEST(RegionWorker, RegionsOfOneTwoAndThreeRanksEndWithTheSameBits) {
+  const TemporaryDirectory directory;
+  FakeRun run({"ap", "eu", "us"}, kRounds, kSteps);
+  RegionUnderTest ap(run, directory, "ap", 0, 3, 1), eu(run, directory, "eu", 1, 3, 2),
+      us(run, directory, "us", 2, 3, 3);
+  for (auto* region : {&ap, &eu, &us}) region->start();
+  const WorkerResult first = ap.finished();
+  for (auto* region : {&ap, &eu, &us}) {
+    const WorkerResult result = region->finished();
+    EXPECT_EQ(result.params_digest, first.params_digest);
+    EXPECT_EQ(result.val_loss, first.val_loss);
+    EXPECT_EQ(result.tokens, first.tokens);
+  }
+  EXPECT_EQ(run.states().size(), kRounds + 1);
+}
+
+// With one region, eta = 1 and no momentum an outer round changes nothing but roundings.
+TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, 1, kRounds * kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.options().outer = {diloco::OuterOptions::Kind::sgd, 1.0F, 0.0F};
+  eu.options().codec.matrix = eu.options().codec.vector = "dense:fp32";
+  eu.options().train.k = kRounds * kSteps;
+  WorkerOptions plain = eu.options();
+  plain.directory = directory.path() / "plain";
+  plain.synchronous = {0, 1, "plain"};
+  eu.start();
+  EXPECT_EQ(eu.finished().steps, kRounds * kSteps);
+  run_synchronous(plain, [] { return false; });
+  const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final");
+  const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final");
+  EXPECT_THAT(by_round.params, testing::Pointwise(testing::FloatNear(1e-6F), by_steps.params));
+}
+
+// ---- Ctrl-C ----
+
+class Interrupted : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Interrupted, ResumesExactlyWhereItStopped) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  std::vector<std::uint64_t> steps;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (steps.empty() || progress.step != steps.back()) steps.push_back(progress.step);
+    if (progress.step == GetParam()) eu.interrupt();
+  };
+  eu.start();
+  eu.expect_interrupted();
+  EXPECT_LE(steps.back(), GetParam() + 1) << "the step in progress may end, no other";
+  const std::uint64_t stopped = steps.back();
+  eu.interrupt(false);
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    EXPECT_GE(progress.step, stopped) << "no step is taken twice";
+  };
+  eu.start();
+  const WorkerResult result = eu.finished();
+  EXPECT_EQ(result.params_digest, undisturbed_alone());
+  EXPECT_EQ(result.steps, kRounds * kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(AtStep, Interrupted, testing::Values(0, 1, 5, 8, 11));
+
+TEST(RegionWorker, InterruptedWhileItsContributionIsOpenItResumesWithIt) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (progress.phase == "wait" && progress.step == kSteps) eu.interrupt();
+  };
+  eu.start();
+  eu.expect_interrupted();
+  run.on_report = nullptr;
+  eu.interrupt(false);
+  eu.start();
+  us.start();
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_pair().eu);
+  EXPECT_EQ(us.finished().params_digest, undisturbed_pair().eu);
+  std::vector<bool> contributed;  // as eu attached
+  for (const auto& request : run.requests()) {
+    if (request.region == "eu") contributed.push_back(request.contributed);
+  }
+  EXPECT_THAT(contributed, testing::ElementsAre(false, true));
+}
+
+TEST(RegionWorker, InterruptingOneRankStopsAll) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1, 2);
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (progress.step == 5) eu.interrupt();
+  };
+  eu.start();
+  eu.expect_interrupted();
+  run.on_report = nullptr;
+  eu.interrupt(false);
+  eu.start();
+  EXPECT_EQ(eu.finished(0).params_digest, eu.finished(1).params_digest);
+}
+
+TEST(RegionWorker, MomentsThatWereSharedOutResumeOnAnotherNumberOfRanks) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  const auto shared_out = [](WorkerOptions& options) { options.train.shard_optimizer = true; };
+  {
+    RegionUnderTest two(run, directory, "eu", 0, 1, 2);
+    two.set_all(shared_out);
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      if (progress.step == 5) two.interrupt();
+    };
+    two.start();
+    two.expect_interrupted();
+    run.on_report = nullptr;
+  }
+  RegionUnderTest three(run, directory, "eu", 0, 1, 3);
+  three.set_all(shared_out);
+  three.start();
+  EXPECT_EQ(three.finished(0).params_digest, three.finished(2).params_digest);
+  EXPECT_EQ(three.finished().steps, kRounds * kSteps);
+  FakeRun alone_run({"eu"}, kRounds, kSteps);
+  const TemporaryDirectory other;
+  RegionUnderTest alone(alone_run, other, "eu", 0, 1);
+  alone.start();
+  EXPECT_NEAR(three.finished().val_loss, alone.finished().val_loss, 1e-3);
+}
+
+// ---- Failures ----
+
+TEST(RegionWorker, LosesNothingWhenItsCoordinatorDies) {
+  for (const std::uint32_t world : {1, 2}) {
+    const Pair expected = undisturbed_pair(world);
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    int losses = 0;
+    run.lose_after_contribution = [&](const diloco::Contribution& contribution) {
+      return contribution.region == "us" && contribution.round == 1 && ++losses == 1;
+    };
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, world);
+    eu.start();
+    us.start();
+    EXPECT_EQ(us.finished().params_digest, expected.us);
+    EXPECT_EQ(us.finished().steps, kRounds * kSteps) << "no step is taken twice";
+    EXPECT_EQ(eu.finished().params_digest, expected.us);
+    EXPECT_EQ(losses, 1);
+  }
+}
+
+TEST(RegionWorker, AContributionThatFindsNoRoomIsHandedOverAgain) {
+  const Pair expected = undisturbed_pair(2);
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  int refusals = 0;
+  run.no_room = [&](const diloco::Contribution& contribution) {
+    return contribution.region == "us" && contribution.round == 1 && ++refusals <= 2;
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, expected.us);
+  EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+  EXPECT_EQ(refusals, 3);
+}
+
+TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
+  const Pair expected = undisturbed_pair(2);
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  std::atomic<bool> killed = false;
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+    if (region == "us" && progress.step == kSteps + 2 && !killed.exchange(true)) us.kill(1);
+  };
+  eu.start();
+  us.start();
+  us.expect_killed(1);
+  us.start(1);
+  EXPECT_EQ(us.finished().params_digest, expected.us);
+  EXPECT_EQ(eu.finished().params_digest, expected.us);
+}
+
+TEST(RegionWorker, KilledAfterItsContributionItMakesNoOtherIfItSavesEveryRound) {
+  for (const std::uint64_t step : {kSteps, 2 * kSteps}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu", "us"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+    std::atomic<bool> killed = false;
+    run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+      const bool contributed = progress.phase == "wait" && progress.step == step;
+      if (region == "us" && contributed && !killed.exchange(true)) us.kill();
+    };
+    eu.start();
+    us.start();
+    us.expect_killed();
+    us.start();
+    EXPECT_EQ(us.finished().params_digest, undisturbed_pair().us);
+    EXPECT_EQ(eu.finished().params_digest, undisturbed_pair().us);
+    EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+  }
+}
+
+TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  us.set_all([](WorkerOptions& options) { options.train.checkpoint_rounds = 100; });
+  run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
+    if (region == "us" && progress.phase == "wait" && progress.step == kSteps) us.kill();
+  };
+  us.start();
+  us.expect_killed();
+  run.on_report = nullptr;
+  us.start();  // from nothing: it had saved no state
+  eu.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+  EXPECT_EQ(run.records().at(0).participants.size(), 2);
+  EXPECT_EQ(us.finished().steps, kRounds * kSteps) << "those of the worker that died are listed";
+  EXPECT_EQ(us.finished().tokens, kRounds * kSteps * 6 * 8);
+}
+
+TEST(RegionWorker, ALateRegionReplaysTheRecords) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round round) {
+    return round < 2 ? Listing{{"eu"}} : Listing{{"eu"}, {"us"}};
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+}
+
+TEST(RegionWorker, ARegionFarBehindAdoptsASnapshot) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  run.listed = [](diloco::Round) { return Listing{{"eu"}}; };
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  eu.start();
+  const std::string expected = eu.finished().params_digest;
+  run.replay_from = kRounds;
+  us.start();
+  EXPECT_EQ(us.finished(0).params_digest, expected);
+  EXPECT_EQ(us.finished(1).params_digest, expected);
+  EXPECT_EQ(us.finished().steps, 0);
+}
+
+TEST(RegionWorker, ARegionThatStartsOverTrainsAsOneThatStarts) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps), again({"eu"}, kRounds, kSteps);
+  RegionUnderTest plain(run, directory, "eu", 0, 1, 2);
+  plain.start();
+  const std::string expected = plain.finished().params_digest;
+  const TemporaryDirectory other;
+  RegionUnderTest eu(again, other, "eu", 0, 1, 2);
+  again.start_over("eu");
+  eu.start();
+  EXPECT_EQ(eu.finished(0).params_digest, expected);
+  EXPECT_EQ(eu.finished(1).params_digest, expected);
+}
+
+TEST(RegionWorker, FreshWeightsClaimNoLineage) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.start();
+  eu.finished();
+  std::filesystem::remove(eu.options().directory / "result.json");  // killed just before it
+  eu.start();
+  eu.finished();
+  const auto requests = run.requests();
+  EXPECT_FALSE(requests.at(0).has_lineage);
+  EXPECT_TRUE(requests.at(1).has_lineage);
+  EXPECT_EQ(requests.at(1).run_id, "run");
+  EXPECT_EQ(requests.at(1).version, kRounds);
+}
+
+// ---- Settings ----
+
+TEST(RegionWorker, TimedStepsComputeNothingButSendRealPayloads) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
+  for (auto* region : {&eu, &us}) {
+    region->set_all([](WorkerOptions& options) {
+      options.train.timed_step_ms = 5;
+      options.data.files = {"no such file"};
+    });
+    region->start();
+  }
+  const WorkerResult result = us.finished();
+  EXPECT_EQ(result.params_digest, eu.finished().params_digest);
+  EXPECT_TRUE(result.timed_steps);
+  EXPECT_TRUE(std::isnan(result.val_loss));
+  EXPECT_GE(result.compute_s, kRounds * kSteps * 0.005);
+  const auto records = run.records();
+  EXPECT_NE(records.at(0).participants.at(0).payload, records.at(0).participants.at(1).payload);
+  EXPECT_NE(run.states().at(0), run.states().at(1));
+}
+
+TEST(RegionWorker, RefusesABatchThatDoesNotDivide) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.options().train.micro_batches = 4;
+  expect_refusal(Errc::bad_model, {"train.batch = 6", "4 micro-batches", "multiple of 4"}, [&] {
+    RegionWorker(
+        eu.options(), [] { return false; }, run.attach());
+  });
+}
+
+}  // namespace
+}  // namespace causeway::intra

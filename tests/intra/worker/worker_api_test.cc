@@ -1,0 +1,324 @@
+// The worker API against a real worker socket: the test is the coordinator and gives the
+// instructions.
+#include "intra/worker/worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <asio/co_spawn.hpp>
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/use_future.hpp>
+
+#include "diloco/files/error.h"
+#include "diloco/worker/worker_server.h"
+#include "intra/outer/run_settings.h"
+#include "intra/outer/state_file.h"
+#include "tests/intra/expect_refusal.h"
+#include "tests/intra/temporary_directory.h"
+
+namespace causeway {
+namespace {
+
+constexpr const char* kSettings =
+    "codec.matrix = \"dense:fp32\"\ncodec.vector = \"dense:fp32\"\nouter.optimizer = \"sgd\"\n"
+    "outer.lr = 1.0\nregions.name = [\"eu\", \"us\"]\nmodel.width = 32\n";
+
+// Gives the next instruction of its script to each ready worker.
+class Coordinator : public diloco::WorkerServerHandler {
+ public:
+  explicit Coordinator(const std::filesystem::path& directory)
+      : directory_(directory),
+        server_(context_.get_executor(),
+                {.socket = directory / "worker.sock", .region = "eu", .settings = kSettings},
+                *this) {
+    server_.start();
+    thread_ = std::thread([this] { context_.run(); });
+  }
+  ~Coordinator() override {
+    asio::co_spawn(context_, server_.stop(), asio::use_future).get();
+    work_.reset();
+    thread_.join();
+  }
+
+  using Tell = std::function<void(diloco::WorkerServer&)>;
+  void follow(std::deque<Tell> script) {
+    on_server([&] { script_ = std::move(script); });
+  }
+  void refuse_next() {
+    on_server([&] { full_ = true; });
+  }
+  std::vector<diloco::Contribution> contributions() {
+    std::vector<diloco::Contribution> seen;
+    on_server([&] { seen = contributions_; });
+    return seen;
+  }
+
+  // Lists everything that was contributed and is not listed yet.
+  Tell apply_all() {
+    return [this](diloco::WorkerServer& server) {
+      diloco::CommitRecord record{.run_id = "run", .round = version_, .participants = {}};
+      record.state = state_;
+      record.expired_before = version_ + 1;
+      std::vector<std::filesystem::path> files;
+      for (auto& [made, file] : open_) {
+        record.participants.push_back({"eu", made.round, made.part, 1.0F, made.data_begin,
+                                       made.data_cursor, made.tokens, made.payload});
+        files.push_back(file);
+      }
+      open_.clear();
+      server.apply(record, files);
+    };
+  }
+
+  void on_gathered(const diloco::AttachRequest& rank_0,
+                   const std::vector<std::uint32_t>&) override {
+    version_ = rank_0.version;
+    state_ = rank_0.state;
+    server_.welcome("run", false);
+  }
+  void on_worker_lost() override {}
+  void on_ready() override {
+    ASSERT_FALSE(script_.empty());
+    const Tell tell = script_.front();
+    script_.pop_front();
+    tell(server_);
+  }
+  void on_contribute(const diloco::Contribution& made, diloco::Descriptor payload) override {
+    contributions_.push_back(made);
+    if (std::exchange(full_, false)) return server_.not_stored();
+    if (!made.sits_out) {
+      const auto file = directory_ / ("payload-" + std::to_string(contributions_.size()));
+      std::filesystem::copy_file("/proc/self/fd/" + std::to_string(payload.get()), file,
+                                 std::filesystem::copy_options::overwrite_existing);
+      open_.emplace_back(made, file);
+      const std::uint64_t size = std::filesystem::file_size(file);
+      const diloco::MappedBytes content(payload.release(), size);
+      open_.back().first.payload = {diloco::sha256(content.bytes()), size};
+    }
+    server_.stored();
+  }
+  void on_applied(diloco::Round now, const diloco::Digest& digest) override {
+    version_ = now;
+    state_ = digest;
+  }
+  void on_snapshot(diloco::Round, const diloco::Digest&, diloco::Descriptor) override {}
+  void on_report(const diloco::Progress&) override {}
+
+ private:
+  void on_server(const std::function<void()>& call) {
+    const auto run = [&call]() -> asio::awaitable<void> {
+      call();
+      co_return;
+    };
+    asio::co_spawn(context_, run(), asio::use_future).get();
+  }
+
+  std::filesystem::path directory_;
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
+  diloco::WorkerServer server_;
+  std::deque<Tell> script_;
+  std::vector<diloco::Contribution> contributions_;
+  bool full_ = false;
+  diloco::Round version_ = 0;
+  diloco::Digest state_{};
+  std::vector<std::pair<diloco::Contribution, std::filesystem::path>> open_;
+  std::thread thread_;
+};
+
+Coordinator::Tell train(diloco::Round round, std::uint64_t cursor = 0) {
+  return [=](diloco::WorkerServer& server) { server.train({round, 4, cursor, 4 * round}); };
+}
+Coordinator::Tell go_on(diloco::Round round, std::uint64_t cursor) {
+  return [=](diloco::WorkerServer& server) {
+    server.continue_training({round, 2, cursor, 4 * round});
+  };
+}
+Coordinator::Tell collect(diloco::Round round) {
+  return [=](diloco::WorkerServer& server) { server.collect(round); };
+}
+Coordinator::Tell finish(diloco::Round version) {
+  return [=](diloco::WorkerServer& server) { server.finish(version); };
+}
+
+// A vector before a matrix: the flat layout has them the other way round, and padded.
+WorkerSettings settings(const intra::TemporaryDirectory& directory) {
+  return {.region = "eu",
+          .directory = directory.path(),
+          .tensors = {{"bias", {3}}, {"weight", {2, 2}}},
+          .samples_per_step = 10,
+          .tokens_per_step = 100};
+}
+
+const std::vector<float> kInitial{1, 2, 3, 4, 5, 6, 7};
+
+void add(std::vector<float>& params, float step) {
+  for (float& value : params) value += step;
+}
+
+TEST(WorkerApi, StepsLeadToTheNextParameters) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.follow(
+      {train(0, 70), coordinator.apply_all(), train(1, 110), coordinator.apply_all(), finish(2)});
+  std::vector<float> params = kInitial;
+  {
+    Worker worker(settings(directory), params);
+    for (const std::uint64_t round : {0, 1}) {
+      const auto steps = worker.next(params);
+      ASSERT_TRUE(steps);
+      EXPECT_EQ(steps->round, round);
+      EXPECT_EQ(steps->count, 4);
+      EXPECT_EQ(steps->first_sample, 70 + 40 * round);
+      EXPECT_EQ(steps->schedule_step, 4 * round);
+      EXPECT_FALSE(worker.called_back());
+      add(params, 0.5F);
+      worker.done(params, 4, 0.1);
+    }
+    std::vector<float> result(kInitial.size());
+    EXPECT_FALSE(worker.next(result));
+    EXPECT_EQ(result, params);
+  }
+  const auto contributions = coordinator.contributions();
+  ASSERT_EQ(contributions.size(), 2);
+  EXPECT_EQ(contributions[1].data_cursor, 150);
+  EXPECT_EQ(contributions[1].tokens, 400);
+  EXPECT_EQ(contributions[1].steps, 4);
+}
+
+TEST(WorkerApi, WhatIsDoneWhileCutOffIsAnotherPart) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.follow(
+      {train(0), go_on(0, 40), go_on(0, 40), collect(0), coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial, result(kInitial.size());
+  {
+    Worker worker(settings(directory), params);
+    const std::vector<std::uint64_t> first_samples{0, 40, 60};
+    for (const std::uint64_t first_sample : first_samples) {
+      const auto steps = worker.next(params);
+      ASSERT_TRUE(steps);
+      EXPECT_EQ(steps->first_sample, first_sample);
+      add(params, 0.5F);
+      worker.done(params, steps->count, 0);
+    }
+    EXPECT_FALSE(worker.next(result));
+  }
+  EXPECT_EQ(result, params);
+  const auto contributions = coordinator.contributions();
+  ASSERT_EQ(contributions.size(), 2);
+  EXPECT_EQ(contributions[1].part, 1);
+  EXPECT_EQ(contributions[1].steps, 4);
+  EXPECT_EQ(contributions[1].data_cursor, 80);
+}
+
+TEST(WorkerApi, WhatFindsNoRoomIsContributedAgain) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.refuse_next();
+  coordinator.follow({train(0), train(0), coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial, result(kInitial.size());
+  {
+    Worker worker(settings(directory), params);
+    ASSERT_TRUE(worker.next(params));
+    add(params, 0.5F);
+    worker.done(params, 4, 0.1);
+    EXPECT_FALSE(worker.next(result)) << "no step is taken twice";
+  }
+  EXPECT_EQ(result, params);
+  EXPECT_EQ(coordinator.contributions().size(), 2);
+}
+
+TEST(WorkerApi, ParametersThatAreNotFiniteSitOut) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  // Cut off afterwards, it goes on from the average, not from what it sat out with.
+  coordinator.follow({train(0), go_on(0, 40), collect(0), coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial, result(kInitial.size());
+  {
+    Worker worker(settings(directory), params);
+    ASSERT_TRUE(worker.next(params));
+    add(params, INFINITY);
+    worker.done(params, 4, 0);
+    ASSERT_TRUE(worker.next(params));
+    EXPECT_EQ(params, kInitial);
+    add(params, 0.5F);
+    worker.done(params, 2, 0);
+    EXPECT_FALSE(worker.next(result));
+  }
+  EXPECT_EQ(result, params);
+  const auto contributions = coordinator.contributions();
+  ASSERT_EQ(contributions.size(), 2);
+  EXPECT_TRUE(contributions[0].sits_out);
+  EXPECT_FALSE(contributions[1].sits_out);
+}
+
+TEST(WorkerApi, ARestartGoesOnFromTheStateOnDisk) {
+  const intra::TemporaryDirectory directory;
+  std::vector<float> params = kInitial, result(kInitial.size());
+  for (const std::uint64_t round : {0, 1}) {
+    Coordinator coordinator(directory.path());
+    coordinator.follow({train(round), coordinator.apply_all(), finish(round + 1)});
+    Worker worker(settings(directory), kInitial);
+    ASSERT_TRUE(worker.next(params));
+    EXPECT_EQ(params[0], kInitial[0] + 0.5F * static_cast<float>(round));
+    add(params, 0.5F);
+    worker.done(params, 4, 0);
+    EXPECT_FALSE(worker.next(result));
+    EXPECT_EQ(result, params);
+  }
+}
+
+TEST(WorkerApi, SurvivesACoordinatorThatRestarts) {
+  const intra::TemporaryDirectory directory;
+  std::vector<float> params = kInitial, result(kInitial.size());
+  auto first = std::make_unique<Coordinator>(directory.path());
+  first->follow({train(0)});
+  Worker worker(settings(directory), params);
+  ASSERT_TRUE(worker.next(params));
+  add(params, 0.5F);
+  first.reset();  // in the middle of the steps
+  Coordinator second(directory.path());
+  second.follow({train(0), second.apply_all(), finish(1)});
+  worker.done(params, 4, 0);
+  EXPECT_FALSE(worker.next(result));
+  EXPECT_EQ(result, params) << "no step was taken twice";
+}
+
+TEST(WorkerApi, StopsWaitingWhenToldTo) {
+  const intra::TemporaryDirectory directory;
+  WorkerSettings impatient = settings(directory);
+  impatient.keep_waiting = [](const std::string&) { return false; };
+  try {
+    Worker(impatient, kInitial);
+    ADD_FAILURE() << "it attached to nobody";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::operation_canceled);
+  }
+}
+
+TEST(WorkerApi, ParametersOfAnotherSizeAreRefused) {
+  const intra::TemporaryDirectory directory;
+  EXPECT_THROW(Worker(settings(directory), std::vector<float>(3)), std::invalid_argument);
+}
+
+TEST(RunSettings, ThatCannotBeUsedSayWhy) {
+  const auto refused = [](const std::string& text, const std::string& why) {
+    intra::expect_refusal(intra::Errc::bad_settings, {why},
+                          [&] { intra::parse_run_settings(text); });
+  };
+  refused("codec.matrix = 5\n", "codec.matrix");
+  refused("outer.optimizer = \"adam\"\n", "adam");
+  refused("codec.step_up = [1]\n", "codec.step_up");
+  refused("no TOML", "settings of the run");
+}
+
+}  // namespace
+}  // namespace causeway

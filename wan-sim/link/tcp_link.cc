@@ -1,0 +1,203 @@
+#include "wan-sim/link/tcp_link.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "wan-sim/base/chance.h"
+
+namespace causeway::wan_sim {
+
+TcpLink::TcpLink(const LinkProfile& profile, std::uint64_t key) : LinkRules(profile, key) {
+  // What is not yet sent waits in the sender's socket, beside a window with holes in it.
+  window_bytes_ *= 2;
+}
+
+std::uint64_t TcpLink::add_flow(std::uint64_t key) {
+  Flow flow;
+  flow.key = key;
+  flow.loss = LossChain(mix(key, kLossKey));
+  flow.sender.emplace(profile_.congestion, round_trip());
+  return flows_.add(std::move(flow));
+}
+
+void TcpLink::remove_flow(std::uint64_t flow) {
+  flows_.remove(flow);
+  // What is in the queue is still sent; nobody receives it.
+}
+
+void TcpLink::offer(std::uint64_t id, std::uint64_t bytes, Time now) {
+  process_until(now);
+  Flow& flow = flows_.at(id);
+  assert(flow.ending == Ending::none);
+  stalls_.start(now);
+  if (flow.queued_bytes == 0) flow.sender->restart_if_idle(now);
+  flow.queued_bytes += bytes;
+  pump(id, now);
+}
+
+void TcpLink::end(std::uint64_t id, Ending ending, Time now) {
+  process_until(now);
+  flows_.at(id).ending = ending;
+  pump(id, now);
+}
+
+void TcpLink::stall(Time now, Time length) {
+  process_until(now);
+  stalls_.add(now, length);
+  reconsider(now);
+}
+
+void TcpLink::black_hole(bool on, Time now) {
+  process_until(now);
+  set_black_hole(on);
+  // Ends of streams are not modelled as packets; they wait for the end of the hole instead.
+  if (!on) flows_.for_each([&](std::uint64_t id, Flow&) { pump(id, now); });
+}
+
+void TcpLink::change(const LinkProfile& profile, Time now) {
+  assert(profile.congestion == profile_.congestion);
+  process_until(now);
+  set_profile(profile, now);
+  window_bytes_ *= 2;
+  reconsider(now);
+}
+
+// What is being sent goes on as begun, unless it has not begun.
+void TcpLink::reconsider(Time now) {
+  if (!sending_ || sending_->begin < now) return;
+  free_at_ = now;
+  sending_.reset();
+  serve(now);
+}
+
+void TcpLink::advance(Time now, std::vector<Arrival>& arrivals) {
+  process_until(now);
+  stalls_.forget(std::min(now, free_at_));
+  for (const Arrival& arrival : arrived_) {
+    if (flows_.find(arrival.flow)) arrivals.push_back(arrival);
+  }
+  arrived_.clear();
+}
+
+std::optional<Time> TcpLink::next_event() {
+  if (!arrived_.empty()) return arrived_.front().at;
+  std::optional<Time> next;
+  if (!events_.empty()) next = events_.top().at;
+  if (sending_ && sending_->end < kNever)
+    next = next ? std::min(*next, sending_->end) : sending_->end;
+  return next;
+}
+
+void TcpLink::schedule(Time at, Kind kind, const Piece& piece) {
+  events_.push({at, next_sequence_++, kind, piece});
+}
+
+void TcpLink::process_until(Time now) {
+  for (;;) {
+    const Time event = events_.empty() ? kNever : events_.top().at;
+    const Time departure = sending_ ? sending_->end : kNever;
+    if (std::min(event, departure) > now || std::min(event, departure) >= kNever) return;
+    if (departure <= event) {
+      depart();
+      continue;
+    }
+    const Event first = events_.top();
+    events_.pop();
+    handle(first);
+  }
+}
+
+void TcpLink::handle(const Event& event) {
+  Flow* flow = flows_.find(event.piece.flow);
+  if (!flow) return;
+  switch (event.kind) {
+    case Kind::arrival:
+      return on_arrival(event);
+    case Kind::acknowledgement:
+      flow->sender->on_ack(event.piece.offset, event.at);
+      return pump(event.piece.flow, event.at);
+    case Kind::wake:
+      if (flow->wake_at != event.at) return;
+      flow->wake_at.reset();
+      return wake(event.piece.flow, event.at);
+  }
+}
+
+void TcpLink::wake(std::uint64_t id, Time at) {
+  Flow& flow = flows_.at(id);
+  const auto deadline = flow.sender->deadline();
+  if (deadline && *deadline <= at) flow.sender->on_deadline(at);
+  pump(id, at);
+}
+
+void TcpLink::depart() {
+  const Piece piece = queue_.front();
+  const Time end = sending_->end;
+  queue_.pop_front();
+  free_at_ = end;
+  sending_.reset();
+  if (!queue_.empty()) queued_bytes_ -= queue_.front().bytes;  // no longer waiting
+  serve(end);
+  Flow* flow = flows_.find(piece.flow);
+  if (!flow) return;
+  const Time delay = delay_of(flow->jitter, piece.flow, flow->key, piece.offset);
+  flow->last_arrival = std::max(flow->last_arrival, end + delay);
+  schedule(flow->last_arrival, Kind::arrival, piece);
+}
+
+void TcpLink::serve(Time now) {
+  if (sending_ || queue_.empty()) return;
+  sending_ = transmission(std::max(free_at_, now), queue_.front().bytes);
+}
+
+void TcpLink::pump(std::uint64_t id, Time now) {
+  Flow& flow = flows_.at(id);
+  while (send_one(id, flow, now)) {
+  }
+  send_ending(id, flow, now);
+  arm(id, flow, now);
+}
+
+void TcpLink::arm(std::uint64_t id, Flow& flow, Time now) {
+  std::optional<Time> at = flow.sender->deadline();
+  const bool paced = (flow.queued_bytes > 0 || flow.sender->next_lost()) &&
+                     flow.sender->next_send_at() > now && flow.sender->allowance() > 0;
+  if (paced) at = at ? std::min(*at, flow.sender->next_send_at()) : flow.sender->next_send_at();
+  if (!at || (flow.wake_at && *flow.wake_at <= *at)) return;
+  flow.wake_at = std::max(*at, now + Time{1});
+  schedule(*flow.wake_at, Kind::wake, {.flow = id});
+}
+
+void TcpLink::send_ending(std::uint64_t id, Flow& flow, Time now) {
+  if (flow.ending == Ending::none || black_hole_ || flow.queued_bytes > 0) return;
+  queue_.push_back({id, flow.sent_offset, 0, 0, std::exchange(flow.ending, Ending::none)});
+  serve(now);
+}
+
+void TcpLink::on_arrival(const Event& event) {
+  Flow& flow = flows_.at(event.piece.flow);
+  const Piece& piece = event.piece;
+  if (piece.ending != Ending::none) {
+    flow.arrived_ending = piece.ending;
+  } else if (Run* run = flow.sender->find(piece.offset)) {
+    run->arrived = true;
+    schedule(event.at + return_delay_, Kind::acknowledgement, piece);
+  }
+  hand_over(piece.flow, flow, event.at);
+}
+
+void TcpLink::hand_over(std::uint64_t id, Flow& flow, Time at) {
+  std::uint64_t until = flow.arrived_until;
+  for (const Run& run : flow.sender->runs()) {
+    if (run.offset + run.bytes <= until) continue;
+    if (run.offset > until || !run.arrived) break;
+    until = run.offset + run.bytes;
+  }
+  const std::uint64_t bytes = until - std::exchange(flow.arrived_until, until);
+  const bool complete = until == flow.sent_offset && flow.queued_bytes == 0;
+  const Ending ending = complete ? std::exchange(flow.arrived_ending, Ending::none) : Ending::none;
+  if (bytes > 0 || ending != Ending::none) arrived_.push_back({id, bytes, ending, at});
+}
+
+}  // namespace causeway::wan_sim

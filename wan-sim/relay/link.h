@@ -1,0 +1,70 @@
+// A directed link in real time: its rules, a timer, and figures.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "wan-sim/base/lateness.h"
+#include "wan-sim/link/link_faults.h"
+#include "wan-sim/link/link_rules.h"
+#include "wan-sim/relay/relay.h"
+
+namespace causeway::wan_sim {
+
+// One thread. Shared by the relay and by the connections that use it.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  using OnArrival = std::function<void(const Arrival&)>;
+
+  Link(const asio::any_io_executor& executor, const LinkProfile& profile, std::uint64_t key);
+
+  static Time now();
+
+  std::uint64_t add_flow(std::uint64_t key, OnArrival on_arrival);
+  void remove_flow(std::uint64_t flow);
+  // `at`: when they were there; bytes that come from another link, at their arrival from it.
+  void offer(std::uint64_t flow, std::uint64_t bytes, Time at);
+  void end(std::uint64_t flow, Ending ending, Time at);
+  void stop() { timer_.cancel(); }  // after the last flow is removed; figures stay
+  std::optional<Time> traverse(Time from, std::uint64_t key) { return rules_->traverse(from, key); }
+  std::uint64_t window_bytes() const { return rules_->window_bytes(); }
+
+  // What the timeline and the control socket do.
+  const LinkProfile& profile() const { return rules_->profile(); }
+  void change(const LinkProfile& profile, Time at);
+  void set_return_delay(Time delay) { rules_->set_return_delay(delay); }
+  void stall(Time at, Time length);
+  void black_hole(bool on, Time at);
+  LinkFaults& faults() { return faults_; }
+  void observe(std::function<void(const Decision&)> observer) {
+    rules_->observe(std::move(observer));
+  }
+
+  std::uint64_t count_connection() { return ++stats_.connections; }  // its number
+  void count_read(std::uint64_t bytes) { stats_.buffered_bytes += bytes; }
+  void count_delivered(std::uint64_t bytes);
+  void count_discarded(std::uint64_t bytes) { stats_.buffered_bytes -= bytes; }
+  DirectedStats stats() const;
+
+ private:
+  void wake_in_time();
+  void on_time();
+
+  std::unique_ptr<LinkRules> rules_;
+  asio::steady_timer timer_;
+  std::optional<Time> wake_at_;
+  std::map<std::uint64_t, OnArrival> flows_;
+  std::vector<Arrival> arrivals_;
+  LinkFaults faults_;
+  DirectedStats stats_;
+  Lateness lateness_;
+};
+
+}  // namespace causeway::wan_sim

@@ -1,0 +1,160 @@
+#include "wan-sim/relay/recording.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "wan-sim/base/error.h"
+
+namespace causeway::wan_sim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kFormat[] = "causeway-wan-1";
+constexpr double kSecondsMax = 1e7;
+
+std::string_view name_of(RelayEvent::Kind kind) {
+  switch (kind) {
+    case RelayEvent::Kind::opened:
+      return "opened";
+    case RelayEvent::Kind::closed:
+      return "closed";
+    case RelayEvent::Kind::refused:
+      return "refused";
+    case RelayEvent::Kind::acted:
+      return "acted";
+    case RelayEvent::Kind::commanded:
+      return "commanded";
+  }
+  return "";
+}
+
+std::string name_of(const Pair& pair) {
+  return pair.first + ":" + pair.second;
+}
+
+// A command may hold any bytes; a recording holds text.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json figures(const std::map<Pair, DirectedStats>& stats) {
+  Json links = Json::object();
+  for (const auto& [pair, link] : stats) {
+    links[name_of(pair)] = {{"bytes", link.bytes},
+                            {"connections", link.connections},
+                            {"buffered_bytes", link.buffered_bytes},
+                            {"lateness_p99_us", link.lateness_p99.count()}};
+  }
+  return links;
+}
+
+[[noreturn]] void fail(const std::filesystem::path& file, std::size_t line,
+                       const std::string& problem) {
+  throw std::system_error(Errc::bad_scenario,
+                          file.string() + ":" + std::to_string(line) + ": " + problem);
+}
+
+Json parse_line(const std::string& line, const std::filesystem::path& file, std::size_t number) {
+  Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) fail(file, number, "is not a JSON object");
+  return json;
+}
+
+std::string text_in(const Json& json, const char* key, const std::filesystem::path& file,
+                    std::size_t number) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_string()) {
+    fail(file, number, std::string("needs the string \"") + key + "\"");
+  }
+  return found->get<std::string>();
+}
+
+void add_command(Scenario& scenario, const Json& json, const std::filesystem::path& file,
+                 std::size_t number) {
+  const auto at = json.find("t");
+  if (at == json.end() || !at->is_number() || !(at->get<double>() >= 0) ||
+      at->get<double>() > kSecondsMax) {
+    fail(file, number, "needs \"t\", seconds since the start");
+  }
+  const Time begin(static_cast<Time::rep>(1e9 * at->get<double>()));
+  for (TimedAction& action : parse_action(scenario, text_in(json, "text", file, number))) {
+    action.at += begin;
+    scenario.timeline.push_back(std::move(action));
+  }
+}
+
+}  // namespace
+
+Recording::Recording(const std::filesystem::path& file, const Scenario& scenario)
+    : file_(file), stream_(file, std::ios::binary | std::ios::trunc) {
+  if (!stream_) {
+    throw std::system_error(errno, std::generic_category(), "recording " + file.string());
+  }
+  write(text_of({{"format", kFormat},
+                 {"file", std::filesystem::absolute(scenario.file).string()},
+                 {"scenario", scenario.text}}));
+}
+
+void Recording::write(const std::string& line) {
+  stream_ << line << '\n' << std::flush;
+}
+
+void Recording::add(const RelayEvent& event) {
+  Json json{{"t", in_seconds(event.at)}, {"event", name_of(event.kind)}};
+  if (!event.link.first.empty()) json["link"] = name_of(event.link);
+  if (event.number > 0) json["connection"] = event.number;
+  if (!event.text.empty()) json["text"] = event.text;
+  write(text_of(json));
+}
+
+void Recording::add(Time at, const std::map<Pair, DirectedStats>& stats) {
+  write(text_of({{"t", in_seconds(at)}, {"event", "figures"}, {"links", figures(stats)}}));
+}
+
+void Recording::add(Time at, const Verdict& verdict) {
+  write(text_of({{"t", in_seconds(at)},
+                 {"event", "verdict"},
+                 {"valid", verdict.valid},
+                 {"lateness_p99_us", verdict.lateness_p99.count()}}));
+}
+
+std::string to_json(const std::map<Pair, DirectedStats>& stats) {
+  return text_of(figures(stats));
+}
+
+Scenario parse_recording(const std::string& text, const std::filesystem::path& file) {
+  std::istringstream lines(text);
+  std::string line;
+  if (!std::getline(lines, line)) fail(file, 1, "is empty");
+  const Json head = parse_line(line, file, 1);
+  if (head.value("format", Json()) != kFormat) {
+    fail(file, 1, std::string("is not a recording: \"format\" must be \"") + kFormat + "\"");
+  }
+  Scenario scenario =
+      parse_scenario(text_in(head, "scenario", file, 1), text_in(head, "file", file, 1));
+  for (std::size_t number = 2; std::getline(lines, line); ++number) {
+    const Json json = parse_line(line, file, number);
+    if (text_in(json, "event", file, number) == "commanded") {
+      add_command(scenario, json, file, number);
+    }
+  }
+  std::stable_sort(scenario.timeline.begin(), scenario.timeline.end(),
+                   [](const auto& a, const auto& b) { return a.at < b.at; });
+  return scenario;
+}
+
+Scenario load_recording(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(file)) {
+    throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be opened");
+  }
+  return parse_recording({std::istreambuf_iterator<char>(stream), {}}, file);
+}
+
+}  // namespace causeway::wan_sim

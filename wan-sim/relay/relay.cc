@@ -1,0 +1,247 @@
+#include "wan-sim/relay/relay.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "wan-sim/base/chance.h"
+#include "wan-sim/base/error.h"
+#include "wan-sim/relay/relay_core.h"
+#include "wan-sim/scenario/keys.h"
+
+namespace causeway::wan_sim {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
+
+std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
+  LinkProfile profile;
+  profile.rate_bytes_per_s = host.rate_bytes_per_s;
+  return std::make_shared<Link>(executor, profile, key_of(host.name));
+}
+
+Pair reversed(const Pair& pair) {
+  return {pair.second, pair.first};
+}
+
+}  // namespace
+
+Relay::Core::Core(asio::any_io_executor executor, Scenario scenario, RelayOptions options)
+    : executor_(std::move(executor)),
+      scenario_(std::move(scenario)),
+      options_(std::move(options)),
+      begun_(Link::now()),
+      timeline_(scenario_),
+      timeline_timer_(executor_) {
+  require_honoured(scenario_, Engine::relay);
+  if (!options_.on_process) refuse_process_actions(scenario_);
+  for (const auto& [pair, profile] : scenario_.links) {
+    auto& made = links_[pair] =
+        std::make_shared<Link>(executor_, profile, key_of_link(scenario_.seed, pair));
+    const auto back = scenario_.links.find(reversed(pair));
+    if (back != scenario_.links.end()) made->set_return_delay(back->second.delay);
+    if (!options_.on_decision) continue;
+    made->observe([on_decision = options_.on_decision, pair = pair](const Decision& decision) {
+      on_decision(pair, decision);
+    });
+  }
+  for (const Host& host : scenario_.hosts) {
+    hosts_[host.name] = {host_link(executor_, host), host_link(executor_, host)};
+  }
+}
+
+const std::shared_ptr<Link>& Relay::Core::link(const Pair& pair) const {
+  const auto found = links_.find(pair);
+  if (found != links_.end()) return found->second;
+  std::string known;
+  for (const auto& [other, link] : links_) known += " " + other.first + ":" + other.second;
+  throw std::system_error(Errc::bad_scenario, "no link from '" + pair.first + "' to '" +
+                                                  pair.second + "'; the scenario has:" + known);
+}
+
+Relay::Core::End Relay::Core::end_of(const std::string& name) const {
+  for (const Host& host : scenario_.hosts) {
+    if (host.name == name) return {host.region, name};
+  }
+  return {name, ""};
+}
+
+Connection::Path Relay::Core::path(const End& from, const End& to) const {
+  Connection::Path path;
+  path.link = link({from.region, to.region});
+  if (!from.host.empty()) path.stages.push_back(hosts_.at(from.host).sends);
+  path.stages.push_back(path.link);
+  if (!to.host.empty()) path.stages.push_back(hosts_.at(to.host).receives);
+  return path;
+}
+
+tcp::endpoint Relay::Core::open(const std::string& from, const std::string& to, Upstream upstream) {
+  const End near = end_of(from), far = end_of(to);
+  const tcp::endpoint any_port(asio::ip::address_v4::loopback(), 0);
+  ports_.push_back(std::make_shared<Port>(Port{{near.region, far.region},
+                                               path(near, far),
+                                               path(far, near),
+                                               std::move(upstream),
+                                               tcp::acceptor(executor_, any_port),
+                                               asio::steady_timer(executor_)}));
+  accept(ports_.back());
+  return ports_.back()->acceptor.local_endpoint();
+}
+
+void Relay::Core::accept(const std::shared_ptr<Port>& port) {
+  port->acceptor.async_accept(
+      [self = shared_from_this(), port](std::error_code error, tcp::socket dialler) {
+        if (self->stopped_) return;
+        if (error) return self->accept_later(port, error);
+        self->admit(*port, std::move(dialler));
+        self->accept(port);
+      });
+}
+
+// Out of descriptors, most likely: the backlog keeps the dialler, and asking again at once would
+// only spin.
+void Relay::Core::accept_later(const std::shared_ptr<Port>& port, std::error_code error) {
+  spdlog::warn("wan-sim {}:{}: cannot accept a connection: {}; trying again in {} ms",
+               port->pair.first, port->pair.second, error.message(), kAcceptRetryDelay.count());
+  port->retry.expires_after(kAcceptRetryDelay);
+  port->retry.async_wait([self = shared_from_this(), port](std::error_code cancelled) {
+    if (!self->stopped_ && !cancelled) self->accept(port);
+  });
+}
+
+void Relay::Core::admit(Port& port, tcp::socket dialler) {
+  if (refused_.contains(port.pair)) {
+    tell(RelayEvent::Kind::refused, port.pair, 0);
+    return close_with_reset(dialler);
+  }
+  const std::uint64_t number = port.forward.link->count_connection();
+  const std::uint64_t key = key_of_connection(scenario_.seed, port.pair, number);
+  const auto connection =
+      std::make_shared<Connection>(std::move(dialler), port.forward, port.backward, key);
+  const std::uint64_t id = next_connection_++;
+  connections_[id] = {port.pair, connection};
+  tell(RelayEvent::Kind::opened, port.pair, number);
+  connection->start(port.upstream, [weak = weak_from_this(), id, pair = port.pair, number] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->connections_.erase(id);
+    self->tell(RelayEvent::Kind::closed, pair, number);
+  });
+}
+
+void Relay::Core::reset_connections(const std::set<Pair>& dialled) {
+  std::erase_if(connections_, [&](const auto& entry) {
+    if (!dialled.contains(entry.second.pair)) return false;
+    entry.second.connection->reset();
+    return true;
+  });
+}
+
+void Relay::Core::tell(RelayEvent::Kind kind, const Pair& pair, std::uint64_t number,
+                       std::string text) {
+  if (options_.on_event) {
+    options_.on_event({kind, Link::now() - begun_, pair, number, std::move(text)});
+  }
+}
+
+std::map<Pair, DirectedStats> Relay::Core::stats() const {
+  std::map<Pair, DirectedStats> stats;
+  for (const auto& [pair, link] : links_) stats[pair] = link->stats();
+  return stats;
+}
+
+Verdict Relay::Core::verdict() const {
+  Verdict verdict;
+  verdict.lateness_max = scenario_.lateness_max;
+  for (const auto& [pair, link] : links_) {
+    const DirectedStats stats = link->stats();
+    if (stats.releases < kReleasesMin) continue;
+    verdict.lateness_p99 = std::max(verdict.lateness_p99, stats.lateness_p99);
+  }
+  verdict.valid = verdict.lateness_p99 <= verdict.lateness_max;
+  return verdict;
+}
+
+void Relay::Core::stop() {
+  stopped_ = true;
+  timeline_timer_.cancel();
+  for (const auto& port : ports_) {
+    std::error_code ignored;
+    port->acceptor.close(ignored);
+    port->retry.cancel();
+  }
+  ports_.clear();
+  for (auto& [id, open] : connections_) open.connection->reset();
+  connections_.clear();
+  for (const auto& [pair, link] : links_) link->stop();
+  for (const auto& [name, host] : hosts_) {
+    host.sends->stop();
+    host.receives->stop();
+  }
+}
+
+std::string to_string(const Verdict& verdict) {
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "%s: bytes were released up to %.2f ms late (99 %%; at most %.2f ms allowed)%s",
+                verdict.valid ? "valid" : "INVALID",
+                static_cast<double>(verdict.lateness_p99.count()) / 1000,
+                static_cast<double>(verdict.lateness_max.count()) / 1000,
+                verdict.valid ? "" : "; this run describes the machine, not the WAN");
+  return text;
+}
+
+Relay::Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options)
+    : core_(std::make_shared<Core>(std::move(executor), std::move(scenario), std::move(options))) {
+  core_->begin_timeline();
+}
+
+Relay::~Relay() {
+  stop();
+}
+
+tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstream upstream) {
+  return core_->open(from, to, std::move(upstream));
+}
+
+void Relay::act(const Action& action) {
+  core_->act(action, Link::now());
+}
+
+void Relay::command(const std::string& line) {
+  core_->command(line);
+}
+
+void Relay::cut(const std::string& a, const std::string& b) {
+  const std::vector<Pair> both{{a, b}, {b, a}};
+  act({both, Fault{FaultKind::refuse}, "cut"});
+  act({both, Fault{FaultKind::reset}, "cut"});
+}
+
+void Relay::heal(const std::string& a, const std::string& b) {
+  act({{{a, b}, {b, a}}, Heal{}, "heal"});
+}
+
+void Relay::stall(const std::string& a, const std::string& b, std::chrono::microseconds length) {
+  act({{{a, b}, {b, a}}, Fault{FaultKind::stall, length}, "stall"});
+}
+
+std::map<Pair, DirectedStats> Relay::stats() const {
+  return core_->stats();
+}
+
+Verdict Relay::verdict() const {
+  return core_->verdict();
+}
+
+void Relay::stop() {
+  core_->stop();
+}
+
+}  // namespace causeway::wan_sim

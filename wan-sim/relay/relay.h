@@ -1,0 +1,108 @@
+// A user-space TCP relay: a WAN between real sockets on one host, without privileges.
+// docs/wan-sim.md has the model and its limits.
+//
+// One listening port per directed pair (from, to): region or host `from` dials it and reaches `to`.
+// Bytes are never dropped, and altered only by a fault that says so: a link's rate, delay, loss and
+// congestion control shape when they arrive. Rate is shared by all connections of a directed link,
+// and by all of a host that has one of its own; delay is one-way; jitter never reorders a
+// connection's bytes; a new connection pays one round trip before it is established.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "wan-sim/link/link_rules.h"
+#include "wan-sim/scenario/scenario.h"
+
+namespace causeway::wan_sim {
+
+struct DirectedStats {
+  std::uint64_t bytes = 0;        // delivered
+  std::uint64_t connections = 0;  // opened, over the relay's life
+  std::uint64_t releases = 0;     // how many times bytes were released, on time or late
+  // Inside the relay now: queued, under way, or waiting for a slow receiver.
+  std::uint64_t buffered_bytes = 0;
+  std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
+};
+
+// A verdict on fewer releases would be about the first few, when everything starts.
+inline constexpr std::uint64_t kReleasesMin = 100;
+
+// Whether the relay kept up: if not, the figures of the run describe the machine, not the WAN.
+struct Verdict {
+  bool valid = true;
+  std::chrono::microseconds lateness_p99{0};  // of the worst link
+  std::chrono::microseconds lateness_max{0};  // what the scenario allows
+};
+// "valid: ..." or "INVALID: ...", for people.
+std::string to_string(const Verdict& verdict);
+
+// Something that a recording keeps. Called on the relay's executor.
+struct RelayEvent {
+  enum class Kind : std::uint8_t { opened, closed, refused, acted, commanded } kind;
+  Time at{0};                // since the relay was made
+  Pair link{};               // directed, as dialled
+  std::uint64_t number = 0;  // of the connection on its link, from 1
+  std::string text{};        // acted: the action; commanded: the command
+};
+
+struct RelayOptions {
+  // Whoever runs the regions' processes. Without one a scenario with such actions is refused.
+  std::function<void(const ProcessAction&)> on_process{};
+  std::function<void(const RelayEvent&)> on_event{};
+  // Every draw of chance that a seed repeats, with its link and the number of its flow there.
+  std::function<void(const Pair&, const Decision&)> on_decision{};
+};
+
+// Threads: everything runs on the executor given, which must be one thread or a strand, and outlive
+// the relay. An unknown region, or a pair without a link, throws std::system_error
+// (Errc::bad_scenario), and so does a scenario that this engine cannot honour.
+class Relay {
+ public:
+  // Where `to` listens now, if it does.
+  using Upstream = std::function<std::optional<asio::ip::tcp::endpoint>()>;
+
+  // The scenario's timeline begins now.
+  Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options = {});
+  ~Relay();
+
+  // Opens a loopback port on which `from` reaches `to`. `upstream` is asked anew for every
+  // connection; while it answers nothing, or nobody listens there, connections are refused. The
+  // dialler sees that as a reset: its connect() has met only the relay.
+  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream);
+
+  // Whatever a timeline can say, now.
+  void act(const Action& action);
+
+  // One line as in [[event]]; what its for_s undoes is undone. Throws Errc::bad_scenario.
+  void command(const std::string& line);
+
+  // Faults by name. cut: existing connections of the pair, whoever dialled, are reset and new ones
+  // refused until healed.
+  void cut(const std::string& a, const std::string& b);
+  void heal(const std::string& a, const std::string& b);
+  // Nothing enters the link for `length` in either direction; what is on its way arrives.
+  // Connections stay open.
+  void stall(const std::string& a, const std::string& b, std::chrono::microseconds length);
+
+  std::map<Pair, DirectedStats> stats() const;
+  Verdict verdict() const;
+  // Resets all connections and closes the ports; nothing stays pending on the executor. Figures
+  // stay.
+  void stop();
+
+ private:
+  class Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace causeway::wan_sim

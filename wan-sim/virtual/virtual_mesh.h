@@ -1,0 +1,119 @@
+// The links between coordinators in virtual time: what inter::Mesh is over TLS. Per pair of regions
+// a session of two connections, control and data, over the virtual network; dialled again after a
+// loss, with back-off; a silence is noticed after the idle deadline. Blobs are phantoms: their
+// sizes travel.
+//
+//   Internet              sessions between the regions that run
+//   Internet::Site        one region's end: an inter::Channel, talking to its inter::MeshHandler
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "inter/mesh/channel.h"
+#include "inter/mesh/mesh.h"
+#include "inter/route/router.h"
+#include "wan-sim/virtual/phantom_spool.h"
+#include "wan-sim/virtual/virtual_wan.h"
+
+namespace causeway::wan_sim {
+
+struct InternetOptions {
+  // How blobs travel; empty: as the links suggest. As in inter::MeshOptions, but what a region
+  // knows of the links is what they are, not what it measured.
+  std::optional<inter::Shape> topology = inter::Shape::direct;
+  std::chrono::milliseconds idle_deadline{10'000};
+  std::chrono::milliseconds redial_min{100}, redial_max{5'000};
+};
+
+class Internet {
+ public:
+  class Site;
+
+  // `wan` must outlive it.
+  explicit Internet(VirtualWan& wan, InternetOptions options = {});
+  ~Internet();
+
+  // The region's process starts: it is dialled and dials. `handler` and `spool` must outlive the
+  // site, and the site must end before the Internet. A region has at most one site at a time.
+  std::unique_ptr<Site> start(const std::string& region, std::string greeting, PhantomSpool& spool,
+                              inter::MeshHandler& handler);
+
+  // Progress of transfers under way shows in the spools. Needed in the fluid mode only.
+  void settle() { wan_.network().settle(wan_.now()); }
+  std::uint64_t sent_bytes(const std::string& region) const;
+
+ private:
+  struct Stream;
+  struct Session;
+  struct Control;
+  friend class Site;
+
+  void stop(const std::string& region);
+  void dial(const std::string& a, const std::string& b);
+  void dial_later(const std::string& a, const std::string& b);
+  void establish(const std::string& a, const std::string& b);
+  bool accepted(const std::string& self, const std::string& peer);
+  void open_streams(Session& session);
+  Session* session(const std::string& a, const std::string& b);
+  void lose(const std::string& a, const std::string& b, const std::string& first,
+            const std::string& reason);
+  void tell_down(const std::string& self, const std::string& peer, const std::string& reason);
+  void on_action(const Action& action);
+  void watch_silence(const Pair& pair);
+  void on_message_bytes(Stream& stream, std::uint64_t bytes);
+  void on_blob_bytes(Stream& stream, std::uint64_t bytes);
+  void push_next(Stream& stream);
+  void send_control(Stream& stream, Control control);
+  void ask_to_pass(const std::string& asking, const inter::Hop& hop, const inter::BlobId& id);
+
+  VirtualWan& wan_;
+  InternetOptions options_;
+  std::map<std::string, Site*> sites_;
+  std::map<Pair, std::unique_ptr<Session>> sessions_;  // unordered pairs
+  std::map<Pair, std::chrono::milliseconds> redial_;   // how long to wait next
+  std::map<Pair, std::uint64_t> dialled_;              // attempts; an older one is void
+  std::map<Pair, Time> silent_since_;                  // directed: a black hole
+  std::map<std::string, std::uint64_t> sent_bytes_;
+};
+
+class Internet::Site : public inter::Channel {
+ public:
+  ~Site() override;
+
+  bool is_up(const std::string& peer) const override { return up_.contains(peer); }
+  void send(const std::string& peer, std::string message) override;
+  void push_blob(const std::string& peer, const inter::BlobId& id) override;
+  void fetch_blob(const std::string& peer, const inter::BlobId& id) override;
+
+ private:
+  friend class Internet;
+  Site(Internet& internet, std::string region, std::string greeting, PhantomSpool& spool,
+       inter::MeshHandler& handler)
+      : internet_(internet),
+        region_(std::move(region)),
+        greeting_(std::move(greeting)),
+        spool_(spool),
+        handler_(handler),
+        router_(region_, internet.options_.topology) {}
+
+  void learn_links();
+  void push_directly(const std::string& peer, const inter::BlobId& id);
+  void pass_on(const inter::BlobId& id, const std::string& to);
+  void on_completed(const std::string& from, const inter::BlobId& id);
+
+  Internet& internet_;
+  std::string region_, greeting_;
+  PhantomSpool& spool_;
+  inter::MeshHandler& handler_;
+  inter::Router router_;
+  bool links_known_ = false;  // to the router, as they are now
+  std::set<std::string> up_;
+  std::map<std::string, std::deque<inter::BlobId>> pushes_;  // to each peer, not yet sent
+};
+
+}  // namespace causeway::wan_sim
