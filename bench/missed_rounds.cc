@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
-#include "diloco/log/weights.h"
+#include "diloco/pacing/weights.h"
 #include "intra/model/model.h"
 #include "intra/outer/outer_round.h"
 #include "intra/step/training_state.h"

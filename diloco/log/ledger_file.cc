@@ -2,7 +2,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/log/ledger_chain.h"
+#include "diloco/maths/hash_chain.h"
 #include "diloco/log/wire.h"
 
 namespace causeway::diloco {

@@ -5,11 +5,6 @@
 // The log is never compacted: its committed part is the ledger, which every region keeps in full
 // anyway, so that a joiner is brought up by the same messages as a follower that lags. In memory
 // are only the entries that forget_before() left.
-//
-// A region that lost its disk comes back as a new incarnation, which is its testimony that the old
-// one is gone. If all voters but such lost ones agree, they elect even where they are no majority:
-// each committed entry is on one of them as long as the lost ones alone were none. That is what
-// lets a run of two regions go on after one disk was lost.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "diloco/log/electorate.h"
 #include "diloco/log/membership.h"
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft_log.h"
@@ -80,7 +76,8 @@ struct RaftOptions {
 
 class Raft {
  public:
-  enum class Role { follower, candidate, leader };
+  // A pre-candidate asks whether it would be elected before it takes a new term.
+  enum class Role { follower, pre_candidate, candidate, leader };
 
   Raft(RaftOptions options, RaftState state);
 
@@ -113,15 +110,12 @@ class Raft {
   Index committed() const { return handed_out_; }  // of the log: what take() has given
   // Entries before this one, all committed and on disk, are hardly wanted any more.
   void forget_before(Index index) { log_.forget_before(index); }
-  const Membership& membership() const;  // the newest in the log, committed or not
-  bool membership_settled() const;       // it is committed
-  const Membership* replaced() const;    // by the newest one; null once that is committed
-  bool settled() const { return commit_ == last_index(); }
+  const Electorate& electorate() const { return electorate_; }
+  const Membership& membership() const { return electorate_.membership(); }
+  bool settled() const { return commit_ == log_.last(); }
   // All that a leader called committed since this process started, if one was heard.
   bool up_to_date() const { return heard_commit_ > 0 && commit_ >= heard_commit_; }
   bool caught_up(const std::string& region) const;  // to the leader: has all that is committed
-  std::size_t quorum() const { return quorum(membership()); }
-  bool votes(const std::string& region) const;  // as the incarnation that is connected
   std::optional<Time> next_deadline() const;
 
  private:
@@ -135,22 +129,13 @@ class Raft {
     bool awaiting = false;  // an answer to AppendEntries
   };
 
-  Index last_index() const { return log_.last(); }
-  Term term_at(Index index) const { return log_.term_at(index); }
   void add(LogEntry entry);
-  void note_membership(Index index);
-  bool is_up_to_date(Index last_index, Term last_term) const;
   bool leader_is_alive(Time now) const;
-  bool may_stand() const;
   void arm_election(Time now);
   void become_follower(Term term, std::optional<std::string> leader, Time now);
   void become_leader(Time now);
-  void ask_for_votes(bool pre, Time now);
+  void stand(Role candidacy, Time now);
   void count_vote(const std::string& region, Time now);
-  std::size_t lost_voters(const Membership& membership) const;
-  std::size_t quorum(const Membership& membership) const;
-  bool is_quorum(const std::set<std::string>& regions, const Membership& membership) const;
-  bool may_commit(const std::set<std::string>& have) const;
   void append(LogEntry entry, Time now);
   void truncate_from(Index index);
   void send(const std::string& region, decltype(RaftMessage::body) body);
@@ -164,20 +149,14 @@ class Raft {
   void on(const std::string& region, const VoteReply& reply, Time now);
   void on(const std::string& region, const AppendEntries& append, Time now);
   void on(const std::string& region, const AppendReply& reply, Time now);
-  bool contradicts_ledger(const AppendEntries& append) const;
   Index merge(const AppendEntries& append);
 
   RaftOptions options_;
   Term term_ = 0;
   std::string vote_;
   RaftLog log_;
+  Electorate electorate_;
   std::mt19937_64 random_;
-  // Where the log has them: from the newest that is committed on.
-  struct MembershipAt {
-    Index index = 0;
-    Membership membership;
-  };
-  std::vector<MembershipAt> memberships_;
   Index commit_ = 0;
   Index heard_commit_ = 0;  // of leaders, oneself among them
   Index handed_out_ = 0;
@@ -186,7 +165,6 @@ class Raft {
   std::optional<std::string> leader_;
   std::optional<Time> leader_heard_at_;
   Time election_at_{0};
-  bool pre_ = false;                   // votes_ answer a pre-vote
   std::set<std::string> votes_;        // of regions that vote
   Index own_first_ = 0;                // of a leader: its first entry
   std::map<std::string, Peer> peers_;  // connected

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "diloco/log/ledger_chain.h"
+#include "diloco/maths/hash_chain.h"
 #include "diloco/round/round_protocol.h"
 
 namespace causeway::diloco {
@@ -225,7 +225,7 @@ void RoundProtocol::request(const ChangeMember& change) {
 
 // One change at a time; the log has the earlier one first.
 void RoundProtocol::tend_membership() {
-  if (!raft_.membership_settled() || change_asked_member()) return;
+  if (!raft_.electorate().settled() || change_asked_member()) return;
   const Membership& membership = raft_.membership();
   for (const Member& member : membership.members) {
     const auto peer = peers_.find(member.region);

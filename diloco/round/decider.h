@@ -17,7 +17,7 @@
 
 #include "diloco/log/membership.h"
 #include "diloco/log/messages.h"
-#include "diloco/log/weights.h"
+#include "diloco/pacing/weights.h"
 #include "diloco/round/grace.h"
 #include "diloco/round/protocol_options.h"
 #include "diloco/round/speeds.h"

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "diloco/log/ledger_chain.h"
+#include "diloco/maths/hash_chain.h"
 
 namespace causeway::diloco {
 namespace {

@@ -158,7 +158,7 @@ void RoundProtocol::check_stuck() {
 // reads of its removal before it has read all.
 void RoundProtocol::check_removed() {
   if (!was_member_ || raft_.membership().find(options_.self) != nullptr) return;
-  const Membership* before = raft_.replaced();
+  const Membership* before = raft_.electorate().replaced();
   const bool told = before == nullptr && raft_.up_to_date();
   const bool not_needed = before == nullptr || before->voters() > 2;
   if (told || (cut_off() && not_needed)) {

@@ -60,19 +60,19 @@ std::string RoundProtocol::votes_sentence() const {
 std::string RoundProtocol::no_leader_sentence() const {
   const Membership& membership = raft_.membership();
   std::string unreachable;
-  std::size_t reachable = raft_.votes(options_.self) ? 1 : 0;
+  std::size_t reachable = raft_.electorate().votes(options_.self) ? 1 : 0;
   for (const Member& member : membership.members) {
     if (member.region == options_.self) continue;
     if (up_.contains(member.region)) {
-      reachable += raft_.votes(member.region) ? 1 : 0;
+      reachable += raft_.electorate().votes(member.region) ? 1 : 0;
     } else {
       unreachable += (unreachable.empty() ? "" : ", ") + member.region;
     }
   }
   if (membership.members.empty()) return "the run's log";
   return "a majority of the regions to agree on a leader (" + std::to_string(reachable) +
-         " votes seem within reach, " + std::to_string(raft_.quorum()) + " are needed" +
-         (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
+         " votes seem within reach, " + std::to_string(raft_.electorate().quorum()) +
+         " are needed" + (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
 }
 
 std::string RoundProtocol::catching_up_sentence() const {

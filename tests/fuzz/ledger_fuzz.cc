@@ -14,7 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/log/ledger.h"
-#include "diloco/log/ledger_chain.h"
+#include "diloco/maths/hash_chain.h"
 #include "diloco/log/ledger_file.h"
 
 namespace {

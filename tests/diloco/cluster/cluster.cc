@@ -303,10 +303,10 @@ std::string Cluster::describe() const {
     } else if (node.protocol) {
       const Raft& raft = node.protocol->raft();
       text += ", term " + std::to_string(raft.term()) + ", leader " + raft.leader().value_or("?") +
-              (raft.leads() ? " (leads)" : "") + (raft.votes(region) ? "" : " (no vote)") +
-              ", log " + std::to_string(raft.committed()) + "/" +
-              std::to_string(raft.log().last()) + ", waiting for " +
-              node.protocol->waiting_for(now_);
+              (raft.leads() ? " (leads)" : "") +
+              (raft.electorate().votes(region) ? "" : " (no vote)") + ", log " +
+              std::to_string(raft.committed()) + "/" + std::to_string(raft.log().last()) +
+              ", waiting for " + node.protocol->waiting_for(now_);
     } else {
       text += ", down";
     }

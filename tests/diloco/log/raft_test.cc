@@ -160,7 +160,7 @@ TEST_F(RaftTest, ALostDiskHasNoVoteUntilTheLogNamesIt) {
   connect("a", "c");
   run(seconds{5});
   EXPECT_NE(leader(), "");
-  EXPECT_FALSE(nodes_.at(leader())->votes("b"));
+  EXPECT_FALSE(nodes_.at(leader())->electorate().votes("b"));
 }
 
 TEST_F(RaftTest, OfTwoTheOneThatKeptItsDiskGoesOn) {
@@ -190,7 +190,7 @@ TEST_F(RaftTest, AMembershipChangesWhenItIsInTheLog) {
   for (const auto& [region, node] : nodes_) {
     EXPECT_EQ(node->membership().find(gone), nullptr) << region;
   }
-  EXPECT_EQ(raft.quorum(), 2);
+  EXPECT_EQ(raft.electorate().quorum(), 2);
 }
 
 // Whoever is removed may go as soon as it has the entry: nobody waits for its word.
@@ -202,7 +202,7 @@ TEST_F(RaftTest, OneOfTwoIsRemovedWithoutItsWord) {
   Raft& raft = *nodes_.at(kept);
   cut_off(gone);
   raft.propose(without(raft.membership(), gone), now_);
-  EXPECT_TRUE(raft.membership_settled());
+  EXPECT_TRUE(raft.electorate().settled());
   run(seconds{10});
   EXPECT_EQ(leader(), kept);
 }
@@ -220,7 +220,7 @@ TEST_F(RaftTest, ALeaderThatRemovesItselfLeadsUntilTheOthersHaveIt) {
   connect(gone, kept);
   run(seconds{10});
   EXPECT_EQ(leader(), kept);
-  EXPECT_TRUE(nodes_.at(kept)->membership_settled());
+  EXPECT_TRUE(nodes_.at(kept)->electorate().settled());
   EXPECT_EQ(nodes_.at(kept)->membership().find(gone), nullptr);
 }
 
@@ -236,10 +236,10 @@ TEST_F(RaftTest, AVoteIsAddedToTwoWithTheWordOfBoth) {
   nodes_.at(other)->on_peer_down(first, now_);
   raft.propose(with(raft.membership(), {.region = "c", .incarnation = "c1"}), now_);
   run(seconds{1});
-  EXPECT_FALSE(raft.membership_settled());
+  EXPECT_FALSE(raft.electorate().settled());
   connect("a", "b");
   run(seconds{5});
-  EXPECT_TRUE(nodes_.at(leader())->membership_settled());
+  EXPECT_TRUE(nodes_.at(leader())->electorate().settled());
 }
 
 TEST_F(RaftTest, AFollowersUncommittedEntriesGiveWay) {

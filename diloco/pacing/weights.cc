@@ -1,4 +1,4 @@
-#include "diloco/log/weights.h"
+#include "diloco/pacing/weights.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "diloco/log/ledger_chain.h"
+#include "diloco/maths/hash_chain.h"
 
 #include <span>
 
