@@ -1,0 +1,13 @@
+// Settings that are fine alone and impossible together.
+#pragma once
+
+#include <string>
+
+#include "apps/run/config/config_source.h"
+
+namespace causeway::run {
+
+// Throws ConfigError, which names one of the settings and where in `file` it was set.
+void check_combinations(const ParsedConfig& parsed, const std::string& file);
+
+}  // namespace causeway::run
