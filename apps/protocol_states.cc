@@ -7,6 +7,7 @@
 namespace causeway::apps {
 
 void add_protocol_states(CLI::App& app, int&) {
+  if (!diloco::kFaultInjection) return;
   app.add_subcommand("protocol-states", "Name, occurrence and meaning of every protocol state")
       ->group("")  // for tests, not for users
       ->callback([] {

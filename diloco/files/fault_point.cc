@@ -89,7 +89,7 @@ std::span<const NamedState> protocol_states() {
   return kStates;
 }
 
-void reached(ProtocolState state) {
+void die_if_asked(ProtocolState state) {
   const char* file = std::getenv("CAUSEWAY_DIE_AT");
   if (file == nullptr || !is_to_die_at(file, kStates[static_cast<std::size_t>(state)].name)) return;
   ::kill(::getpid(), SIGKILL);

@@ -2,11 +2,14 @@
 // (docs/faults.md). `causeway protocol-states` lists them.
 //
 // CAUSEWAY_DIE_AT=FILE: the process that first reaches the state that FILE names removes the file
-// and is gone with SIGKILL. Without the variable, or the file, nothing happens.
+// and is gone with SIGKILL. Without the variable, or the file, nothing happens; nor does anything
+// in a build without tests, which does not look for the variable.
 #pragma once
 
 #include <span>
 #include <string_view>
+
+#include "diloco/files/fault_injection.h"
 
 namespace causeway::diloco {
 
@@ -65,7 +68,11 @@ struct NamedState {
 
 std::span<const NamedState> protocol_states();  // in the order of the enumeration
 
+void die_if_asked(ProtocolState state);
+
 // Marks that the process is in `state`.
-void reached(ProtocolState state);
+inline void reached(ProtocolState state) {
+  if constexpr (kFaultInjection) die_if_asked(state);
+}
 
 }  // namespace causeway::diloco

@@ -67,7 +67,7 @@ std::size_t Electorate::lost_voters(const Membership& membership) const {
 std::size_t Electorate::quorum(const Membership& membership) const {
   const std::size_t voters = membership.voters();
   const std::size_t majority = voters / 2 + 1;
-  if (planted_ == PlantedBug::commit_without_majority) return 1;
+  if (plants(planted_, PlantedBug::commit_without_majority)) return 1;
   const std::size_t lost = lost_voters(membership);
   return lost < majority ? std::min(majority, voters - lost) : majority;
 }

@@ -1,6 +1,8 @@
 // Bugs to plant, so that tests of the protocol can be seen to find them.
 #pragma once
 
+#include "diloco/files/fault_injection.h"
+
 namespace causeway::diloco {
 
 // A known bug to behave with, so that the simulation's checkers can be seen to find it.
@@ -14,5 +16,10 @@ enum class PlantedBug {
   no_pre_vote,              // whoever was cut off deposes the leader when it returns
   keep_everything,          // lets go of nothing that nobody needs any more
 };
+
+// Whether to behave with `bug`: never in a build without tests.
+constexpr bool plants(PlantedBug planted, PlantedBug bug) {
+  return kFaultInjection && planted == bug;
+}
 
 }  // namespace causeway::diloco

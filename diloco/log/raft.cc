@@ -83,7 +83,7 @@ void Raft::tick(Time now) {
   }
   if (now < election_at_) return;
   if (!electorate_.may_stand()) return arm_election(now);
-  const bool at_once = options_.planted == PlantedBug::no_pre_vote;
+  const bool at_once = plants(options_.planted, PlantedBug::no_pre_vote);
   stand(at_once ? Role::candidate : Role::pre_candidate, now);
 }
 
@@ -107,7 +107,7 @@ void Raft::on_message(const std::string& region, const RaftMessage& message, Tim
 
 void Raft::on(const std::string& region, const AppendEntries& append, Time now) {
   const bool stale = append.term < term_;
-  if (stale && options_.planted != PlantedBug::accept_stale_frames) {
+  if (stale && !plants(options_.planted, PlantedBug::accept_stale_frames)) {
     return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
   }
   if (role_ == Role::leader && append.term == term_) return;  // impossible with one vote each

@@ -16,7 +16,7 @@ bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
 }  // namespace
 
 bool Raft::leader_is_alive(Time now) const {
-  if (options_.planted == PlantedBug::no_pre_vote) return false;
+  if (plants(options_.planted, PlantedBug::no_pre_vote)) return false;
   if (role_ == Role::leader) return true;  // check_quorum ends it otherwise
   return leader_heard_at_ && now < *leader_heard_at_ + options_.election;
 }

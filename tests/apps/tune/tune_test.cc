@@ -11,78 +11,13 @@
 #include "apps/run/config/config_source.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/plan.h"
-#include "tests/apps/temporary.h"
+#include "tests/apps/tune/tune_fixture.h"
 
 namespace causeway::run {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-const char* const kConfig = R"(
-[run]
-name = "small"
-[model]
-layers = 1
-width = 16
-heads = 2
-context = 8
-vocabulary = 16
-[data]
-files = ["none.txt"]
-[train]
-steps = 1200
-k = 10
-timed_step_ms = 1
-[[regions]]
-name = "us"
-[[regions]]
-name = "eu"
-)";
-
-Config config(const std::vector<std::string>& overrides = {}) {
-  return load_config_text(kConfig, "test.toml", overrides);
-}
-
-const char* const kLinks = "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 100\nrate_mbit_s = 10\n";
-
-class TuneTest : public testing::Test {
- protected:
-  std::filesystem::path write(const std::string& name, const std::string& text) {
-    const auto file = directory_.path() / name;
-    std::filesystem::create_directories(file.parent_path());
-    write_text_file(file, text);
-    return file;
-  }
-  TuneOptions options() {
-    TuneOptions options;
-    options.config = write("config.toml", kConfig);
-    options.links = write("links.toml", kLinks);
-    options.cache = directory_.path() / "cache";
-    options.step_s = 0.05;
-    options.rounds = 4;
-    options.grid.ks = {10, 20, 40};
-    return options;
-  }
-  Tuning tuned(const TuneOptions& options) {
-    return tune(options, [](const std::string&) {});
-  }
-  // A run's directory: rounds of both regions over kLinks, and settings of its own.
-  std::filesystem::path recorded(const std::string& rounds, const std::string& settings = "") {
-    const std::string wan = "[wan]\nprofile = '" + write("links.toml", kLinks).string() + "'\n";
-    write("run/config.toml", kConfig + settings + wan);
-    write("run/regions/us/events.jsonl", rounds);
-    return write("run/regions/eu/events.jsonl", rounds).parent_path().parent_path().parent_path();
-  }
-  Tuning planned(const std::filesystem::path& run, const std::filesystem::path& links = {}) {
-    TuneOptions asked;
-    asked.cache = directory_.path() / "cache";
-    asked.grid.ks = {20};
-    asked.links = links;
-    return plan(asked, run, [](const std::string&) {});
-  }
-  TemporaryDirectory directory_;
-};
 
 TEST_F(TuneTest, RehearsesEveryChoiceAndRecommendsOne) {
   const Tuning tuning = tuned(options());
@@ -206,93 +141,6 @@ TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
   EXPECT_THAT(tuning.warnings, Not(testing::Contains(HasSubstr("taken to need as many steps"))));
 }
 
-constexpr int kTokensPerStep = 8 * 8;  // the configuration's batch and context
-
-std::string recorded_rounds(double compute_s, double round_s, int rounds, int steps = 10) {
-  std::string lines;
-  for (int i = 0; i < rounds; ++i) {
-    lines += nlohmann::json{{"round", i},
-                            {"participants", {"us", "eu"}},
-                            {"steps", steps},
-                            {"tokens", kTokensPerStep * steps * (i + 1)},
-                            {"compute_s", compute_s * (i + 1)},
-                            {"time_unix_s", 1000 + round_s * (i + 1)}}
-                 .dump() +
-             "\n";
-  }
-  return lines;
-}
-
-TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
-  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
-  write("run/regions/eu/events.jsonl", recorded_rounds(0.4, 0.9, 12));
-  const Recording recording = read_recording(run, config());
-  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
-  EXPECT_NEAR(recording.step_s.at("eu"), 0.04, 1e-9);
-  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
-
-  const Tuning same = planned(run);
-  const auto& row = same.forecast.rows.front();
-  EXPECT_EQ(row.k, 10U);
-  EXPECT_NEAR(row.measured_round_s.value(), 0.9, 1e-6);
-  EXPECT_NEAR(row.round_s, 0.9, 0.03);
-  EXPECT_EQ(same.confidence, "low") << "a recording vouches for nothing but itself";
-  EXPECT_THAT(same.reasons, testing::Contains(HasSubstr("no other choice was measured")));
-  const Tuning far = planned(run, write("far.toml",
-                                        "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 600\n"
-                                        "rate_mbit_s = 10\n"));
-  EXPECT_GT(far.forecast.rows.front().round_s, row.round_s + 0.5);
-  EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
-}
-
-// Rounds of one fragment have K / P steps.
-TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
-  const auto run = recorded(recorded_rounds(0.25, 0.5, 12, 5),
-                            "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 2\n");
-  const Recording recording = read_recording(run, load_config(run / "config.toml", {}));
-  EXPECT_EQ(recording.k, 10U);
-  EXPECT_EQ(recording.rounds, 6U);
-  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
-  EXPECT_NEAR(recording.round_s, 1.0, 1e-6);
-
-  const Tuning same = planned(run);
-  const auto row = std::ranges::find_if(
-      same.forecast.rows, [](const auto& each) { return each.measured_round_s.has_value(); });
-  ASSERT_NE(row, same.forecast.rows.end());
-  EXPECT_EQ(row->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
-  EXPECT_NEAR(row->round_s, 1.0, 0.02);
-}
-
-TEST_F(TuneTest, FragmentsThatOverlapNothingArePlannedFromToo) {
-  const Tuning tuning =
-      planned(recorded(recorded_rounds(0.25, 0.6, 12, 5),
-                       "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 0\n"));
-  const auto& row = tuning.forecast.rows.front();
-  EXPECT_EQ(row.overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 0}));
-  EXPECT_NEAR(row.measured_round_s.value(), 1.2, 1e-6);
-  EXPECT_NEAR(row.round_s, 1.2, 0.02);
-}
-
-TEST_F(TuneTest, SaysWhenARecordingWasQuickerThanItsRehearsalCanBe) {
-  EXPECT_THAT(planned(recorded(recorded_rounds(0.5, 0.51, 12))).warnings,
-              testing::Contains(HasSubstr("quicker than their rehearsal can be")));
-}
-
-TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {
-  const auto run = recorded(recorded_rounds(0.5, 0.6, 12));
-  write("run/summary.json", R"({"wan": "none"})");
-  EXPECT_THROW(planned(run), ConfigError) << "its links were not measured";
-  EXPECT_THAT(planned(run, write("far.toml", kLinks)).warnings,
-              testing::Contains(HasSubstr("is not known")));
-}
-
-TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
-  const std::string rounds = recorded_rounds(0.1, 0.2, 4, 2) + recorded_rounds(0.5, 0.9, 12);
-  const Recording recording = read_recording(recorded(rounds), config());
-  EXPECT_EQ(recording.k, 10U);
-  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
-}
-
 TEST_F(TuneTest, SaysWhenSynchronisingEveryStepIsQuicker) {
   TuneOptions asked = options();
   asked.links = write("near.toml",
@@ -406,11 +254,6 @@ TEST_F(TuneTest, WarnsOfWhatWasNotCalibrated) {
   ASSERT_TRUE(sparse.recommendation);
   EXPECT_THAT(sparse.recommended().codec, testing::StartsWith("topk"));
   EXPECT_THAT(sparse.warnings, testing::Contains(HasSubstr("a sparse codec is taken")));
-}
-
-TEST_F(TuneTest, ARecordingOfTooFewRoundsIsRefused) {
-  write("run/regions/us/events.jsonl", recorded_rounds(0.5, 0.9, 2));
-  EXPECT_THROW(read_recording(directory_.path() / "run", config()), ConfigError);
 }
 
 }  // namespace

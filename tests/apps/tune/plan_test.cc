@@ -1,0 +1,108 @@
+// Recorded runs under other choices.
+#include "apps/run/tune/plan.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/tune/tune_fixture.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kTokensPerStep = 8 * 8;  // the configuration's batch and context
+
+std::string recorded_rounds(double compute_s, double round_s, int rounds, int steps = 10) {
+  std::string lines;
+  for (int i = 0; i < rounds; ++i) {
+    lines += nlohmann::json{{"round", i},
+                            {"participants", {"us", "eu"}},
+                            {"steps", steps},
+                            {"tokens", kTokensPerStep * steps * (i + 1)},
+                            {"compute_s", compute_s * (i + 1)},
+                            {"time_unix_s", 1000 + round_s * (i + 1)}}
+                 .dump() +
+             "\n";
+  }
+  return lines;
+}
+
+TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
+  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
+  write("run/regions/eu/events.jsonl", recorded_rounds(0.4, 0.9, 12));
+  const Recording recording = read_recording(run, config());
+  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
+  EXPECT_NEAR(recording.step_s.at("eu"), 0.04, 1e-9);
+  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+
+  const Tuning same = planned(run);
+  const auto& row = same.forecast.rows.front();
+  EXPECT_EQ(row.k, 10U);
+  EXPECT_NEAR(row.measured_round_s.value(), 0.9, 1e-6);
+  EXPECT_NEAR(row.round_s, 0.9, 0.03);
+  EXPECT_EQ(same.confidence, "low") << "a recording vouches for nothing but itself";
+  EXPECT_THAT(same.reasons, testing::Contains(HasSubstr("no other choice was measured")));
+  const Tuning far = planned(run, write("far.toml",
+                                        "regions = ['us', 'eu']\n[defaults]\nrtt_ms = 600\n"
+                                        "rate_mbit_s = 10\n"));
+  EXPECT_GT(far.forecast.rows.front().round_s, row.round_s + 0.5);
+  EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
+}
+
+// Rounds of one fragment have K / P steps.
+TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
+  const auto run = recorded(recorded_rounds(0.25, 0.5, 12, 5),
+                            "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 2\n");
+  const Recording recording = read_recording(run, load_config(run / "config.toml", {}));
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_EQ(recording.rounds, 6U);
+  EXPECT_NEAR(recording.step_s.at("us"), 0.05, 1e-9);
+  EXPECT_NEAR(recording.round_s, 1.0, 1e-6);
+
+  const Tuning same = planned(run);
+  const auto row = std::ranges::find_if(
+      same.forecast.rows, [](const auto& each) { return each.measured_round_s.has_value(); });
+  ASSERT_NE(row, same.forecast.rows.end());
+  EXPECT_EQ(row->overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 2}));
+  EXPECT_NEAR(row->round_s, 1.0, 0.02);
+}
+
+TEST_F(TuneTest, FragmentsThatOverlapNothingArePlannedFromToo) {
+  const Tuning tuning =
+      planned(recorded(recorded_rounds(0.25, 0.6, 12, 5),
+                       "[sync]\nvariant = 'streaming'\nfragments = 2\noverlap_steps = 0\n"));
+  const auto& row = tuning.forecast.rows.front();
+  EXPECT_EQ(row.overlap, (diloco::tuner::Overlap{diloco::tuner::Variant::streaming, 2, 0}));
+  EXPECT_NEAR(row.measured_round_s.value(), 1.2, 1e-6);
+  EXPECT_NEAR(row.round_s, 1.2, 0.02);
+}
+
+TEST_F(TuneTest, SaysWhenARecordingWasQuickerThanItsRehearsalCanBe) {
+  EXPECT_THAT(planned(recorded(recorded_rounds(0.5, 0.51, 12))).warnings,
+              testing::Contains(HasSubstr("quicker than their rehearsal can be")));
+}
+
+TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {
+  const auto run = recorded(recorded_rounds(0.5, 0.6, 12));
+  write("run/summary.json", R"({"wan": "none"})");
+  EXPECT_THROW(planned(run), ConfigError) << "its links were not measured";
+  EXPECT_THAT(planned(run, write("far.toml", kLinks)).warnings,
+              testing::Contains(HasSubstr("is not known")));
+}
+
+TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
+  const std::string rounds = recorded_rounds(0.1, 0.2, 4, 2) + recorded_rounds(0.5, 0.9, 12);
+  const Recording recording = read_recording(recorded(rounds), config());
+  EXPECT_EQ(recording.k, 10U);
+  EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+}
+
+TEST_F(TuneTest, ARecordingOfTooFewRoundsIsRefused) {
+  write("run/regions/us/events.jsonl", recorded_rounds(0.5, 0.9, 2));
+  EXPECT_THROW(read_recording(directory_.path() / "run", config()), ConfigError);
+}
+
+}  // namespace
+}  // namespace causeway::run
