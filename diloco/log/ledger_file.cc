@@ -2,8 +2,8 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/maths/hash_chain.h"
 #include "diloco/log/wire.h"
+#include "diloco/maths/hash_chain.h"
 
 namespace causeway::diloco {
 namespace {

@@ -144,7 +144,9 @@ Index Raft::merge(const AppendEntries& append) {
     ++index;
     if (index <= log_.last()) {
       if (log_.term_at(index) == entry.term) continue;
-      truncate_from(index);
+      assert(index > commit_);
+      log_.truncate_from(index);
+      electorate_.truncate_from(index);
     }
     add(entry);
   }
@@ -171,14 +173,10 @@ void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
 
 // ---- The log ----
 
-void Raft::propose(const CommitRecord& record, Time now) {
+void Raft::propose(decltype(LogEntry::body) body, Time now) {
   assert(leads());
-  append({.term = term_, .body = record}, now);
-}
-
-void Raft::propose(const Membership& membership, Time now) {
-  assert(leads() && electorate_.settled());
-  append({.term = term_, .body = membership}, now);
+  assert(electorate_.settled() || !std::holds_alternative<Membership>(body));
+  append({.term = term_, .body = std::move(body)}, now);
 }
 
 void Raft::append(LogEntry entry, Time now) {
@@ -191,12 +189,6 @@ void Raft::add(LogEntry entry) {
   log_.push(std::move(entry));
   electorate_.note(log_.last(), log_.at(log_.last()));
   output_.save = true;
-}
-
-void Raft::truncate_from(Index index) {
-  assert(index > commit_);
-  log_.truncate_from(index);
-  electorate_.truncate_from(index);
 }
 
 bool Raft::caught_up(const std::string& region) const {

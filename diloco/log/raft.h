@@ -76,9 +76,6 @@ struct RaftOptions {
 
 class Raft {
  public:
-  // A pre-candidate asks whether it would be elected before it takes a new term.
-  enum class Role { follower, pre_candidate, candidate, leader };
-
   Raft(RaftOptions options, RaftState state);
 
   void on_peer_up(const std::string& region, const std::string& incarnation, Time now);
@@ -87,8 +84,7 @@ class Raft {
   void tick(Time now);
   // Only while leads(). A membership must differ in one vote at most from the current one, which
   // must be settled.
-  void propose(const CommitRecord& record, Time now);
-  void propose(const Membership& membership, Time now);
+  void propose(decltype(LogEntry::body) body, Time now);
 
   // In this order: save first, then send, then append to the ledger.
   struct Output {
@@ -100,7 +96,6 @@ class Raft {
   };
   Output take();
 
-  Role role() const { return role_; }
   // Leader, and everything that earlier leaders may have committed is known to be.
   bool leads() const { return role_ == Role::leader && commit_ >= own_first_; }
   const std::optional<std::string>& leader() const { return leader_; }
@@ -119,6 +114,8 @@ class Raft {
   std::optional<Time> next_deadline() const;
 
  private:
+  // A pre-candidate asks whether it would be elected before it takes a new term.
+  enum class Role { follower, pre_candidate, candidate, leader };
   struct Peer {
     std::string incarnation;
     Index next = 1;
@@ -137,7 +134,6 @@ class Raft {
   void stand(Role candidacy, Time now);
   void count_vote(const std::string& region, Time now);
   void append(LogEntry entry, Time now);
-  void truncate_from(Index index);
   void send(const std::string& region, decltype(RaftMessage::body) body);
   void send_entries(const std::string& region, Peer& peer, Time now);
   void send_entries_to_all(Time now);

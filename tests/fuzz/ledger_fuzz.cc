@@ -14,8 +14,8 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/log/ledger.h"
-#include "diloco/maths/hash_chain.h"
 #include "diloco/log/ledger_file.h"
+#include "diloco/maths/hash_chain.h"
 
 namespace {
 

@@ -7,8 +7,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = ["compression", "inter", "diloco", "intra", "wan-sim", "apps"]
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 350
 FUNCTION_LINES_MAX = 70
+CLASS_METHODS_MAX = 39
 COLUMNS_MAX = 100
 
 BANNED = {
@@ -52,6 +53,47 @@ def functions(path):
             start = None
 
 
+def without_comments_and_strings(text):
+    text = re.sub(r'R"(\w*)\((.|\n)*?\)\1"', '""', text)
+    text = re.sub(r"//[^\n]*|/\*(.|\n)*?\*/", "", text)
+    text = re.sub(r'"(\\.|[^"\\\n])*"', '""', text)
+    return re.sub(r"'(\\.|[^'\\\n])'", "' '", text)
+
+
+def declarations(text, opening):
+    """Of the class whose body opens there: what ends with ';' or with a body of its own, at its own level."""
+    depth, own = 0, ""
+    for character in text[opening:]:
+        if character == "}":
+            depth -= 1
+            if depth == 0:
+                break
+            own += ";" if depth == 1 else ""
+        elif depth == 1 and character != "{":
+            own += character
+        if character == "{":
+            depth += 1
+            own += "{}" if depth == 2 else ""
+    return own.split(";")
+
+
+def is_method(declaration):
+    """Also constructors, destructors, operators and templates; not members whose type has parentheses."""
+    text = re.sub(r"\b(public|private|protected)\s*:", "", declaration).strip()
+    while (shorter := re.sub(r"<[^<>()]*(\([^()<>]*\))?[^<>()]*>", "", text)) != text:
+        text = shorter
+    if re.match(r"(using|friend|static_assert|typedef|enum|class|struct|union|template\s*(class|struct))\b", text):
+        return False
+    return re.match(r"[^=]*?(operator\s*\S+?|~?\w+)\s*\(", text) is not None
+
+
+def classes(path):
+    """Name and number of methods of each class and struct."""
+    text = without_comments_and_strings(path.read_text())
+    for match in re.finditer(r"\b(?:class|struct)\s+([\w:]+)[^;{}()=]*\{", text):
+        yield match.group(1), sum(map(is_method, declarations(text, match.end() - 1)))
+
+
 def has_our_clang_format():
     """Versions differ in what they make of the same style."""
     try:
@@ -72,6 +114,11 @@ class Tidy(unittest.TestCase):
     def test_functions_fit_in_a_reader_s_head(self):
         self.check([f"{p.relative_to(ROOT)}:{start}: {length} lines, at most {FUNCTION_LINES_MAX}"
                     for p in code_files() for start, length in functions(p) if length > FUNCTION_LINES_MAX])
+
+    def test_classes_have_one_idea(self):
+        self.check([f"{p.relative_to(ROOT)}: {name} has {methods} methods, at most {CLASS_METHODS_MAX}"
+                    for p in code_files() if p.relative_to(ROOT).parts[0] in CODE
+                    for name, methods in classes(p) if methods > CLASS_METHODS_MAX])
 
     @unittest.skipUnless(has_our_clang_format(), "needs clang-format 14, which is Debian 12's")
     def test_code_is_formatted(self):

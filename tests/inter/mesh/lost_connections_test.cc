@@ -7,6 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr std::size_t kBlobBytes = 10'000'000;
 constexpr std::size_t kLargeBlobBytes = 64'000'000;
 
 class ProxyTest : public MeshTest {
