@@ -1,4 +1,5 @@
-// What ends a link, or a mesh, before it is up: a greeting that is refused, an address, a credential.
+// What ends a link, or a mesh, before it is up: a greeting that is refused, an address, a
+// credential.
 #include "inter/base/error.h"
 #include "inter/mesh/mesh.h"
 #include "tests/inter/mesh/mesh_fixture.h"
