@@ -321,12 +321,14 @@ void SocketSession::offer_snapshot(Round version, const Digest& state,
 }
 
 SocketSession::~SocketSession() {
-  if (!finished_ || closed_) return;
   try {
-    reported_.phase = kPhaseDone;
-    report(reported_);
+    if (finished_ && !closed_) {
+      reported_.phase = kPhaseDone;
+      report(reported_);
+    }
   } catch (const std::exception&) {  // then the coordinator waits for a while
   }
+  stream_->end();
 }
 
 void SocketSession::report(const Progress& progress) {
