@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "diloco/files/error.h"
-#include "diloco/worker/worker_tls_stream.h"
+#include "diloco/worker/stream/worker_tls_stream.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/resolve.h"
 #include "inter/tls/pki.h"

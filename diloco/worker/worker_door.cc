@@ -11,7 +11,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "diloco/worker/worker_tls_stream.h"
+#include "diloco/worker/stream/worker_tls_stream.h"
 #include "inter/base/accept.h"
 #include "inter/base/async.h"
 #include "inter/mesh/resolve.h"

@@ -11,8 +11,8 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
+#include "diloco/worker/stream/worker_channel.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_channel.h"
 #include "diloco/worker/worker_dial.h"
 #include "diloco/worker/worker_report.h"
 

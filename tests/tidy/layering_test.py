@@ -30,9 +30,11 @@ ROOMS = {
     "diloco/log": ["diloco/maths", "diloco/files", "inter/base", "inter/frame"],
     "diloco/pacing": ["diloco/maths", "diloco/log", "inter/route"],
     "diloco/round": ["diloco/maths", "diloco/log", "diloco/pacing", "inter/frame"],
-    "diloco/worker": ["diloco/maths", "diloco/files", "diloco/log", "inter/base", "inter/tls", "inter/mesh"],
+    "diloco/worker/stream": ["diloco/files", "diloco/log", "inter/base", "inter/tls"],
+    "diloco/worker": ["diloco/maths", "diloco/files", "diloco/log", "diloco/worker/stream", "inter/base", "inter/tls",
+                      "inter/mesh"],
     "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/pacing", "diloco/round",
-                           "diloco/worker", "inter/*"],
+                           "diloco/worker/stream", "diloco/worker", "inter/*"],
     "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/round", "inter/mesh"],
 
     # Of diloco, intra sees the mathematics, files and the worker's session with what that hands over: never the protocol.

@@ -1,4 +1,4 @@
-#include "diloco/worker/stream_parser.h"
+#include "diloco/worker/stream/stream_parser.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

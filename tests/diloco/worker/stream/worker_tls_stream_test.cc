@@ -1,5 +1,5 @@
 // How a session with a worker on another host ends, as either end sees it.
-#include "diloco/worker/worker_tls_stream.h"
+#include "diloco/worker/stream/worker_tls_stream.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "diloco/worker/worker_stream.h"
+#include "diloco/worker/stream/worker_stream.h"
 
 #include <utility>
 

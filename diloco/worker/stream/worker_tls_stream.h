@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 
-#include "diloco/worker/frame_pieces.h"
-#include "diloco/worker/stream_parser.h"
-#include "diloco/worker/worker_stream.h"
+#include "diloco/worker/stream/frame_pieces.h"
+#include "diloco/worker/stream/stream_parser.h"
+#include "diloco/worker/stream/worker_stream.h"
 #include "inter/tls/tls_stream.h"
 
 namespace causeway::diloco {

@@ -1,4 +1,4 @@
-#include "diloco/worker/worker_tls_stream.h"
+#include "diloco/worker/stream/worker_tls_stream.h"
 
 #include <array>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "diloco/worker/frame_pieces.h"
+#include "diloco/worker/stream/frame_pieces.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

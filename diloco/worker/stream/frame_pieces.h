@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "diloco/worker/worker_channel.h"
+#include "diloco/worker/stream/worker_channel.h"
 
 namespace causeway::diloco {
 
