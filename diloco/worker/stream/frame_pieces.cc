@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "diloco/files/file_io.h"
+#include "inter/base/little_endian.h"
 
 namespace causeway::diloco {
 namespace {
@@ -51,7 +52,7 @@ void FramePieces::begin_file() {
   const auto size = static_cast<std::uint64_t>(status.st_size);
   offset_ = 0;
   left_ = size;
-  set(std::string(reinterpret_cast<const char*>(&size), sizeof size));
+  set(inter::little_endian_text(size));
 }
 
 void FramePieces::read_file() {
