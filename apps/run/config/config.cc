@@ -11,6 +11,7 @@
 #include "apps/run/page/format.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::run {
 namespace {
@@ -214,7 +215,7 @@ class CombinationChecks {
     std::string known;
     bool found = false;
     for (const RegionConfig& region : config_.regions) {
-      known += (known.empty() ? "" : ", ") + region.name;
+      inter::append_item(known, region.name);
       found = found || region.name == config_.sync.founder;
     }
     require(found, "sync.founder", "must be one of the regions: " + known);
@@ -346,8 +347,7 @@ const RegionConfig& region_in(const Config& config, const std::string& name) {
   for (const RegionConfig& region : config.regions)
     if (region.name == name) return region;
   std::string known;
-  for (const std::string& one : region_names_sorted(config))
-    known += (known.empty() ? "" : ", ") + one;
+  for (const std::string& one : region_names_sorted(config)) inter::append_item(known, one);
   throw ConfigError("--region " + name + ": must be one of the regions: " + known);
 }
 
