@@ -23,7 +23,7 @@ namespace {
 using asio::ip::tcp;
 using Socket = WorkerDoor::Socket;
 using SocketPointer = std::shared_ptr<Socket>;
-using Outcome = inter::TlsStream::Outcome;
+using inter::TlsStream;
 
 constexpr std::chrono::milliseconds kHandshakeDeadline{10'000};
 constexpr std::chrono::milliseconds kResolveBind{10'000};
@@ -114,11 +114,11 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
       std::error_code ignored;
       socket->close(ignored);
     });
-    for (auto outcome = stream->handshake(); outcome != Outcome::done;
+    for (auto outcome = stream->handshake(); outcome != TlsStream::Outcome::done;
          outcome = stream->handshake()) {
       std::error_code error;
       co_await socket->async_wait(
-          outcome == Outcome::wants_reading ? Socket::wait_read : Socket::wait_write,
+          outcome == TlsStream::Outcome::wants_reading ? Socket::wait_read : Socket::wait_write,
           asio::redirect_error(asio::use_awaitable, error));
       if (error || !socket->is_open())
         throw inter::LinkError(inter::Errc::deadline,

@@ -13,7 +13,7 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kPieceBytes = 256U << 10;
+constexpr std::size_t kFilePieceBytes = 256U << 10;
 
 }  // namespace
 
@@ -57,7 +57,8 @@ void FramePieces::begin_file() {
 
 void FramePieces::read_file() {
   if (left_ == 0) return file_.reset();
-  std::string piece(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, left_)), '\0');
+  std::string piece(static_cast<std::size_t>(std::min<std::uint64_t>(kFilePieceBytes, left_)),
+                    '\0');
   const ssize_t got =
       ::pread(file_->get(), piece.data(), piece.size(), static_cast<off_t>(offset_));
   if (got < 0 && errno == EINTR) return;

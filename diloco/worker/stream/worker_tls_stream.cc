@@ -12,7 +12,7 @@
 namespace causeway::diloco {
 namespace {
 
-using Outcome = inter::TlsStream::Outcome;
+using inter::TlsStream;
 
 constexpr std::size_t kTurnBytes = 4U << 20;  // others wait on the same thread
 // Of what we sent, unconfirmed by a host that is gone or unread by a process that hangs.
@@ -25,10 +25,10 @@ WorkerTlsStream::WorkerTlsStream(int socket, const inter::TlsContext& context, i
   inter::tune(socket, kSilenceDeadline);
 }
 
-Outcome WorkerTlsStream::handshake() {
-  const Outcome outcome = tls_.handshake().outcome;
+TlsStream::Outcome WorkerTlsStream::handshake() {
+  const TlsStream::Outcome outcome = tls_.handshake().outcome;
   // What came with the end of the handshake no longer makes the socket readable.
-  more_ = outcome == Outcome::done && tls_.has_pending();
+  more_ = outcome == TlsStream::Outcome::done && tls_.has_pending();
   return outcome;
 }
 
@@ -54,8 +54,8 @@ std::optional<bool> WorkerTlsStream::take(std::size_t& taken) {
   std::array<std::byte, 64U << 10> piece;
   while (taken < kTurnBytes) {
     const auto [outcome, bytes] = tls_.read(piece);
-    if (outcome == Outcome::ended) return end_of_frames();
-    if (outcome != Outcome::done) return true;
+    if (outcome == TlsStream::Outcome::ended) return end_of_frames();
+    if (outcome != TlsStream::Outcome::done) return true;
     parser_.feed(std::span(piece).first(bytes));
     taken += bytes;
   }
@@ -71,14 +71,14 @@ bool WorkerTlsStream::end_of_frames() const {
 bool WorkerTlsStream::flush() {
   for (auto piece = pieces_.next(); !piece.empty(); piece = pieces_.next()) {
     const auto [outcome, bytes] = write(piece);
-    if (outcome != Outcome::done) return false;
+    if (outcome != TlsStream::Outcome::done) return false;
     pieces_.taken(bytes);
     sent_bytes_ += bytes;
   }
   return true;
 }
 
-inter::TlsStream::Step WorkerTlsStream::write(std::span<const char> piece) {
+TlsStream::Step WorkerTlsStream::write(std::span<const char> piece) {
   try {
     return tls_.write(std::as_bytes(piece));
   } catch (const inter::LinkError& error) {
