@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "compression/base/append_item.h"
 #include "compression/base/spec.h"
 #include "compression/codecs/compose.h"
 #include "compression/index/index_formats.h"
@@ -67,7 +68,7 @@ std::unique_ptr<Codec> make_codec(std::string_view text) {
       spec.finish();
       return codec;
     }
-    names += std::string(names.empty() ? "" : ", ") + family.name;
+    append_item(names, family.name);
   }
   spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names);
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "compression/base/append_item.h"
 #include "compression/index/index_formats.h"
 
 namespace causeway::compression {
@@ -27,7 +28,7 @@ std::unique_ptr<IndexFormat> make_index(Spec& spec, const std::string& otherwise
   std::string names;
   for (const Entry& entry : kFormats) {
     if (name == entry.name) return entry.make();
-    names += std::string(names.empty() ? "" : ", ") + entry.name;
+    append_item(names, entry.name);
   }
   spec.refuse("unknown index format \"" + name + "\"; allowed: " + names);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "compression/base/append_item.h"
 #include "compression/value/value_formats.h"
 
 namespace causeway::compression {
@@ -57,7 +58,7 @@ std::unique_ptr<ValueFormat> make_value(const std::string& name, Spec& spec) {
 std::string value_names() {
   std::string names;
   for (const Entry& entry : kFormats) {
-    names += std::string(names.empty() ? "" : ", ") + entry.name;
+    append_item(names, entry.name);
   }
   return names;
 }

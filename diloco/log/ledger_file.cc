@@ -4,18 +4,16 @@
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/hash_chain.h"
+#include "inter/base/little_endian.h"
 
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kLengthBytes = 4;
+using Length = std::uint32_t;  // of an entry, before it
+constexpr std::size_t kLengthBytes = sizeof(Length);
 
 std::size_t read_length(std::string_view content, std::size_t offset) {
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    length |= std::size_t{static_cast<std::uint8_t>(content[offset + i])} << (8 * i);
-  }
-  return length;
+  return inter::from_little_endian<Length>(content.substr(offset));
 }
 
 // The entry in `bytes` if it is what follows `previous`.
@@ -45,10 +43,6 @@ void append_digest(std::string& bytes, const Digest& digest) {
   bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
 }
 
-void append_number(std::string& bytes, std::uint64_t value, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xFF);
-}
-
 }  // namespace
 
 std::string signed_content(const Digest& hash) {
@@ -59,7 +53,7 @@ std::string signed_content(const Digest& hash) {
 
 std::string signed_content(const Digest& hash, const Applied& own) {
   std::string content = signed_content(hash);
-  append_number(content, own.version, sizeof own.version);
+  content += inter::little_endian_text(own.version);
   append_digest(content, own.state);
   return content;
 }
@@ -128,9 +122,7 @@ std::string ledger_bytes(const std::string& entry, const Digest& hash,
     if (sign) message.set_own_signature(sign(signed_content(hash, *own)));
   }
   const std::string body = message.SerializeAsString();
-  std::string bytes;
-  append_number(bytes, body.size(), kLengthBytes);
-  return bytes + body;
+  return inter::little_endian_text(static_cast<Length>(body.size())) + body;
 }
 
 }  // namespace causeway::diloco

@@ -18,6 +18,8 @@ WorkerConnection::WorkerConnection(inter::TaskGroup& tasks, Socket socket,
     : tasks_(tasks), socket_(std::move(socket)), stream_(std::move(stream)) {}
 
 void WorkerConnection::close() {
+  if (!is_open()) return;
+  stream_->end();
   std::error_code ignored;
   socket_.close(ignored);
 }
@@ -69,6 +71,7 @@ void WorkerConnection::flush() {
     return close();
   }
   if (!last_sent_) return;
+  stream_->end();
   std::error_code ignored;
   socket_.shutdown(Socket::shutdown_both, ignored);
 }

@@ -9,8 +9,8 @@
 #include <asio/awaitable.hpp>
 #include <asio/generic/stream_protocol.hpp>
 
+#include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_stream.h"
 #include "inter/base/async.h"
 
 namespace causeway::diloco {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "diloco/files/error.h"
+#include "diloco/worker/stream/worker_tls_stream.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/resolve.h"
 #include "inter/tls/pki.h"
@@ -71,13 +72,14 @@ std::optional<Descriptor> connect_to(const tcp::endpoint& address,
 }
 
 // False: no answer in time, or the connection broke.
-bool shake_hands(TlsStream& stream, int socket, steady_clock::time_point deadline,
+bool shake_hands(WorkerTlsStream& stream, int socket, steady_clock::time_point deadline,
                  const Meanwhile& meanwhile) {
   try {
     for (;;) {
-      const TlsStream::Needs needs = stream.handshake();
-      if (needs == TlsStream::Needs::nothing) return true;
-      const short events = needs == TlsStream::Needs::reading ? POLLIN : POLLOUT;
+      const auto outcome = stream.handshake();
+      if (outcome == inter::TlsStream::Outcome::done) return true;
+      const bool reading = outcome == inter::TlsStream::Outcome::wants_reading;
+      const short events = reading ? POLLIN : POLLOUT;
       if (!wait_for(socket, events, deadline, meanwhile)) return false;
     }
   } catch (const inter::LinkError& error) {
@@ -95,10 +97,11 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile
     const auto deadline = steady_clock::now() + kConnectDeadline;
     std::optional<Descriptor> socket = connect_to(address, deadline, meanwhile);
     if (!socket) continue;
-    auto stream = std::make_unique<TlsStream>(socket->get(), context, inter::TlsRole::client);
+    auto stream = std::make_unique<WorkerTlsStream>(socket->get(), context, inter::TlsRole::client);
     if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) continue;
     const std::string theirs = stream->peer_region();
     if (theirs != request.region) {
+      stream->end();
       throw inter::LinkError(inter::Errc::refused, request.coordinator + " is the coordinator of " +
                                                        theirs + ", not of " + request.region);
     }

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "diloco/worker/worker_channel.h"
+#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker_session.h"
-#include "diloco/worker/worker_stream.h"
 
 namespace causeway::diloco {
 

@@ -11,6 +11,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "diloco/worker/stream/worker_tls_stream.h"
 #include "inter/base/accept.h"
 #include "inter/base/async.h"
 #include "inter/mesh/resolve.h"
@@ -22,6 +23,7 @@ namespace {
 using asio::ip::tcp;
 using Socket = WorkerDoor::Socket;
 using SocketPointer = std::shared_ptr<Socket>;
+using inter::TlsStream;
 
 constexpr std::chrono::milliseconds kHandshakeDeadline{10'000};
 constexpr std::chrono::milliseconds kResolveBind{10'000};
@@ -104,19 +106,19 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
     return "the certificate is for " + theirs + "; workers of " + region_ + " attach here";
   }
 
-  asio::awaitable<std::unique_ptr<TlsStream>> shake_hands(SocketPointer socket) {
+  asio::awaitable<std::unique_ptr<WorkerTlsStream>> shake_hands(SocketPointer socket) {
     watch_.reload([this] { tls_ = make_tls_context(credentials_, inter::TlsRole::server); });
     auto stream =
-        std::make_unique<TlsStream>(socket->native_handle(), tls_, inter::TlsRole::server);
+        std::make_unique<WorkerTlsStream>(socket->native_handle(), tls_, inter::TlsRole::server);
     const inter::Deadline deadline(executor_, kHandshakeDeadline, [socket] {
       std::error_code ignored;
       socket->close(ignored);
     });
-    for (auto needs = stream->handshake(); needs != TlsStream::Needs::nothing;
-         needs = stream->handshake()) {
+    for (auto outcome = stream->handshake(); outcome != TlsStream::Outcome::done;
+         outcome = stream->handshake()) {
       std::error_code error;
       co_await socket->async_wait(
-          needs == TlsStream::Needs::reading ? Socket::wait_read : Socket::wait_write,
+          outcome == TlsStream::Outcome::wants_reading ? Socket::wait_read : Socket::wait_write,
           asio::redirect_error(asio::use_awaitable, error));
       if (error || !socket->is_open())
         throw inter::LinkError(inter::Errc::deadline,

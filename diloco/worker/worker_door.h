@@ -11,7 +11,7 @@
 #include <asio/awaitable.hpp>
 #include <asio/generic/stream_protocol.hpp>
 
-#include "diloco/worker/worker_stream.h"
+#include "diloco/worker/stream/worker_stream.h"
 #include "inter/mesh/mesh.h"
 #include "inter/tls/pki.h"
 

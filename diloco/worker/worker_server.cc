@@ -14,9 +14,9 @@
 #include "diloco/files/file_io.h"
 #include "diloco/files/random_name.h"
 #include "diloco/log/wire.h"
-#include "diloco/worker/roster.h"
+#include "diloco/worker/rank_group.h"
+#include "diloco/worker/stream/worker_channel.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_channel.h"
 #include "diloco/worker/worker_connection.h"
 #include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
@@ -31,15 +31,7 @@ using Socket = WorkerConnection::Socket;
 using worker_wire::CoordinatorMessage;
 using worker_wire::WorkerMessage;
 
-struct Session : WorkerConnection {
-  Session(inter::TaskGroup& tasks, Socket socket, std::unique_ptr<WorkerStream> stream,
-          std::string forbidden_in)
-      : WorkerConnection(tasks, std::move(socket), std::move(stream)),
-        forbidden(std::move(forbidden_in)) {}
-  std::string forbidden;  // why it may not attach; empty: it may
-  std::optional<AttachRequest> request;
-};
-using SessionPointer = std::shared_ptr<Session>;
+using SessionPointer = RankGroup::SessionPointer;
 
 // The payload, unless it can shrink or change under us.
 Descriptor sealed(Descriptor file) {
@@ -59,7 +51,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
         options_(std::move(options)),
         handler_(&handler),
         acceptor_(executor),
-        tasks_(executor) {}
+        tasks_(executor),
+        group_(executor, options_, handler) {}
 
   std::uint16_t listen(const inter::Endpoint& bind, const inter::Credentials& credentials) {
     // The door is closed before this ends.
@@ -84,19 +77,18 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     if (door_) door_->close();
     for (const SessionPointer& session : sessions_) session->close();
     sessions_.clear();
-    roster_ = {};
-    patience_.reset();
+    group_.disband();
   }
 
   asio::awaitable<void> join() {
     if (door_) co_await door_->join();
     co_await tasks_.join();
   }
-  bool attached() const { return roster_.stands(); }
+  bool attached() const { return group_.stands(); }
 
   void send_leader(const CoordinatorMessage& message, std::vector<Descriptor> descriptors = {}) {
-    if (!roster_.stands()) return;
-    roster_.members().begin()->second->send(message, std::move(descriptors));
+    if (!group_.stands()) return;
+    group_.members().begin()->second->send(message, std::move(descriptors));
   }
 
   void welcome(const std::string& run_id, bool contributed) {
@@ -106,16 +98,16 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     attached.set_run_id(run_id);
     attached.set_contributed(contributed);
     attached.set_settings(options_.settings);
-    attached.set_world(static_cast<std::uint32_t>(roster_.members().size()));
+    attached.set_world(static_cast<std::uint32_t>(group_.members().size()));
     std::uint32_t rank = 0;
-    for (const auto& [configured, session] : roster_.members()) {
+    for (const auto& [configured, session] : group_.members()) {
       attached.set_rank(rank++);
       session->send(message);
     }
   }
 
   void refuse(const CoordinatorMessage& message) {
-    for (const auto& [rank, session] : roster_.members()) session->send_last(message);
+    for (const auto& [rank, session] : group_.members()) session->send_last(message);
   }
 
  private:
@@ -130,8 +122,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   }
 
   void begin(Socket socket, std::unique_ptr<WorkerStream> stream, std::string forbidden) {
-    sessions_.push_back(std::make_shared<Session>(tasks_, std::move(socket), std::move(stream),
-                                                  std::move(forbidden)));
+    sessions_.push_back(std::make_shared<RankSession>(tasks_, std::move(socket), std::move(stream),
+                                                      std::move(forbidden)));
     tasks_.spawn(serve(shared_from_this(), sessions_.back()));
   }
 
@@ -171,12 +163,10 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
       }
       return attach(session, to_request(message.attach()));
     }
-    const bool leads = roster_.stands() && roster_.members().begin()->second == session;
-    if (!leads) throw_malformed("only rank 0 may speak");
+    if (!group_.is_led_by(session)) throw_malformed("only rank 0 may speak");
     switch (message.body_case()) {
       case WorkerMessage::kReady:
-        // Between two instructions everybody's state is the same: the time to take ranks back.
-        if (!roster_.waiting().empty()) return dismiss(roster_.dissolve());
+        if (group_.take_in_who_waits()) return;
         return handler_->on_ready();
       case WorkerMessage::kContribute:
         if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
@@ -207,62 +197,14 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                   options_.region + ", not rank " + std::to_string(request.rank) + " of " +
                   std::to_string(request.world) + " of " + request.region));
     }
-    const std::uint32_t rank = request.rank;
     session->request = std::move(request);
-    dismiss(roster_.enter(rank, session));
-  }
-
-  // After every change of the roster: those whose sessions end by it, and what follows.
-  void dismiss(const std::vector<SessionPointer>& leaving) {
-    for (const SessionPointer& session : leaving) session->close();
-    if (handler_ == nullptr) return;
-    const bool lost = std::exchange(stood_, roster_.stands()) && !roster_.stands();
-    if (lost) handler_->on_worker_lost();
-    if (handler_ == nullptr) return;
-    if (roster_.stands()) return tell_who_waits();
-    if (roster_.members().size() == options_.workers) return go_on();
-    tell_who_is_missing();
-    if (roster_.members().empty()) {
-      patience_.reset();
-    } else if (!patience_) {
-      patience_.emplace(executor_, options_.rank_wait, [this] { go_on(); });
-    }
-  }
-
-  // With those that are there.
-  void go_on() {
-    patience_.reset();
-    roster_.stand();
-    stood_ = true;
-    handler_->on_gathered(*roster_.members().begin()->second->request, missing());
-  }
-
-  std::vector<std::uint32_t> missing() const {
-    std::vector<std::uint32_t> ranks;
-    for (std::uint32_t rank = 0; rank < options_.workers; ++rank) {
-      if (!roster_.members().contains(rank)) ranks.push_back(rank);
-    }
-    return ranks;
-  }
-
-  void tell_who_is_missing() {
-    std::string ranks;
-    for (const std::uint32_t rank : missing())
-      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-    for (const auto& [rank, session] : roster_.members())
-      session->send(waiting("rank " + ranks + " of " + options_.region + " to attach"));
-  }
-
-  void tell_who_waits() {
-    for (const auto& [rank, session] : roster_.waiting())
-      session->send(waiting("the other ranks of " + options_.region + " to end their round"));
+    group_.enter(session);
   }
 
   void end(const SessionPointer& session) {
     session->close();
     std::erase(sessions_, session);
-    if (!session->request) return;
-    dismiss(roster_.leave(session->request->rank, session));
+    if (session->request) group_.leave(session);
   }
 
   asio::any_io_executor executor_;
@@ -272,9 +214,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   std::optional<WorkerDoor> door_;
   inter::TaskGroup tasks_;
   std::vector<SessionPointer> sessions_;
-  Roster<SessionPointer> roster_;
-  bool stood_ = false;                       // when it was looked at last
-  std::optional<inter::Deadline> patience_;  // with the ranks that are missing
+  RankGroup group_;
 };
 
 WorkerServer::WorkerServer(asio::any_io_executor executor, WorkerServerOptions options,

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <utility>
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
+#include "diloco/worker/coordinator_link.h"
+#include "diloco/worker/stream/worker_channel.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_channel.h"
 #include "diloco/worker/worker_dial.h"
 #include "diloco/worker/worker_report.h"
 
@@ -20,23 +20,13 @@ namespace causeway::diloco {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
-constexpr milliseconds kKeepWaitingInterval{500};
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
 // Of a copy to the coordinator's disk, far below any disk's speed, and of one before it that nobody
 // waits for any more: past it the coordinator hangs.
 constexpr milliseconds kStoreDeadlineBase{60'000};
 constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
-
-void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
-                           const std::string& what) {
-  if (keep_waiting && !keep_waiting(what)) {
-    throw std::system_error(std::make_error_code(std::errc::operation_canceled),
-                            "stopped while waiting for " + what);
-  }
-}
 
 DataShare to_share(const worker_wire::DataShare& share) {
   if (share.count() > 0 && share.index() >= share.count()) {
@@ -49,9 +39,7 @@ DataShare to_share(const worker_wire::DataShare& share) {
 class SocketSession : public WorkerSession {
  public:
   SocketSession(AttachRequest request, WorkerDial dialled)
-      : request_(std::move(request)),
-        socket_(std::move(dialled.socket)),
-        stream_(std::move(dialled.stream)) {}
+      : request_(std::move(request)), link_(std::move(dialled)) {}
 
   // A trainer that has finished need not say so itself.
   ~SocketSession() override;
@@ -70,103 +58,21 @@ class SocketSession : public WorkerSession {
   void offer_snapshot(Round version, const Digest& state,
                       const std::filesystem::path& file) override;
   void report(const Progress& progress) override;
-  bool lost() override;
+  bool lost() override { return link_.is_lost(); }
 
  private:
-  using Message = worker_wire::CoordinatorMessage;
-  struct Received {
-    Message message;
-    std::vector<Descriptor> descriptors;
-  };
-
-  void send(const worker_wire::WorkerMessage& message, std::vector<Descriptor> descriptors = {});
-  void wait_for_socket(short events, milliseconds at_most);
-  void receive_bytes();
-  std::optional<Received> take();
-  std::optional<Received> receive(milliseconds at_most);
-  Received wait(const KeepWaiting& keep_waiting);
+  using Message = CoordinatorLink::Message;
+  using Received = CoordinatorLink::Received;
   static Instruction to_instruction(Received received);
 
   AttachRequest request_;
-  Descriptor socket_;
-  std::unique_ptr<WorkerStream> stream_;
+  CoordinatorLink link_;
   Attachment attachment_;
   bool asked_ = false;  // what to do: the answer is still to come
-  bool called_back_ = false;
   std::size_t handed_over_bytes_ = 0;
-  bool closed_ = false;  // by the coordinator
   bool finished_ = false;
   Progress reported_;
-  std::string waiting_for_;
 };
-
-void SocketSession::wait_for_socket(short events, milliseconds at_most) {
-  pollfd entry{.fd = socket_.get(), .events = events, .revents = 0};
-  if (::poll(&entry, 1, static_cast<int>(at_most.count())) < 0 && errno != EINTR) {
-    throw_errno("poll", request_.socket);
-  }
-}
-
-void SocketSession::send(const worker_wire::WorkerMessage& message,
-                         std::vector<Descriptor> descriptors) {
-  stream_->add({message.SerializeAsString(), std::move(descriptors)});
-  auto deadline = steady_clock::now() + kStoreDeadlineBase;
-  for (std::uint64_t sent = 0; !stream_->flush();) {
-    if (stream_->sent_bytes() > sent) deadline = steady_clock::now() + kStoreDeadlineBase;
-    sent = stream_->sent_bytes();
-    if (steady_clock::now() > deadline) throw_lost("the coordinator does not read its socket");
-    wait_for_socket(POLLOUT, kKeepWaitingInterval);
-  }
-}
-
-// The next message that has arrived and is an answer; what only informs is noted.
-std::optional<SocketSession::Received> SocketSession::take() {
-  while (std::optional<Frame> frame = stream_->next()) {
-    Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
-    if (!received.message.ParseFromString(frame->bytes)) {
-      throw_malformed("the coordinator's message cannot be parsed");
-    }
-    switch (received.message.body_case()) {
-      case Message::kRefused: {
-        const auto& refused = received.message.refused();
-        throw std::system_error(make_error_code(refused.lineage()         ? Errc::lineage
-                                                : refused.configuration() ? Errc::config_mismatch
-                                                                          : Errc::malformed),
-                                refused.reason());
-      }
-      case Message::kWaiting:
-        waiting_for_ = received.message.waiting().what();
-        break;
-      case Message::kComeBack:
-        called_back_ = true;
-        break;
-      default:
-        return received;
-    }
-  }
-  return std::nullopt;
-}
-
-// Nothing if no answer came in time.
-std::optional<SocketSession::Received> SocketSession::receive(milliseconds at_most) {
-  const auto deadline = steady_clock::now() + at_most;
-  for (;;) {
-    if (std::optional<Received> received = take()) return received;
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    if (left.count() <= 0) return std::nullopt;
-    if (!stream_->more()) wait_for_socket(POLLIN, left);
-    receive_bytes();
-  }
-}
-
-SocketSession::Received SocketSession::wait(const KeepWaiting& keep_waiting) {
-  for (;;) {
-    if (std::optional<Received> received = receive(kKeepWaitingInterval)) {
-      return std::move(*received);
-    }
-    keep_waiting_or_throw(keep_waiting, waiting_for_);
-  }
-}
 
 void SocketSession::join(const KeepWaiting& keep_waiting) {
   worker_wire::WorkerMessage message;
@@ -180,10 +86,10 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_has_lineage(request_.has_lineage);
   attach->set_run_id(request_.run_id);
   attach->set_contributed(request_.contributed);
-  send(message);
+  link_.send(message);
 
-  waiting_for_ = "the coordinator's answer";
-  const Received answer = wait(keep_waiting);
+  link_.wait_for("the coordinator's answer");
+  const Received answer = link_.wait(keep_waiting);
   if (!answer.message.has_attached()) throw_malformed("the coordinator did not answer to attach");
   const auto& attached = answer.message.attached();
   attachment_ = {.generation = attached.generation(),
@@ -200,32 +106,21 @@ Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
   if (!asked_) {
     worker_wire::WorkerMessage message;
     message.mutable_ready();
-    send(message);
+    link_.send(message);
     asked_ = true;
-    waiting_for_ = "the coordinator";
+    link_.wait_for("the coordinator");
   }
-  Received received = wait(keep_waiting);
+  Received received = link_.wait(keep_waiting);
   asked_ = false;
-  called_back_ = false;  // that was about the instruction before
+  link_.forget_call();  // that was about the instruction before
   finished_ = received.message.body_case() == Message::kFinish;
   return to_instruction(std::move(received));
 }
 
-void SocketSession::receive_bytes() {
-  if (stream_->receive()) return;
-  // What it said before it closed comes first.
-  if (!closed_) {
-    closed_ = true;
-    return;
-  }
-  throw_lost("the coordinator closed the session");
-}
-
 bool SocketSession::called_back() {
   assert(attachment_.rank == 0);
-  receive_bytes();
-  if (take()) throw_malformed("the coordinator gives an instruction that was not asked for");
-  return called_back_;
+  if (link_.look()) throw_malformed("the coordinator gives an instruction that was not asked for");
+  return link_.called_back();
 }
 
 Instruction SocketSession::to_instruction(Received received) {
@@ -281,7 +176,7 @@ void SocketSession::hand_over(const Contribution& contribution, const SealedByte
   message.mutable_contribute()->set_contribution(serialize(contribution));
   std::vector<Descriptor> descriptors;
   descriptors.push_back(payload.share());
-  send(message, std::move(descriptors));
+  link_.send(message, std::move(descriptors));
   handed_over_bytes_ = payload.size();
 }
 
@@ -289,7 +184,7 @@ bool SocketSession::await_stored() {
   const milliseconds deadline =
       kStoreDeadlineBase +
       milliseconds{static_cast<std::int64_t>(handed_over_bytes_ / kStoreBytesPerMillisecond)};
-  const std::optional<Received> answer = receive(deadline);
+  const std::optional<Received> answer = link_.receive(deadline);
   if (!answer) {
     throw_lost("the coordinator did not store a payload of " + std::to_string(handed_over_bytes_) +
                " bytes within " + std::to_string(deadline.count() / 1000) + " s");
@@ -304,7 +199,7 @@ void SocketSession::applied(Round version, const Digest& state) {
   worker_wire::WorkerMessage message;
   message.mutable_applied()->set_version(version);
   encode(state, message.mutable_applied()->mutable_state());
-  send(message);
+  link_.send(message);
 }
 
 void SocketSession::offer_snapshot(Round version, const Digest& state,
@@ -317,34 +212,25 @@ void SocketSession::offer_snapshot(Round version, const Digest& state,
   encode(state, message.mutable_offer_snapshot()->mutable_state());
   std::vector<Descriptor> descriptors;
   descriptors.push_back(std::move(fd));
-  send(message, std::move(descriptors));
+  link_.send(message, std::move(descriptors));
 }
 
 SocketSession::~SocketSession() {
-  if (!finished_ || closed_) return;
   try {
-    reported_.phase = kPhaseDone;
-    report(reported_);
+    if (finished_ && !link_.is_closed()) {
+      reported_.phase = kPhaseDone;
+      report(reported_);
+    }
   } catch (const std::exception&) {  // then the coordinator waits for a while
   }
+  link_.end();
 }
 
 void SocketSession::report(const Progress& progress) {
   reported_ = progress;
-  if (!stream_->empty()) return;  // an older report is still on its way
   worker_wire::WorkerMessage message;
   *message.mutable_report() = encode(progress);
-  stream_->add({message.SerializeAsString(), {}});
-  try {
-    stream_->flush();
-  } catch (const std::system_error&) {
-    // Whoever must know finds out at the next call that waits for an answer.
-  }
-}
-
-bool SocketSession::lost() {
-  pollfd entry{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
-  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  link_.send_if_idle(message);  // else an older report is still on its way
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct OpensslDeleter {
 
 using BioPtr = std::unique_ptr<BIO, OpensslDeleter<BIO_free_all>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, OpensslDeleter<EVP_PKEY_free>>;
+using AlgorithmPtr = std::unique_ptr<EVP_MD, OpensslDeleter<EVP_MD_free>>;
 using DigestPtr = std::unique_ptr<EVP_MD_CTX, OpensslDeleter<EVP_MD_CTX_free>>;
 using CertificatePtr = std::unique_ptr<X509, OpensslDeleter<X509_free>>;
 using SslPtr = std::unique_ptr<SSL, OpensslDeleter<SSL_free>>;

@@ -4,9 +4,14 @@
 
 namespace causeway::inter {
 
-Sha256::Sha256() : digest_(EVP_MD_CTX_new()) {
-  const bool started = digest_ && EVP_DigestInit_ex(digest_.get(), EVP_sha256(), nullptr) == 1;
-  assert(started);
+Sha256::Sha256() : algorithm_(EVP_MD_fetch(nullptr, "SHA256", nullptr)), digest_(EVP_MD_CTX_new()) {
+  assert(algorithm_ && digest_);
+  begin();
+}
+
+void Sha256::begin() {
+  const bool begun = EVP_DigestInit_ex2(digest_.get(), algorithm_.get(), nullptr) == 1;
+  assert(begun);
 }
 
 void Sha256::update(std::span<const std::byte> bytes) {
@@ -19,6 +24,7 @@ Sha256Hash Sha256::finish() {
   unsigned size = 0;
   const bool finished = EVP_DigestFinal_ex(digest_.get(), hash.data(), &size) == 1;
   assert(finished && size == hash.size());
+  begin();
   return hash;
 }
 

@@ -1,4 +1,4 @@
-// SHA-256 of a stream.
+// SHA-256, the only one of ours that runs on a CPU.
 #pragma once
 
 #include <array>
@@ -12,13 +12,18 @@ namespace causeway::inter {
 
 using Sha256Hash = std::array<std::uint8_t, 32>;
 
+// Of a stream, or of one after the other: finish() begins anew. For many short ones keep the
+// object, as looking up the algorithm costs as much as hashing a few kilobytes.
 class Sha256 {
  public:
   Sha256();
   void update(std::span<const std::byte> bytes);
-  Sha256Hash finish();  // once
+  Sha256Hash finish();
 
  private:
+  void begin();
+
+  AlgorithmPtr algorithm_;
   DigestPtr digest_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "inter/base/link_error.h"
+#include "inter/base/little_endian.h"
 
 namespace causeway::inter {
 
@@ -21,9 +22,7 @@ class ByteWriter {
 
   template <typename Unsigned>
   void number(Unsigned value) {
-    for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
-      bytes_.push_back(static_cast<std::byte>(value >> (8 * i)));
-    }
+    bytes(to_little_endian(value));
   }
   void bytes(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
@@ -41,12 +40,7 @@ class ByteReader {
 
   template <typename Unsigned>
   Unsigned number() {
-    Unsigned value = 0;
-    const auto field = bytes(sizeof(Unsigned));
-    for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
-      value |= static_cast<Unsigned>(static_cast<Unsigned>(field[i]) << (8 * i));
-    }
-    return value;
+    return from_little_endian<Unsigned>(bytes(sizeof(Unsigned)));
   }
   std::span<const std::byte> bytes(std::size_t size) {
     if (size > bytes_.size()) {

@@ -12,7 +12,6 @@
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/limits.h"
-#include "inter/base/page_buffer.h"
 #include "inter/base/sha256.h"
 #include "inter/blob/spool_files.h"
 
@@ -23,26 +22,6 @@ BlobId identify(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.update(bytes);
   return {hash.finish(), bytes.size()};
-}
-
-void read_exactly(const std::filesystem::path& path, const File& file, std::uint64_t offset,
-                  std::span<std::byte> bytes) {
-  if (file.read_at(offset, bytes) != bytes.size()) {
-    throw std::system_error(std::make_error_code(std::errc::io_error),
-                            path.string() + " is shorter than it was");
-  }
-}
-
-Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {
-  Sha256 hash;
-  const File file(path, O_RDONLY);
-  const PageBuffer buffer(kHashReadBytes);
-  for (std::uint64_t offset = 0; offset < size; offset += kHashReadBytes) {
-    const auto part = buffer.bytes().first(std::min<std::uint64_t>(size - offset, kHashReadBytes));
-    read_exactly(path, file, offset, part);
-    hash.update(part);
-  }
-  return hash.finish();
 }
 
 std::filesystem::path existing(std::filesystem::path directory) {

@@ -1,9 +1,15 @@
 #include "inter/blob/spool_files.h"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <charconv>
 #include <string>
+#include <system_error>
 
 #include "inter/base/hex.h"
+#include "inter/base/limits.h"
+#include "inter/base/page_buffer.h"
 
 namespace causeway::inter {
 namespace {
@@ -58,6 +64,26 @@ std::optional<BlobId> named_blob(std::string_view name) {
 std::optional<BlobId> named_partial(std::string_view name) {
   const auto id = named_before(kPartialSuffix, name);
   return id ? id : named_before(kMapSuffix, name);
+}
+
+void read_exactly(const std::filesystem::path& path, const File& file, std::uint64_t offset,
+                  std::span<std::byte> bytes) {
+  if (file.read_at(offset, bytes) != bytes.size()) {
+    throw std::system_error(std::make_error_code(std::errc::io_error),
+                            path.string() + " is shorter than it was");
+  }
+}
+
+Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {
+  Sha256 hash;
+  const File file(path, O_RDONLY);
+  const PageBuffer buffer(kHashReadBytes);
+  for (std::uint64_t offset = 0; offset < size; offset += kHashReadBytes) {
+    const auto part = buffer.bytes().first(std::min<std::uint64_t>(size - offset, kHashReadBytes));
+    read_exactly(path, file, offset, part);
+    hash.update(part);
+  }
+  return hash.finish();
 }
 
 }  // namespace causeway::inter

@@ -1,11 +1,14 @@
-// How a spool names its files.
+// How a spool names its files, and reads them.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 
+#include "inter/base/file.h"
+#include "inter/base/sha256.h"
 #include "inter/blob/partial_blob.h"
 #include "inter/frame/blob.h"
 
@@ -22,5 +25,11 @@ std::filesystem::path draft_path(const std::filesystem::path& spool_directory,
 std::optional<BlobId> named_blob(std::string_view file_name);
 std::optional<BlobId> named_partial(std::string_view file_name);
 bool is_draft(std::string_view file_name);
+
+// Fills `bytes`, or throws naming the file.
+void read_exactly(const std::filesystem::path& path, const File& file, std::uint64_t offset,
+                  std::span<std::byte> bytes);
+
+Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size);
 
 }  // namespace causeway::inter

@@ -1,7 +1,11 @@
 #include "inter/frame/chunk_map.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
+
+#include "inter/base/little_endian.h"
 
 namespace causeway::inter {
 
@@ -15,8 +19,12 @@ std::optional<ChunkMap> ChunkMap::parse(std::uint64_t chunks, std::span<const st
     return std::nullopt;
   }
   ChunkMap map(chunks);
-  for (std::uint64_t i = 0; i < bytes.size(); ++i) {
-    map.words_[i / 8] |= static_cast<std::uint64_t>(bytes[i]) << (8 * (i % 8));
+  for (std::uint64_t& word : map.words_) {
+    std::array<std::byte, sizeof word> part{};  // the last one lacks bytes
+    const auto there = bytes.first(std::min(bytes.size(), part.size()));
+    std::copy(there.begin(), there.end(), part.begin());
+    word = from_little_endian<std::uint64_t>(part);
+    bytes = bytes.subspan(there.size());
   }
   if (map.words_.back() >> (chunks % 64) != 0) {
     return std::nullopt;
@@ -28,10 +36,12 @@ std::optional<ChunkMap> ChunkMap::parse(std::uint64_t chunks, std::span<const st
 }
 
 std::vector<std::byte> ChunkMap::bytes() const {
-  std::vector<std::byte> bytes(byte_count(size_));
-  for (std::uint64_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::byte>(words_[i / 8] >> (8 * (i % 8)));
+  std::vector<std::byte> bytes;
+  for (const std::uint64_t word : words_) {
+    const auto part = to_little_endian(word);
+    bytes.insert(bytes.end(), part.begin(), part.end());
   }
+  bytes.resize(byte_count(size_));
   return bytes;
 }
 

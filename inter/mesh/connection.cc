@@ -1,10 +1,5 @@
 #include "inter/mesh/connection.h"
 
-#include <cassert>
-#include <cerrno>
-
-#include <openssl/err.h>
-
 #include <asio/buffer.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
@@ -12,6 +7,7 @@
 
 #include "inter/base/limits.h"
 #include "inter/tls/socket_bio.h"
+#include "inter/tls/tls_stream.h"
 
 namespace causeway::inter {
 namespace {
@@ -30,22 +26,22 @@ constexpr std::size_t kTurnBytes = 64U << 10;
 }  // namespace
 
 struct Connection::Implementation {
-  Implementation(tcp::socket socket_in, const TlsContext& context, TlsRole role_in,
+  Implementation(tcp::socket socket_in, const TlsContext& context_in, TlsRole role_in,
                  const ConnectionSettings& settings_in)
       : settings(settings_in),
+        context(context_in),
         role(role_in),
         socket(std::move(socket_in)),
-        ssl(SSL_new(context.get())),
         parser(settings.message_bytes_max) {
-    assert(ssl);
-    remember_refused_subject(ssl.get(), &refused_subject);
-    role == TlsRole::client ? SSL_set_connect_state(ssl.get()) : SSL_set_accept_state(ssl.get());
     std::error_code not_connected;
     remote = socket.remote_endpoint(not_connected);
     if (!not_connected) {
       on_connected();
     }
   }
+  Implementation(const Implementation&) = delete;
+  Implementation& operator=(const Implementation&) = delete;
+  ~Implementation() { count(); }
 
   void on_connected() {
     remote_text = describe(remote);
@@ -56,14 +52,15 @@ struct Connection::Implementation {
     }
     std::error_code ignored;
     socket.native_non_blocking(true, ignored);
-    BIO* const bio = make_socket_bio(handle).release();
-    SSL_set_bio(ssl.get(), bio, bio);  // which owns it
+    stream.emplace(make_socket_bio(handle), context, role);
   }
 
   void count() {
-    BIO* bio = SSL_get_rbio(ssl.get());
-    const std::uint64_t rx_bytes = BIO_number_read(bio);
-    const std::uint64_t tx_bytes = BIO_number_written(bio);
+    if (!stream) {
+      return;
+    }
+    const std::uint64_t rx_bytes = stream->read_bytes();
+    const std::uint64_t tx_bytes = stream->written_bytes();
     if (rx_bytes != counted.rx_bytes) {
       last_received = last_progress = Clock::now();
     }
@@ -72,45 +69,35 @@ struct Connection::Implementation {
     counted = {tx_bytes, rx_bytes};
   }
 
-  // Runs an OpenSSL operation to its end; gives what it returned, which is positive.
-  template <typename Operation>
-  asio::awaitable<std::size_t> perform(Operation operation) {
-    for (;;) {
-      if (closed) {
-        throw LinkError(close_code, close_reason);
-      }
-      ERR_clear_error();
-      errno = 0;
-      const int result = operation(ssl.get());
-      const int system_error = errno;
-      count();
-      if (result > 0) {
-        co_await take_turn(static_cast<std::size_t>(result));
-        co_return static_cast<std::size_t>(result);
-      }
-      const int verdict = SSL_get_error(ssl.get(), result);
-      if (verdict != SSL_ERROR_WANT_READ && verdict != SSL_ERROR_WANT_WRITE) {
-        throw failure(verdict, system_error);
-      }
-      co_await ready(verdict == SSL_ERROR_WANT_READ ? tcp::socket::wait_read
-                                                    : tcp::socket::wait_write);
+  void check_open() const {
+    if (closed) {
+      throw LinkError(close_code, close_reason);
     }
   }
 
-  asio::awaitable<void> flush_gathered() {
+  // Takes a step of the stream to its end; gives how many bytes it moved.
+  template <typename Operation>
+  asio::awaitable<std::size_t> perform(Operation operation) {
     for (;;) {
-      if (closed) {
-        throw LinkError(close_code, close_reason);
+      check_open();
+      const TlsStream::Step step = operation(*stream);
+      count();
+      switch (step.outcome) {
+        case TlsStream::Outcome::done:
+          co_await take_turn(step.bytes);
+          co_return step.bytes;
+        case TlsStream::Outcome::ended:
+          throw LinkError(std::make_error_code(std::errc::connection_aborted),
+                          parser.inside_frame()
+                              ? "the peer closed the connection in the middle of a frame"
+                              : "the peer closed the connection");
+        case TlsStream::Outcome::wants_reading:
+          co_await ready(tcp::socket::wait_read);
+          break;
+        case TlsStream::Outcome::wants_writing:
+          co_await ready(tcp::socket::wait_write);
+          break;
       }
-      errno = 0;
-      if (flush(SSL_get_wbio(ssl.get()))) {
-        co_return;
-      }
-      const int system_error = errno;
-      if (system_error != EAGAIN && system_error != EWOULDBLOCK && system_error != EINTR) {
-        throw failure(SSL_ERROR_SYSCALL, system_error);
-      }
-      co_await ready(tcp::socket::wait_write);
     }
   }
 
@@ -132,32 +119,15 @@ struct Connection::Implementation {
     }
   }
 
-  LinkError failure(int verdict, int system_error) const {
-    const unsigned long error = ERR_peek_error();
-    const bool cut_off = ERR_GET_LIB(error) == ERR_LIB_SSL &&
-                         ERR_GET_REASON(error) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-    if (verdict == SSL_ERROR_ZERO_RETURN || cut_off ||
-        (verdict == SSL_ERROR_SYSCALL && system_error == 0)) {
-      return {std::make_error_code(std::errc::connection_aborted),
-              handshaken ? "the peer closed the connection"
-                         : "the peer closed the connection during the TLS handshake"};
-    }
-    if (verdict == SSL_ERROR_SYSCALL) {
-      const std::error_code code(system_error, std::system_category());
-      return {code, code.message()};
-    }
-    return describe_tls_failure(ssl.get(), error);
-  }
-
   ConnectionSettings settings;
+  TlsContext context;
   TlsRole role;
   tcp::socket socket;
-  SslPtr ssl;
+  std::optional<TlsStream> stream;  // once connected
   FrameParser parser;
   std::size_t turn_bytes = 0;  // since others last had their turn
   tcp::endpoint remote;
   std::string remote_text = "unconnected";
-  std::string refused_subject;
   bool handshaken = false;
   bool closed = false;
   std::error_code close_code;
@@ -191,9 +161,9 @@ asio::awaitable<void> Connection::connect(tcp::endpoint endpoint) {
 
 asio::awaitable<std::string> Connection::handshake() {
   Implementation& self = *implementation_;
-  co_await self.perform([](SSL* ssl) { return SSL_do_handshake(ssl); });
+  co_await self.perform([](TlsStream& stream) { return stream.handshake(); });
   self.handshaken = true;
-  co_return peer_region(self.ssl.get());
+  co_return self.stream->peer_region();
 }
 
 asio::awaitable<FrameView> Connection::read() {
@@ -204,8 +174,8 @@ asio::awaitable<FrameView> Connection::read() {
       co_return *frame;
     }
     const auto space = self.parser.writable();
-    const std::size_t size = co_await self.perform(
-        [space](SSL* ssl) { return SSL_read(ssl, space.data(), static_cast<int>(space.size())); });
+    const std::size_t size =
+        co_await self.perform([space](TlsStream& stream) { return stream.read(space); });
     self.parser.received(size);
   }
 }
@@ -213,18 +183,19 @@ asio::awaitable<FrameView> Connection::read() {
 asio::awaitable<void> Connection::write(std::span<const std::byte> frame) {
   Implementation& self = *implementation_;
   const bool one_record = frame.size() <= SSL3_RT_MAX_PLAIN_LENGTH;
-  gather(SSL_get_wbio(self.ssl.get()), one_record ? 0 : kGatheredBytes);
+  self.stream->gather(one_record ? 0 : kGatheredBytes);
   while (!frame.empty()) {
-    const std::size_t size = co_await self.perform(
-        [frame](SSL* ssl) { return SSL_write(ssl, frame.data(), static_cast<int>(frame.size())); });
+    const std::size_t size =
+        co_await self.perform([frame](TlsStream& stream) { return stream.write(frame); });
     frame = frame.subspan(size);
   }
-  co_await self.flush_gathered();
+  co_await self.perform([](TlsStream& stream) { return stream.flush(); });
 }
 
 asio::awaitable<void> Connection::linger() {
   Implementation& self = *implementation_;
   std::error_code error;
+  self.stream->end();
   self.socket.shutdown(tcp::socket::shutdown_send, error);
   Bytes discarded(4096);
   while (!error && !self.closed) {
@@ -236,7 +207,7 @@ asio::awaitable<void> Connection::linger() {
 
 void Connection::check_revocation(const TlsContext& context) {
   const Implementation& self = *implementation_;
-  if (self.handshaken && !self.closed && is_revoked(implementation_->ssl.get(), context.get())) {
+  if (self.handshaken && !self.closed && self.stream->is_revoked(context)) {
     close(Errc::refused, "the peer's certificate was revoked");
   }
 }
@@ -249,6 +220,9 @@ void Connection::close(std::error_code code, const std::string& reason) {
   self.closed = true;
   self.close_code = code;
   self.close_reason = reason;
+  if (self.stream) {
+    self.stream->end();
+  }
   std::error_code ignored;
   self.socket.close(ignored);
 }
@@ -262,9 +236,7 @@ const std::string& Connection::close_reason() const {
 }
 
 void Connection::check_open() const {
-  if (implementation_->closed) {
-    throw LinkError(implementation_->close_code, implementation_->close_reason);
-  }
+  implementation_->check_open();
 }
 
 void Connection::count_into(std::shared_ptr<Traffic> traffic) {

@@ -123,7 +123,7 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr p
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
                                                                tcp::endpoint endpoint) {
-  const auto connection = self->make_connection(tcp::socket(self->executor_), TlsRole::client);
+  const auto connection = self->connections_.make(tcp::socket(self->executor_), TlsRole::client);
   connection->count_into(peer->traffic);
   connection->check_open();
   std::string region;

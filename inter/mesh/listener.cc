@@ -10,6 +10,27 @@ namespace causeway::inter {
 
 using asio::ip::tcp;
 
+namespace {
+
+// Empty: none.
+std::string objection_to_name(const std::string& certified, const Hello& hello) {
+  if (hello.sender == certified) {
+    return "";
+  }
+  return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
+         printable(certified) + "\"";
+}
+
+std::string objection_to_region(const std::string& self, const std::string& region, bool is_peer,
+                                bool we_dial) {
+  if (!is_peer) {
+    return "region \"" + printable(region) + "\" is not a peer of \"" + self + "\"";
+  }
+  return we_dial ? "\"" + self + "\" dials \"" + region + "\", not the other way round" : "";
+}
+
+}  // namespace
+
 asio::awaitable<void> MeshCore::accept_loop(Self self) {
   const auto admit_socket = [&self](tcp::socket socket) {
     self->tasks_.spawn(serve(self, std::move(socket)));
@@ -18,7 +39,7 @@ asio::awaitable<void> MeshCore::accept_loop(Self self) {
 }
 
 asio::awaitable<void> MeshCore::serve(Self self, tcp::socket socket) {
-  const auto connection = self->make_connection(std::move(socket), TlsRole::server);
+  const auto connection = self->connections_.make(std::move(socket), TlsRole::server);
   std::string failure;
   try {
     co_await admit(self, connection);
@@ -64,12 +85,17 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
     co_return;
   }
   self->strangers_.leave(connection);
-  const std::string objection = self->objection_to(region, theirs);
+  const auto found = self->peers_.find(region);
+  const PeerPtr peer = found == self->peers_.end() ? nullptr : found->second;
+  std::string objection = objection_to_name(region, theirs);
+  if (objection.empty()) {
+    objection = objection_to_region(self->options_.self, region, peer != nullptr,
+                                    peer != nullptr && self->dials(*peer));
+  }
   if (!objection.empty()) {
     co_await refuse(*connection, objection);
   }
   deadline.reset();
-  const PeerPtr peer = self->peers_.at(region);
   connection->count_into(peer->traffic);
   if (theirs.kind == ConnectionKind::control) {
     co_await admit_control(self, connection, peer, theirs);
@@ -78,42 +104,21 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   }
 }
 
-std::string MeshCore::objection_to(const std::string& region, const Hello& hello) const {
-  if (hello.sender != region) {
-    return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
-           printable(region) + "\"";
-  }
-  const auto peer = peers_.find(region);
-  if (peer == peers_.end()) {
-    return "region \"" + printable(region) + "\" is not a peer of \"" + options_.self + "\"";
-  }
-  if (dials(*peer->second)) {
-    return "\"" + options_.self + "\" dials \"" + region + "\", not the other way round";
-  }
-  return "";
-}
-
 // Within the deadline and the number of those who are not peers.
 asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connection> connection,
                                                std::string name, Hello theirs) {
-  const std::string objection = self->objection_to_observer(name, theirs);
+  std::string objection = objection_to_name(name, theirs);
+  const bool known =
+      name == self->options_.self || self->peers_.contains(name) || is_observer(name);
+  if (objection.empty() && !known) {
+    objection = "\"" + printable(name) + "\" is neither a region of this run nor an observer";
+  }
   if (!objection.empty()) {
     co_await refuse(*connection, objection);
   }
   const Bytes report = encode_text(FrameType::message, self->handler_.report());
   co_await connection->write(report);
   co_await connection->linger();
-}
-
-std::string MeshCore::objection_to_observer(const std::string& name, const Hello& hello) const {
-  if (hello.sender != name) {
-    return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
-           printable(name) + "\"";
-  }
-  if (name == options_.self || peers_.contains(name) || is_observer(name)) {
-    return "";
-  }
-  return "\"" + printable(name) + "\" is neither a region of this run nor an observer";
 }
 
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,

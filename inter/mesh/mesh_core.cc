@@ -22,12 +22,47 @@ std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std
   return hash;
 }
 
-constexpr const char* kStopReason = "this region stops";
 constexpr const char* kRemovedReason = "the region left the roster";
 constexpr std::chrono::milliseconds kResolveBind{10'000};
 
-void close_for_stop(Connection& connection) {
-  connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+// Many connections make up for a congestion control that begins anew after every pause: each begins
+// with its own initial window.
+// Gives whether our TCP begins anew after every pause.
+bool choose_congestion_control(const asio::any_io_executor& executor, MeshOptions& options) {
+  constexpr unsigned kPacedConnections = 4;
+  constexpr unsigned kRestartingConnections = 32;
+  tcp::socket probe(executor, tcp::v4());
+  std::string& wanted = options.congestion_control;
+  const bool automatic = wanted == "auto";
+  const bool granted = set_congestion_control(probe.native_handle(), automatic ? "bbr" : wanted);
+  if (!granted && !automatic) {
+    throw std::system_error(Errc::no_congestion_control,
+                            "the kernel does not grant the congestion control \"" + wanted +
+                                "\"; see net.ipv4.tcp_allowed_congestion_control, or use auto");
+  }
+  wanted = congestion_control(probe.native_handle());
+  const bool restarts = wanted != "bbr" && restarts_after_idle();
+  if (options.data_connections == 0) {
+    options.data_connections = restarts ? kRestartingConnections : kPacedConnections;
+  }
+  spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options.self, wanted,
+               options.data_connections,
+               restarts ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
+                          "is 1, or let us use bbr)"
+                        : "");
+  return restarts;
+}
+
+void listen_at(tcp::acceptor& acceptor, const Endpoint& where) {
+  try {
+    const tcp::endpoint endpoint = listening_address(where, kResolveBind);
+    acceptor.open(endpoint.protocol());
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    acceptor.bind(endpoint);
+    acceptor.listen();
+  } catch (const std::system_error& error) {
+    throw_cannot_listen(where, error.code());
+  }
 }
 
 }  // namespace
@@ -53,30 +88,23 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       router_(options_.self, options_.topology),
       acceptor_(executor_),
       credentials_timer_(executor_),
+      connections_(options_),
       tasks_(executor_) {
   assert(options_.greeting.size() <= kGreetingBytesMax);
 }
 
 void MeshCore::start(const Self& self) {
-  self->load_credentials();
+  self->connections_.load_credentials();
   self->tasks_.spawn(watch_credentials(self));
-  self->choose_congestion_control();
+  self->restarts_ = choose_congestion_control(self->executor_, self->options_);
   spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
                peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
                self->options_.peers.size());
   if (!self->options_.dial_only) {
-    self->bind();
+    listen_at(self->acceptor_, self->options_.bind);
     self->tasks_.spawn(accept_loop(self));
   }
   self->set_peers(self, self->options_.peers);
-}
-
-void MeshCore::load_credentials() {
-  check_own_certificate(options_.credentials, options_.self);
-  const TlsContext client = make_tls_context(options_.credentials, TlsRole::client);
-  const TlsContext server = make_tls_context(options_.credentials, TlsRole::server);
-  client_context_ = client;
-  server_context_ = server;
 }
 
 // New handshakes use new files; links stay, but for those of peers that were revoked.
@@ -87,42 +115,10 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
     std::error_code cancelled;
     co_await self->credentials_timer_.async_wait(
         asio::redirect_error(asio::use_awaitable, cancelled));
-    if (self->stopping_ || !watch.reload([&] { self->load_credentials(); })) {
-      continue;
-    }
-    for (const auto& weak : self->connections_) {
-      if (const auto connection = weak.lock()) {
-        connection->check_revocation(self->server_context_);
-      }
+    if (!self->stopping_ && watch.reload([&] { self->connections_.load_credentials(); })) {
+      self->connections_.check_revocations();
     }
   }
-}
-
-// Many connections make up for a congestion control that begins anew after every pause: each begins
-// with its own initial window.
-void MeshCore::choose_congestion_control() {
-  constexpr unsigned kPacedConnections = 4;
-  constexpr unsigned kRestartingConnections = 32;
-  tcp::socket probe(executor_, tcp::v4());
-  std::string& wanted = options_.congestion_control;
-  const bool automatic = wanted == "auto";
-  const bool granted = set_congestion_control(probe.native_handle(), automatic ? "bbr" : wanted);
-  if (!granted && !automatic) {
-    throw std::system_error(Errc::no_congestion_control,
-                            "the kernel does not grant the congestion control \"" + wanted +
-                                "\"; see net.ipv4.tcp_allowed_congestion_control, or use auto");
-  }
-  wanted = congestion_control(probe.native_handle());
-  restarts_ = wanted != "bbr" && restarts_after_idle();
-  if (options_.data_connections == 0) {
-    options_.data_connections = restarts_ ? kRestartingConnections : kPacedConnections;
-  }
-  spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options_.self, wanted,
-               options_.data_connections,
-               restarts_
-                   ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
-                     "is 1, or let us use bbr)"
-                   : "");
 }
 
 void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
@@ -189,11 +185,7 @@ void MeshCore::shut_down() {
   std::error_code ignored;
   acceptor_.close(ignored);
   credentials_timer_.cancel();
-  for (const auto& weak : connections_) {
-    if (const auto connection = weak.lock()) {
-      close_for_stop(*connection);
-    }
-  }
+  connections_.close();
   for (auto& [name, peer] : peers_) {
     peer->retry.cancel();
     if (peer->session) {
@@ -205,32 +197,6 @@ void MeshCore::shut_down() {
 Peer* MeshCore::find(const std::string& name) const {
   const auto found = peers_.find(name);
   return found == peers_.end() ? nullptr : found->second.get();
-}
-
-void MeshCore::bind() {
-  try {
-    const tcp::endpoint endpoint = listening_address(options_.bind, kResolveBind);
-    acceptor_.open(endpoint.protocol());
-    acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    acceptor_.bind(endpoint);
-    acceptor_.listen();
-  } catch (const std::system_error& error) {
-    throw_cannot_listen(options_.bind, error.code());
-  }
-}
-
-std::shared_ptr<Connection> MeshCore::make_connection(tcp::socket socket, TlsRole role) {
-  const auto& context = role == TlsRole::client ? client_context_ : server_context_;
-  auto connection = std::make_shared<Connection>(
-      std::move(socket), context, role,
-      ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline,
-                         options_.congestion_control});
-  std::erase_if(connections_, [](const auto& weak) { return weak.expired(); });
-  connections_.push_back(connection);
-  if (stopping_) {
-    close_for_stop(*connection);  // its coroutine began too late for shut_down() to see it
-  }
-  return connection;
 }
 
 Hello MeshCore::hello(ConnectionKind kind, const SessionNonce& nonce) const {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <asio/ip/tcp.hpp>
 
@@ -16,6 +15,7 @@
 #include "inter/mesh/connection.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/mesh.h"
+#include "inter/mesh/open_connections.h"
 #include "inter/mesh/session.h"
 #include "inter/mesh/strangers.h"
 #include "inter/route/router.h"
@@ -75,11 +75,7 @@ class MeshCore {
   void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
   void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
   void remove_peer(const PeerPtr& peer);
-  void choose_congestion_control();
-  void load_credentials();
   static asio::awaitable<void> watch_credentials(Self self);
-  void bind();
-  std::shared_ptr<Connection> make_connection(asio::ip::tcp::socket socket, TlsRole role);
 
   // listener.cc
   static asio::awaitable<void> accept_loop(Self self);
@@ -92,8 +88,6 @@ class MeshCore {
                                           Hello theirs);
   static asio::awaitable<void> admit_observer(Self self, std::shared_ptr<Connection> connection,
                                               std::string name, Hello theirs);
-  std::string objection_to(const std::string& region, const Hello& hello) const;
-  std::string objection_to_observer(const std::string& name, const Hello& hello) const;
   void log_refusal(const Connection& connection, const std::string& reason);
 
   // dialler.cc
@@ -129,12 +123,10 @@ class MeshCore {
   MeshHandler& handler_;
   std::shared_ptr<Intake> intake_;
   Router router_;
-  TlsContext client_context_;
-  TlsContext server_context_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
-  std::vector<std::weak_ptr<Connection>> connections_;  // all that may be open
+  OpenConnections connections_;
   Strangers strangers_;
   LogThrottle refusals_;
   TaskGroup tasks_;

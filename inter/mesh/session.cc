@@ -1,25 +1,13 @@
 #include "inter/mesh/session.h"
 
 #include <algorithm>
-#include <iterator>
-
-#include <spdlog/spdlog.h>
-
-#include "inter/base/limits.h"
 
 namespace causeway::inter {
 namespace {
 
 constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
-constexpr double kUnsentSeconds = 0.03;
-constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
-constexpr double kLossy = 0.0005;
-// Of one connection; never binds, but has the kernel pace by its own estimate, so that CUBIC's slow
-// start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
-constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
-constexpr std::chrono::milliseconds kSampleMin{50};    // of a rate
-constexpr std::size_t kControlWriteBytes = 16U << 10;  // of small frames at once: a TLS record
+constexpr std::chrono::milliseconds kSampleMin{50};  // of a rate
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
   throw LinkError(Errc::bad_frame, "invalid frame: " + std::string(to_string(frame.type)) +
@@ -33,8 +21,10 @@ Session::Session(SessionContext context, std::shared_ptr<Connection> control,
     : context_(std::move(context)),
       control_(std::move(control)),
       nonce_(nonce),
+      data_(context_.options, context_.peer, context_.outgoing, context_.meter, context_.restarts),
       incoming_(context_.intake, context_.peer,
                 [this](Bytes frame) { queue_control(std::move(frame)); }),
+      control_queue_(context_.options.message_bytes_max),
       control_wake_(context_.executor),
       data_wake_(context_.executor),
       burst_wake_(context_.executor),
@@ -59,14 +49,12 @@ asio::awaitable<std::string> Session::serve_data(Self self, std::shared_ptr<Conn
   if (self->closed_) {
     co_return self->reason_;
   }
-  const ConnectionNumber number = ++self->data_connections_begun_;
-  self->data_[number] = {data, Clock::now(), 0};
-  self->set_pace();
+  const ConnectionNumber number = self->data_.add(data);
   TaskGroup loops(self->context_.executor);
   loops.spawn(guard_data(self, data, self->read_data(data)));
   loops.spawn(guard_data(self, data, self->write_data(data, number)));
   co_await loops.join();
-  self->data_.erase(number);
+  self->data_.remove(number);
   if (!self->closed_) {  // else they belong to the next session
     self->context_.outgoing.on_connection_lost(number);
     self->context_.meter.on_connection_lost(number);
@@ -106,9 +94,7 @@ void Session::close(std::error_code code, const std::string& reason) {
   closed_ = true;
   reason_ = reason;
   control_->close(code, reason);
-  for (const auto& [number, data] : data_) {
-    data.connection->close(code, reason);
-  }
+  data_.close(code, reason);
   control_wake_.notify();
   data_wake_.notify();
   burst_wake_.notify();
@@ -144,9 +130,7 @@ void Session::wake_data() {
 }
 
 void Session::begin_push(bool first) {
-  const std::size_t wanted = connections_for(context_.outgoing.bytes_left());
-  sharing_ = first ? wanted : std::max(sharing_, wanted);
-  set_pace();
+  data_.begin_burst(context_.outgoing.bytes_left(), first);
   wake_data();
   burst_wake_.notify();
 }
@@ -164,14 +148,7 @@ asio::awaitable<void> Session::write_control() {
       co_await control_wake_.wait();
       continue;
     }
-    Bytes frames;
-    do {
-      const Bytes& frame = control_queue_.front();
-      frames.insert(frames.end(), frame.begin(), frame.end());
-      control_queue_.pop_front();
-    } while (!control_queue_.empty() &&
-             frames.size() + control_queue_.front().size() <= kControlWriteBytes);
-    control_queue_bytes_ -= frames.size();
+    const Bytes frames = control_queue_.take();
     co_await control_->write(frames);
   }
 }
@@ -190,7 +167,7 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
                                           ConnectionNumber number) {
   std::optional<Bytes> frame;
   while (!data->is_closed()) {
-    frame = takes_part(number)
+    frame = data_.takes_part(number)
                 ? context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()))
                 : std::nullopt;
     queue_offers();  // a blob that is gone must be given up
@@ -207,7 +184,7 @@ asio::awaitable<void> Session::watch() {
     send_ping();
     report_links();
     check_deadlines();
-    set_pace();
+    data_.set_pace();
     if (closed_) {
       break;
     }
@@ -224,27 +201,14 @@ asio::awaitable<void> Session::sample_bursts() {
       co_await burst_wake_.wait();
       continue;
     }
-    newly_delivered_bytes();
+    data_.newly_delivered_bytes();
     const auto began = Clock::now();
     co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
                                            context_.meter.round_trip())));
     if (!context_.outgoing.exhausted()) {  // no connection was idle meanwhile
-      context_.meter.on_delivered(newly_delivered_bytes(), Clock::now() - began);
+      context_.meter.on_delivered(data_.newly_delivered_bytes(), Clock::now() - began);
     }
   }
-}
-
-std::uint64_t Session::newly_delivered_bytes() {
-  std::uint64_t bytes = 0;
-  for (auto& [number, data] : data_) {
-    if (const auto figures = data.connection->look()) {
-      const std::uint32_t segments =
-          figures->delivered_segments -
-          std::exchange(data.delivered_segments, figures->delivered_segments);
-      bytes += std::uint64_t{segments} * figures->segment_bytes;
-    }
-  }
-  return bytes;
 }
 
 void Session::on_control(const FrameView& frame) {
@@ -310,13 +274,9 @@ void Session::queue_control(Bytes frame) {
   if (closed_) {
     return;
   }
-  const std::size_t limit_bytes =
-      kQueuedMessagesMax * (kFrameHeaderBytes + context_.options.message_bytes_max) +
-      kQueuedFramesBytes;
-  control_queue_bytes_ += frame.size();
-  control_queue_.push_back(std::move(frame));
-  if (control_queue_bytes_ > limit_bytes) {
-    close(Errc::deadline, "the peer reads too slowly: " + std::to_string(control_queue_bytes_) +
+  control_queue_.add(std::move(frame));
+  if (control_queue_.is_too_long()) {
+    close(Errc::deadline, "the peer reads too slowly: " + std::to_string(control_queue_.bytes()) +
                               " bytes of control messages are waiting");
   }
   control_wake_.notify();
@@ -349,17 +309,10 @@ void Session::check_deadlines() {
   const bool slept =
       now - last_look_ > context_.options.idle_deadline / 2 + context_.options.heartbeat_interval;
   last_look_ = now;
-  for (auto& [number, data] : data_) {
-    if (const auto figures = data.connection->look()) {
-      context_.meter.on_tcp(number, *figures);
-    }
-    if (context_.outgoing.in_flight(number) == 0 && !data.connection->inside_frame()) {
-      data.waiting_since = now;
-    }
-  }
+  data_.look(now);
   if (!slept) {
     check_control(now);
-    check_data(now);
+    data_.drop_stalled(now, in_flight());
   }
 }
 
@@ -369,60 +322,6 @@ void Session::check_control(Clock::time_point now) {
     close(Errc::deadline, "nothing arrived for " + seconds_text(idle) +
                               " on the control connection; " + in_flight());
   }
-}
-
-// The others carry on with what a connection that stands still has not delivered.
-void Session::check_data(Clock::time_point now) {
-  const auto deadline = context_.meter.stall_deadline(context_.options.idle_deadline);
-  for (auto& [number, data] : data_) {
-    const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
-    if (idle > deadline && !data.connection->is_closed()) {
-      const std::string reason = "no byte moved for " + seconds_text(idle) + " of at most " +
-                                 seconds_text(deadline) + " on a data connection; " + in_flight();
-      spdlog::warn("{}: dropping one of {} data connections to {}: {}", context_.options.self,
-                   data_.size(), context_.peer, reason);
-      data.connection->close(Errc::deadline, reason);
-    }
-  }
-}
-
-// What waits in a socket cannot go another way any more, so it is little; but enough to keep the
-// path busy until we get round to this connection again. The limit on the rate keeps several
-// connections, which know nothing of each other, from overflowing the queue together. BBR needs it
-// too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
-// sends at 2.9 times the rate that it measured.
-void Session::set_pace() {
-  if (data_.empty()) {
-    return;
-  }
-  const auto connections = static_cast<double>(std::min(sharing_, data_.size()));
-  const double rate = context_.meter.rate_bytes_per_s() / connections;
-  const double limit = context_.meter.pacing_bytes_per_s() / connections;
-  const auto unsent = rate == 0
-                          ? kUnsentBytesAtFirst
-                          : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
-                                       kUnsentBytesMin, kUnsentBytesMax);
-  for (const auto& [number, data] : data_) {
-    if (data.connection->is_closed()) {
-      continue;
-    }
-    data.connection->limit_unsent(unsent);
-    data.connection->limit_rate(limit > 0 ? static_cast<std::uint64_t>(limit) : kNoRateLimit);
-  }
-}
-
-// A small burst over one connection finds the window that the last one left there; over several it
-// finds little in each. Not where windows do not outlast a pause, or losses keep them small.
-std::size_t Session::connections_for(std::uint64_t bytes) const {
-  if (context_.restarts || context_.meter.loss() > kLossy) {
-    return kDataConnectionsMax;
-  }
-  return std::min<std::uint64_t>(bytes / kBytesOfAConnection + 1, kDataConnectionsMax);
-}
-
-bool Session::takes_part(ConnectionNumber number) const {
-  return data_.size() <= sharing_ ||
-         static_cast<std::size_t>(std::distance(data_.begin(), data_.find(number))) < sharing_;
 }
 
 std::string Session::in_flight() const {

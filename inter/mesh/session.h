@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,10 +14,11 @@
 #include <asio/awaitable.hpp>
 
 #include "inter/base/async.h"
-#include "inter/base/limits.h"
 #include "inter/blob/blob_receiver.h"
 #include "inter/blob/blob_sender.h"
 #include "inter/mesh/connection.h"
+#include "inter/mesh/control_queue.h"
+#include "inter/mesh/data_connections.h"
 #include "inter/mesh/mesh.h"
 #include "inter/route/link_meter.h"
 #include "inter/route/router.h"
@@ -80,7 +80,6 @@ class Session {
   asio::awaitable<void> write_data(std::shared_ptr<Connection> data, ConnectionNumber number);
   asio::awaitable<void> watch();
   asio::awaitable<void> sample_bursts();
-  std::uint64_t newly_delivered_bytes();
 
   void on_control(const FrameView& frame);
   void on_ack(const BlobAck& ack);
@@ -91,27 +90,14 @@ class Session {
   void report_links();
   void check_deadlines();
   void check_control(Clock::time_point now);
-  void check_data(Clock::time_point now);
-  void set_pace();
-  std::size_t connections_for(std::uint64_t bytes) const;
-  bool takes_part(ConnectionNumber number) const;
   std::string in_flight() const;
-
-  struct DataConnection {
-    std::shared_ptr<Connection> connection;
-    Clock::time_point waiting_since;       // when nothing was last seen to be under way on it
-    std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
-  };
 
   SessionContext context_;
   std::shared_ptr<Connection> control_;
   SessionNonce nonce_;
-  std::map<ConnectionNumber, DataConnection> data_;
-  ConnectionNumber data_connections_begun_ = 0;
-  std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  DataConnections data_;
   BlobReceiver incoming_;
-  std::deque<Bytes> control_queue_;
-  std::size_t control_queue_bytes_ = 0;
+  ControlQueue control_queue_;
   Signal control_wake_;
   Signal data_wake_;
   Signal burst_wake_;

@@ -78,9 +78,21 @@ int read_some(BIO* bio, char* data, std::size_t size, std::size_t* got) {
   return result > 0 ? 1 : 0;
 }
 
-long control(BIO* bio, int command, long, void*) {
+long flush(BIO* bio) {
+  BIO_clear_retry_flags(bio);
+  if (send_waiting(socket_of(bio))) {
+    return 1;
+  }
+  std::size_t none = 0;
+  return finish_write(bio, -1, &none);
+}
+
+long control(BIO* bio, int command, long size, void*) {
   switch (command) {
-    case BIO_CTRL_FLUSH:  // by OpenSSL, in handshakes: nothing waits there
+    case BIO_CTRL_FLUSH:
+      return flush(bio);
+    case BIO_C_SET_BUFF_SIZE:
+      socket_of(bio).gathered_bytes_max = static_cast<std::size_t>(size);
       return 1;
     case BIO_CTRL_EOF:
       return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0 ? 1 : 0;
@@ -115,14 +127,6 @@ BioPtr make_socket_bio(int socket) {
   BIO_set_data(bio.get(), new Socket{socket, 0, {}, 0});
   BIO_set_init(bio.get(), 1);
   return bio;
-}
-
-void gather(BIO* bio, std::size_t bytes) {
-  socket_of(bio).gathered_bytes_max = bytes;
-}
-
-bool flush(BIO* bio) {
-  return send_waiting(socket_of(bio));
 }
 
 }  // namespace causeway::inter

@@ -2,21 +2,16 @@
 // gone, and makes a system call of every record. Internal to inter.
 #pragma once
 
-#include <cstddef>
-
 #include "inter/base/openssl.h"
 
 namespace causeway::inter {
 
 // Reads and writes `socket`, which must be non-blocking, and does not close it. Counts what passes
 // (BIO_number_read, BIO_number_written).
+//
+// BIO_set_write_buffer_size: from then on what is written waits until so many bytes are together,
+// or until BIO_flush: a stream of records costs a third less by the quarter of a megabyte than one
+// by one. 0: nothing waits. BIO_flush fails, and BIO_should_retry, while the socket takes no more.
 BioPtr make_socket_bio(int socket);
-
-// From now on what is written waits until so many bytes are together, or until flush(): a stream of
-// records costs a third less by the quarter of a megabyte than one by one. 0: nothing waits.
-void gather(BIO* bio, std::size_t bytes);
-
-// Sends what waits. False: the socket takes no more for now, or fails (errno).
-bool flush(BIO* bio);
 
 }  // namespace causeway::inter

@@ -104,7 +104,8 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
   }
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verified);
   SSL_CTX_set_mode(context, SSL_MODE_NO_AUTO_CHAIN);  // every peer has the CA's certificate
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE);
+  // A write that goes on may bring the same bytes at another place.
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // Several records a system call.
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);

@@ -22,6 +22,8 @@ class Category : public std::error_category {
         return "loss or gradient is not finite";
       case Errc::no_device:
         return "no such device";
+      case Errc::rank_failed:
+        return "a rank of this region failed";
       case Errc::interrupted:
         return "interrupted";
     }

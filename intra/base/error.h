@@ -13,6 +13,7 @@ enum class Errc {
   collective,      // an in-region collective failed: a rank died or hung
   not_finite,      // loss or gradient became NaN or infinite
   no_device,       // regions.device names what is not here
+  rank_failed,     // another rank of this region failed, and so this one stops too
   interrupted,     // SIGINT or SIGTERM asked the worker to stop; state was saved
 };
 std::error_code make_error_code(Errc code);

@@ -25,7 +25,8 @@ void together(Collective& collective, const std::string& what, Work&& work) {
   collective.all_reduce_sum(failures);
   if (failure) std::rethrow_exception(failure);
   if (failures[0] > 0) {
-    throw std::runtime_error(what + " failed on another rank of this region; its log says why");
+    throw std::system_error(Errc::rank_failed,
+                            what + " failed on another rank of this region; its log says why");
   }
 }
 

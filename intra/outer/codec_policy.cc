@@ -6,6 +6,7 @@
 #include <cassert>
 #include <system_error>
 
+#include "compression/base/append_item.h"
 #include "compression/codecs/feedback.h"
 #include "compression/codecs/ladder.h"
 #include "compression/codecs/make_codec.h"
@@ -30,7 +31,7 @@ std::string no_match(const std::string& pattern, const diloco::Layout& layout) {
   bool vector = false;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     vector = vector || matches(pattern, tensor.spec.name);
-    if (tensor.spec.shape.size() >= 2) names += (names.empty() ? "" : ", ") + tensor.spec.name;
+    if (tensor.spec.shape.size() >= 2) compression::append_item(names, tensor.spec.name);
   }
   return "\"" + pattern + "\" in codec.tensors matches " +
          (vector ? "vectors only, which take codec.vector together" : "no tensor of the model") +

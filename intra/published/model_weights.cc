@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "compression/base/append_item.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"
@@ -46,7 +47,7 @@ std::vector<float> transpose(std::span<const float> values, std::int64_t rows,
 
 std::string to_text(const Shape& shape) {
   std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  for (const std::int64_t size : shape) compression::append_item(text, std::to_string(size));
   return "(" + text + ")";
 }
 

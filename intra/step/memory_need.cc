@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compression/base/append_item.h"
 #include "diloco/maths/layout.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/step/evaluation.h"
@@ -51,7 +52,7 @@ std::string describe(const std::vector<MemoryPart>& need) {
   std::string parts;
   for (const MemoryPart& part : need) {
     total += part.bytes;
-    parts += (parts.empty() ? "" : ", ") + part.name + " " + mib(part.bytes);
+    compression::append_item(parts, part.name + " " + mib(part.bytes));
   }
   return "memory: at most " + mib(total) + " MiB of this host: " + parts;
 }

@@ -5,7 +5,6 @@
 #include <exception>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -154,8 +153,9 @@ void Gathering::fail_together() {
   const auto reasons = group_->all_gather(std::as_bytes(std::span(reason)));
   if (failure_) std::rethrow_exception(failure_);
   const auto& told = reasons.front();
-  throw std::runtime_error("rank 0 of this region ended: " +
-                           std::string(reinterpret_cast<const char*>(told.data()), told.size()));
+  throw std::system_error(Errc::rank_failed,
+                          "rank 0 of this region ended: " +
+                              std::string(reinterpret_cast<const char*>(told.data()), told.size()));
 }
 
 Gathering::Agreed Gathering::agree(bool lost, bool ready) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "diloco/worker/stream_parser.h"
+#include "diloco/worker/stream/stream_parser.h"
 #include "diloco/worker/worker.pb.h"
 
 namespace {

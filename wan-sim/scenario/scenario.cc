@@ -6,6 +6,7 @@
 #include <set>
 #include <system_error>
 
+#include "inter/base/append_item.h"
 #include "wan-sim/base/error.h"
 #include "wan-sim/scenario/event_reader.h"
 #include "wan-sim/scenario/link_keys.h"
@@ -220,8 +221,7 @@ std::string others(unsigned engines) {
   std::string text;
   for (const Engine engine :
        {Engine::relay, Engine::packet, Engine::virtual_chunks, Engine::virtual_fluid}) {
-    if (engines & static_cast<unsigned>(engine))
-      text += (text.empty() ? "" : ", ") + std::string(name_of(engine));
+    if (engines & static_cast<unsigned>(engine)) inter::append_item(text, name_of(engine));
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "inter/base/append_item.h"
 #include "wan-sim/base/error.h"
 
 namespace causeway::wan_sim {
@@ -56,7 +57,7 @@ std::optional<double> value_in(const toml::node& node, const NumberKey& key) {
 
 std::string join(std::span<const std::string_view> words) {
   std::string text;
-  for (const auto word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  for (const auto word : words) inter::append_item(text, word);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include "apps/run/page/format.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::run {
 namespace {
@@ -154,7 +155,7 @@ class CombinationChecks {
     std::string known;
     bool found = false;
     for (const RegionConfig& region : config_.regions) {
-      known += (known.empty() ? "" : ", ") + region.name;
+      inter::append_item(known, region.name);
       found = found || region.name == config_.sync.founder;
     }
     require(found, "sync.founder", "must be one of the regions: " + known);

@@ -7,6 +7,7 @@
 #include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/config_source.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::run {
 namespace {
@@ -164,8 +165,7 @@ const RegionConfig& region_in(const Config& config, const std::string& name) {
   for (const RegionConfig& region : config.regions)
     if (region.name == name) return region;
   std::string known;
-  for (const std::string& one : region_names_sorted(config))
-    known += (known.empty() ? "" : ", ") + one;
+  for (const std::string& one : region_names_sorted(config)) inter::append_item(known, one);
   throw ConfigError("--region " + name + ": must be one of the regions: " + known);
 }
 

@@ -4,6 +4,7 @@
 
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/key_builders.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::run {
 namespace {
@@ -53,11 +54,11 @@ std::string format_value(const Value& value) {
   if (const auto* real = std::get_if<double>(&value)) return format_number(*real);
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
-  std::string out = "[";
+  std::string items;
   for (const std::string& item : std::get<std::vector<std::string>>(value)) {
-    out += (out.size() > 1 ? ", " : "") + quote(item);
+    inter::append_item(items, quote(item));
   }
-  return out + "]";
+  return "[" + items + "]";
 }
 
 }  // namespace causeway::run

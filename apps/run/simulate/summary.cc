@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "apps/run/region/run_error.h"
 #include "diloco/maths/layout.h"
 #include "intra/model/model.h"
 #include "intra/worker/worker_result.h"
@@ -17,8 +17,7 @@ namespace {
 
 RegionSummary summarize_region(const RegionConfig& region, const std::filesystem::path& directory) {
   const auto result = intra::read_result(directory);
-  if (!result)
-    throw std::runtime_error((directory / "result.json").string() + " is missing or damaged");
+  if (!result) throw RunError((directory / "result.json").string() + " is missing or damaged");
   const RegionStatus status = read_status(directory).value_or(RegionStatus{});
   RegionSummary out;
   out.name = region.name;

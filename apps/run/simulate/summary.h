@@ -72,7 +72,7 @@ std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t region
 bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
                       std::uint64_t rounds);
 
-// Reads out/regions/*/ and out/baseline/*/. Throws std::runtime_error naming the file that is
+// Reads out/regions/*/ and out/baseline/*/. Throws RunError naming the file that is
 // missing.
 Summary summarize(const Config& config, const std::filesystem::path& out,
                   const SimulationFacts& facts);

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "apps/run/simulate/event.pb.h"
+#include "inter/base/little_endian.h"
 
 namespace causeway::run {
 namespace {
@@ -19,13 +20,6 @@ constexpr std::array<std::uint32_t, 256> make_crc_table() {
   return table;
 }
 constexpr auto kCrcTable = make_crc_table();
-
-template <typename T>
-std::string little_endian(T value) {
-  std::string out;
-  for (std::size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
-  return out;
-}
 
 }  // namespace
 
@@ -43,9 +37,9 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
 }
 
 std::string frame_record(std::string_view event) {
-  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
-  return length + little_endian(masked_crc32c(length)) + std::string(event) +
-         little_endian(masked_crc32c(event));
+  const std::string length = inter::little_endian_text(std::uint64_t{event.size()});
+  return length + inter::little_endian_text(masked_crc32c(length)) + std::string(event) +
+         inter::little_endian_text(masked_crc32c(event));
 }
 
 TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory)

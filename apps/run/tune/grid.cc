@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "inter/base/append_item.h"
+
 namespace causeway::run {
 namespace {
 
@@ -89,7 +91,7 @@ class Chooser {
   void warn_of_indivisible() {
     if (indivisible_.empty()) return;
     std::string ks;
-    for (const std::uint32_t k : indivisible_) ks += (ks.empty() ? "" : ", ") + std::to_string(k);
+    for (const std::uint32_t k : indivisible_) inter::append_item(ks, std::to_string(k));
     const std::string fragments = std::to_string(fragments_of(tuner::Variant::streaming));
     if (out_.rows.empty()) {
       throw ConfigError("--k " + ks + ": none is a multiple of the " + fragments +

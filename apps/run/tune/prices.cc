@@ -7,6 +7,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/config/config_source.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::run {
 namespace {
@@ -37,7 +38,7 @@ class PriceFile {
     for (const auto& [key, value] : table) {
       if (std::ranges::find(keys, key.str()) != keys.end()) continue;
       std::string all;
-      for (const std::string& name : keys) all += (all.empty() ? "" : ", ") + name;
+      for (const std::string& name : keys) inter::append_item(all, name);
       refuse("unknown key " + std::string(key.str()) + "; there are " + all);
     }
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <stdexcept>
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
@@ -10,6 +9,7 @@
 
 #include "apps/run/region/process.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/region/run_error.h"
 #include "diloco/pacing/link_fit.h"
 
 namespace causeway::run {
@@ -61,8 +61,8 @@ void RealRuns::run(const std::string& name, const std::vector<std::string>& more
   if (status.ok()) return;
   std::string said;
   for (const std::string& line : last_lines(options.log, 5)) said += "\n  " + line;
-  throw std::runtime_error("a run for the tuning failed (" + to_string(status) + "); " +
-                           options.log.string() + " ends with:" + said);
+  throw RunError("a run for the tuning failed (" + to_string(status) + "); " +
+                 options.log.string() + " ends with:" + said);
 }
 
 std::vector<RoundEvent> read_rounds(const std::filesystem::path& region_directory) {
@@ -111,7 +111,7 @@ Losses measured_losses(const std::filesystem::path& run) {
     return known ? std::optional(json[name].get<double>()) : std::nullopt;
   };
   const std::optional<double> val_loss = loss("val_loss");
-  if (!val_loss) throw std::runtime_error((run / "summary.json").string() + ": has no val_loss");
+  if (!val_loss) throw RunError((run / "summary.json").string() + ": has no val_loss");
   return {*val_loss, loss("baseline_val_loss")};
 }
 

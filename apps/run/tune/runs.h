@@ -22,7 +22,7 @@ struct RealRuns {
     bool baseline = false;  // and then synchronised every step
   };
 
-  // Runs it to its end, or finds that it has been. Throws std::runtime_error with what it said last
+  // Runs it to its end, or finds that it has been. Throws RunError with what it said last
   // if it fails.
   void run(const std::string& name, const std::vector<std::string>& more_overrides, How how) const;
   std::filesystem::path path(const std::string& name) const { return directory / name; }

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "inter/base/append_item.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
 
@@ -48,7 +49,7 @@ std::string tensors_at(const diloco::Layout& layout, std::size_t begin) {
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     const bool touched = tensor.offset < begin + diloco::kLeafElements &&
                          begin < tensor.offset + tensor.spec.count();
-    if (touched) names += (names.empty() ? "" : ", ") + tensor.spec.name;
+    if (touched) inter::append_item(names, tensor.spec.name);
   }
   return names.empty() ? "padding" : names;
 }

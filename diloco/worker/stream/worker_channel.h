@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,7 @@ struct FrameHeader {
 };
 std::string frame_header(const FrameHeader& header);
 // Of bytes that begin with one. Throws Errc::malformed for a frame that is too large.
-FrameHeader read_frame_header(const std::string& bytes);
+FrameHeader read_frame_header(std::string_view bytes);
 
 // Collects frames from a socket, whatever pieces they arrive in.
 class FrameReader {

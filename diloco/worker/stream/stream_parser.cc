@@ -1,14 +1,14 @@
-#include "diloco/worker/stream_parser.h"
+#include "diloco/worker/stream/stream_parser.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
+#include "inter/base/little_endian.h"
 
 namespace causeway::diloco {
 namespace {
@@ -105,7 +105,7 @@ void StreamParser::next_blob() {
 }
 
 void StreamParser::begin_blob() {
-  std::memcpy(&blob_left_, head_.data(), sizeof blob_left_);
+  blob_left_ = inter::from_little_endian<std::uint64_t>(head_);
   head_.clear();
   if (blob_left_ > inter::kBlobBytesMax) throw_malformed("a frame's bytes are too many");
   blob_ = Descriptor(::memfd_create("received", MFD_CLOEXEC | MFD_ALLOW_SEALING));

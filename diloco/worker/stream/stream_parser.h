@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "diloco/worker/worker_channel.h"
+#include "diloco/worker/stream/worker_channel.h"
 
 namespace causeway::diloco {
 
@@ -18,6 +18,7 @@ class StreamParser {
   // Throws Errc::malformed for a frame that is too large, after which the stream is lost.
   void feed(std::span<const std::byte> bytes);
   std::optional<Frame> next();
+  bool inside_frame() const { return stage_ != Stage::header || !head_.empty(); }
 
  private:
   enum class Stage { header, message, blob_size, blob };

@@ -1,4 +1,4 @@
-#include "diloco/worker/worker_channel.h"
+#include "diloco/worker/stream/worker_channel.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -14,6 +14,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/little_endian.h"
 
 namespace causeway::diloco {
 namespace {
@@ -21,18 +22,6 @@ namespace {
 constexpr std::size_t kFrameBytesMax = 16U << 20;
 constexpr std::size_t kDescriptorsMax = 128;  // the kernel's limit is 253
 constexpr std::size_t kReadBytes = 64U << 10;
-
-void put_u32(std::uint32_t value, std::string& out) {
-  for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>((value >> shift) & 0xFF);
-}
-
-std::uint32_t get_u32(const std::string& bytes, std::size_t offset) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) {
-    value |= std::uint32_t{static_cast<std::uint8_t>(bytes[offset + i])} << (8 * i);
-  }
-  return value;
-}
 
 // Room for one control message with the most descriptors.
 struct ControlBuffer {
@@ -116,7 +105,8 @@ bool FrameReader::receive(int socket) {
       throw std::system_error(make_error_code(Errc::malformed), "too many descriptors in a frame");
     }
     buffer_.append(piece.data(), static_cast<std::size_t>(got));
-    if (buffer_.size() >= kFrameHeaderBytes && get_u32(buffer_, 0) > kFrameBytesMax) {
+    if (buffer_.size() >= kFrameHeaderBytes &&
+        inter::from_little_endian<std::uint32_t>(buffer_) > kFrameBytesMax) {
       throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
     }
     if (buffer_.size() > kFrameHeaderBytes + kFrameBytesMax)
@@ -125,14 +115,13 @@ bool FrameReader::receive(int socket) {
 }
 
 std::string frame_header(const FrameHeader& header) {
-  std::string bytes;
-  put_u32(static_cast<std::uint32_t>(header.length), bytes);
-  put_u32(static_cast<std::uint32_t>(header.descriptors), bytes);
-  return bytes;
+  return inter::little_endian_text(static_cast<std::uint32_t>(header.length)) +
+         inter::little_endian_text(static_cast<std::uint32_t>(header.descriptors));
 }
 
-FrameHeader read_frame_header(const std::string& bytes) {
-  const FrameHeader header{get_u32(bytes, 0), get_u32(bytes, 4)};
+FrameHeader read_frame_header(std::string_view bytes) {
+  const FrameHeader header{inter::from_little_endian<std::uint32_t>(bytes),
+                           inter::from_little_endian<std::uint32_t>(bytes.substr(4))};
   if (header.length > kFrameBytesMax || header.descriptors > kDescriptorsMax)
     throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
   return header;

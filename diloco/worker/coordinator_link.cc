@@ -1,0 +1,132 @@
+#include "diloco/worker/coordinator_link.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "diloco/log/wire.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kKeepWaitingInterval{500};
+// Without a byte taken of what we send: past it the coordinator hangs.
+constexpr milliseconds kSendDeadline{60'000};
+
+}  // namespace
+
+void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
+                           const std::string& what) {
+  if (keep_waiting && !keep_waiting(what)) {
+    throw std::system_error(std::make_error_code(std::errc::operation_canceled),
+                            "stopped while waiting for " + what);
+  }
+}
+
+void CoordinatorLink::wait_for_socket(short events, milliseconds at_most) {
+  pollfd entry{.fd = socket_.get(), .events = events, .revents = 0};
+  if (::poll(&entry, 1, static_cast<int>(at_most.count())) < 0 && errno != EINTR) {
+    throw_errno("poll", "the coordinator's socket");
+  }
+}
+
+void CoordinatorLink::send(const worker_wire::WorkerMessage& message,
+                           std::vector<Descriptor> descriptors) {
+  stream_->add({message.SerializeAsString(), std::move(descriptors)});
+  auto deadline = steady_clock::now() + kSendDeadline;
+  for (std::uint64_t sent = 0; !stream_->flush();) {
+    if (stream_->sent_bytes() > sent) deadline = steady_clock::now() + kSendDeadline;
+    sent = stream_->sent_bytes();
+    if (steady_clock::now() > deadline) throw_lost("the coordinator does not read its socket");
+    wait_for_socket(POLLOUT, kKeepWaitingInterval);
+  }
+}
+
+// The next message that has arrived and is an answer; what only informs is noted.
+std::optional<CoordinatorLink::Received> CoordinatorLink::take() {
+  while (std::optional<Frame> frame = stream_->next()) {
+    Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
+    if (!received.message.ParseFromString(frame->bytes)) {
+      throw_malformed("the coordinator's message cannot be parsed");
+    }
+    switch (received.message.body_case()) {
+      case Message::kRefused: {
+        const auto& refused = received.message.refused();
+        throw std::system_error(make_error_code(refused.lineage()         ? Errc::lineage
+                                                : refused.configuration() ? Errc::config_mismatch
+                                                                          : Errc::malformed),
+                                refused.reason());
+      }
+      case Message::kWaiting:
+        waiting_for_ = received.message.waiting().what();
+        break;
+      case Message::kComeBack:
+        called_back_ = true;
+        break;
+      default:
+        return received;
+    }
+  }
+  return std::nullopt;
+}
+
+// Nothing if no answer came in time.
+std::optional<CoordinatorLink::Received> CoordinatorLink::receive(milliseconds at_most) {
+  const auto deadline = steady_clock::now() + at_most;
+  for (;;) {
+    if (std::optional<Received> received = take()) return received;
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0) return std::nullopt;
+    if (!stream_->more()) wait_for_socket(POLLIN, left);
+    receive_bytes();
+  }
+}
+
+CoordinatorLink::Received CoordinatorLink::wait(const WorkerSession::KeepWaiting& keep_waiting) {
+  for (;;) {
+    if (std::optional<Received> received = receive(kKeepWaitingInterval)) {
+      return std::move(*received);
+    }
+    keep_waiting_or_throw(keep_waiting, waiting_for_);
+  }
+}
+
+void CoordinatorLink::receive_bytes() {
+  if (stream_->receive()) return;
+  // What it said before it closed comes first.
+  if (!closed_) {
+    closed_ = true;
+    return;
+  }
+  throw_lost("the coordinator closed the session");
+}
+
+std::optional<CoordinatorLink::Received> CoordinatorLink::look() {
+  receive_bytes();
+  return take();
+}
+
+void CoordinatorLink::send_if_idle(const worker_wire::WorkerMessage& message) {
+  if (!stream_->empty()) return;
+  stream_->add({message.SerializeAsString(), {}});
+  try {
+    stream_->flush();
+  } catch (const std::system_error&) {
+  }
+}
+
+bool CoordinatorLink::is_lost() const {
+  pollfd entry{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace causeway::diloco

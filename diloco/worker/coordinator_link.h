@@ -1,0 +1,67 @@
+// A worker's end of its connection with the coordinator: messages out, answers in. Blocking calls,
+// one thread, every wait with a deadline or a progress callback.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "diloco/worker/worker.pb.h"
+#include "diloco/worker/worker_dial.h"
+#include "diloco/worker/worker_session.h"
+
+namespace causeway::diloco {
+
+// Throws std::errc::operation_canceled if the caller does not keep waiting for it.
+void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting, const std::string& what);
+
+class CoordinatorLink {
+ public:
+  using Message = worker_wire::CoordinatorMessage;
+  struct Received {
+    Message message;
+    std::vector<Descriptor> descriptors;
+  };
+
+  explicit CoordinatorLink(WorkerDial dialled)
+      : socket_(std::move(dialled.socket)), stream_(std::move(dialled.stream)) {}
+
+  // All throw Errc::coordinator_lost if the connection ended, and what the coordinator's refusal is
+  // about if it refuses us.
+  void send(const worker_wire::WorkerMessage& message, std::vector<Descriptor> descriptors = {});
+  // Nothing if no answer came in time.
+  std::optional<Received> receive(std::chrono::milliseconds at_most);
+  Received wait(const WorkerSession::KeepWaiting& keep_waiting);
+  // An answer that is there.
+  std::optional<Received> look();
+
+  // Unless what was sent before is still on its way. Throws nothing: whoever must know finds out at
+  // the next call that waits for an answer.
+  void send_if_idle(const worker_wire::WorkerMessage& message);
+  // Tells the coordinator that nothing follows.
+  void end() { stream_->end(); }
+
+  bool is_closed() const { return closed_; }  // by the coordinator, as far as it was looked at
+  bool is_lost() const;
+  // From the order before; the next one makes it untrue.
+  bool called_back() const { return called_back_; }
+  void forget_call() { called_back_ = false; }
+  // What to show while the coordinator says nothing else.
+  void wait_for(const std::string& what) { waiting_for_ = what; }
+
+ private:
+  void wait_for_socket(short events, std::chrono::milliseconds at_most);
+  void receive_bytes();
+  std::optional<Received> take();
+
+  Descriptor socket_;
+  std::unique_ptr<WorkerStream> stream_;  // views the socket
+  bool called_back_ = false;
+  bool closed_ = false;
+  std::string waiting_for_;
+};
+
+}  // namespace causeway::diloco

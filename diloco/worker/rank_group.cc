@@ -1,0 +1,83 @@
+#include "diloco/worker/rank_group.h"
+
+#include <utility>
+
+#include "diloco/worker/worker_messages.h"
+#include "inter/base/append_item.h"
+
+namespace causeway::diloco {
+
+RankGroup::RankGroup(asio::any_io_executor executor, const WorkerServerOptions& options,
+                     WorkerServerHandler& handler)
+    : executor_(std::move(executor)), options_(options), handler_(&handler) {}
+
+void RankGroup::enter(const SessionPointer& session) {
+  dismiss(roster_.enter(session->request->rank, session));
+}
+
+void RankGroup::leave(const SessionPointer& session) {
+  dismiss(roster_.leave(session->request->rank, session));
+}
+
+bool RankGroup::take_in_who_waits() {
+  if (roster_.waiting().empty()) return false;
+  dismiss(roster_.dissolve());
+  return true;
+}
+
+void RankGroup::disband() {
+  handler_ = nullptr;
+  roster_ = {};
+  patience_.reset();
+}
+
+bool RankGroup::is_led_by(const SessionPointer& session) const {
+  return stands() && members().begin()->second == session;
+}
+
+// After every change of the roster: those whose sessions end by it, and what follows.
+void RankGroup::dismiss(const std::vector<SessionPointer>& leaving) {
+  for (const SessionPointer& session : leaving) session->close();
+  if (handler_ == nullptr) return;
+  const bool lost = std::exchange(stood_, roster_.stands()) && !roster_.stands();
+  if (lost) handler_->on_worker_lost();
+  if (handler_ == nullptr) return;
+  if (roster_.stands()) return tell_who_waits();
+  if (roster_.members().size() == options_.workers) return go_on();
+  tell_who_is_missing();
+  if (roster_.members().empty()) {
+    patience_.reset();
+  } else if (!patience_) {
+    patience_.emplace(executor_, options_.rank_wait, [this] { go_on(); });
+  }
+}
+
+// With those that are there.
+void RankGroup::go_on() {
+  patience_.reset();
+  roster_.stand();
+  stood_ = true;
+  handler_->on_gathered(*roster_.members().begin()->second->request, missing());
+}
+
+std::vector<std::uint32_t> RankGroup::missing() const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < options_.workers; ++rank) {
+    if (!roster_.members().contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void RankGroup::tell_who_is_missing() {
+  std::string ranks;
+  for (const std::uint32_t rank : missing()) inter::append_item(ranks, std::to_string(rank));
+  for (const auto& [rank, session] : roster_.members())
+    session->send(waiting("rank " + ranks + " of " + options_.region + " to attach"));
+}
+
+void RankGroup::tell_who_waits() {
+  for (const auto& [rank, session] : roster_.waiting())
+    session->send(waiting("the other ranks of " + options_.region + " to end their round"));
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,122 @@
+#include "inter/mesh/data_connections.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "inter/base/async.h"
+
+namespace causeway::inter {
+namespace {
+
+constexpr double kUnsentSeconds = 0.03;
+constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
+constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
+// Of one connection; never binds, but has the kernel pace by its own estimate, so that CUBIC's slow
+// start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
+constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
+
+}  // namespace
+
+DataConnections::DataConnections(const MeshOptions& options, const std::string& peer,
+                                 const BlobSender& outgoing, LinkMeter& meter, bool restarts)
+    : options_(options), peer_(peer), outgoing_(outgoing), meter_(meter), restarts_(restarts) {}
+
+ConnectionNumber DataConnections::add(std::shared_ptr<Connection> connection) {
+  all_[++begun_] = {std::move(connection), Clock::now(), 0};
+  set_pace();
+  return begun_;
+}
+
+void DataConnections::close(std::error_code code, const std::string& reason) {
+  for (const auto& [number, data] : all_) {
+    data.connection->close(code, reason);
+  }
+}
+
+void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
+  const std::size_t wanted = connections_for(bytes);
+  sharing_ = first ? wanted : std::max(sharing_, wanted);
+  set_pace();
+}
+
+bool DataConnections::takes_part(ConnectionNumber number) const {
+  return all_.size() <= sharing_ ||
+         static_cast<std::size_t>(std::distance(all_.begin(), all_.find(number))) < sharing_;
+}
+
+// What waits in a socket cannot go another way any more, so it is little; but enough to keep the
+// path busy until we get round to this connection again. The limit on the rate keeps several
+// connections, which know nothing of each other, from overflowing the queue together. BBR needs it
+// too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
+// sends at 2.9 times the rate that it measured.
+void DataConnections::set_pace() {
+  if (all_.empty()) {
+    return;
+  }
+  const auto connections = static_cast<double>(std::min(sharing_, all_.size()));
+  const double rate = meter_.rate_bytes_per_s() / connections;
+  const double limit = meter_.pacing_bytes_per_s() / connections;
+  const auto unsent = rate == 0
+                          ? kUnsentBytesAtFirst
+                          : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
+                                       kUnsentBytesMin, kUnsentBytesMax);
+  for (const auto& [number, data] : all_) {
+    if (data.connection->is_closed()) {
+      continue;
+    }
+    data.connection->limit_unsent(unsent);
+    data.connection->limit_rate(limit > 0 ? static_cast<std::uint64_t>(limit) : kNoRateLimit);
+  }
+}
+
+// A small burst over one connection finds the window that the last one left there; over several it
+// finds little in each. Not where windows do not outlast a pause, or losses keep them small.
+std::size_t DataConnections::connections_for(std::uint64_t bytes) const {
+  if (restarts_ || meter_.loss() > kLossThatKeepsWindowsSmall) {
+    return kDataConnectionsMax;
+  }
+  return std::min<std::uint64_t>(bytes / kBytesOfAConnection + 1, kDataConnectionsMax);
+}
+
+std::uint64_t DataConnections::newly_delivered_bytes() {
+  std::uint64_t bytes = 0;
+  for (auto& [number, data] : all_) {
+    if (const auto figures = data.connection->look()) {
+      const std::uint32_t segments =
+          figures->delivered_segments -
+          std::exchange(data.delivered_segments, figures->delivered_segments);
+      bytes += std::uint64_t{segments} * figures->segment_bytes;
+    }
+  }
+  return bytes;
+}
+
+void DataConnections::look(Clock::time_point now) {
+  for (auto& [number, data] : all_) {
+    if (const auto figures = data.connection->look()) {
+      meter_.on_tcp(number, *figures);
+    }
+    if (outgoing_.in_flight(number) == 0 && !data.connection->inside_frame()) {
+      data.waiting_since = now;
+    }
+  }
+}
+
+void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_flight) {
+  const auto deadline = meter_.stall_deadline(options_.idle_deadline);
+  for (auto& [number, data] : all_) {
+    const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
+    if (idle > deadline && !data.connection->is_closed()) {
+      const std::string reason = "no byte moved for " + seconds_text(idle) + " of at most " +
+                                 seconds_text(deadline) + " on a data connection; " + in_flight;
+      spdlog::warn("{}: dropping one of {} data connections to {}: {}", options_.self, all_.size(),
+                   peer_, reason);
+      data.connection->close(Errc::deadline, reason);
+    }
+  }
+}
+
+}  // namespace causeway::inter

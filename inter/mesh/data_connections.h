@@ -1,0 +1,65 @@
+// The data connections of a session: which of them send in a burst, how fast, and which stand
+// still.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "inter/base/limits.h"
+#include "inter/blob/blob_sender.h"
+#include "inter/mesh/connection.h"
+#include "inter/mesh/mesh.h"
+#include "inter/route/link_meter.h"
+
+namespace causeway::inter {
+
+class DataConnections {
+ public:
+  using Clock = Connection::Clock;
+
+  // `restarts`: our TCP begins anew after every pause. The references outlive this.
+  DataConnections(const MeshOptions& options, const std::string& peer, const BlobSender& outgoing,
+                  LinkMeter& meter, bool restarts);
+
+  ConnectionNumber add(std::shared_ptr<Connection> connection);
+  void remove(ConnectionNumber number) { all_.erase(number); }
+  std::size_t size() const { return all_.size(); }
+  void close(std::error_code code, const std::string& reason);
+
+  // So many bytes are to be sent: the first after a pause, or beside others.
+  void begin_burst(std::uint64_t bytes, bool first);
+  // Whether a connection sends in this burst.
+  bool takes_part(ConnectionNumber number) const;
+  // By what the meter knows now.
+  void set_pace();
+  // By TCP, since it was asked last.
+  std::uint64_t newly_delivered_bytes();
+
+  // Asks TCP how each is doing.
+  void look(Clock::time_point now);
+  // After look(): the others carry on with what a connection that stands still has not delivered.
+  // `in_flight`: what that is, for the log.
+  void drop_stalled(Clock::time_point now, const std::string& in_flight);
+
+ private:
+  struct DataConnection {
+    std::shared_ptr<Connection> connection;
+    Clock::time_point waiting_since;       // when nothing was last seen to be under way on it
+    std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
+  };
+  std::size_t connections_for(std::uint64_t bytes) const;
+
+  const MeshOptions& options_;
+  const std::string& peer_;
+  const BlobSender& outgoing_;
+  LinkMeter& meter_;
+  bool restarts_;
+  std::map<ConnectionNumber, DataConnection> all_;
+  ConnectionNumber begun_ = 0;
+  std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+};
+
+}  // namespace causeway::inter

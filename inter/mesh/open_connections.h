@@ -1,0 +1,42 @@
+// The connections of a mesh that may be open: made with the credentials of the day, and closed when
+// a peer's are revoked or the mesh stops.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <asio/ip/tcp.hpp>
+
+#include "inter/mesh/connection.h"
+#include "inter/mesh/mesh.h"
+#include "inter/tls/tls.h"
+
+namespace causeway::inter {
+
+inline constexpr const char* kStopReason = "this region stops";
+
+class OpenConnections {
+ public:
+  // The options outlive this.
+  explicit OpenConnections(const MeshOptions& options) : options_(options) {}
+
+  // For connections from here on. Throws std::system_error naming the file that cannot be used;
+  // then the credentials before stay in use.
+  void load_credentials();
+  // Closes the connections of peers that are revoked by now.
+  void check_revocations();
+
+  std::shared_ptr<Connection> make(asio::ip::tcp::socket socket, TlsRole role);
+
+  // As this region stops: all of them, and those that are still made.
+  void close();
+
+ private:
+  const MeshOptions& options_;
+  TlsContext client_context_;
+  TlsContext server_context_;
+  std::vector<std::weak_ptr<Connection>> all_;
+  bool closed_ = false;
+};
+
+}  // namespace causeway::inter

@@ -1,0 +1,81 @@
+// Which connections of a session send in a burst. They are never connected here.
+#include "inter/mesh/data_connections.h"
+
+#include <gtest/gtest.h>
+
+#include <asio/io_context.hpp>
+
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::inter {
+namespace {
+
+constexpr std::uint64_t kSmall = 1U << 20, kLarge = 1U << 30;
+
+class DataConnectionsTest : public testing::Test {
+ protected:
+  std::shared_ptr<Connection> connection() {
+    return std::make_shared<Connection>(asio::ip::tcp::socket(io_), nullptr, TlsRole::client,
+                                        ConnectionSettings{});
+  }
+  static std::size_t sending(const DataConnections& connections) {
+    std::size_t count = 0;
+    for (ConnectionNumber number = 1; number <= 4; ++number) {
+      count += connections.takes_part(number) ? 1 : 0;
+    }
+    return count;
+  }
+
+  test::TemporaryDirectory directory_;
+  asio::io_context io_;
+  MeshOptions options_;
+  std::string peer_ = "b";
+  Spool spool_{directory_.path(), 1U << 20};
+  BlobSender outgoing_{spool_, peer_};
+  LinkMeter meter_;
+};
+
+TEST_F(DataConnectionsTest, ASmallBurstNeedsOneAndALargeOneAll) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, false);
+  for (int i = 0; i < 4; ++i) connections.add(connection());
+  EXPECT_EQ(sending(connections), 4U) << "nothing is known of the first burst";
+  connections.begin_burst(kSmall, true);
+  EXPECT_EQ(sending(connections), 1U);
+  connections.begin_burst(kLarge, false);
+  EXPECT_EQ(sending(connections), 4U);
+  connections.begin_burst(kSmall, false);
+  EXPECT_EQ(sending(connections), 4U) << "what others help with goes on";
+  connections.begin_burst(kSmall, true);
+  EXPECT_EQ(sending(connections), 1U);
+}
+
+TEST_F(DataConnectionsTest, WhereWindowsDoNotOutlastAPauseAllHelp) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, true);
+  for (int i = 0; i < 4; ++i) connections.add(connection());
+  connections.begin_burst(kSmall, true);
+  EXPECT_EQ(sending(connections), 4U);
+}
+
+TEST_F(DataConnectionsTest, AnotherTakesThePlaceOfOneThatIsLost) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, false);
+  const ConnectionNumber first = connections.add(connection());
+  const ConnectionNumber second = connections.add(connection());
+  connections.begin_burst(kSmall, true);
+  EXPECT_FALSE(connections.takes_part(second));
+  connections.remove(first);
+  EXPECT_EQ(connections.size(), 1U);
+  EXPECT_TRUE(connections.takes_part(second));
+}
+
+TEST_F(DataConnectionsTest, TheyEndTogether) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, false);
+  const auto one = connection(), other = connection();
+  connections.add(one);
+  connections.add(other);
+  connections.close(Errc::refused, "over");
+  EXPECT_TRUE(one->is_closed() && other->is_closed());
+  EXPECT_EQ(other->close_reason(), "over");
+}
+
+}  // namespace
+}  // namespace causeway::inter
