@@ -121,7 +121,7 @@ void MeshCore::choose_congestion_control() {
                options_.data_connections,
                restarts_
                    ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
-                     "is 1, or let us use bbr)"
+                     "is 1; set it to 0, or allow bbr)"
                    : "");
 }
 
