@@ -57,8 +57,8 @@ void issue_observers(const CertsFlags& flags) {
     inter::add_observer(flags.directory, name, std::chrono::days{flags.days});
     const inter::Credentials made = inter::credentials_in(flags.directory, name);
     std::cout << "Wrote " << made.certificate.string() << " and " << made.key.string()
-              << ": with these two and " << made.ca_certificate.string()
-              << " somebody can ask any region of the run for its status, and nothing else.\n";
+              << ". Whoever has these two and " << made.ca_certificate.string()
+              << " can ask any region of the run for its status, and do nothing else.\n";
   }
 }
 
@@ -66,7 +66,7 @@ void renew(const CertsFlags& flags) {
   for (const std::string& region : flags.regions) {
     inter::renew_region(flags.directory, region, std::chrono::days{flags.days});
     std::cout << "Wrote " << inter::credentials_in(flags.directory, region).certificate.string()
-              << ". A running coordinator takes it up where it is replaced.\n";
+              << ". Copy it to the region; a running coordinator there takes it up.\n";
   }
 }
 
@@ -83,14 +83,15 @@ void revoke(const CertsFlags& flags) {
 
 void add_certs(CLI::App& app, int&) {
   auto flags = std::make_shared<CertsFlags>();
-  CLI::App* certs =
-      app.add_subcommand("certs", "Make the certificates that coordinators know each other by");
+  CLI::App* certs = app.add_subcommand(
+      "certs", "Make the certificates by which coordinators authenticate each other");
   certs->require_subcommand(1);
-  certs->add_option("--directory", flags->directory, "Where they are kept")->capture_default_str();
+  certs->add_option("--directory", flags->directory, "Directory of the certificates")
+      ->capture_default_str();
   certs->fallthrough();
 
   CLI::App* init = certs->add_subcommand("init", "Create the certificate authority");
-  init->add_option("--name", flags->run_name, "A name to recognise it by")->capture_default_str();
+  init->add_option("--name", flags->run_name, "Name of the authority")->capture_default_str();
   init->callback([flags] {
     inter::create_ca(flags->directory, flags->run_name);
     std::cout << "Wrote " << (flags->directory / "ca.crt").string() << " and "

@@ -18,7 +18,8 @@ void add_config(CLI::App& app, int&) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "config", "Check a configuration and print it resolved; without a file, all keys");
+      "config",
+      "Check a configuration and print it with every default; without a file, describe all keys");
   command->add_option("CONFIG", flags->file, "The run's configuration file");
   add_set_option(*command, flags->overrides);
   command->callback([flags] {

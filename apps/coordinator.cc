@@ -49,7 +49,7 @@ std::map<std::string, inter::Endpoint> peer_addresses(const run::Config& config,
     const std::string name = text.substr(0, equals);
     if (equals == std::string::npos || !peers.contains(name)) {
       throw run::ConfigError("--peer " + text +
-                             ": expected NAME=HOST:PORT, NAME another region of the file");
+                             ": must be NAME=HOST:PORT, where NAME is another region of the file");
     }
     peers[name] = inter::parse_endpoint(text.substr(equals + 1));
   }
@@ -204,8 +204,9 @@ void add_witness(CLI::App& app, int& exit_code) {
     const run::Config config = run::load_config(flags->config, flags->overrides);
     flags->region = config.witness.name;
     if (flags->region.empty()) {
-      throw run::ConfigError(flags->config.string() +
-                             ": witness.name is not set: name it and give it an address");
+      throw run::ConfigError(
+          flags->config.string() +
+          ": witness.name is not set; set witness.name, witness.listen and witness.advertise");
     }
     flags->join =
         !std::filesystem::exists(coordinator_directory(config, *flags) / "ledger" / "run");

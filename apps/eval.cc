@@ -31,9 +31,10 @@ int evaluate(const EvalFlags& flags) {
   const intra::LoadedModel loaded = intra::load_model(flags.checkpoint);
   if (loaded.options.vocabulary != config.data.vocabulary) {
     throw run::ConfigError(flags.checkpoint.string() + " has a vocabulary of " +
-                           std::to_string(loaded.options.vocabulary) + ", the data of " +
-                           flags.config.string() + " one of " +
-                           std::to_string(config.data.vocabulary));
+                           std::to_string(loaded.options.vocabulary) + ", but " +
+                           flags.config.string() + " says " +
+                           std::to_string(config.data.vocabulary) +
+                           "; give the configuration that the model was trained with");
   }
   const auto model = intra::make_model(loaded.options);
   const intra::Dataset dataset(config.data);

@@ -32,15 +32,17 @@ class Language {
     if (exists(directory / "tokenizer.json")) {
       tokenizer_.emplace(directory);
     } else if (vocabulary != 256) {
-      throw run::ConfigError(directory.string() + " has no tokenizer.json, and the model's " +
-                             std::to_string(vocabulary) +
-                             " tokens are no bytes: copy the tokenizer there that its data was "
-                             "made with");
+      throw run::ConfigError(
+          directory.string() + " has no tokenizer.json, and the model's " +
+          std::to_string(vocabulary) +
+          " tokens are not bytes; copy the tokenizer.json there with which its data "
+          "was made");
     }
     if (tokenizer_ && tokenizer_->vocabulary() > vocabulary) {
       throw run::ConfigError(directory.string() + " has a tokenizer of " +
                              std::to_string(tokenizer_->vocabulary()) +
-                             " tokens beside a model of " + std::to_string(vocabulary));
+                             " tokens, but the model has only " + std::to_string(vocabulary) +
+                             "; put the tokenizer there with which its data was made");
     }
   }
 

@@ -51,6 +51,21 @@ int exit_code_of(const std::system_error& error) {
   return 1;
 }
 
+// Messages of these codes are whole sentences, to which the category's words would add nothing.
+std::string text_of(const std::system_error& error) {
+  using causeway::intra::Errc;
+  const std::array whole{make_error_code(Errc::bad_data),
+                         make_error_code(Errc::bad_checkpoint),
+                         make_error_code(Errc::bad_model),
+                         make_error_code(Errc::bad_settings),
+                         make_error_code(Errc::interrupted),
+                         make_error_code(causeway::diloco::Errc::lineage),
+                         make_error_code(causeway::diloco::Errc::config_mismatch),
+                         make_error_code(causeway::wan_sim::Errc::bad_scenario)};
+  const bool is_whole = std::ranges::find(whole, error.code()) != whole.end();
+  return is_whole ? causeway::intra::message_of(error) : error.what();
+}
+
 int report(const char* message, int exit_code) {
   std::fprintf(stderr, "causeway: %s\n", message);
   return exit_code;
@@ -91,7 +106,8 @@ int main(int argc, char** argv) {
   causeway::apps::add_protocol_states(app, exit_code);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) return report("which subcommand? --help lists them", 2);
+    if (app.get_subcommands().empty())
+      return report("no subcommand was given; --help lists them", 2);
     return exit_code;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
@@ -100,7 +116,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report_place(error);
   } catch (const std::system_error& error) {
-    return report(error.what(), exit_code_of(error));
+    return report(text_of(error).c_str(), exit_code_of(error));
   } catch (const std::exception& error) {
     return report(error.what(), 1);
   }

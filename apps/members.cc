@@ -62,7 +62,7 @@ void require_member(const diloco::Membership& membership, const std::string& nam
   if (membership.find(name) != nullptr) return;
   std::string names;
   for (const diloco::Member& member : membership.members) names += " " + member.region;
-  throw run::ConfigError("NAME " + name + ": is no member of the run; its members are" + names);
+  throw run::ConfigError("NAME " + name + ": is not a member of the run; its members are" + names);
 }
 
 // The leader's word is in the ledger when a majority has it.
@@ -103,7 +103,7 @@ CLI::App* add_command(CLI::App* members, const char* name, const char* text,
 
 void add_members(CLI::App& app, int&) {
   auto flags = std::make_shared<MembersFlags>();
-  CLI::App* members = app.add_subcommand("members", "Who belongs to a run");
+  CLI::App* members = app.add_subcommand("members", "Show or change who belongs to a run");
   members->require_subcommand(1);
   add_command(members, "list", "Show the members and who votes", flags)->callback([flags] {
     list(membership_in(flags->directory));
@@ -111,12 +111,14 @@ void add_members(CLI::App& app, int&) {
   CLI::App* add =
       add_command(members, "add", "Let a region take part, or change its address", flags);
   add->add_option("NAME", flags->name, "The region, as its certificate says")->required();
-  add->add_option("ADDRESS", flags->address, "HOST:PORT to dial it at; none: it dials the others");
+  add->add_option("ADDRESS", flags->address,
+                  "HOST:PORT at which others dial it; without it, it dials them");
   add->add_flag("--witness", flags->witness, "It votes without training");
   add->callback([flags] {
     inter::check_region_name(flags->name);
     if (!flags->address.empty() && inter::parse_endpoint(flags->address).port == 0) {
-      throw run::ConfigError("ADDRESS " + flags->address + ": nobody can dial port 0");
+      throw run::ConfigError("ADDRESS " + flags->address +
+                             ": nobody can dial port 0; give the port that the region listens on");
     }
     change(*flags, false);
   });

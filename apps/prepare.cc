@@ -45,7 +45,7 @@ std::optional<std::int32_t> end_token(const PrepareFlags& flags,
   const std::optional<std::int32_t> token = tokenizer.token(flags.end);
   if (!token) {
     throw run::ConfigError("--end " + flags.end + ": " + flags.tokenizer.string() +
-                           " has no such added token");
+                           " has no such added token; its added_tokens list those that it has");
   }
   return token;
 }
@@ -75,7 +75,7 @@ int prepare(const PrepareFlags& flags) {
 void add_prepare(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<PrepareFlags>();
   CLI::App* command =
-      app.add_subcommand("prepare", "Turn texts into files of tokens, with a tokenizer.json");
+      app.add_subcommand("prepare", "Turn texts into files of tokens by a tokenizer.json");
   command
       ->add_option("TOKENIZER", flags->tokenizer,
                    "A tokenizer.json of Hugging Face, or the directory with it")

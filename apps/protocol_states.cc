@@ -8,7 +8,8 @@ namespace causeway::apps {
 
 void add_protocol_states(CLI::App& app, int&) {
   if (!diloco::kFaultInjection) return;
-  app.add_subcommand("protocol-states", "Name, occurrence and meaning of every protocol state")
+  app.add_subcommand("protocol-states",
+                     "Print the name, occurrence and meaning of every protocol state")
       ->group("")  // for tests, not for users
       ->callback([] {
         for (const diloco::NamedState& state : diloco::protocol_states()) {

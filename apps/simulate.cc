@@ -32,10 +32,10 @@ void add_simulate(CLI::App& app, int& exit_code) {
   add_set_option(*command, options.overrides);
   command->add_flag("--no-baseline", flags->no_baseline,
                     "Skip the fully synchronous run that the result is compared with");
-  command->add_flag("--resume", options.resume, "Go on with the run in --out");
+  command->add_flag("--resume", options.resume, "Continue the run in --out");
   command
       ->add_option("--sample-tokens", options.sample_tokens,
-                   "Length of the closing sample of text; 0: none")
+                   "Tokens of the sample of text at the end; 0: no sample")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   command->callback([flags, &exit_code] {

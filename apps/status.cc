@@ -103,7 +103,10 @@ void show(const StatusFlags& flags) {
   const bool local = std::filesystem::is_directory(flags.target);
   const std::string text = local ? from_file(flags.target) : from_network(flags);
   const auto status = nlohmann::json::parse(text, nullptr, false);
-  if (!status.is_object()) throw run::ConfigError(flags.target + ": what it says is no status");
+  if (!status.is_object())
+    throw run::ConfigError(flags.target +
+                           ": the answer is not a status; name a running coordinator of this "
+                           "program version, or its directory");
   if (flags.json) {
     std::cout << text;
   } else {
@@ -115,19 +118,19 @@ void show(const StatusFlags& flags) {
 
 void add_status(CLI::App& app, int&) {
   auto flags = std::make_shared<StatusFlags>();
-  CLI::App* command = app.add_subcommand("status", "What a region does and waits for");
+  CLI::App* command = app.add_subcommand("status", "Show what a region does and for whom it waits");
   command
       ->add_option(
           "ADDRESS", flags->target,
           "HOST:PORT that a region's coordinator listens on, or its directory on this host")
       ->required();
-  command->add_flag("--json", flags->json, "As the coordinator writes it");
+  command->add_flag("--json", flags->json, "Print JSON, as the coordinator writes it");
   command
       ->add_option("--certificates", flags->certificates,
                    "For HOST:PORT: directory with ca.crt and a region's or an observer's "
                    "certificate and key")
       ->capture_default_str();
-  command->add_option("--as", flags->as, "Whose certificate, if that directory has several");
+  command->add_option("--as", flags->as, "Whose certificate to use, if that directory has several");
   command->add_option("--timeout", flags->timeout_s, "Seconds to wait for the answer")
       ->check(number_from(0.1, 600))
       ->capture_default_str();

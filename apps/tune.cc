@@ -80,7 +80,7 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
       ->allow_extra_args(false);
   command
       .add_option("--topology", flags.topologies,
-                  "Way of payloads to try, repeated (default: links.topology)")
+                  "Topology of payload transfers to try, repeated (default: links.topology)")
       ->check(CLI::IsMember({"auto", "direct", "ring", "relay"}))
       ->allow_extra_args(false);
   command
@@ -89,8 +89,9 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
                   "for three layers)")
       ->check(CLI::Range(1, 1024));
   command
-      .add_option("--overlap-steps", options.grid.overlap_steps,
-                  "Inner steps that a fragment overlaps (default: what hides it, 5 at most)")
+      .add_option(
+          "--overlap-steps", options.grid.overlap_steps,
+          "Inner steps that overlap a fragment's exchange (default: as many as hide it, 5 at most)")
       ->check(CLI::Range(1, 1'000'000));
 }
 
@@ -108,15 +109,17 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
                   "REGION=MILLISECONDS, repeated: a region that differs from the others")
       ->allow_extra_args(false);
   command
-      .add_option("--calibrate", options.calibrate_s,
-                  "Seconds for paired real runs on this host: the price of K in steps")
+      .add_option(
+          "--calibrate", options.calibrate_s,
+          "Measure the price of K in steps by short real runs on this host, for this many seconds")
       ->check(number_from(0, 1e6));
   command
       .add_option("--measure", options.measure_s,
-                  "Seconds for real rounds with timed steps on this host, to hold against the "
-                  "predicted ones")
+                  "Measure real rounds with timed steps on this host for this many seconds, to "
+                  "compare them with the predicted ones")
       ->check(number_from(0, 1e6));
-  command.add_flag("--measure-all", options.measure_all, "Measure every choice, whatever it takes");
+  command.add_flag("--measure-all", options.measure_all,
+                   "Measure every choice, however long it takes");
   command.add_option("--cache", options.cache, "Where calibrations are kept")
       ->capture_default_str();
 }
@@ -138,14 +141,15 @@ void add_output_flags(CLI::App& command, TuneFlags& flags) {
 void add_tune(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TuneFlags>();
   run::TuneOptions& options = flags->options;
-  CLI::App* command = app.add_subcommand("tune", "Which K, codec and overlap, and why");
+  CLI::App* command = app.add_subcommand("tune", "Recommend K, codec and overlap, and say why");
   command->add_option("CONFIG", options.config, "The run's configuration file")->required();
   add_set_option(*command, options.overrides);
   auto* links = command->add_option("--links", options.links,
                                     "Scenario file of the WAN (default: wan.profile)");
   command
-      ->add_option("--links-run", options.links_run,
-                   "Instead: a run directory, whose coordinators measured their links")
+      ->add_option(
+          "--links-run", options.links_run,
+          "Instead of --links: a run's directory; its coordinators have measured their links")
       ->excludes(links);
   add_grid_flags(*command, *flags);
   add_measuring_flags(*command, *flags);
@@ -160,7 +164,7 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TuneFlags>();
   auto recorded = std::make_shared<std::filesystem::path>();
   CLI::App* command =
-      app.add_subcommand("plan", "A recorded run under other links, K, codec or overlap");
+      app.add_subcommand("plan", "Predict a recorded run under other links, K, codec or overlap");
   command->add_option("--what-if", *recorded, "The recorded run's directory")->required();
   command->add_option("--links", flags->options.links,
                       "Scenario file of other links (default: those of the run)");

@@ -71,8 +71,7 @@ void print_regions(const wan_sim::PacketWan& wan, const wan_sim::Scenario& scena
 
 int run_wan_packet(const WanSimFlags& flags, const wan_sim::Scenario& scenario) {
   if (flags.run_in.empty() != flags.program.empty()) {
-    throw CLI::ValidationError("--run",
-                               "goes with a program: --run REGION -- PROGRAM ARGUMENTS...");
+    throw CLI::ValidationError("--run", "needs a program: --run REGION -- PROGRAM ARGUMENTS...");
   }
   wan_sim::PacketWan wan(scenario);
   if (!flags.run_in.empty()) wan.namespaces().address(flags.run_in);  // an unknown one is refused

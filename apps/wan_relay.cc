@@ -225,7 +225,8 @@ class RelayCommand {
 
 int run_wan_relay(const WanSimFlags& flags, const wan_sim::Scenario& scenario) {
   if (flags.maps.empty()) {
-    throw CLI::ValidationError("--map", "the relay needs one at least: FROM:TO=HOST:PORT");
+    throw CLI::ValidationError("--map",
+                               "is missing; the relay needs at least one FROM:TO=HOST:PORT");
   }
   return RelayCommand(flags, scenario).run();
 }

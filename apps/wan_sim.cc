@@ -30,8 +30,9 @@ void refuse_flags_of_other_engines(const CLI::App& command, const std::string& e
       {"--idle", {"virtual", "fluid"}}};
   for (const auto& [flag, engines] : engines_of) {
     if (command.count(flag) == 0 || std::ranges::count(engines, engine) > 0) continue;
-    throw CLI::ValidationError(flag, "is for --engine " + CLI::detail::join(engines, " or ") +
-                                         ", and this is --engine " + engine);
+    throw CLI::ValidationError(flag, "works only with --engine " +
+                                         CLI::detail::join(engines, " or ") +
+                                         ", not with --engine " + engine);
   }
 }
 
@@ -60,21 +61,24 @@ void add_relay_flags(CLI::App& command, WanSimFlags& flags) {
                      "relay: a Unix socket that takes one command a line, as in [[event]]");
   command.add_option("--record", flags.record, "relay: write what happens to this file");
   command.add_option("--replay", flags.replay,
-                     "Instead of PROFILE: a recording, with what was done to it by hand");
+                     "A recording instead of PROFILE, with what was done to it by hand");
   command.add_option("--tell", flags.tell, "Send --command to the socket of a running wan-sim");
-  command.add_option("--command", flags.command, "What to tell, such as 'fault = \"reset\"'");
+  command.add_option("--command", flags.command,
+                     "The command to send, such as 'fault = \"reset\"'");
 }
 
 }  // namespace
 
 void add_wan_sim(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("wan-sim", "A simulated WAN alone, for any program");
+  auto* command = app.add_subcommand("wan-sim", "Run a simulated WAN for any program");
   auto flags = std::make_shared<WanSimFlags>();
   command->add_option("profile", flags->profile,
                       "Scenario file, such as configs/wan/quickstart.toml");
   command->add_option("--engine", flags->engine, "relay, packet, virtual (chunks) or fluid")
       ->check(CLI::IsMember({"relay", "packet", "virtual", "fluid"}));
-  command->add_option("--seconds", flags->seconds, "End after so long; the default is Ctrl-C")
+  command
+      ->add_option("--seconds", flags->seconds,
+                   "End after this many seconds instead of with Ctrl-C")
       ->check(number_from(0.001, 1e9));
   add_relay_flags(*command, *flags);
   add_repeated(*command, "--transfer", flags->transfers,

@@ -93,7 +93,9 @@ class VirtualCommand {
     for (std::uint64_t attempt = 0; !established; ++attempt, sent += std::chrono::seconds{1}) {
       const auto arrives = wan_.network().traverse(pair_, sent, attempt);
       if (arrives) established = wan_.network().traverse(back, *arrives, ~attempt);
-      if (sent > kGiveUp) throw CLI::ValidationError("--transfer", "the regions never connect");
+      if (sent > kGiveUp)
+        throw CLI::ValidationError(
+            "--transfer", "the regions never connect; check the scenario's events and losses");
     }
     wan_.run_until(*established);
     flows_.clear();
@@ -115,7 +117,8 @@ class VirtualCommand {
 int run_wan_virtual(const WanSimFlags& flags, const wan_sim::Scenario& scenario) {
   if (flags.transfers.empty()) {
     throw CLI::ValidationError(
-        "--transfer", "the virtual engine needs one at least: FROM:TO=BYTES[xCONNECTIONS]");
+        "--transfer",
+        "is missing; the virtual engine needs at least one FROM:TO=BYTES[xCONNECTIONS]");
   }
   VirtualCommand command(flags, scenario);
   for (std::size_t i = 0; i < flags.transfers.size(); ++i) {

@@ -86,7 +86,7 @@ void add_worker(CLI::App& app, int& exit_code) {
   command->add_option("--region", flags->region, "This region's name")->required();
   command->add_option(
       "--rank", flags->rank,
-      "Rank within the region (default: as torchrun, Slurm or Open MPI says, else 0)");
+      "Rank within the region (default: what torchrun, Slurm or Open MPI sets, otherwise 0)");
   command->add_option("--launcher", flags->launcher,
                       "Whose environment counts if there are several: torchrun, slurm, openmpi or "
                       "none");
@@ -97,7 +97,7 @@ void add_worker(CLI::App& app, int& exit_code) {
                       "HOST:PORT of the region's coordinator on another host (--worker-listen "
                       "there); the directory must be shared");
   command->add_option("--certificates", flags->certificates,
-                      "Certificates directory for it (default: as configured)");
+                      "Directory of certificates for that (default: certificates.directory)");
   CLI::Option* rank =
       command->add_option("--synchronous-rank", flags->synchronous_rank,
                           "Fully synchronous baseline: rank among all regions' workers");

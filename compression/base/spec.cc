@@ -63,7 +63,7 @@ std::size_t Spec::take_number(const std::string& key, std::size_t otherwise,
   const std::string text = take_text(key, std::to_string(otherwise));
   const auto number = parse<std::size_t>(text);
   if (!number || !allowed(*number)) {
-    refuse(key + "=" + text + " is not allowed; " + key + " is " + allowed_in_words);
+    refuse(key + "=" + text + " is not allowed; " + key + " must be " + allowed_in_words);
   }
   return *number;
 }
@@ -74,7 +74,7 @@ std::pair<double, std::string> Spec::take_real(const std::string& key, double ot
   const std::string text = take_text(key, shortest(otherwise));
   const auto number = parse<double>(text);
   if (!number || !allowed(*number)) {
-    refuse(key + "=" + text + " is not allowed; " + key + " is " + allowed_in_words);
+    refuse(key + "=" + text + " is not allowed; " + key + " must be " + allowed_in_words);
   }
   return {*number, shortest(*number)};
 }

@@ -65,7 +65,7 @@ void Coordinator::Implementation::on_message(const std::string& peer, const std:
   try {
     message = parse_message(bytes);
   } catch (const std::system_error& error) {
-    spdlog::error("{}: a message of {} was dropped: {}", options_.region, peer, error.what());
+    spdlog::error("{}: a message from {} was ignored: {}", options_.region, peer, error.what());
     return;
   }
   handle(PeerSaid{peer, std::move(*message)});

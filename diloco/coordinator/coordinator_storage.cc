@@ -46,10 +46,10 @@ bool is_storage_failure(const std::system_error& error) {
 // Out of the run until the disk works: what is not on disk must not be promised. The worker keeps
 // its numbers in memory and does not need us for inner steps.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
-  const std::string message = "its storage fails (" + storage_failure_ +
-                              "): it votes and contributes no more, and its worker trains on; make "
-                              "room in " +
-                              options_.directory.string() + ", and it goes on by itself";
+  const std::string message =
+      "its storage fails (" + storage_failure_ +
+      "): it no longer votes or contributes, while its worker trains on. Make room in " +
+      options_.directory.string() + "; it then goes on by itself";
   spdlog::error("{}: {}", options_.region, message);
   tick_.cancel();
   mesh_->set_peers({});
@@ -93,7 +93,8 @@ std::string Coordinator::Implementation::room_sentence() const {
          std::to_string(waits_for_room_->contribution.round) + ": " +
          std::to_string(waits_for_room_->size_bytes) + " bytes, and " +
          std::to_string(spool_->free_bytes()) + " of " + std::to_string(spool_->capacity_bytes()) +
-         " are free; if it stays so, set a larger sync.spool_gib and start this coordinator again";
+         " are free; if this does not pass, set a larger sync.spool_gib and start this coordinator "
+         "again";
 }
 
 void Coordinator::Implementation::look_for_room() {
@@ -101,8 +102,8 @@ void Coordinator::Implementation::look_for_room() {
   const Round round = waits_for_room_->contribution.round;
   if (round < protocol_->version()) {
     spdlog::warn(
-        "{}: its spool had no room for the contribution to round {} until that was "
-        "decided; it sat the round out",
+        "{}: its spool had no room for the contribution to round {} before that round was "
+        "decided, so it sat the round out",
         options_.region, round);
     // Its samples were used all the same.
     Contribution sat_out = waits_for_room_->contribution;

@@ -70,7 +70,7 @@ void Coordinator::Implementation::on_worker_lost() {
   worker_lost_at_ = std::chrono::steady_clock::now();
   if (waits_for_room_) waits_for_room_->worker_asks = false;
   if (!outcome_) {
-    spdlog::warn("{}: the workers are gone", options_.region);
+    spdlog::warn("{}: its workers are gone; it waits until they attach again", options_.region);
     guard([&] { files_->add_event("workers_lost", {}, {}, protocol_->version()); });
   }
   handle(WorkerLost{});

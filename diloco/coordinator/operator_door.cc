@@ -61,7 +61,7 @@ asio::awaitable<void> OperatorDoor::serve(Socket socket) {
     const Message message = parse_message(bytes);
     if (const auto* change = std::get_if<ChangeMember>(&message)) asked_(*change);
   } catch (const std::system_error& failure) {
-    spdlog::warn("an operator's request was dropped: {}", failure.what());
+    spdlog::warn("a request of `causeway members` was ignored: {}", failure.what());
   }
 }
 

@@ -191,9 +191,9 @@ void RoundProtocol::decide() {
                                                .since_exchange = steps_since_exchange()},
                                               now_);
   for (const Contribution& contribution : verdict.diverged) {
-    note(Note::Severity::error, "the state of " + contribution.region + " at version " +
-                                    std::to_string(version()) +
-                                    " is not what most regions hold: it is not listed");
+    note(Note::Severity::error,
+         "the state of " + contribution.region + " at version " + std::to_string(version()) +
+             " is not the one that most regions hold, so its contribution is not listed");
     send(contribution.region, Diverged{version(), contribution.payload, decider_->tied()});
   }
   if (verdict.record) {
@@ -212,7 +212,7 @@ void RoundProtocol::decide() {
 void RoundProtocol::on(const OperatorAsked& event) {
   if (raft_.leads()) return request(event.change);
   if (raft_.leader()) return send(*raft_.leader(), event.change);
-  note(Note::Severity::error, "the members cannot be changed now: there is no leader");
+  note(Note::Severity::error, "the members cannot be changed while there is no leader; try again");
 }
 
 void RoundProtocol::on_message(const std::string&, const ChangeMember& change) {
@@ -238,7 +238,8 @@ void RoundProtocol::tend_membership() {
       changed.incarnation = peer->second.incarnation;
     } else if (!member.incarnation.empty() && member.incarnation != peer->second.incarnation) {
       note(Note::Severity::warning,
-           member.region + " came back without its ledger: its vote lapses until it has caught up");
+           member.region +
+               " came back without its ledger, so it has no vote until it has caught up");
       changed.incarnation.clear();
     } else {
       continue;
@@ -257,7 +258,8 @@ bool RoundProtocol::leaves_too_few(const std::string& region, const Membership& 
     if (member.incarnation.empty()) voteless += (voteless.empty() ? "" : ", ") + member.region;
   }
   note(Note::Severity::error,
-       region + " is not removed now: too few of the others have a vote. Wait until these have " +
+       region +
+           " is not removed, because too few of the others have a vote. Wait until these have " +
            "caught up (`causeway members list`), or remove them first: " + voteless);
   return true;
 }

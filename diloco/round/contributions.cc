@@ -40,7 +40,8 @@ bool RoundProtocol::judge(const std::string& peer, const Contribution& contribut
                           ? contribution.region == peer
                           : membership.regions().contains(contribution.region);
   if (!ours || !member) {
-    note(Note::Severity::warning, peer + " announced a foreign contribution");
+    note(Note::Severity::warning,
+         peer + " announced a contribution that is not its own; it was ignored");
     return false;
   }
   if (!is_open(contribution)) return false;

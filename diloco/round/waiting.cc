@@ -39,7 +39,7 @@ std::string RoundProtocol::waiting_for(Time now) const {
   const Membership& membership = raft_.membership();
   if (membership.voters() < membership.majority()) {
     return std::to_string(membership.majority() - membership.voters()) +
-           " more of the run's regions to join: most of them make a round";
+           " more of the run's regions to join, because a round needs most of them";
   }
   const std::string contributions = decider_->waiting_for(now);
   return contributions.empty() || raft_.settled() ? contributions : votes_sentence();
@@ -120,7 +120,9 @@ std::string Decider::sitting_out() const {
     if (!is_fresh(key) || !candidate.contribution.sits_out) continue;
     names += (names.empty() ? "" : ", ") + key.region;
   }
-  return names.empty() ? "" : " (" + names + " sit this round out: nothing finite to offer)";
+  return names.empty()
+             ? ""
+             : " (" + names + " sit this round out, because their contribution is not finite)";
 }
 
 std::string Decider::waiting_for(Time now) const {

@@ -66,7 +66,7 @@ void WorkerConnection::flush() {
   } catch (const std::system_error& error) {
     if (error.code() == Errc::coordinator_lost) return;  // the worker is gone
     // In the middle of a frame, so that nothing can follow.
-    spdlog::error("a worker's session is closed, as what it needs cannot be sent: {}",
+    spdlog::error("a worker's session is closed, because a message to it cannot be sent: {}",
                   error.what());
     return close();
   }

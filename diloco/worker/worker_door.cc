@@ -122,7 +122,7 @@ class WorkerDoor::Implementation : public std::enable_shared_from_this<Implement
           asio::redirect_error(asio::use_awaitable, error));
       if (error || !socket->is_open())
         throw inter::LinkError(inter::Errc::deadline,
-                               "no TLS handshake in time, or too many others knock");
+                               "no TLS handshake in time, or too many unauthenticated peers");
     }
     co_return stream;
   }

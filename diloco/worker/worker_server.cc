@@ -143,7 +143,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
       const bool open = session->receive();
       while (std::optional<Frame> frame = session->next()) {
         WorkerMessage message;
-        if (!message.ParseFromString(frame->bytes)) throw_malformed("not a worker's message");
+        if (!message.ParseFromString(frame->bytes))
+          throw_malformed("a worker's message cannot be parsed");
         handle(session, message, std::move(frame->descriptors));
         if (handler_ == nullptr || !session->is_open()) return false;
       }
@@ -159,7 +160,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
               std::vector<Descriptor> descriptors) {
     if (message.body_case() == WorkerMessage::kAttach) {
       if (message.attach().protocol() != kWorkerProtocol) {
-        throw_malformed("a worker of another program version");
+        throw_malformed(
+            "the worker is of another program version; run the same program as its coordinator");
       }
       return attach(session, to_request(message.attach()));
     }

@@ -30,7 +30,7 @@ constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
 
 DataShare to_share(const worker_wire::DataShare& share) {
   if (share.count() > 0 && share.index() >= share.count()) {
-    throw_malformed("the coordinator gives a share of the data that does not exist");
+    throw_malformed("the coordinator gave a share of the data that does not exist");
   }
   return {
       .index = share.index(), .count = share.count(), .pass = share.pass(), .begin = share.begin()};
@@ -98,7 +98,8 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
                  .settings = attached.settings(),
                  .rank = attached.rank(),
                  .world = attached.world()};
-  if (attachment_.rank >= attachment_.world) throw_malformed("the coordinator gives no rank");
+  if (attachment_.rank >= attachment_.world)
+    throw_malformed("the coordinator gave a rank that does not exist");
 }
 
 Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
@@ -119,7 +120,7 @@ Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
 
 bool SocketSession::called_back() {
   assert(attachment_.rank == 0);
-  if (link_.look()) throw_malformed("the coordinator gives an instruction that was not asked for");
+  if (link_.look()) throw_malformed("the coordinator gave an instruction that was not asked for");
   return link_.called_back();
 }
 
@@ -147,7 +148,7 @@ Instruction SocketSession::to_instruction(Received received) {
     case Message::kApply: {
       Apply apply{.record = parse_commit_record(received.message.apply().record()), .payloads = {}};
       if (received.descriptors.size() != apply.record.participants.size()) {
-        throw_malformed("a commit came without its payloads");
+        throw_malformed("a commit record came without its payloads");
       }
       for (std::size_t i = 0; i < received.descriptors.size(); ++i) {
         apply.payloads.emplace_back(received.descriptors[i].release(),

@@ -48,7 +48,7 @@ bool choose_congestion_control(const asio::any_io_executor& executor, MeshOption
   spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options.self, wanted,
                options.data_connections,
                restarts ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
-                          "is 1, or let us use bbr)"
+                          "is 1; set it to 0, or allow bbr)"
                         : "");
   return restarts;
 }

@@ -46,7 +46,7 @@ void Strangers::make_room() {
   }
   const Pointer leaving = refused_.empty() ? least_welcome(waiting_) : refused_.front();
   leave(leaving);
-  leaving->close(Errc::refused, "too many connections wait for their handshake");
+  leaving->close(Errc::refused, "too many unauthenticated peers wait for their handshake");
 }
 
 }  // namespace causeway::inter

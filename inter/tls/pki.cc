@@ -45,8 +45,9 @@ void check(bool succeeded, const char* operation) {
 
 void refuse_overwrite(const path& file) {
   if (std::filesystem::exists(file)) {
-    throw std::system_error(Errc::already_exists,
-                            file.string() + " exists; delete it yourself if it is to be replaced");
+    throw std::system_error(
+        Errc::already_exists,
+        file.string() + " already exists; delete it first if you want to replace it");
   }
 }
 
@@ -244,10 +245,12 @@ void check_region_name(const std::string& region) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
   if (region.empty() || region.size() > 63 || !std::all_of(region.begin(), region.end(), allowed)) {
-    throw std::system_error(Errc::bad_name, "\"" + region + "\": use 1 to 63 of a-z, 0-9 and -");
+    throw std::system_error(
+        Errc::bad_name, "\"" + region + "\" cannot name a region; use 1 to 63 of a-z, 0-9 and -");
   }
   if (region == "ca") {
-    throw std::system_error(Errc::bad_name, "\"ca\" is the name of the authority's own files");
+    throw std::system_error(Errc::bad_name,
+                            "\"ca\" is the name of the authority's own files; give another name");
   }
 }
 

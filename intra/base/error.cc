@@ -38,4 +38,11 @@ std::error_code make_error_code(Errc code) {
   return {static_cast<int>(code), category};
 }
 
+std::string message_of(const std::system_error& error) {
+  std::string text = error.what();
+  const std::string added = ": " + error.code().message();
+  if (text.ends_with(added)) text.resize(text.size() - added.size());
+  return text;
+}
+
 }  // namespace causeway::intra

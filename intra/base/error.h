@@ -1,6 +1,7 @@
 // intra's error category.
 #pragma once
 
+#include <string>
 #include <system_error>
 
 namespace causeway::intra {
@@ -17,6 +18,10 @@ enum class Errc {
   interrupted,     // SIGINT or SIGTERM asked the worker to stop; state was saved
 };
 std::error_code make_error_code(Errc code);
+
+// What an error says, without the category's own words, which std::system_error adds at its end.
+// For messages that say more than these words, and for those that become part of another error's.
+std::string message_of(const std::system_error& error);
 
 }  // namespace causeway::intra
 

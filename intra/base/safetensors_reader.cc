@@ -44,7 +44,7 @@ class SafetensorsReader::File {
       const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) refuse("cannot be read: " + reason(errno));
-      if (got == 0) refuse("became shorter while it was read");
+      if (got == 0) refuse("became shorter while it was read; another program writes to it");
       offset += static_cast<std::size_t>(got);
       out = out.subspan(static_cast<std::size_t>(got));
     }
@@ -186,7 +186,7 @@ SafetensorsReader::Entry SafetensorsReader::HeaderParser::make_entry(
   const std::size_t data_bytes = file_.size() - data_begin_;
   const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
   if (begin > end || end > data_bytes) {
-    file_.refuse(tensor + "lies outside the file; is it complete?");
+    file_.refuse(tensor + "lies outside the file; the file is incomplete, copy it again");
   }
   const json shape = description.value("shape", json());
   const auto count = element_count(shape, data_bytes / width);
@@ -260,7 +260,8 @@ void SafetensorsReader::read(const std::string& name, std::span<float> out) cons
   const Entry& entry = find(name);
   if (entry.count != out.size()) {
     file_->refuse("has " + std::to_string(entry.count) + " elements in tensor '" + name +
-                  "' where " + std::to_string(out.size()) + " are needed: another model?");
+                  "' where " + std::to_string(out.size()) +
+                  " are needed; the file is of another model");
   }
   if (entry.type == "F32") return read_bytes(name, std::as_writable_bytes(out));
   const bool bf16 = entry.type == "BF16";

@@ -16,9 +16,10 @@ namespace causeway::intra {
 namespace {
 
 [[noreturn]] void refuse_address(const std::string& host, const std::string& why) {
-  throw std::system_error(Errc::collective, "no address of this host on the network of " + host +
-                                                ", where the ranks meet: " + why +
-                                                "; check MASTER_ADDR");
+  throw std::system_error(Errc::collective,
+                          "no address of this host on the network of " + host +
+                              ", where the ranks meet: " + why +
+                              "; set MASTER_ADDR to a host on a network that all ranks reach");
 }
 
 // Connecting a datagram socket sends nothing; it only chooses the route.

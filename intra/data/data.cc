@@ -63,8 +63,10 @@ void append_matches(const std::string& pattern, std::vector<std::string>& files)
   const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   if (status == 0) files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
-  if (status == GLOB_NOMATCH) refuse_data("'" + pattern + "'", "matches no file");
-  if (status != 0) refuse_data("'" + pattern + "'", "cannot be searched: unreadable folder?");
+  if (status == GLOB_NOMATCH)
+    refuse_data("'" + pattern + "'", "matches no file; check data.files and the current directory");
+  if (status != 0)
+    refuse_data("'" + pattern + "'", "cannot be searched; check that its folders can be read");
 }
 
 // Sorted, and each once: a file named twice would put validation text into the training part.
@@ -81,7 +83,7 @@ Shard plain_shard(MappedFile file, std::size_t width) {
   const std::size_t size = file.bytes().size();
   if (size % width != 0) {
     refuse_data(file.path(), "has " + std::to_string(size) + " bytes, not a multiple of the " +
-                                 std::to_string(width) + " bytes of a token; is the format right?");
+                                 std::to_string(width) + " bytes of a token; check data.format");
   }
   return {std::move(file), width, 0, size / width, 0};
 }
@@ -93,7 +95,7 @@ Shard llmc_shard(MappedFile file) {
   constexpr std::int32_t kMagicLlama3 = 20240801, kVersionLlama3 = 7;  // uint32 tokens
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < kHeaderBytes)
-    refuse_data(file.path(), "is too short for llm.c's 1024-byte header");
+    refuse_data(file.path(), "is too short for llm.c's 1024-byte header; check data.format");
   const auto magic = load<std::int32_t>(bytes.data());
   const auto version = load<std::int32_t>(bytes.data() + 4);
   const auto count = load<std::int32_t>(bytes.data() + 8);
@@ -111,7 +113,7 @@ Shard llmc_shard(MappedFile file) {
   if (bytes.size() != expected) {
     refuse_data(file.path(), "has " + std::to_string(bytes.size()) + " bytes where its header's " +
                                  std::to_string(count) + " tokens need " +
-                                 std::to_string(expected) + "; is the copy complete?");
+                                 std::to_string(expected) + "; copy the file again");
   }
   return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0};
 }
@@ -151,7 +153,7 @@ void check_tokens(const Shard& shard, std::uint64_t vocabulary) {
     refuse_data(shard.file.path(), "has token " +
                                        std::to_string(load<Token>(tokens + i * sizeof(Token))) +
                                        " at position " + std::to_string(i) +
-                                       "; the model's vocabulary is " + std::to_string(vocabulary));
+                                       ", but model.vocabulary is " + std::to_string(vocabulary));
   }
 }
 

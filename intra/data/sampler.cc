@@ -51,11 +51,11 @@ void Sampler::set_share(const diloco::DataShare& share) {
   if (share == share_) return;
   if (sample_count_ < share.count) {
     throw std::system_error(
-        Errc::bad_data, "the training part has " + std::to_string(dataset_->train_tokens()) +
-                            " tokens, which is " + std::to_string(sample_count_) +
-                            " windows of context " + std::to_string(context_) + " for " +
-                            std::to_string(share.count) +
-                            " regions, and each needs one: give more data or a shorter context");
+        Errc::bad_data,
+        "the training part has " + std::to_string(dataset_->train_tokens()) + " tokens, which is " +
+            std::to_string(sample_count_) + " windows of context " + std::to_string(context_) +
+            " for " + std::to_string(share.count) +
+            " regions, and each region needs one; give more data or a smaller model.context");
   }
   share_ = share;
   // Near-equal ranges: the first sample_count % count regions get one more.

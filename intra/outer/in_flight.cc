@@ -85,7 +85,7 @@ std::string sentence(const Outcome& outcome, diloco::Round round) {
       return here + what + " are dropped";
     case Fate::forgotten:
       return here + "lists a contribution of round " + std::to_string(outcome.round) +
-             " from before a restart; what that left in the residual is dropped";
+             " from before a restart, which the saved state does not have; the residual is dropped";
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "diloco/files/error.h"
+#include "intra/base/error.h"
 #include "intra/base/float_mode.h"
 #include "intra/collective/together.h"
 #include "intra/outer/decoder.h"
@@ -104,7 +105,7 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
     } catch (const std::system_error& error) {
       throw std::system_error(error.code(), "the payload of region " + participant.region +
                                                 " in round " + std::to_string(record.round) + ": " +
-                                                error.what());
+                                                message_of(error));
     }
   }
 }

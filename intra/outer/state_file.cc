@@ -189,7 +189,7 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
 void check_origin(const StateReader& reader, const diloco::Layout& layout) {
   if (reader.get("format") != kFormat) reader.refuse("is not a training state of this version");
   if (reader.get("layout") != fingerprint(layout))
-    reader.refuse("holds another model than the configuration asks for");
+    reader.refuse("holds another model than the configuration describes");
 }
 
 void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterState& state) {
@@ -211,7 +211,7 @@ void load(const StateReader& reader, const fs::path& region_directory, const dil
   reader.read("version", state.version);
   if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
   if (!(state.confirmed_share >= 0 && state.confirmed_share <= 1))
-    reader.refuse("holds a confirmed_share that is none");
+    reader.refuse("holds a confirmed_share that is not a number from 0 to 1");
   reader.read("data_cursor", state.work.data_cursor);
   reader.read("work_steps", state.work.steps);
   reader.read("work_compute_s", state.work.compute_s);
@@ -284,7 +284,7 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
     throw std::system_error(make_error_code(Errc::bad_checkpoint),
                             std::string(failure->what()) + "; no state in " +
                                 checkpoint_directory(region_directory).string() +
-                                " can be used: move them away to go on from the run's own");
+                                " can be used; move them away to start from the run's own state");
   }
   return false;
 }

@@ -86,12 +86,12 @@ class Entries {
   void must_be(const std::string& key, bool value) const {
     if (flag(key, value) == value) return;
     refuse_config(file_, "has " + key + " = " + (value ? "false" : "true") +
-                             ", a variant that cannot be trained here");
+                             ", a variant that Causeway cannot train");
   }
   void must_be(const std::string& key, std::initializer_list<const char*> allowed) const {
     const std::string value = text(key, *allowed.begin());
     if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-    refuse_config(file_, "has " + key + " = '" + value + "', which cannot be trained here; '" +
+    refuse_config(file_, "has " + key + " = '" + value + "', which Causeway cannot train; '" +
                              *allowed.begin() + "' can");
   }
   [[noreturn]] void bad(const std::string& key, const std::string& allowed) const {

@@ -72,7 +72,7 @@ std::uint64_t write_shard(const Tokenizer& tokenizer, const std::filesystem::pat
                   : write<std::uint32_t>(tokenizer, view, end, shard);
   } catch (const std::system_error& error) {
     if (error.code() != Errc::bad_data) throw;
-    throw std::system_error(error.code(), text.string() + ": " + error.what());
+    throw std::system_error(error.code(), text.string() + ": " + message_of(error));
   }
 }
 

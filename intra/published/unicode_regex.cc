@@ -93,8 +93,8 @@ std::optional<UnicodeRegex::Match> UnicodeRegex::find(std::string_view text,
   const int result = code_->match(text, from, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY);
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
-    throw std::invalid_argument("cannot be matched at byte " + std::to_string(from) + ": " +
-                                message_of(result));
+    throw std::invalid_argument("cannot be split into words at byte " + std::to_string(from) +
+                                ": " + message_of(result));
   }
   // \K in a lookaround may end a match before it begins.
   if (code_->begin() < from || code_->end() <= code_->begin()) return std::nullopt;

@@ -51,7 +51,7 @@ void check_validation(const Dataset& dataset, std::int64_t context) {
   if (dataset.validation_tokens() > static_cast<std::uint64_t>(context)) return;
   throw std::system_error(Errc::bad_data,
                           "the validation part has " + std::to_string(dataset.validation_tokens()) +
-                              " tokens, but a window takes " + std::to_string(context + 1) +
+                              " tokens, but one sequence takes " + std::to_string(context + 1) +
                               "; raise data.validation_fraction or give more data");
 }
 

@@ -181,8 +181,8 @@ Encoding RegionWorker::take_delta() {
   reset_moments();
   if (gathering_->leads()) {
     spdlog::error(
-        "round {}: {} became NaN or infinite; this region sits out, its {} inner steps are dropped "
-        "and it follows the others; lower inner.lr or clip harder with inner.clip_norm",
+        "round {}: {} became NaN or infinite. This region sits the round out, drops its {} inner "
+        "steps and follows the other regions; lower inner.lr or inner.clip_norm",
         state_.version, made.not_finite, state_.own(made.part)->contribution.steps);
   }
   return made;

@@ -123,7 +123,8 @@ void RegionWorker::gather() {
     // The coordinator must hear of the version that all really have.
     gathering_.reset();
     if (agreed == Agreement::newest) continue;
-    spdlog::warn("no rank's state is whole: an outer round broke off; all take the one on disk");
+    spdlog::warn(
+        "an outer round broke off, so no rank holds a whole state; all ranks take the one on disk");
     open_state();
   }
   const Collective& group = gathering_->group();
@@ -137,8 +138,8 @@ void RegionWorker::note_earlier_life() {
   if (!gathering_->attachment().contributed || state_.contributed()) return;
   if (gathering_->leads()) {
     spdlog::warn(
-        "round {}: contributed before a restart, with a state that was not saved; the residual and "
-        "{} inner steps since are dropped",
+        "round {}: this region contributed before a restart, with a state that was not saved. The "
+        "residual and the work since are dropped ({} inner steps)",
         state_.version, state_.work.steps);
   }
   state_.forget_earlier_life(options_.region);
@@ -160,14 +161,14 @@ diloco::AttachRequest RegionWorker::request() {
 }
 
 void RegionWorker::recover(const std::system_error& error) {
-  spdlog::warn("{}; attaching again", error.what());
+  spdlog::warn("{}; this worker attaches again", error.what());
   if (gathering_ && error.code() == diloco::Errc::coordinator_lost) {
     // A signal may come while the coordinator is away.
     try {
       save();
     } catch (const std::system_error& failure) {
       if (failure.code() != Errc::collective) throw;
-      spdlog::warn("state not saved: {}", failure.what());
+      spdlog::warn("the state was not saved: {}", failure.what());
     }
   }
   trainer_->leave();
@@ -204,8 +205,9 @@ void RegionWorker::restore(const diloco::Restore& restore) {
   enter("apply");
   diloco::reached(diloco::ProtocolState::restore_received);
   spdlog::warn(
-      "adopting the run's version {} instead of version {}: the residual and {} inner steps are "
-      "dropped; what is in flight is delivered if it is listed, and dropped otherwise",
+      "this region takes the run's version {} in place of its own version {}. The residual and the "
+      "work since the last round are dropped ({} inner steps); contributions under way still count "
+      "if a round lists them",
       restore.version, state_.version, state_.work.steps);
   trainer_->leave();  // the state gets other buffers
   const auto file = checkpoint_directory(options_.directory) /
@@ -282,9 +284,9 @@ void RegionWorker::checkpoint() {
 void RegionWorker::stop() {
   save();
   trainer_->leave();
-  throw std::system_error(Errc::interrupted, "state saved in " +
+  throw std::system_error(Errc::interrupted, "interrupted; the state is saved in " +
                                                  checkpoint_directory(options_.directory).string() +
-                                                 "; the same command resumes");
+                                                 "; start the same command again to go on");
 }
 
 }  // namespace causeway::intra

@@ -71,7 +71,7 @@ class SynchronousWorker {
     if (outcome.stop) {
       trainer_->leave();
       throw std::system_error(Errc::interrupted,
-                              "the synchronous baseline was stopped; it starts over");
+                              "the synchronous baseline was interrupted; it starts over next time");
     }
     progress_.loss = outcome.loss;
     if (Clock::now() - shown_ >= kStatusInterval) show("compute");

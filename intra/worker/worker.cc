@@ -126,8 +126,10 @@ class Worker::Implementation {
     const diloco::Attachment& attachment = session_->attachment();
     if (!round_) open_round(intra::parse_run_settings(attachment.settings));
     if (attachment.contributed && !state_.contributed()) {
-      spdlog::warn("round {}: contributed before a restart; the residual of then is dropped",
-                   state_.version);
+      spdlog::warn(
+          "round {}: this region contributed before a restart; the residual of that time is "
+          "dropped",
+          state_.version);
       state_.forget_earlier_life(settings_.region);
     }
     if (state_.run_id.empty()) state_.run_id = attachment.run_id;
@@ -142,7 +144,7 @@ class Worker::Implementation {
   }
 
   void attach_again(const std::system_error& error) {
-    spdlog::warn("{}; attaching again", error.what());
+    spdlog::warn("{}; this worker attaches again", error.what());
     save();
     attach();
   }
@@ -229,11 +231,11 @@ class Worker::Implementation {
     if (restore.snapshot.bytes().empty()) {
       throw std::system_error(
           diloco::Errc::divergence,
-          "this worker's state is not the one that the run agreed on, before any "
-          "snapshot was made: start it again in an empty directory");
+          "this worker's state is not the one that the run agreed on, and there is no "
+          "snapshot yet; start it again in an empty directory");
     }
-    spdlog::warn("adopting the run's version {} instead of version {}", restore.version,
-                 state_.version);
+    spdlog::warn("this region takes the run's version {} in place of its own version {}",
+                 restore.version, state_.version);
     const auto file = intra::checkpoint_directory(settings_.directory) / "restore.safetensors";
     std::filesystem::create_directories(file.parent_path());
     diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
@@ -280,7 +282,8 @@ class Worker::Implementation {
         round_->encode(*alone_, {settings_.samples_per_step, settings_.tokens_per_step}, state_);
     if (encoding.not_finite.empty()) return;
     spdlog::error(
-        "round {}: {} became NaN or infinite; this region sits out and follows the others",
+        "round {}: {} became NaN or infinite; this region sits the round out and follows the "
+        "others",
         state_.version, encoding.not_finite);
   }
 

@@ -104,7 +104,7 @@ class ByHand(EndToEnd):
         self.assertIn("waiting for: nothing", self.run_causeway("status", east))
         self.assertIn("no coordinator runs", self.run_causeway(
             "members", "remove", "--directory", east, "eu-west", code=3))
-        self.assertIn("is no member", self.run_causeway("members", "remove", "--directory", east, "eu-wst", code=2))
+        self.assertIn("is not a member", self.run_causeway("members", "remove", "--directory", east, "eu-wst", code=2))
         self.assertIn("use 1 to 63 of a-z", self.run_causeway("members", "add", "--directory", east, "UP", code=2))
         # Another run's ledger under the same name.
         (west / "ledger" / "run").write_text("0" * 32 + "\n")

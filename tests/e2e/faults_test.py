@@ -83,9 +83,9 @@ class Disk(EndToEnd):
         log = self.out / "regions" / "eu-west" / "coordinator.log"
         (pid,) = processes("coordinator", str(self.out / "regions" / "eu-west"))
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (log.stat().st_size + 8_000, resource.RLIM_INFINITY))
-        wait_until(lambda: "votes and contributes no more" in self.status("eu-west").get("waiting", ""),
+        wait_until(lambda: "no longer votes or contributes" in self.status("eu-west").get("waiting", ""),
                    "its coordinator to say so", child)
-        self.assertIn("make room in", self.status("eu-west")["waiting"])
+        self.assertIn("Make room in", self.status("eu-west")["waiting"])
         version = self.status("us-east")["version"]
         tokens = self.status("eu-west")["progress"]["tokens"]
         wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)

@@ -225,7 +225,7 @@ class BadInput(EndToEnd):
                                               ("relay", "--transfer", "a:b=1", "virtual or fluid"),
                                               ("packet", "--map", "a:b=host:1", "relay")):
             output = self.run_causeway("wan-sim", wan, "--engine", engine, flag, value, code=2)
-            self.assertIn(f"{flag}: is for --engine {honoured}, and this is --engine {engine}", output)
+            self.assertIn(f"{flag}: works only with --engine {honoured}, not with --engine {engine}", output)
 
     def test_a_virtual_transfer_sends_every_byte_over_whatever_connections(self):
         wan = self.directory / "wan.toml"

@@ -48,7 +48,8 @@ class ControlSocket::Server : public std::enable_shared_from_this<Server> {
   Server(asio::any_io_executor executor, std::filesystem::path path, Answer answer)
       : acceptor_(executor), tasks_(executor), path_(std::move(path)), answer_(std::move(answer)) {
     if (somebody_listens(path_)) {
-      fail(std::make_error_code(std::errc::address_in_use), path_, "another wan-sim answers there");
+      fail(std::make_error_code(std::errc::address_in_use), path_,
+           "another wan-sim uses it; stop that or give another path");
     }
     std::error_code error;
     if (std::filesystem::is_socket(path_, error)) {  // of one that ended without removing it
@@ -134,7 +135,7 @@ std::string tell(const std::filesystem::path& path, const std::string& line) {
   stream_protocol::socket socket(context);
   std::error_code error;
   socket.connect(stream_protocol::endpoint(path.string()), error);
-  if (error) fail(error, path, "nobody answers; is a wan-sim with --control running?");
+  if (error) fail(error, path, "nobody answers; start wan-sim with --control there");
   asio::write(socket, asio::buffer(line + "\n"), error);
   std::string answer;
   if (!error) asio::read_until(socket, asio::dynamic_buffer(answer), '\n', error);

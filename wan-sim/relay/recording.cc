@@ -152,7 +152,8 @@ Scenario parse_recording(const std::string& text, const std::filesystem::path& f
 Scenario load_recording(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream || std::filesystem::is_directory(file)) {
-    throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be opened");
+    throw std::system_error(Errc::bad_scenario,
+                            file.string() + ": cannot be opened; give the path of a recording");
   }
   return parse_recording({std::istreambuf_iterator<char>(stream), {}}, file);
 }

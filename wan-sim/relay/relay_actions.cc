@@ -28,7 +28,9 @@ void Relay::Core::command(const std::string& line) {
   const Time now = Link::now();
   for (const TimedAction& action : actions) {
     if (std::holds_alternative<ProcessAction>(action.action.what) && !options_.on_process) {
-      throw std::system_error(Errc::bad_scenario, "nobody here runs the processes of regions");
+      throw std::system_error(Errc::bad_scenario,
+                              "wan-sim runs no processes of regions; only causeway simulate can "
+                              "kill, pause or restart them");
     }
   }
   tell(RelayEvent::Kind::commanded, {}, 0, line);
@@ -48,7 +50,9 @@ void Relay::Core::act(const Action& action, Time at) {
   if (const auto* healed = std::get_if<Heal>(&action.what)) return heal(*healed, action.links, at);
   if (const auto* process = std::get_if<ProcessAction>(&action.what)) {
     if (options_.on_process) return options_.on_process(*process);
-    throw std::system_error(Errc::bad_scenario, "nobody here runs the processes of regions");
+    throw std::system_error(Errc::bad_scenario,
+                            "wan-sim runs no processes of regions; only causeway simulate can "
+                            "kill, pause or restart them");
   }
   for (const Pair& pair : action.links) {
     const auto profile = changed_profile(action, link(pair)->profile(), scenario_.links.at(pair));

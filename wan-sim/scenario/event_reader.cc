@@ -176,7 +176,7 @@ void EventReader::fault(Time at) {
   }
   const bool lasts = !by_bytes && fault.kind != FaultKind::reset;
   const bool ends = table_.contains(kFor.key);
-  if (!lasts && ends) fail(std::string(words[word]) + " happens once; for_s makes no sense");
+  if (!lasts && ends) fail(std::string(words[word]) + " happens once; remove for_s");
   if (fault.kind == FaultKind::stall) {
     fault.length = seconds(kFor);
     return add(at, fault);
@@ -188,7 +188,7 @@ void EventReader::fault(Time at) {
 void EventReader::process(Time at) {
   reader_.allow_only(table_, {kAt.key, kFor.key, "process", "region", "role", kRank.key});
   const toml::node* name = table_.get("region");
-  if (!name) fail("process needs region: whose process it is");
+  if (!name) fail("process needs region, whose processes are meant");
   const auto verb =
       static_cast<ProcessVerb>(reader_.choice(*table_.get("process"), "process", kProcessVerbs));
   ProcessAction action{.verb = verb, .region = region(*name)};
@@ -196,14 +196,14 @@ void EventReader::process(Time at) {
     action.role = static_cast<ProcessRole>(reader_.choice(*role, "role", kProcessRoles));
   }
   if (const toml::node* rank = table_.get(kRank.key)) {
-    if (action.role != ProcessRole::worker) fail("rank goes with role = \"worker\"");
+    if (action.role != ProcessRole::worker) fail("rank needs role = \"worker\"");
     action.rank = static_cast<std::uint32_t>(reader_.number(*rank, kRank));
   }
   links_.clear();
   add(at, action);
   if (!table_.contains(kFor.key)) return;
   const bool lasts = verb == ProcessVerb::pause || verb == ProcessVerb::kill;
-  if (!lasts) fail("only pause and kill last: for_s is how long");
+  if (!lasts) fail("for_s belongs to pause and kill only; remove it");
   action.verb = verb == ProcessVerb::pause ? ProcessVerb::resume : ProcessVerb::restart;
   add(at + seconds(kFor), action);
 }
@@ -216,7 +216,8 @@ void EventReader::settings(Time at) {
   allow(allowed);
   LinkSpec spec = read_link_spec(reader_, table_, uses_);
   if (spec.numbers.empty()) {
-    fail("does nothing: give fault, process, or a setting of a link such as rate_mbit_s");
+    fail(
+        "this event does nothing; give fault, process, or a setting of a link such as rate_mbit_s");
   }
   std::vector<std::string_view> keys;
   for (const auto& [key, value] : spec.numbers) keys.push_back(key);
@@ -225,7 +226,7 @@ void EventReader::settings(Time at) {
 }
 
 std::vector<TimedAction> EventReader::read(bool timed) {
-  if (!timed && table_.contains(kAt.key)) fail("at_s is of files; here it happens now");
+  if (!timed && table_.contains(kAt.key)) fail("at_s belongs in files; a command happens at once");
   const Time at = timed ? seconds(kAt) : Time{0};
   if (table_.contains("process")) {
     process(at);

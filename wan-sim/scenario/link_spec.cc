@@ -139,7 +139,7 @@ LinkSpec read_link_spec(const TomlReader& reader, const toml::table& table,
     spec.trace = reader.text(*node, "trace");
     const auto file = reader.file().parent_path() / *spec.trace;
     if (!std::filesystem::exists(file)) {
-      reader.fail(line_of(*node), "there is no trace " + file.string());
+      reader.fail(line_of(*node), "the trace " + file.string() + " does not exist");
     }
   }
   return spec;

@@ -235,7 +235,8 @@ Scenario parse_scenario(const std::string& text, const std::filesystem::path& fi
 Scenario load_scenario(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream || std::filesystem::is_directory(file)) {
-    throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be opened");
+    throw std::system_error(Errc::bad_scenario,
+                            file.string() + ": cannot be opened; give the path of a scenario file");
   }
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   return parse_scenario(text, file);

@@ -198,7 +198,8 @@ Trace load_trace(const std::filesystem::path& file) {
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (stream.bad() || (text.empty() && !stream.eof())) {
-    throw std::system_error(Errc::bad_scenario, file.string() + ": cannot be read");
+    throw std::system_error(Errc::bad_scenario,
+                            file.string() + ": cannot be read; check the file and its permissions");
   }
   if (text.size() > kFileBytesMax) {
     throw std::system_error(Errc::bad_scenario, file.string() + ": is larger than 64 MiB");

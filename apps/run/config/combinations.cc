@@ -11,6 +11,7 @@
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
 #include "inter/base/append_item.h"
+#include "intra/base/error.h"
 
 namespace causeway::run {
 namespace {
@@ -29,7 +30,7 @@ class CombinationChecks {
     tensor_codecs();
     codec("codec.step_up", config_.codec.step_up);
     require(config_.codec.step_up.empty() || config_.codec.error_max > 0, "codec.step_up",
-            "has no use without codec.error_max");
+            "has no effect without codec.error_max; set that too");
     synchronisation();
     overlap();
     spool();
@@ -79,8 +80,8 @@ class CombinationChecks {
     require(
         config_.data.format != intra::DataOptions::Format::text || config_.origin.tokenizer.empty(),
         "data.format",
-        "must not be text, whose tokens are bytes, with the tokenizer of " +
-            config_.origin.tokenizer.string() + ": `causeway prepare` makes its tokens");
+        "must not be text, which is read as bytes, with the tokenizer of " +
+            config_.origin.tokenizer.string() + "; make its tokens with `causeway prepare`");
     require(config_.data.format != intra::DataOptions::Format::uint16 || model.vocabulary <= 65'536,
             "model.vocabulary", "must be at most 65536 with data.format uint16");
   }
@@ -103,9 +104,9 @@ class CombinationChecks {
         const bool sparse = compression::make_codec(spec)->is_sparse();
         require(!sparse || config_.codec.feedback || config_.codec.force, "codec.feedback",
                 "must be true with a sparse codec (" + key + " = " + spec +
-                    "), or what it drops is lost; codec.force runs it all the same");
+                    "); without feedback, what it drops is lost. codec.force = true allows it");
       } catch (const std::system_error& error) {
-        require(false, key, error.what());
+        require(false, key, intra::message_of(error));
       }
     }
   }
@@ -117,7 +118,7 @@ class CombinationChecks {
     try {
       intra::CodecPolicy(config_.codec, diloco::Layout(intra::parameter_tensors(config_.model)));
     } catch (const std::system_error& error) {
-      require(false, "codec.tensors", error.what());
+      require(false, "codec.tensors", intra::message_of(error));
     }
   }
 
@@ -183,7 +184,7 @@ class CombinationChecks {
                 format_bytes(static_cast<double>(need.payload_bytes)) +
                 " each, and two snapshots of " +
                 format_bytes(static_cast<double>(need.snapshot_bytes)) +
-                (by_checkpoints ? "; with fewer train.checkpoint_rounds it is less" : ""));
+                (by_checkpoints ? "; fewer train.checkpoint_rounds need less" : ""));
   }
 
   const Config& config_;

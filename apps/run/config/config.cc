@@ -8,6 +8,7 @@
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/config_source.h"
 #include "inter/base/append_item.h"
+#include "intra/base/error.h"
 
 namespace causeway::run {
 namespace {
@@ -21,7 +22,7 @@ void take_shape_of_origin(ParsedConfig& parsed) {
   try {
     published.model = intra::read_model_options(config.origin.model);
   } catch (const std::system_error& error) {
-    throw ConfigError(parsed.places.at("model.from") + ": model.from: " + error.what());
+    throw ConfigError(parsed.places.at("model.from") + ": model.from: " + intra::message_of(error));
   }
   published.model.dropout = config.model.dropout;
   published.model.precision = config.model.precision;

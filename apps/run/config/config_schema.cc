@@ -143,8 +143,8 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       {{"nesterov", Kind::nesterov},
        {"sgd", Kind::sgd},
        {"delayed_nesterov", Kind::delayed_nesterov}},
-      "How the averaged pseudo-gradient moves the shared weights: nesterov with a dense codec, sgd "
-      "with a sparse one, delayed_nesterov where rounds list few of the regions "
+      "How the averaged pseudo-gradient moves the shared weights. Use nesterov with a dense codec, "
+      "sgd with a sparse one, and delayed_nesterov where rounds list few of the regions "
       "(docs/rounds.md).")));
   keys.push_back(shared(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
@@ -154,8 +154,8 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "Outer momentum; unused by sgd.")));
   keys.push_back(shared(C::integer(
       "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
-      "Rounds whose sum delayed_nesterov takes for one of its momentum; each moves the shared "
-      "weights by its part. About as many as regions.")));
+      "Rounds that delayed_nesterov sums up for one step of its momentum; each round alone moves "
+      "the shared weights by its part. About the number of regions.")));
 }
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {
@@ -172,9 +172,8 @@ void add_codec_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::number(
       "codec.error_max", [](auto& c) -> auto& { return c.codec.error_max; }, {0, 1},
       "Largest relative squared error of a tensor, ||p - Q(p)||^2 / ||p||^2. A tensor beyond it is "
-      "sent with the next codec of step_up that holds it, and the log says so; compression.jsonl "
-      "in the region's directory has every tensor's error. 0: "
-      "no bound.")));
+      "sent with the next codec of step_up that stays within it, and the log says so; "
+      "compression.jsonl in the region's directory has every tensor's error. 0: no bound.")));
   keys.push_back(shared(step_up_key()));
   keys.push_back(shared(C::boolean(
       "codec.feedback", [](auto& c) -> auto& { return c.codec.feedback; },
@@ -185,7 +184,7 @@ void add_codec_keys(std::vector<Key<Config>>& keys) {
       "For experiments.")));
   keys.push_back(shared(C::number(
       "codec.feedback_decay", [](auto& c) -> auto& { return c.codec.feedback_decay; }, {0, 1},
-      "Factor on what was kept from the round before.")));
+      "Factor on what feedback kept from the round before.")));
 }
 
 void add_sync_keys(std::vector<Key<Config>>& keys) {
@@ -193,7 +192,7 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       "the first region",
       shared(C::text(
           "sync.founder", [](auto& c) -> auto& { return c.sync.founder; }, "the name of a region",
-          "Region that `causeway simulate` founds a run with, and whose files it shows."))));
+          "The region with which `causeway simulate` founds a run, and whose files it shows."))));
   keys.push_back(C::integer(
       "sync.contributions_min", "regions",
       [](auto& c) -> auto& { return c.sync.contributions_min; }, 0, 1024,
@@ -207,8 +206,8 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));
   keys.push_back(seconds_key(
       "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.election_timeout; },
-      "Without a word from the leader for this long up to twice as long, another is elected. Some "
-      "ten times the longest round trip."));
+      "If nothing is heard from the leader for this long, up to twice as long, another one is "
+      "elected. About ten times the longest round trip is right."));
   keys.push_back(seconds_key(
       "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.grace_min; },
       "Shortest time a round waits for the last regions."));
@@ -228,11 +227,12 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
 void add_link_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::integer(
       "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
-      "Data connections to each peer. 0: 4, or 32 where TCP begins anew after every pause."));
+      "Data connections to each peer. 0: 4, or 32 where TCP slows down after every pause."));
   keys.push_back(C::text(
       "links.congestion_control", [](auto& c) -> auto& { return c.links.congestion_control; },
       "auto, or a name of the kernel's",
-      "Of TCP. auto: bbr if the kernel lets us, otherwise its default."));
+      "TCP's congestion control. auto: bbr if the kernel allows it, otherwise the kernel's "
+      "default."));
   using inter::Shape;
   keys.push_back(C::choice<std::optional<Shape>>(
       "links.topology", [](auto& c) -> auto& { return c.links.topology; },
@@ -347,9 +347,10 @@ const std::vector<Key<RegionConfig>>& region_keys() {
                                   "regions.listen", [](auto& r) -> auto& { return r.listen; },
                                   "Address its coordinator binds; port 0 takes any free one.")));
     all.push_back(defaults_to(
-        "listen", endpoint_key<RegionConfig>(
-                      "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
-                      "Address other regions dial. Empty: none can; it dials them.", true)));
+        "listen",
+        endpoint_key<RegionConfig>(
+            "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
+            "Address that other regions dial. Empty: none can dial it; it dials them.", true)));
     all.push_back(R::integer(
         "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
         "Worker processes that share the region's batch."));

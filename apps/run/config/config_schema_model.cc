@@ -23,7 +23,7 @@ void add_arithmetic_keys(std::vector<Key<Config>>& keys) {
       "Base of the rotary position frequencies (llama).")));
   keys.push_back(shared(C::boolean(
       "model.tied_head", [](auto& c) -> auto& { return c.model.tied_head; },
-      "The head is the token embedding (llama; with gpt2 it always is).")));
+      "Use the token embedding as the output head (llama; gpt2 always does).")));
   keys.push_back(shared(C::number(
       "model.norm_epsilon", [](auto& c) -> auto& { return c.model.norm_epsilon; }, {0, 1, true},
       "Added to the variance in LayerNorm and RMSNorm.")));
@@ -34,10 +34,11 @@ void add_arithmetic_keys(std::vector<Key<Config>>& keys) {
 void add_model_keys(std::vector<Key<Config>>& keys) {
   using Family = intra::ModelOptions::Family;
   keys.push_back(defaults_to(
-      "none", C::directory(
-                  "model.from", [](auto& c) -> auto& { return c.origin.model; },
-                  "Begin with a published model's weights (docs/hugging-face.md); the other keys "
-                  "of the model may be left out. Empty: with weights drawn from run.seed.")));
+      "none",
+      C::directory(
+          "model.from", [](auto& c) -> auto& { return c.origin.model; },
+          "Directory of a published model to start from (docs/hugging-face.md); the other keys of "
+          "[model] may then be left out. Empty: start with random weights drawn from run.seed.")));
   keys.push_back(shared(C::choice<Family>(
       "model.family", [](auto& c) -> auto& { return c.model.family; },
       {{"gpt2", Family::gpt2}, {"llama", Family::llama}},

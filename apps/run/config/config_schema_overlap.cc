@@ -26,13 +26,13 @@ void add_online_k_keys(std::vector<Key<Config>>& keys) {
       "Rounds after which auto looks at K again; one change is at most twice or half.")));
   keys.push_back(shared(C::number(
       "sync.k_price", [](auto& c) -> auto& { return c.sync.k_price; }, {0, 10},
-      "Share of steps that an e-fold of K costs, for auto: lambda, as `causeway tune --calibrate` "
-      "measures it.")));
+      "For auto: lambda, the share of additional steps that an e-fold of K costs, as `causeway "
+      "tune --calibrate` measures it.")));
   keys.push_back(shared(C::integer(
       "sync.held_out_sequences", "sequences",
       [](auto& c) -> auto& { return c.sync.held_out_sequences; }, 0, 1 << 24,
-      "Of the validation part, evaluated by every region in every round when K is auto, so that a "
-      "K that makes the loss worse is given up. 0: none.")));
+      "Sequences of the validation part that every region evaluates in every round when K is auto, "
+      "so that a K that makes the loss worse is given up. 0: none.")));
 }
 
 }  // namespace
@@ -46,9 +46,10 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
        {"streaming", Variant::streaming},
        {"delayed", Variant::delayed},
        {"eager", Variant::eager}},
-      "How the exchange is hidden. synchronous: not. streaming: a part of the model at a time, and "
-      "training goes on for overlap_steps. delayed, eager: a whole round late; eager looks ahead "
-      "by what the last record confirmed. docs/overlap.md.")));
+      "How training goes on during the exchange (docs/overlap.md). synchronous: it waits. "
+      "streaming: parts of the model take turns, and training goes on for overlap_steps. delayed, "
+      "eager: it goes on for a whole round; eager looks ahead by what the last record "
+      "confirmed.")));
   keys.push_back(shared(C::integer(
       "sync.fragments", "", [](auto& c) -> auto& { return c.overlap.fragments; }, 1, 1024,
       "Parts of the model that take turns, each exchanged every k steps; a divisor of k. For "
@@ -56,7 +57,7 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(shared(C::choice<FragmentOrder>(
       "sync.fragment_order", [](auto& c) -> auto& { return c.overlap.order; },
       {{"strided", FragmentOrder::strided}, {"sequential", FragmentOrder::sequential}},
-      "Layers of a fragment: every P-th, or neighbours.")));
+      "Which layers form one of P fragments. strided: every P-th. sequential: neighbours.")));
   keys.push_back(C::integer(
       "sync.overlap_steps", "steps", [](auto& c) -> auto& { return c.sync.overlap_steps; }, 0,
       1'000'000,
@@ -64,8 +65,8 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
       "and eager take those of a whole round."));
   keys.push_back(shared(C::number(
       "sync.mixing", [](auto& c) -> auto& { return c.overlap.mixing; }, {0, 1},
-      "When a fragment's exchange ends: weight of what the region contributed against the shared "
-      "parameters, to which the steps taken meanwhile are added. For streaming.")));
+      "When a fragment's exchange ends, what the region contributed is mixed, with this weight, "
+      "with the shared parameters, and the steps taken meanwhile are added. For streaming.")));
   keys.push_back(shared(C::integer(
       "sync.warmup_k", "steps", [](auto& c) -> auto& { return c.sync.warmup_k; }, 0, 1'000'000,
       "K during inner.warmup_steps, at most k and a multiple of fragments. 0: k.")));
@@ -77,8 +78,8 @@ Key<RegionConfig> overlap_key() {
                      R::integer(
                          "regions.overlap_steps", "steps",
                          [](auto& r) -> auto& { return r.overlap_steps; }, -1, 1'000'000,
-                         "Of this region, in the place of sync.overlap_steps, for one whose links "
-                         "are slow. -1: that."));
+                         "This region's own value of sync.overlap_steps, for a region whose links "
+                         "are slow. -1: sync.overlap_steps."));
 }
 
 }  // namespace causeway::run

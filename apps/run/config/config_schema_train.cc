@@ -14,27 +14,30 @@ void add_checkpoint_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::integer(
       "train.checkpoint_rounds", "rounds",
       [](auto& c) -> auto& { return c.train.checkpoint_rounds; }, 1, 1'000'000,
-      "Rounds, of every fragment, between two saved training states and snapshots. 1: what is "
-      "killed goes on as if it had not been (docs/checkpoints.md)."));
+      "Rounds (of every fragment) between two saved training states and snapshots. 1: a worker "
+      "that is killed goes on as if it had not been (docs/checkpoints.md)."));
   keys.push_back(C::integer(
       "train.checkpoints_kept", "", [](auto& c) -> auto& { return c.train.checkpoints_kept; }, 1,
-      1000, "Training states on disk, the newest included; a damaged one is passed over."));
+      1000,
+      "Training states kept on disk, the newest included. If one is damaged, the one before it is "
+      "used."));
 }
 
 void add_rank_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::boolean(
       "train.shard_optimizer", [](auto& c) -> auto& { return c.train.shard_optimizer; },
-      "Each of a region's workers keeps the optimizer's moments of its part of the parameters "
-      "alone, which saves memory. When one is lost, its region goes back to its last checkpoint."));
+      "Each worker of a region keeps the optimizer's moments only of its own part of the "
+      "parameters, which saves memory. When a worker is lost, its region goes back to its last "
+      "checkpoint."));
   keys.push_back(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
-      "A worker for which the region's others wait longer than this, in one operation, is hung: "
-      "they go on without it. It must be more than a checkpoint takes.",
+      "If the other workers of a region wait longer than this for one worker in one operation, "
+      "they take it for hung and go on without it. Must be longer than a checkpoint takes.",
       0.1));
   keys.push_back(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },
-      "How long the region's workers wait for those that are missing, when they gather, before "
-      "they go on without them. Who comes later is taken in at the end of the round."));
+      "How long the workers of a region wait for missing ones when they gather, before they go on "
+      "without them. A worker that comes later joins at the end of the round."));
 }
 
 void add_device_keys(std::vector<Key<Config>>& keys) {
@@ -110,8 +113,8 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(C::integer(
       "train.timed_step_ms", "ms", [](auto& c) -> auto& { return c.train.timed_step_ms; }, 0,
       3'600'000,
-      "Above 0: nothing is computed and a step is a wait of this length. Only for measuring "
-      "utilisation; reports say so."));
+      "Above 0: a step computes nothing and only waits this long. For measuring utilisation; "
+      "reports say so."));
   keys.push_back(C::number_as(
       "train.bucket_mib", "MiB",
       [](const Config& c) { return double(c.train.bucket_bytes) / kMebi; },

@@ -160,7 +160,7 @@ class Loader {
   ParsedConfig finish() {
     for (const auto& key : config_keys()) {
       if (key.required && !result_.places.contains(key.name)) {
-        throw ConfigError(file_ + ": " + key.name + " is missing; it is " + key.allowed +
+        throw ConfigError(file_ + ": " + key.name + " is missing; it must be " + key.allowed +
                           (key.unit.empty() ? "" : " " + key.unit));
       }
     }
@@ -212,7 +212,7 @@ class Loader {
     }
     if (!result_.places.contains(prefix + "name")) {
       throw ConfigError(place_of(table.source()) +
-                        ": regions.name is missing; it is 1 to 63 of [a-z0-9-]");
+                        ": regions.name is missing; it must be 1 to 63 of [a-z0-9-]");
     }
     result_.places["regions"] = place_of(table.source());
     result_.config.regions.push_back(std::move(region));

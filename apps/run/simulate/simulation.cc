@@ -207,7 +207,8 @@ class Simulation {
       if (error) return;
       if (!supervisor_) std::_Exit(130);  // nothing to save
       if (!interrupted_) {
-        monitor_.note("interrupted: saving; once more ends everything at once");
+        monitor_.note(
+            "interrupted: the state is being saved; a second Ctrl-C ends everything at once");
         supervisor_->interrupt();
       } else {
         supervisor_->kill();
@@ -239,7 +240,7 @@ class Simulation {
     const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3;
     if (may_go_on) {
       std::fprintf(stderr,
-                   "causeway: what was saved stays; once the cause is gone, go on with:\n  %s\n",
+                   "causeway: the saved state is kept. Remove the cause, then go on with:\n  %s\n",
                    resume_command().c_str());
     }
     return outcome.exit_code;
@@ -281,7 +282,8 @@ class Simulation {
     Process process(context_.get_executor(), generate);
     const ExitStatus status = co_await process.wait();
     if (status.ok()) co_return read_text_file(generate.output);
-    std::fprintf(stderr, "causeway: no sample of text: generate ended with %s; see %s\n",
+    std::fprintf(stderr,
+                 "causeway: there is no sample of text, because generate ended with %s; see %s\n",
                  to_string(status).c_str(), generate.log.c_str());
     co_return "";
   }

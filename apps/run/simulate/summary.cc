@@ -17,7 +17,9 @@ namespace {
 
 RegionSummary summarize_region(const RegionConfig& region, const std::filesystem::path& directory) {
   const auto result = intra::read_result(directory);
-  if (!result) throw RunError((directory / "result.json").string() + " is missing or damaged");
+  if (!result)
+    throw RunError((directory / "result.json").string() +
+                   " is missing or damaged; the logs beside it say why");
   const RegionStatus status = read_status(directory).value_or(RegionStatus{});
   RegionSummary out;
   out.name = region.name;

@@ -25,7 +25,8 @@ wan_sim::Scenario load_for(const std::filesystem::path& file,
                            const std::vector<std::string>& regions) {
   if (file.empty()) {
     throw ConfigError(
-        "wan.profile: is missing; name a scenario such as configs/wan/quickstart.toml, or give "
+        "wan.profile: is missing; set it to a scenario such as configs/wan/quickstart.toml, or "
+        "give "
         "--wan none");
   }
   wan_sim::Scenario scenario = wan_sim::load_scenario(file);

@@ -95,10 +95,10 @@ class Chooser {
     const std::string fragments = std::to_string(fragments_of(tuner::Variant::streaming));
     if (out_.rows.empty()) {
       throw ConfigError("--k " + ks + ": none is a multiple of the " + fragments +
-                        " fragments of streaming; give other K, or --fragments");
+                        " fragments of streaming; give another --k or --fragments");
     }
-    out_.warnings.push_back("streaming is left out for K = " + ks + ", no multiple of its " +
-                            fragments + " fragments");
+    out_.warnings.push_back("streaming is left out for K = " + ks +
+                            ", which is not a multiple of its " + fragments + " fragments");
   }
 
   Grid grid_;

@@ -28,28 +28,28 @@ bool calibrated(const Tuning& tuning) {
 
 void warn_of_lockstep(Tuning& tuning) {
   tuning.warnings.push_back(
-      "synchronising every step is taken to need as many steps as K = " +
+      "this assumes that synchronising every step needs as many steps as K = " +
       format_fixed(tuning.price.k_reference, 0) +
-      ", where it may need fewer: what is saved against it is an upper bound until --calibrate "
-      "measures it");
+      ". It may need fewer, so what is saved against it is an upper bound; --calibrate measures "
+      "it");
 }
 
 void judge_price(Tuning& tuning) {
   const Calibration& calibration = tuning.calibration;
   if (calibration.triples > 0 && calibration.fit.b <= 0) {
     tuning.warnings.push_back(
-        "the calibration's runs lost less with half the tokens, so lambda is not defined; give it "
-        "a larger budget. The published lambda is used");
+        "the calibration's runs reached a lower loss with half the tokens, so they give no lambda. "
+        "The published lambda is used; give --calibrate more seconds");
   }
   if (!calibrated(tuning)) {
     tuning.reasons.push_back(
-        "lambda = 0.15 is that of published runs of 1B parameters; not "
-        "calibrated for this model and data");
+        "lambda = 0.15 is that of published runs of 1B parameters; it was not calibrated for this "
+        "model and data");
     const auto n = double(tuning.probe.parameters);
     if (n < 35 * kMillion || n > 4 * kBillion) {
       tuning.warnings.push_back("the model has " + format_count(tuning.probe.parameters) +
-                                " parameters; published prices of K are of 35M to 4B. Calibrate "
-                                "with --calibrate SECONDS");
+                                " parameters, but the published prices of K are for 35M to 4B; "
+                                "calibrate with --calibrate SECONDS");
     }
     warn_of_lockstep(tuning);
     return;
@@ -70,7 +70,8 @@ void judge_price(Tuning& tuning) {
   if (tuning.steps > 8 * calibration.steps) {
     tuning.warnings.push_back("the calibration's runs had " + std::to_string(calibration.steps) +
                               " steps, the run has " + std::to_string(tuning.steps) +
-                              ": lambda may change as training goes on");
+                              ": lambda may change as training goes on; give --calibrate more "
+                              "seconds");
   }
 }
 
@@ -90,14 +91,14 @@ void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
                           [](const diloco::tuner::Row& other) { return !is_sparse(other.codec); });
   if (is_sparse(row.codec) && against_dense) {
     tuning.warnings.push_back(
-        "a sparse codec is taken to need no more steps than a dense one, as published for large "
-        "models; a model of 0.2M parameters ended 6 to 15 % above int8 at equal tokens with 3 % "
-        "density (docs/choosing-k.md): compare both in short runs");
+        "this assumes that a sparse codec needs no more steps than a dense one, as published for "
+        "large models. A model of 0.2M parameters ended 6 to 15 % above int8 at equal tokens with "
+        "3 % density (docs/choosing-k.md): compare both in short runs");
   }
   if (calibrated(tuning) && !calibrated_as_recommended(tuning)) {
     tuning.warnings.push_back("lambda was calibrated with " + tuning.configured_codec + ", " +
                               std::string(diloco::tuner::to_string(tuning.configured_variant)) +
-                              ", not with what is recommended");
+                              ", not with the recommended codec and overlap");
   }
 }
 
@@ -106,7 +107,7 @@ void judge_against_lockstep(Tuning& tuning) {
   tuning.warnings.push_back("synchronising every step is predicted to be quicker: " +
                             format_duration(tuning.synchronous_time_s()) + " against " +
                             format_duration(tuning.recommended().time_to_loss_s) +
-                            ". Links this fast need no rare exchanges, if traffic is free");
+                            ". Over links this fast, exchanging rarely saves traffic, not time");
 }
 
 void judge_choice(Tuning& tuning) {
@@ -114,14 +115,14 @@ void judge_choice(Tuning& tuning) {
   judge_against_lockstep(tuning);
   if (tuning.steps % row.k != 0) {
     tuning.warnings.push_back("train.steps = " + std::to_string(tuning.steps) +
-                              " is no multiple of K = " + std::to_string(row.k) + "; take " +
-                              std::to_string((tuning.steps / row.k + 1) * row.k));
+                              " is not a multiple of K = " + std::to_string(row.k) +
+                              "; set it to " + std::to_string((tuning.steps / row.k + 1) * row.k));
   }
   if (calibrated(tuning)) {
     const double low = tuning.calibration.k, high = low * kCalibrationRatio;
     if (row.k < low / 2 || row.k > 2 * high) {
       tuning.warnings.push_back("K = " + std::to_string(row.k) +
-                                " is far outside of what was calibrated, " + format_fixed(low, 0) +
+                                " is far outside of the calibrated range, " + format_fixed(low, 0) +
                                 " to " + format_fixed(high, 0));
     }
   }
@@ -139,7 +140,7 @@ void judge_choice(Tuning& tuning) {
   };
   if (edge(std::greater<>()) || edge(std::less<>())) {
     tuning.warnings.push_back(
-        "the recommended K is at the edge of those tried; give others with "
+        "the recommended K is at the edge of those tried; try others with "
         "--k");
   }
 }
@@ -164,7 +165,7 @@ Comparison compare(const Tuning& tuning) {
 
 void judge_times(Tuning& tuning, const Comparison& comparison) {
   if (tuning.probe.steps == 0) {
-    tuning.reasons.push_back("the time of a step was told, not measured");
+    tuning.reasons.push_back("the time of a step was given, not measured");
   } else if (tuning.probe.timed_steps) {
     tuning.reasons.push_back("steps are timed waits");
   }
@@ -193,8 +194,8 @@ void judge(Tuning& tuning) {
   if (!tuning.recommendation) {
     tuning.confidence = "none";
     tuning.warnings.push_back(
-        "in no choice did the rounds complete with all regions; look at the "
-        "links and at sync.grace_min_s");
+        "no choice completes its rounds with all regions; check the links and "
+        "sync.grace_min_s");
     return;
   }
   judge_choice(tuning);

@@ -155,8 +155,8 @@ class Planner {
       return recorded_links(run_, config_);
     } catch (const ConfigError& error) {
       if (options_.links.empty()) throw;
-      out_.warnings.push_back(std::string("what the run's machines took beyond the rehearsal is "
-                                          "not known: ") +
+      out_.warnings.push_back(std::string("the plan cannot add what the run's machines took "
+                                          "beyond the rehearsal: ") +
                               error.what());
       return std::nullopt;
     }
@@ -216,7 +216,8 @@ class Planner {
     for (int i = 0; i < kFittingRehearsals; ++i) {
       const tuner::Row row = predict(input(links), {recorded_choice()}).rows.front();
       if (!row.complete) {
-        explanation_ += "their rehearsal did not complete, so nothing is learned from them";
+        explanation_ +=
+            "the rehearsal of these rounds did not complete, so the plan learns nothing from them";
         return;
       }
       left_s = recording_.round_s - row.round_s;
@@ -226,13 +227,13 @@ class Planner {
     }
     out_.fitted_to_recording = true;
     const double shifted_s = recording_.round_s - left_s - first_s;
-    explanation_ += "rehearsed " + format_fixed(first_s, 3) + " s, so " +
+    explanation_ += "their rehearsal takes " + format_fixed(first_s, 3) + " s, so " +
                     format_fixed(std::abs(shifted_s), 3) + " s are " +
                     (shifted_s < 0 ? "taken from" : "added to") + " every choice";
     if (std::abs(left_s) < kWorthAWarning * recording_.round_s) return;
     out_.warnings.push_back("the recorded rounds were " + format_fixed(std::abs(left_s), 3) +
                             " s " + (left_s < 0 ? "quicker" : "slower") +
-                            " than their rehearsal can be, and other choices may be as well");
+                            " than any rehearsal of them, and other choices may be as well");
   }
 
   void note_recorded() {

@@ -125,11 +125,12 @@ std::vector<std::string> not_rehearsed(const Config& config) {
       config.regions, [](const RegionConfig& region) { return region.overlap_steps >= 0; });
   if (own_overlap) {
     warnings.emplace_back(
-        "regions.overlap_steps is left out: every region is taken to overlap as the table says");
+        "regions.overlap_steps is ignored: the prediction lets every region overlap as the table "
+        "says");
   }
   if (config.sync.speed_adaptive_k) {
     warnings.emplace_back(
-        "sync.speed_adaptive_k is left out: slow regions are taken to do all K steps");
+        "sync.speed_adaptive_k is ignored: the prediction lets slow regions take all K steps");
   }
   return warnings;
 }

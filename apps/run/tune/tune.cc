@@ -56,7 +56,9 @@ class Tuner {
     out_.configured_codec = config_.codec.matrix;
     out_.configured_variant = config_.overlap.variant;
     if (out_.regions.size() < 2)
-      throw ConfigError("regions: one region exchanges nothing, so any K will do");
+      throw ConfigError(
+          "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
+          "do");
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) {
       std::vector<std::string> known = links.regions;
@@ -145,7 +147,9 @@ class Tuner {
   void calibrate_price() {
     if (options_.calibrate_s > 0 && config_.train.timed_step_ms > 0) {
       throw ConfigError(
-          "--calibrate: needs losses, and train.timed_step_ms makes steps that compute nothing");
+          "--calibrate: needs losses, but train.timed_step_ms makes steps that compute nothing; "
+          "set "
+          "it to 0");
     }
     out_.calibration = calibrate(
         config_, real_runs(calibration_key(config_)),
@@ -185,7 +189,8 @@ class Tuner {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
       if (!options_.measure_all && spent_s + needed_s > options_.measure_s) {
-        not_measured(row, "it takes " + format_duration(needed_s) + ", more than is left");
+        not_measured(row,
+                     "this takes " + format_duration(needed_s) + ", more than --measure leaves");
         continue;
       }
       try {

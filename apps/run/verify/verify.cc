@@ -118,7 +118,7 @@ class Verifier {
              b_.name);
       return std::move(result_);
     }
-    if (certificates.empty()) say("signatures are not checked: --certificates DIR does");
+    if (certificates.empty()) say("signatures are not checked; --certificates DIR checks them");
     for (const Region* region : {&a_, &b_}) {
       if (!certificates.empty()) check_signatures(*region, certificates);
       check_states(*region);
@@ -168,16 +168,18 @@ class Verifier {
       if (wrong == nullptr && misreported && !right_later) wrong = reported;
       if (wrong != nullptr) return differ_in_state(region, version, *wrong, state);
       if (misreported || own.healed.contains(version)) {
-        say(region.name + ": had a wrong state of version " + std::to_string(version) +
-            ", and was healed");
+        say(region.name + ": its state of version " + std::to_string(version) +
+            " was wrong, and was healed");
       }
       const bool right_reported = reported != nullptr && !misreported;
       if (in_ledger != nullptr || right_reported) ++compared;
       if (in_ledger == nullptr && right_reported) ++not_signed;
     }
-    std::string line = region.name + ": " + std::to_string(compared) + " states as agreed";
+    std::string line =
+        region.name + ": " + std::to_string(compared) + " states are the agreed ones";
     if (not_signed > 0) {
-      line += ", " + std::to_string(not_signed) + " of them by events.jsonl, which is not signed";
+      line +=
+          ", " + std::to_string(not_signed) + " of them only by events.jsonl, which is not signed";
     }
     say(line);
   }
@@ -201,8 +203,8 @@ class Verifier {
     const auto rounds =
         std::count_if(a_.entries.begin(), a_.entries.begin() + static_cast<std::ptrdiff_t>(common),
                       [](const diloco::LedgerEntry& entry) { return record_in(entry) != nullptr; });
-    say("the same history in " + std::to_string(common) + " entries, " + std::to_string(rounds) +
-        " rounds of them");
+    say("the history is the same in " + std::to_string(common) + " entries, " +
+        std::to_string(rounds) + " of them rounds");
     const std::size_t more = std::max(a_.entries.size(), b_.entries.size()) - common;
     if (more > 0) {
       say((a_.entries.size() > common ? a_.name : b_.name) + " knows " + std::to_string(more) +
@@ -232,7 +234,7 @@ class Verifier {
     const auto snapshot_b = read_snapshot_leaves(b_.directory);
     if (snapshot_a) check_snapshot(a_, *snapshot_a);
     if (snapshot_b) check_snapshot(b_, *snapshot_b);
-    if (!snapshot_a || !snapshot_b) return say("no snapshots to compare");
+    if (!snapshot_a || !snapshot_b) return say("there are not two snapshots to compare");
     if (snapshot_a->version != snapshot_b->version) {
       return say("the newest snapshots are of different versions: their numbers are not compared");
     }

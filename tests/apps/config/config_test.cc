@@ -103,7 +103,7 @@ TEST(Config, ValuesThatLeaveTheRangeAsFloatsAreRefused) {
 
 TEST(Config, MissingRequiredKeyIsNamed) {
   EXPECT_EQ(problem_of("[data]\nfiles = [\"a\"]\n[train]\nk = 2\n[[regions]]\nname = \"a\"\n"),
-            "run.toml: train.steps is missing; it is 1 or more steps");
+            "run.toml: train.steps is missing; it must be 1 or more steps");
   EXPECT_THAT(problem_of("[[regions]]\nworkers = 1\n"),
               HasSubstr("run.toml:1: regions.name is missing"));
 }

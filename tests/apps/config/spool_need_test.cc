@@ -96,7 +96,7 @@ TEST(SpoolNeed, ASpoolThatIsTooSmallIsRefusedWithTheNumberToSet) {
   const std::string words = "sync.spool_gib: must be at least ";
   ASSERT_THAT(message, HasSubstr(words));
   ASSERT_THAT(message, HasSubstr("payloads of 10 rounds of 2 regions"));
-  EXPECT_THAT(message, HasSubstr("with fewer train.checkpoint_rounds it is less"));
+  EXPECT_THAT(message, HasSubstr("fewer train.checkpoint_rounds need less"));
   const std::string number = message.substr(message.find(words) + words.size(), 5);
   EXPECT_NO_THROW(load_text(kSmallConfig, {"sync.spool_gib=" + number})) << message;
   double gib = 0;

@@ -81,7 +81,7 @@ TEST_F(TuneTest, FragmentsThatOverlapNothingArePlannedFromToo) {
 
 TEST_F(TuneTest, SaysWhenARecordingWasQuickerThanItsRehearsalCanBe) {
   EXPECT_THAT(planned(recorded(recorded_rounds(0.5, 0.51, 12))).warnings,
-              testing::Contains(HasSubstr("quicker than their rehearsal can be")));
+              testing::Contains(HasSubstr("quicker than any rehearsal of them")));
 }
 
 TEST_F(TuneTest, ARunWithoutAWanIsNotTakenForOneOverIts) {

@@ -129,8 +129,8 @@ TEST_F(Verify, EqualRegionsRanOneHistory) {
   const Verification found = compare({.name = "east"}, {.name = "west"});
   EXPECT_TRUE(found.same);
   for (const std::string line :
-       {"east: 3 entries, all signed by its certificate", "west: 3 states as agreed",
-        "the same history in 3 entries, 3 rounds of them",
+       {"east: 3 entries, all signed by its certificate", "west: 3 states are the agreed ones",
+        "the history is the same in 3 entries, 3 of them rounds",
         "the same state of version 3, the last, by events.jsonl, which is not signed",
         "the snapshots of version 2 are equal bit for bit"}) {
     EXPECT_THAT(found.lines, Contains(line));
@@ -148,8 +148,10 @@ TEST_F(Verify, StatesThatTheLedgerDoesNotHaveAreSaidToBeUnsigned) {
   const Past west{.name = "west", .own_in_ledger = false};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_TRUE(found.same);
-  EXPECT_THAT(found.lines, Contains("west: 2 states as agreed, 2 of them by events.jsonl, which is "
-                                    "not signed"));
+  EXPECT_THAT(
+      found.lines,
+      Contains("west: 2 states are the agreed ones, 2 of them only by events.jsonl, which is "
+               "not signed"));
 }
 
 TEST_F(Verify, ARegionThatIsAheadRanTheSameHistory) {
@@ -171,7 +173,7 @@ TEST_F(Verify, NamesTheRegionAndRoundWhoseReportedStateIsAnother) {
   EXPECT_THAT(found.lines, Contains(testing::MatchesRegex(
                                "west: its state of version 2 .* is not the agreed one .*: round 1 "
                                "was not applied as the others did")));
-  EXPECT_THAT(found.lines, Contains("east: 3 states as agreed"));
+  EXPECT_THAT(found.lines, Contains("east: 3 states are the agreed ones"));
 }
 
 TEST_F(Verify, NamesTheRegionAndRoundWhoseSignedStateIsAnother) {
@@ -198,8 +200,8 @@ TEST_F(Verify, ARegionThatWasHealedRanTheSameHistory) {
                       }};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_TRUE(found.same);
-  EXPECT_THAT(found.lines, Contains("west: had a wrong state of version 1, and was healed"));
-  EXPECT_THAT(found.lines, Contains("west: 2 states as agreed"));
+  EXPECT_THAT(found.lines, Contains("west: its state of version 1 was wrong, and was healed"));
+  EXPECT_THAT(found.lines, Contains("west: 2 states are the agreed ones"));
 }
 
 // After the last round no record says what is agreed.

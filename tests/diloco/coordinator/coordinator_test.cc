@@ -405,8 +405,8 @@ TEST_F(FullSpool, WhoHasNoRoomUntilARoundIsDecidedSitsItOut) {
   run_.worker("a").release();
   expect_complete(run_, {"a", "b", "c"}, 6);
   EXPECT_TRUE(
-      log_.has("b: its spool had no room for the contribution to round 0 until that was decided; "
-               "it sat the round out"));
+      log_.has("b: its spool had no room for the contribution to round 0 before that round was "
+               "decided, so it sat the round out"));
   for (const std::string& text : records_of(run_, "b")) {
     const CommitRecord record = parse_commit_record(text);
     for (const Participant& listed : record.participants) {

@@ -279,7 +279,7 @@ TEST_F(T15Listener, CrowdOfSilentStrangersKeepsNobodyOut) {
   for (int i = 0; i < 260; ++i) {
     crowd.push_back(rogue_tcp(context_, port(), "\x16"));
   }
-  expect_refused("too many connections wait for their handshake");
+  expect_refused("too many unauthenticated peers wait for their handshake");
   expect_honest_peer_works();
 }
 

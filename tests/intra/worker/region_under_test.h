@@ -99,7 +99,7 @@ class RegionUnderTest {
   void expect_interrupted() {
     join();
     for (Rank& rank : ranks_) {
-      expect_refusal(Errc::interrupted, {"state saved", "resumes"}, [&] {
+      expect_refusal(Errc::interrupted, {"state is saved", "go on"}, [&] {
         if (rank.failure) std::rethrow_exception(rank.failure);
       });
     }

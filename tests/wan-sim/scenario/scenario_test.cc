@@ -133,7 +133,7 @@ TEST_F(ScenarioFile, NamesTheAllowedRange) {
   refuse("stall_ms = 60001", "stall_ms must be a number from 0 to 60000 ms");
   refuse("queue_kib = 63", "queue_kib must be a number from 64 to 4194304 KiB");
   refuse("send_buffer_kib = 63", "send_buffer_kib must be a number from 64 to 4194304 KiB");
-  refuse("trace = 'none.csv'", "there is no trace ");
+  refuse("trace = 'none.csv'", "none.csv does not exist");
 }
 
 TEST_F(ScenarioFile, RefusesWhatContradictsItself) {

@@ -126,10 +126,10 @@ TEST(Timeline, RefusesWhatMakesNoSense) {
   expect_refused("at_s = 1\npair = ['a']\nfault = 'reset'\n", "two regions");
   expect_refused("at_s = 1\npair = ['a', 'b']\nlink = ['a', 'b']\nfault = 'reset'\n", "exclude");
   expect_refused("at_s = 1\nprocess = 'kill'\n", "needs region");
-  expect_refused("at_s = 1\nprocess = 'restart'\nregion = 'a'\nfor_s = 1\n", "pause and kill last");
+  expect_refused("at_s = 1\nprocess = 'restart'\nregion = 'a'\nfor_s = 1\n", "pause and kill only");
   expect_refused("at_s = 1\nprocess = 'kill'\nregion = 'a'\nrole = 'witch'\n",
                  "coordinator, worker");
-  expect_refused("at_s = 1\nprocess = 'kill'\nregion = 'a'\nrank = 1\n", "rank goes with");
+  expect_refused("at_s = 1\nprocess = 'kill'\nregion = 'a'\nrank = 1\n", "rank needs role");
   expect_refused("at_s = 1\nstall_ms = 5\n", "unknown key 'stall_ms'");
   expect_refused("at_s = 1\ncongestion = 'cubic'\n", "unknown key 'congestion'");
 }

@@ -1,0 +1,25 @@
+#include "intra/base/error.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+namespace causeway::intra {
+namespace {
+
+TEST(MessageOf, LeavesOutTheCategorysWords) {
+  EXPECT_EQ(message_of(std::system_error(Errc::bad_data, "a.txt is empty")), "a.txt is empty");
+}
+
+TEST(MessageOf, KeepsTheCategorysWordsWhereThereAreNoOthers) {
+  EXPECT_EQ(message_of(std::system_error(make_error_code(Errc::bad_data))), "unusable data");
+}
+
+TEST(MessageOf, MakesAWrappedErrorSayTheCategorysWordsOnce) {
+  const std::system_error inner(Errc::bad_data, "the text is not UTF-8");
+  const std::system_error outer(inner.code(), "a.txt: " + message_of(inner));
+  EXPECT_STREQ(outer.what(), "a.txt: the text is not UTF-8: unusable data");
+}
+
+}  // namespace
+}  // namespace causeway::intra
