@@ -9,8 +9,8 @@
 #include "diloco/files/error.h"
 #include "intra/base/float_mode.h"
 #include "intra/collective/together.h"
+#include "intra/outer/confirmed_share.h"
 #include "intra/outer/decoder.h"
-#include "intra/outer/look_ahead.h"
 #include "intra/outer/outer_round.h"
 
 namespace causeway::intra {
