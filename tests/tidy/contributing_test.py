@@ -1,5 +1,6 @@
-"""The documents name files that exist, and the recipes of CONTRIBUTING.md are complete: each is followed through with
-the example that it names. Every file of its list mentions the example, and no other file of the product does."""
+"""Documents and comments name files that exist, and the recipes of CONTRIBUTING.md are complete: each is followed
+through with the example that it names. Every file of its list mentions the example, and no other file of the product
+does."""
 import fnmatch
 import pathlib
 import re
@@ -74,6 +75,16 @@ class Documents(unittest.TestCase):
         wrong = [f"{page.relative_to(ROOT)}: {target}" for page in PAGES
                  for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
                  if not (page.parent / target).exists()]
+        self.assertEqual(wrong, [])
+
+
+    def test_every_file_that_a_comment_names_exists(self):
+        """By its whole path, or the end of it."""
+        ends = {"/".join(name.split("/")[i:]) for name in FILES for i in range(name.count("/") + 1)}
+        names = re.compile(r"(?<![\w/.<*])((?:[\w-]+/)*[\w-]+\.(?:h|cc|cu|cuh|py|md|proto))\b(?![\w/(])")
+        wrong = [f"{file}:{number}: {name}" for file in FILES if file.endswith((".h", ".cc", ".cu", ".cuh", ".proto"))
+                 for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if "//" in line
+                 for name in names.findall(line.split("//", 1)[1]) if name not in ends]
         self.assertEqual(wrong, [])
 
 
