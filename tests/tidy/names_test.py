@@ -44,7 +44,6 @@ COLLECTIONS = {
         "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h",
         "intra/base/flat_parts.h"),
     "a type without methods": ("diloco/maths/round_number.h",),
-    "the inside of the class whose header stands beside it": ("wan-sim/relay/relay_core.h",),
     "the act, where the function is the verb": (
         "inter/mesh/greeting.h", "apps/run/simulate/simulation.h", "intra/worker/instruction_relay.h"),
     "processes: which, and what is done to them": (
@@ -74,14 +73,15 @@ def headers():
 
 
 def words(name):
-    """Lower case, singular: SpoolFiles, spool_files and spool-file are alike."""
-    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower().replace("-", "_").split("_")
+    """Lower case, singular: SpoolFiles, spool_files and Spool::File are alike."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    parts = re.split(r"[-_:]", snake)
     return [part[:-1] if part.endswith("s") and not part.endswith("ss") else part for part in parts if part]
 
 
 def types_in(text):
     head = r"^(?:template <[^>]*>\s+)?(?:class|struct|enum class|enum)\s+(?:alignas\(.*?\)\s+)?"
-    return re.findall(head + r"(\w+)(?:\s+final)?(?:\s*:[^;{]*)?\s*\{", text, flags=re.M)
+    return re.findall(head + r"(\w+(?:::\w+)*)(?:\s+final)?(?:\s*:[^;{]*)?\s*\{", text, flags=re.M)
 
 
 def others_in(text):
