@@ -9,7 +9,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
-#include "apps/run/region/launcher.h"
+#include "apps/run/region/launched_rank.h"
 #include "apps/run/region/signals.h"
 #include "apps/set_option.h"
 #include "diloco/files/file_io.h"

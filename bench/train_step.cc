@@ -20,7 +20,7 @@
 #include "intra/base/optimizer.h"
 #include "intra/model/gemm.h"
 #include "intra/model/model.h"
-#include "intra/model/precision.h"
+#include "intra/model/products.h"
 
 namespace causeway::bench {
 namespace {

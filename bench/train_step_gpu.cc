@@ -17,7 +17,7 @@
 #include "intra/cuda/step/device_stepper.h"
 #include "intra/model/initialise.h"
 #include "intra/outer/outer_round.h"
-#include "intra/step/device_peak.h"
+#include "intra/step/peak_flops.h"
 
 namespace causeway::bench {
 namespace {

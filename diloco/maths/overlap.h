@@ -11,7 +11,7 @@
 //   delayed      train on for a whole round from the newest anchor, which lacks what was just
 //                contributed                                                 (arXiv 2502.12996)
 //   eager        as delayed, but from the anchor moved by what this region has in flight, by the
-//                share of it that the last record confirmed (intra/outer/look_ahead.h)
+//                share of it that the last record confirmed (intra/outer/confirmed_share.h)
 //                                                                            (arXiv 2502.12996,
 //                where it counts for one of the regions)
 #pragma once

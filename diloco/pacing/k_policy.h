@@ -4,7 +4,7 @@
 //
 // - Every refit_rounds rounds of full length it fits step, exchange and preparation to medians, and
 //   takes the K between K/2 and 2K, and within the limits, with the least predicted time to a loss
-//   (tuner/objective.h). Less than 3 % is not worth a change.
+//   (objective.h). Less than 3 % is not worth a change.
 // - After a change the held-out loss of the first three models made with the new K is compared with
 //   where it stood: worse by more than two standard errors, K goes back, and stays on that side of
 //   the middle for a while. Without held-out losses there is no such trial.

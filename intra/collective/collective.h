@@ -1,6 +1,7 @@
 // In-region collectives: one process per rank, sums over the region's ranks every step.
 // Implementations: Gloo on CPUs (collective_gloo.cc), the group of one (collective_solo.cc), NCCL
-// for what lies in a GPU's memory (cuda/collective_nccl.cc). One thread at a time per object.
+// for what lies in a GPU's memory (cuda/device/collective_nccl.cc). One thread at a time per
+// object.
 #pragma once
 
 #include <chrono>

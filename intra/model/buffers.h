@@ -9,7 +9,7 @@
 #include "intra/base/arena.h"
 #include "intra/model/attention.h"
 #include "intra/model/network.h"
-#include "intra/model/precision.h"
+#include "intra/model/products.h"
 
 namespace causeway::intra {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "intra/model/precision.h"
+#include "intra/model/products.h"
 
 namespace causeway::intra {
 

@@ -10,8 +10,8 @@
 #include "intra/base/error.h"
 #include "intra/base/float_mode.h"
 #include "intra/collective/together.h"
+#include "intra/outer/confirmed_share.h"
 #include "intra/outer/decoder.h"
-#include "intra/outer/look_ahead.h"
 #include "intra/outer/outer_round.h"
 
 namespace causeway::intra {

@@ -1,5 +1,5 @@
 // What outer rounds compute on: the flat spans of a region's outer state, in the state itself
-// (HostSpans), or on a device that holds them meanwhile (cuda/device_spans.h). Numbers are
+// (HostSpans), or on a device that holds them meanwhile (cuda/step/device_spans.h). Numbers are
 // canonical: the same bits wherever they are computed.
 #pragma once
 

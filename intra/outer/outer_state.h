@@ -61,7 +61,7 @@ struct OuterState {
   diloco::Digest digest{};              // of anchor and momentum
   std::string run_id;                   // empty: fresh weights, of no run yet
   std::optional<double> held_out_loss;  // of the anchor, if it was evaluated
-  // look_ahead.h, of the newest record that told; at first all learn alike.
+  // confirmed_share.h, of the newest record that told; at first all learn alike.
   float confirmed_share = 1;
   Work work;
   std::vector<InFlight> in_flight;  // ascending (round, part)

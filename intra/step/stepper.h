@@ -1,5 +1,5 @@
-// What computes a trainer's steps: the CPU (cpu_stepper.cc), or a device (cuda/device_stepper.h).
-// One thread, the group's calls included.
+// What computes a trainer's steps: the CPU (cpu_stepper.cc), or a device
+// (cuda/step/device_stepper.h). One thread, the group's calls included.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "intra/step/device_peak.h"
+#include "intra/step/peak_flops.h"
 #include "intra/worker/region_worker.h"
 #include "intra/worker/worker_result.h"
 

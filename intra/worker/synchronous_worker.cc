@@ -10,7 +10,7 @@
 #include "intra/base/stopwatch.h"
 #include "intra/collective/together.h"
 #include "intra/published/checkpoint.h"
-#include "intra/step/device_peak.h"
+#include "intra/step/peak_flops.h"
 #include "intra/step/training_state.h"
 #include "intra/worker/make_inner_trainer.h"
 #include "intra/worker/worker_result.h"

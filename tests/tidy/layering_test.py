@@ -133,6 +133,11 @@ class Layering(unittest.TestCase):
                         wrong.append(f"{path.relative_to(ROOT)}:{number}: {room} may not include {name}")
         self.assertEqual(wrong, [])
 
+    def test_the_page_has_the_same_rooms_in_the_same_order(self):
+        page = (ROOT / "docs" / "architecture.md").read_text()
+        rows = re.findall(r"^\| ((?:`[\w/-]+`(?:, )?)+) \|", page.split("## Rooms")[1].split("\n## ")[0], flags=re.M)
+        self.assertEqual([room for row in rows for room in re.findall(r"`([^`]+)`", row)], list(ROOMS))
+
     def test_rooms_are_small(self):
         """What is in one can be taken in at a glance."""
         sizes = {room: sum(1 for p in (ROOT / room).glob("*") if p.suffix in CODE | {".proto"}) for room in ROOMS}

@@ -1,11 +1,13 @@
 // Which of many clocks is due first: a tournament tree. Ties go to the lower number. Internal.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "wan-sim/base/stall_schedule.h"
+#include "wan-sim/base/time.h"
 
 namespace causeway::wan_sim {
 

@@ -8,8 +8,6 @@
 
 namespace causeway::wan_sim {
 
-inline constexpr Time kNever = Time::max() / 4;
-
 // Stalls that start as a Poisson process, drawn by (key, number of the stall) and counted from the
 // link's first use, and stalls that a fault adds. Overlapping ones merge.
 class StallSchedule {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Configuration
 
-<!-- Made by `causeway config`; a test checks that it is up to date. Edit apps/run/config_schema*.cc instead. -->
+<!-- Made by `causeway config`; a test checks that it is up to date. Edit apps/run/config/config_schema*.cc instead. -->
 
 One TOML file describes a run. `--set section.key=value` overrides a key on the command line (quotes around a text may be
 left out), `--set regions.NAME.key=value` a key of one region. Unknown keys and impossible values are refused with file, line,

@@ -1,10 +1,10 @@
 // `causeway tune`: which K, and why.
 //
-//   probe      what a region's machine does (tune_probe.h) and what the links carry (tune_links.h)
-//   predict    every choice rehearsed with the real protocol over the virtual WAN (tune_predict.h)
-//   calibrate  short paired real runs for the statistical price of K (tune_calibration.h)
+//   probe      what a region's machine does (probe.h) and what the links carry (links.h)
+//   predict    every choice rehearsed with the real protocol over the virtual WAN (predict.h)
+//   calibrate  short paired real runs for the statistical price of K (calibration.h)
 //   measure    a few timed rounds of the best choices on real processes, to hold against it
-//   recommend  an interval, one value, and what it costs and saves (diloco/tuner/)
+//   recommend  an interval, one value, and what it costs and saves (diloco/pacing)
 #pragma once
 
 #include <filesystem>
@@ -77,7 +77,7 @@ Tuning tune(const TuneOptions& options, const std::function<void(const std::stri
 // warnings.
 void judge(Tuning& tuning);
 
-// tune_report.cc, tune_report_html.cc
+// report.cc, report_html.cc
 std::string tuning_json(const Tuning& tuning);
 std::string tuning_text(const Tuning& tuning);
 std::string tuning_html(const Tuning& tuning);

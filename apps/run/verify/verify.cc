@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "apps/run/region/region_files.h"
-#include "apps/run/verify/verify_snapshots.h"
+#include "apps/run/verify/snapshot_leaves.h"
 #include "diloco/files/error.h"
 #include "diloco/log/ledger_file.h"
 #include "inter/tls/pki.h"

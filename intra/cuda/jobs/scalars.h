@@ -31,7 +31,7 @@ struct StepResult {
   float clip = 0;   // the gradient's factor; 0: the norm is not finite and nothing is updated
 };
 
-// The masks of model/kernels.h: the same for the same key, site, sample and index.
+// The masks of model/kernels/kernels.h: the same for the same key, site, sample and index.
 struct Dropout {
   const BatchScalars* scalars = nullptr;
   std::uint32_t site = 0;

@@ -95,7 +95,7 @@ TEST(KPolicy, GrowsByAtMostTwiceEveryTenRoundsUntilItFits) {
   EXPECT_EQ(run.decisions[0].verdict, Verdict::changed);
   EXPECT_EQ(run.k(), 50);
   run.rounds(200);
-  // The optimum is 908 (tuner/objective_test.cc: exchange / step = 100, lambda = 0.15); 3 % are not
+  // The optimum is 908 (objective_test.cc: exchange / step = 100, lambda = 0.15); 3 % are not
   // worth a change.
   EXPECT_GT(run.k(), 400);
   EXPECT_LT(run.k(), 1000);

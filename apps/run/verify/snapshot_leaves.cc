@@ -1,4 +1,4 @@
-#include "apps/run/verify/verify_snapshots.h"
+#include "apps/run/verify/snapshot_leaves.h"
 
 #include <algorithm>
 #include <span>

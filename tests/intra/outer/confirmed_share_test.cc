@@ -1,4 +1,4 @@
-#include "intra/outer/look_ahead.h"
+#include "intra/outer/confirmed_share.h"
 
 #include <numeric>
 

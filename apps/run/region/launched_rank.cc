@@ -1,4 +1,4 @@
-#include "apps/run/region/launcher.h"
+#include "apps/run/region/launched_rank.h"
 
 #include <array>
 #include <charconv>

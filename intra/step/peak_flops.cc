@@ -1,4 +1,4 @@
-#include "intra/step/device_peak.h"
+#include "intra/step/peak_flops.h"
 
 namespace causeway::intra {
 namespace {

@@ -1,4 +1,4 @@
-#include "intra/model/precision.h"
+#include "intra/model/products.h"
 
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>

@@ -1,11 +1,11 @@
-#include "intra/step/device_peak.h"
+#include "intra/step/peak_flops.h"
 
 #include <gtest/gtest.h>
 
 namespace causeway::intra {
 namespace {
 
-TEST(DevicePeak, KnowsDevicesByPartsOfTheirNames) {
+TEST(PeakFlops, KnowsDevicesByPartsOfTheirNames) {
   using Precision = ModelOptions::Precision;
   EXPECT_EQ(peak_flops("NVIDIA H200", Precision::bf16), 989.4e12);
   EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", Precision::bf16), 756e12);
@@ -15,7 +15,7 @@ TEST(DevicePeak, KnowsDevicesByPartsOfTheirNames) {
   EXPECT_EQ(peak_flops("AMD EPYC 7763", Precision::bf16), std::nullopt);
 }
 
-TEST(DevicePeak, UtilisationIsWhatTheModelNeedsOfWhatTheDevicesCould) {
+TEST(PeakFlops, UtilisationIsWhatTheModelNeedsOfWhatTheDevicesCould) {
   ModelOptions model;
   model.precision = ModelOptions::Precision::bf16;
   const double tokens_per_s = 0.25 * 2 * 312e12 / flops_per_token(model);
