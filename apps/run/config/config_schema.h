@@ -36,10 +36,12 @@ struct Key {
 const std::vector<Key<Config>>& config_keys();
 const std::vector<Key<RegionConfig>>& region_keys();
 
-// Of config_schema_model.cc, config_schema_train.cc and config_schema_overlap.cc.
+// Each of the config_schema_*.cc that it is named after.
 void add_model_keys(std::vector<Key<Config>>& keys);
 void add_inner_keys(std::vector<Key<Config>>& keys);
 void add_train_keys(std::vector<Key<Config>>& keys);
+void add_sync_keys(std::vector<Key<Config>>& keys);
+void add_link_keys(std::vector<Key<Config>>& keys);
 void add_overlap_keys(std::vector<Key<Config>>& keys);
 Key<RegionConfig> overlap_key();
 

@@ -1,0 +1,93 @@
+// Blobs that are wrong, too large, or gone.
+#include "tests/inter/blob/transfer_fixture.h"
+
+namespace causeway::inter {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST_F(Transfer, WrongBytesOfAnEarlierLifeAreReplacedOnce) {
+  Bytes wrong = bytes_;
+  wrong[0] ^= std::byte{1};
+  to_.spool.write(id_, 0, std::span(wrong).first(kSmallChunkBytes));
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(1, 2, 3, 0, 1, 2, 3));
+  EXPECT_EQ(completed_.size(), 1U);
+  EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
+}
+
+TEST_F(Transfer, SenderOfWrongBytesIsDeclinedTheSecondTime) {
+  // The sender's file is altered behind its back.
+  std::ofstream(from_.spool.path(id_), std::ios::in | std::ios::binary) << "wrong";
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(link_->drawn.size(), 2 * kChunks);
+  ASSERT_EQ(link_->declines.size(), 1U);
+  EXPECT_THAT(link_->declines[0], HasSubstr("does not match its hash"));
+  EXPECT_FALSE(link_->receiver.busy());
+  EXPECT_EQ(to_.spool.stored_bytes(), 0U);
+  EXPECT_THAT(completed_, IsEmpty());
+}
+
+TEST_F(Transfer, BlobBeyondTheLimitIsDeclined) {
+  intake_ = intake_over(to_.spool, kSize - 1);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(link_->drawn.size(), 1U);
+  EXPECT_FALSE(link_->sender.busy());
+  EXPECT_EQ(to_.spool.stored_bytes(), 0U);
+}
+
+TEST_F(Transfer, BlobThatDoesNotFitIsDeclinedAndMayBeTriedAgain) {
+  Node small(kSize + 10);
+  const BlobId obstacle = small.spool.put(make_bytes(100, 3));
+  intake_ = intake_over(small.spool);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_THAT(completed_, IsEmpty());
+  EXPECT_FALSE(link_->sender.busy());
+  small.spool.remove(obstacle);
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
+}
+
+TEST_F(Transfer, ChunksUnderWayAfterADeclineAreDroppedInSilence) {
+  intake_ = intake_over(to_.spool, kSize - 1);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1) && link_->draw(1));
+  link_->deliver(1);
+  link_->deliver(1);
+  EXPECT_EQ(link_->answers.size(), 1U);
+}
+
+TEST_F(Transfer, RemovedBlobIsAbandonedAndTheNextOneGoes) {
+  const BlobId second = from_.spool.put(make_bytes(10, 2));
+  link_->sender.push(id_);
+  link_->sender.push(second);
+  link_->step();
+  EXPECT_TRUE(link_->receiver.busy());
+  from_.spool.remove(id_);
+  run(*link_);
+  EXPECT_EQ(link_->abandoned, 1);
+  EXPECT_FALSE(link_->receiver.busy());
+  EXPECT_TRUE(to_.spool.has(second));
+}
+
+TEST_F(Transfer, SaysHowFarItIs) {
+  EXPECT_EQ(link_->sender.describe(), "");
+  link_->sender.push(id_);
+  link_->step();
+  link_->carry_answers();
+  EXPECT_THAT(link_->sender.describe(), HasSubstr("25 % confirmed"));
+  EXPECT_THAT(link_->receiver.describe(), HasSubstr("25 % here"));
+}
+
+}  // namespace
+}  // namespace causeway::inter
