@@ -99,6 +99,8 @@ def allows(room, other):
 
 
 class Layering(unittest.TestCase):
+    maxDiff = None
+
     def test_every_source_file_is_in_a_room_of_the_map(self):
         wrong = [str(p.relative_to(ROOT)) for folder in sorted(FOLDERS) for p in sources(folder)
                  if room_of(p.relative_to(ROOT)) not in ROOMS]
