@@ -75,22 +75,13 @@ void Coordinator::Implementation::execute(const WelcomeWorker& action) {
 }
 
 void Coordinator::Implementation::execute(const OrderTrain& action) {
-  workers_->train({.round = action.round,
-                   .k = action.k,
-                   .data_cursor = action.data_cursor,
-                   .schedule_step = action.schedule_step,
-                   .share = action.share,
-                   .ahead = action.ahead});
-  last_order_ = {action.round, action.k, action.data_cursor, action.schedule_step, action.share};
+  workers_->train(action);
+  last_order_ = without_contributing(action);
   reached(ProtocolState::train_ordered);
 }
 
 void Coordinator::Implementation::execute(const OrderContinue& action) {
-  workers_->continue_training({.round = action.round,
-                               .k = action.k,
-                               .data_cursor = action.data_cursor,
-                               .schedule_step = action.schedule_step,
-                               .share = action.share});
+  workers_->continue_training(action);
   reached(ProtocolState::continue_ordered);
 }
 

@@ -14,6 +14,7 @@
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_channel.h"
 #include "diloco/worker/worker_dial.h"
+#include "diloco/worker/worker_messages.h"
 #include "diloco/worker/worker_report.h"
 
 namespace causeway::diloco {
@@ -36,14 +37,6 @@ void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
     throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                             "stopped while waiting for " + what);
   }
-}
-
-DataShare to_share(const worker_wire::DataShare& share) {
-  if (share.count() > 0 && share.index() >= share.count()) {
-    throw_malformed("the coordinator gives a share of the data that does not exist");
-  }
-  return {
-      .index = share.index(), .count = share.count(), .pass = share.pass(), .begin = share.begin()};
 }
 
 class SocketSession : public WorkerSession {
@@ -230,23 +223,10 @@ bool SocketSession::called_back() {
 
 Instruction SocketSession::to_instruction(Received received) {
   switch (received.message.body_case()) {
-    case Message::kTrain: {
-      const auto& train = received.message.train();
-      return Train{.round = train.round(),
-                   .k = train.k(),
-                   .data_cursor = train.data_cursor(),
-                   .schedule_step = train.schedule_step(),
-                   .share = to_share(train.share()),
-                   .ahead = train.ahead()};
-    }
-    case Message::kContinueTraining: {
-      const auto& order = received.message.continue_training();
-      return Continue{.round = order.round(),
-                      .k = order.k(),
-                      .data_cursor = order.data_cursor(),
-                      .schedule_step = order.schedule_step(),
-                      .share = to_share(order.share())};
-    }
+    case Message::kTrain:
+      return to_order(received.message.train());
+    case Message::kContinueTraining:
+      return to_order(received.message.continue_training());
     case Message::kCollect:
       return Collect{received.message.collect().round()};
     case Message::kApply: {
