@@ -28,7 +28,7 @@ void Coordinator::Implementation::execute(const UpdateMembers& action) {
   auto peers = dialled(members_);
   peers.merge(dialled(before));
   mesh_->set_peers(peers);
-  farewell_.expires_after(options_.election_timeout);
+  farewell_.expires_after(options_.protocol.election);
   farewell_.async_wait([this](const std::error_code& error) {
     const bool linked = !error && !closing_ && storage_failure_.empty();
     if (linked) mesh_->set_peers(dialled(members_));

@@ -28,22 +28,13 @@ std::uint64_t seed_from(const std::string& incarnation) {
 }
 
 ProtocolOptions protocol_options(const CoordinatorOptions& options, const Ledger& ledger) {
-  return {.self = options.region,
-          .incarnation = ledger.incarnation(),
-          .witness = is_witness(options),
-          .pace = options.pace,
-          .k_policy = options.k_policy,
-          .overlap_steps = options.overlap_steps,
-          .outer_momentum = options.outer_momentum,
-          .contributions_min = options.contributions_min,
-          .staleness_max = options.staleness_max,
-          .speed_adaptive_k = options.speed_adaptive_k,
-          .grace_min = options.grace_min,
-          .grace_max = options.grace_max,
-          .heartbeat = options.election_timeout / 4,
-          .election = options.election_timeout,
-          .spool_bytes = options.spool_bytes_max,
-          .seed = seed_from(ledger.incarnation())};
+  ProtocolOptions protocol = options.protocol;
+  protocol.self = options.region;
+  protocol.incarnation = ledger.incarnation();
+  protocol.witness = is_witness(options);
+  protocol.heartbeat = protocol.election / 4;
+  protocol.seed = seed_from(ledger.incarnation());
+  return protocol;
 }
 
 // Who takes part is the log's to say: a region that joins later is not in everybody's file.
@@ -68,8 +59,8 @@ std::string objection(const CoordinatorOptions& options) {
   if (membership.find(options.region) == nullptr) {
     return "region " + options.region + " is not among the run's regions";
   }
-  if (options.contributions_min > membership.regions().size()) {
-    return "a round cannot need " + std::to_string(options.contributions_min) +
+  if (options.protocol.contributions_min > membership.regions().size()) {
+    return "a round cannot need " + std::to_string(options.protocol.contributions_min) +
            " contributions from " + std::to_string(membership.regions().size()) + " regions";
   }
   return {};
@@ -121,9 +112,9 @@ void Coordinator::Implementation::found_run() {
 }
 
 void Coordinator::Implementation::open_protocol() {
-  const std::uint64_t capacity_bytes = options_.spool_bytes_max == 0
+  const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
                                            ? std::numeric_limits<std::uint64_t>::max()
-                                           : options_.spool_bytes_max;
+                                           : options_.protocol.spool_bytes;
   spool_.emplace(options_.directory / "spool", capacity_bytes);
   files_.emplace(options_.directory, options_.region);
   const std::vector<inter::BlobId> blobs = spool_->complete();

@@ -218,9 +218,10 @@ class CombinationChecks {
       found = found || region.name == config_.sync.founder;
     }
     require(found, "sync.founder", "must be one of the regions: " + known);
-    require(config_.sync.contributions_min <= config_.regions.size(), "sync.contributions_min",
+    require(config_.sync.rules.contributions_min <= config_.regions.size(),
+            "sync.contributions_min",
             "must be at most the number of regions, " + std::to_string(config_.regions.size()));
-    require(config_.sync.grace_min <= config_.sync.grace_max, "sync.grace_min_s",
+    require(config_.sync.rules.grace_min <= config_.sync.rules.grace_max, "sync.grace_min_s",
             "must be at most sync.grace_max_s");
     for (const RegionConfig& region : config_.regions) {
       require(region.name != config_.witness.name, "witness.name",
@@ -234,7 +235,7 @@ class CombinationChecks {
     constexpr double kGibi = 1ULL << 30;
     const double gib = std::ceil(1000 * static_cast<double>(need.bytes) / kGibi) / 1000;
     const bool by_checkpoints = config_.train.checkpoint_rounds >
-                                std::max<std::uint64_t>(2, config_.sync.staleness_max + 1);
+                                std::max<std::uint64_t>(2, config_.sync.rules.staleness_max + 1);
     require(config_.sync.spool_bytes_max >= need.bytes, "sync.spool_gib",
             "must be at least " + format_fixed(gib, 3) + ": payloads of " +
                 std::to_string(need.rounds) + " rounds of " +
@@ -325,6 +326,9 @@ diloco::KPolicyOptions k_policy(const Config& config) {
   return options;
 }
 
+namespace {
+
+// Inner steps that a region goes on with after it contributed: its own, or the run's.
 std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   using Variant = diloco::OverlapOptions::Variant;
   if (config.overlap.variant == Variant::synchronous) return 0;
@@ -334,6 +338,18 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
       return static_cast<std::uint32_t>(one.overlap_steps);
   }
   return config.sync.overlap_steps;
+}
+
+}  // namespace
+
+diloco::ProtocolOptions protocol_options(const Config& config, const std::string& region) {
+  diloco::ProtocolOptions options{config.sync.rules};
+  options.pace = pace(config);
+  options.k_policy = k_policy(config);
+  options.overlap_steps = overlap_steps(config, region);
+  options.outer_momentum = config.outer.momentum;
+  options.spool_bytes = config.sync.spool_bytes_max;
+  return options;
 }
 
 std::vector<std::string> names_of(const Config& config) {
@@ -367,14 +383,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.region_count = names.size();
   options.rank = rank;
   options.world = named.workers;
-  options.model = config.model;
-  options.origin = config.origin;
-  options.data = config.data;
-  options.inner = config.inner;
-  options.outer = config.outer;
-  options.overlap = config.overlap;
-  options.codec = config.codec;
-  options.train = config.train;
+  static_cast<intra::Recipe&>(options) = config;
   options.train.device = named.device;
   if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
   options.directory = region_directory;

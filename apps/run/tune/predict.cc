@@ -127,7 +127,7 @@ std::vector<std::string> not_rehearsed(const Config& config) {
     warnings.emplace_back(
         "regions.overlap_steps is left out: every region is taken to overlap as the table says");
   }
-  if (config.sync.speed_adaptive_k) {
+  if (config.sync.rules.speed_adaptive_k) {
     warnings.emplace_back(
         "sync.speed_adaptive_k is left out: slow regions are taken to do all K steps");
   }
@@ -135,12 +135,8 @@ std::vector<std::string> not_rehearsed(const Config& config) {
 }
 
 diloco::ProtocolOptions rehearsed_protocol(const Config& config) {
-  diloco::ProtocolOptions options;
-  options.contributions_min = config.sync.contributions_min;
-  options.staleness_max = config.sync.staleness_max;
-  options.grace_min = config.sync.grace_min;
-  options.grace_max = config.sync.grace_max;
-  options.election = config.sync.election_timeout;
+  diloco::ProtocolOptions options{config.sync.rules};
+  options.speed_adaptive_k = false;  // see not_rehearsed()
   return options;
 }
 
