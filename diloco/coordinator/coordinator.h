@@ -1,6 +1,16 @@
-// A region's coordinator: links (inter), the round protocol (round_protocol.h, a pure state
-// machine), the spool, the ledger file, and the Unix socket that workers attach to. Owns all
-// agreement and no numbers.
+// A region's coordinator: it owns all agreement and no numbers. One thread.
+//
+// What happens reaches one of its parts, which tells the round protocol (round_protocol.h, a pure
+// state machine) of it as an event. What the protocol then wants is carried out by the part that
+// knows it.
+//
+//   coordinator.cc         opens and closes the parts, and passes actions to them
+//   protocol_driver.h      the protocol with its clock
+//   region_directory.h     the ledger, the spool and the files shown: which run this region is in
+//   peer_links.h           what other regions say (inter), and what is said to them
+//   worker_side.h          what this region's worker says, and what it is told
+//   contribution_intake.h  what the worker hands over, on its way into the spool
+//   ending.h               how this comes to an end, or why nothing can be promised for now
 #pragma once
 
 #include <chrono>
@@ -45,6 +55,9 @@ struct CoordinatorOptions {
   std::optional<inter::Endpoint> worker_listen;
   inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
+
+// Everybody who is configured, in the log's order.
+Membership configured_membership(const CoordinatorOptions& options);
 
 // Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
 // lineage.
