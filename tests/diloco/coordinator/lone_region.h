@@ -2,6 +2,11 @@
 // every action that the protocol wants, carried out if it is about the disk.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
