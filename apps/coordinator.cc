@@ -97,19 +97,9 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                   : !flags.fork.empty() ? diloco::Start::fork
                                         : diloco::Start::resume;
   options.parent = flags.fork;
-  options.pace = run::pace(config);
-  options.k_policy = run::k_policy(config);
-  options.overlap_steps = run::overlap_steps(config, flags.region);
-  options.outer_momentum = config.outer.momentum;
-  options.contributions_min = config.sync.contributions_min;
-  options.staleness_max = config.sync.staleness_max;
-  options.speed_adaptive_k = config.sync.speed_adaptive_k;
-  options.election_timeout = config.sync.election_timeout;
-  options.grace_min = config.sync.grace_min;
-  options.grace_max = config.sync.grace_max;
+  options.protocol = run::protocol_options(config, flags.region);
   options.shared_config = run::shared_settings(config);
   options.directory = coordinator_directory(config, flags);
-  options.spool_bytes_max = config.sync.spool_bytes_max;
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);
   options.mesh.self = flags.region;

@@ -1,16 +1,21 @@
 #include "diloco/coordinator/coordinator.h"
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include <spdlog/spdlog.h>
 
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "diloco/coordinator/coordinator_core.h"
-#include "diloco/files/error.h"
+#include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/operator_door.h"
+#include "diloco/coordinator/peer_links.h"
+#include "diloco/coordinator/worker_side.h"
+#include "diloco/files/fault_point.h"
 
 namespace causeway::diloco {
 namespace {
@@ -21,165 +26,263 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kPulse{250};
 constexpr seconds kWaitLogInterval{10};
-constexpr seconds kWorkerGoodbye{60};  // without a word from a worker that was told to finish
-constexpr seconds kWorkerReturn{10};   // for one that was lost meanwhile
+constexpr milliseconds kLook{500};  // while the disk fails
+constexpr seconds kLookAtDisk{2};
 
-Time now() {
-  return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
-}
+// Logs what is waited for, but not what is over soon.
+class WaitLog {
+ public:
+  void note(const std::string& region, const std::string& what) {
+    const steady_clock::time_point now = steady_clock::now();
+    if (what.empty() || what_.empty()) {
+      logged_at_ = now;
+    } else if (now >= logged_at_ + kWaitLogInterval) {
+      spdlog::info("{}: waiting for {}", region, what);
+      logged_at_ = now;
+    }
+    what_ = what;
+  }
+
+ private:
+  std::string what_;
+  steady_clock::time_point logged_at_;
+};
 
 }  // namespace
+
+Membership configured_membership(const CoordinatorOptions& options) {
+  Membership membership;
+  for (const Member& member : options.members) membership = with(membership, member);
+  return membership;
+}
+
+// Opens and closes the parts, and passes the protocol's actions to the part that carries them out.
+// One thread.
+class Coordinator::Implementation {
+ public:
+  Implementation(asio::any_io_executor executor, CoordinatorOptions options)
+      : executor_(executor),
+        options_(std::move(options)),
+        ending_(executor),
+        directory_(options_),
+        tasks_(executor) {}
+
+  // Nothing: the storage failed and works again; another one of these is to begin anew.
+  asio::awaitable<std::optional<Outcome>> run();
+  void stop() { ending_.finish({130, "interrupted"}); }
+  std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
+  const CoordinatorOptions& options() const { return options_; }
+
+ private:
+  void open();
+  asio::awaitable<void> close();
+  void write_last_status();
+  asio::awaitable<void> pulse();
+  asio::awaitable<void> abstain();
+  asio::awaitable<void> until_disk_works(const std::string& message);
+  void show_abstaining(const std::string& message);
+  std::string waiting_for() const;
+  CoordinatorStatus status() const;
+
+  // Each action has one part that knows it.
+  template <typename Body>
+  void carry_out(const Body& body) {
+    if constexpr (requires { links_->carry_out(body); }) {
+      links_->carry_out(body);
+    } else if constexpr (requires { worker_->carry_out(body); }) {
+      worker_->carry_out(body);
+    } else {
+      directory_.carry_out(body);
+    }
+  }
+  void carry_out(const SaveRaft& action);
+  void carry_out(const AppendLedger& action);
+  void carry_out(const EndRun& action);
+  void carry_out(const Note& action);
+
+  asio::any_io_executor executor_;
+  CoordinatorOptions options_;
+  Ending ending_;
+  RegionDirectory directory_;
+  std::optional<ProtocolDriver> driver_;
+  std::optional<PeerLinks> links_;
+  std::optional<WorkerSide> worker_;
+  std::optional<OperatorDoor> operator_door_;  // the last to be opened
+  WaitLog wait_log_;
+  inter::TaskGroup tasks_;
+};
 
 // ---- Life ----
 
 asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
-  if (std::optional<Outcome> outcome = open_ledger()) co_return *outcome;
   try {
-    open_protocol();
-    open_links();
+    if (std::optional<Outcome> refusal = directory_.open()) co_return *refusal;
+    open();
     tasks_.spawn(pulse());
-    handle(Tick{});
-    while (!outcome_ && !failure_ && storage_failure_.empty()) co_await changed_.wait();
-    if (!outcome_ && !failure_) co_await abstain();
+    driver_->handle(Tick{});
+    while (ending_.going_on()) co_await ending_.change();
+    if (!ending_.outcome() && !ending_.failure()) co_await abstain();
   } catch (...) {  // a port in use, for one: what is open already must not keep the program alive
-    failure_ = std::current_exception();
+    ending_.fail_for_good(std::current_exception());
   }
   co_await close();
-  if (failure_) std::rethrow_exception(failure_);
-  co_return outcome_;
+  if (ending_.failure()) std::rethrow_exception(ending_.failure());
+  co_return ending_.outcome();
+}
+
+void Coordinator::Implementation::open() {
+  driver_.emplace(executor_, ending_, directory_.protocol_options(), directory_.state(),
+                  [this](const Action& action) {
+                    std::visit([this](const auto& body) { carry_out(body); }, action);
+                  });
+  directory_.refuse_if_anothers(driver_->protocol().membership());
+  const CoordinatorContext context{.executor = executor_,
+                                   .options = options_,
+                                   .ending = ending_,
+                                   .directory = directory_,
+                                   .driver = *driver_,
+                                   .status = [this] { return status(); }};
+  links_.emplace(context);
+  links_->start();
+  worker_.emplace(context);
+  worker_->open();
+  operator_door_.emplace(executor_, options_.directory, [this](const ChangeMember& change) {
+    driver_->handle(OperatorAsked{change});
+  });
+  operator_door_->start();
+  const std::string& run_id = directory_.ledger().run_id();
+  spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
+               run_id.empty() ? "not known yet" : run_id, driver_->protocol().version(),
+               listening_port());
 }
 
 asio::awaitable<void> Coordinator::Implementation::close() {
-  closing_ = true;
-  tick_.cancel();
-  farewell_.cancel();
-  const int exit_code = outcome_ ? outcome_->exit_code : 1;
-  if (exit_code == 2 || exit_code == 4) workers_->refuse(outcome_->message, exit_code == 2);
-  if (mesh_) co_await mesh_->stop();
+  ending_.close();
+  if (driver_) driver_->stop_clock();
+  if (worker_ && ending_.outcome()) worker_->refuse(*ending_.outcome());
+  if (links_) co_await links_->stop();
   if (operator_door_) co_await operator_door_->stop();
-  if (exit_code == 0) co_await say_goodbye();
-  if (workers_) co_await workers_->stop();
+  if (worker_ && ending_.succeeded()) co_await worker_->say_goodbye();
+  if (worker_) co_await worker_->stop();
   co_await tasks_.join();
   if (operator_door_) write_last_status();
-  // Whoever starts this region again may open the directory from here on.
-  ledger_.reset();
+  directory_.close();
 }
 
 void Coordinator::Implementation::write_last_status() {
   try {
-    files_->write(status());
+    directory_.files().write(status());
   } catch (const std::system_error& error) {
     if (!is_storage_failure(error)) throw;
   }
 }
 
-// A worker that was told to finish still evaluates and saves; its ranks must not take the closed
-// socket for a crash.
-asio::awaitable<void> Coordinator::Implementation::say_goodbye() {
-  asio::steady_timer timer(executor_);
-  worker_heard_at_ = steady_clock::now();
-  const bool worker_asks = waits_for_room_ && waits_for_room_->worker_asks;
-  waits_for_room_.reset();  // it does not matter any more
-  if (worker_asks) see_off();
-  while (!goodbye_is_over()) {
-    timer.expires_after(kPulse);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-}
-
-// One that was lost before it was done comes back to finish.
-bool Coordinator::Implementation::goodbye_is_over() const {
-  const steady_clock::time_point now = steady_clock::now();
-  if (workers_->attached()) return now >= worker_heard_at_ + kWorkerGoodbye;
-  return progress_.phase == kPhaseDone || !worker_lost_at_ ||
-         now >= *worker_lost_at_ + kWorkerReturn;
-}
-
-void Coordinator::Implementation::finish(Outcome outcome) {
-  if (!outcome_) outcome_ = std::move(outcome);
-  changed_.notify();
-}
-
-void Coordinator::Implementation::handle(const Event& event) {
-  if (outcome_ || failure_ || !storage_failure_.empty()) return;
-  guard([&] {
-    for (const Action& action : protocol_->handle(event, now())) {
-      std::visit([this](const auto& body) { execute(body); }, action);
-    }
-    arm_tick();
-  });
-}
-
-void Coordinator::Implementation::arm_tick() {
-  const std::optional<Time> next = protocol_->next_deadline();
-  if (!next || outcome_) {
-    tick_.cancel();
-    return;
-  }
-  tick_.expires_at(steady_clock::time_point(*next));
-  tick_.async_wait([this](const std::error_code& error) {
-    if (!error && !closing_) handle(Tick{});
-  });
-}
-
 // What nobody tells: how far transfers are, and what the display and the worker should know.
 asio::awaitable<void> Coordinator::Implementation::pulse() {
   asio::steady_timer timer(executor_);
-  while (!outcome_ && !failure_ && storage_failure_.empty()) {
-    guard([this] {
-      poll_progress();
-      look_for_room();
-      tell_what_is_waited_for();
-      files_->write(status());
+  while (ending_.going_on()) {
+    ending_.guard([this] {
+      driver_->report_progress(directory_.spool());
+      worker_->intake().look_for_room();
+      const std::string what = waiting_for();
+      worker_->tell_what_is_waited_for(what);
+      wait_log_.note(options_.region, what);
+      directory_.files().write(status());
     });
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
 
-void Coordinator::Implementation::poll_progress() {
-  for (const inter::BlobId& blob : protocol_->wanted()) {
-    const std::uint64_t received_bytes = spool_->received_bytes(blob);
-    if (received_bytes > 0 && !spool_->has(blob)) handle(BlobProgress{blob, received_bytes});
-  }
-}
-
-void Coordinator::Implementation::tell_what_is_waited_for() {
-  const std::string what = waiting_for();
-  if (what != told_worker_ && !what.empty()) workers_->waiting_for(what);
-  told_worker_ = what;
-  if (what.empty() || logged_wait_.empty()) {
-    wait_logged_at_ = steady_clock::now();
-  } else if (steady_clock::now() >= wait_logged_at_ + kWaitLogInterval) {
-    spdlog::info("{}: waiting for {}", options_.region, what);
-    wait_logged_at_ = steady_clock::now();
-  }
-  logged_wait_ = what;
-}
-
 std::string Coordinator::Implementation::waiting_for() const {
-  const bool for_room = waits_for_room_ && waits_for_room_->worker_asks;
-  return for_room ? room_sentence() : protocol_->waiting_for(now());
+  const std::string for_room = worker_->intake().waiting_for();
+  return for_room.empty() ? driver_->waiting_for() : for_room;
 }
 
 CoordinatorStatus Coordinator::Implementation::status() const {
-  const auto& applied = protocol_->applied();
+  const RoundProtocol& protocol = driver_->protocol();
+  const auto& applied = protocol.applied();
   return {.region = options_.region,
-          .run_id = protocol_->run_id(),
-          .version = applied ? applied->version : protocol_->version(),
-          .round = protocol_->version(),
+          .run_id = protocol.run_id(),
+          .version = applied ? applied->version : protocol.version(),
+          .round = protocol.version(),
           .workers = options_.workers,
-          .missing = missing_,
-          .listening_port = listening_port_,
+          .missing = worker_->missing(),
+          .listening_port = listening_port(),
           .waiting_for = waiting_for(),
-          .leader = protocol_->raft().leader().value_or(""),
-          .term = protocol_->raft().term(),
-          .share = protocol_->share().value_or(DataShare{}),
-          .k = protocol_->k(),
-          .k_change = protocol_->k_change(),
-          .progress = progress_,
-          .links = mesh_->stats(),
-          .finished = outcome_ && outcome_->exit_code == 0};
+          .leader = protocol.raft().leader().value_or(""),
+          .term = protocol.raft().term(),
+          .share = protocol.share().value_or(DataShare{}),
+          .k = protocol.k(),
+          .k_change = protocol.k_change(),
+          .progress = worker_->progress(),
+          .links = links_->stats(),
+          .finished = ending_.succeeded()};
+}
+
+// ---- A disk that fails ----
+
+// Out of the run until the disk works: what is not on disk must not be promised. The worker keeps
+// its numbers in memory and does not need us for inner steps.
+asio::awaitable<void> Coordinator::Implementation::abstain() {
+  const std::string message =
+      "its storage fails (" + ending_.storage_failure() +
+      "): it no longer votes or contributes, while its worker trains on. Make room in " +
+      options_.directory.string() + "; it then goes on by itself";
+  spdlog::error("{}: {}", options_.region, message);
+  driver_->stop_clock();
+  links_->cut();
+  co_await worker_->reopen();
+  directory_.spool().release_spares();
+  co_await until_disk_works(message);
+  spdlog::info("{}: its storage works again", options_.region);
+}
+
+asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::string& message) {
+  asio::steady_timer timer(executor_);
+  auto looked_at = steady_clock::now();
+  while (!ending_.outcome() && !ending_.failure()) {
+    show_abstaining(message);
+    timer.expires_after(kLook);
+    co_await timer.async_wait(asio::use_awaitable);
+    if (steady_clock::now() < looked_at + kLookAtDisk) continue;
+    looked_at = steady_clock::now();
+    if (directory_.takes_bytes()) break;
+  }
+}
+
+void Coordinator::Implementation::show_abstaining(const std::string& message) {
+  try {
+    CoordinatorStatus shown = status();
+    shown.waiting_for = message;
+    directory_.files().write(shown);
+  } catch (const std::system_error&) {  // there may be no room for this either
+  }
+}
+
+// ---- Actions that no part carries out alone ----
+
+void Coordinator::Implementation::carry_out(const SaveRaft& action) {
+  directory_.save(action, driver_->protocol().raft().leads());
+}
+
+void Coordinator::Implementation::carry_out(const AppendLedger& action) {
+  directory_.append(action, driver_->protocol().contribution());
+}
+
+void Coordinator::Implementation::carry_out(const EndRun& action) {
+  reached(ProtocolState::run_ended);
+  ending_.finish({action.exit_code, action.message});
+}
+
+void Coordinator::Implementation::carry_out(const Note& action) {
+  const auto level = action.severity == Note::Severity::error     ? spdlog::level::err
+                     : action.severity == Note::Severity::warning ? spdlog::level::warn
+                                                                  : spdlog::level::info;
+  spdlog::log(level, "{}: {}", options_.region, action.text);
+  if (action.severity == Note::Severity::error) {
+    directory_.files().add_event("error", {}, action.text, driver_->protocol().version());
+  }
 }
 
 // ---- The public face ----

@@ -1,6 +1,16 @@
-// A region's coordinator: links (inter), the round protocol (round_protocol.h, a pure state
-// machine), the spool, the ledger file, and the Unix socket that workers attach to. Owns all
-// agreement and no numbers.
+// A region's coordinator: it owns all agreement and no numbers. One thread.
+//
+// What happens reaches one of its parts, which tells the round protocol (round_protocol.h, a pure
+// state machine) of it as an event. What the protocol then wants is carried out by the part that
+// knows it.
+//
+//   coordinator.cc         opens and closes the parts, and passes actions to them
+//   protocol_driver.h      the protocol with its clock
+//   region_directory.h     the ledger, the spool and the files shown: which run this region is in
+//   peer_links.h           what other regions say (inter), and what is said to them
+//   worker_side.h          what this region's worker says, and what it is told
+//   contribution_intake.h  what the worker hands over, on its way into the spool
+//   ending.h               how this comes to an end, or why nothing can be promised for now
 #pragma once
 
 #include <chrono>
@@ -16,8 +26,7 @@
 #include <asio/awaitable.hpp>
 
 #include "diloco/log/membership.h"
-#include "diloco/pacing/k_policy.h"
-#include "diloco/pacing/pace.h"
+#include "diloco/round/protocol_options.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::diloco {
@@ -34,29 +43,21 @@ struct CoordinatorOptions {
   std::chrono::milliseconds rank_wait{30'000};
   Start start = Start::resume;
   std::filesystem::path parent;  // fork: what origin.h takes
-  Pace pace;
-  KPolicyOptions k_policy;
-  std::uint32_t overlap_steps = 0;  // this region's; see protocol_options.h
-  float outer_momentum = 0;
-  std::uint32_t contributions_min = 0;  // 0: a majority of the regions
-  std::uint32_t staleness_max = 0;      // turns that a contribution may come late
-  bool speed_adaptive_k = false;        // slower regions take fewer steps
-  std::chrono::milliseconds grace_min{
-      5'000};  // see docs/rounds.md: how long a round waits for the last regions
-  std::chrono::milliseconds grace_max{600'000};
-  // Without a word from the leader for this long up to twice as long, another one is elected.
-  std::chrono::milliseconds election_timeout{2'000};
+  // `self`, `incarnation`, `witness`, `heartbeat` and `seed` are filled in by the coordinator.
+  ProtocolOptions protocol;
   std::string
       shared_config;  // canonical text of everything all regions must share, "key = value" lines
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
                                     // events.jsonl, worker.sock
-  std::uint64_t spool_bytes_max = 0;
   // Where to copy what workers hand over, instead of in threads of its own: for tests.
   asio::any_io_executor copying;
   // Where workers on other hosts attach; none: they cannot.
   std::optional<inter::Endpoint> worker_listen;
   inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
+
+// Everybody who is configured, in the log's order.
+Membership configured_membership(const CoordinatorOptions& options);
 
 // Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
 // lineage.

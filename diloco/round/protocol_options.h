@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,27 +10,22 @@
 #include "diloco/maths/round_number.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
+#include "diloco/pacing/sync_rules.h"
 
 namespace causeway::diloco {
 
-struct ProtocolOptions {
-  std::string self;
-  std::string incarnation;  // of this region's disk
-  bool witness = false;     // no worker, no payloads: a vote alone
-  Pace pace;
-  KPolicyOptions k_policy;  // without limits: K stays
+// Made from the rules as configured: ProtocolOptions options{rules};
+struct ProtocolOptions : SyncRules {
+  std::string self = {};
+  std::string incarnation = {};  // of this region's disk
+  bool witness = false;          // no worker, no payloads: a vote alone
+  Pace pace = {};
+  KPolicyOptions k_policy = {};  // without limits: K stays
   // Inner steps that this region's worker goes on with after it contributed, before it needs the
   // outcome; at most those of the next round.
   std::uint32_t overlap_steps = 0;
   float outer_momentum = 0;
-  std::size_t contributions_min = 0;  // a round with fewer is not committed; 0: most regions
-  // A contribution is listed at most this many turns of its fragment late: rounds, if there is one.
-  Round staleness_max = 0;
-  bool speed_adaptive_k = false;  // slower regions take fewer steps (DyLU)
-  Time grace_min{0};
-  Time grace_max{0};
   Time heartbeat{std::chrono::milliseconds{500}};
-  Time election{std::chrono::seconds{2}};
   Round records_in_memory = 64;   // at least; more while their payloads are kept
   std::uint64_t spool_bytes = 0;  // 0: there is room for everything
   std::uint64_t seed = 0;         // of election timeouts

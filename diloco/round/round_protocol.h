@@ -22,6 +22,7 @@
 
 #include "diloco/log/messages.h"
 #include "diloco/log/records.h"
+#include "diloco/maths/train.h"
 #include "diloco/round/data_plan.h"
 #include "diloco/round/decider.h"
 #include "diloco/round/fetcher.h"
@@ -129,22 +130,8 @@ struct WelcomeWorker {
   std::string run_id;
   bool contributed = false;
 };
-struct OrderTrain {
-  Round round = 0;
-  std::uint32_t k = 0;
-  std::uint64_t data_cursor = 0;
-  std::uint64_t schedule_step = 0;  // nominal inner steps of all rounds before this one
-  DataShare share{};
-  std::uint32_t ahead = 0;  // steps to go on with before the outcome is needed
-};
-// The worker has contributed and no majority can be reached: it goes on training meanwhile.
-struct OrderContinue {
-  Round round = 0;
-  std::uint32_t k = 0;
-  std::uint64_t data_cursor = 0;
-  std::uint64_t schedule_step = 0;
-  DataShare share{};
-};
+using OrderTrain = Train;
+using OrderContinue = Continue;
 struct OrderCallBack {};  // from a Continue that may still be under way: there is something to do
 // What it did so becomes the next part of its contribution to the round.
 struct OrderCollect {

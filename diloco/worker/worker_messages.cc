@@ -8,11 +8,33 @@ using worker_wire::CoordinatorMessage;
 
 namespace {
 
-void encode_share(const DataShare& share, worker_wire::DataShare* out) {
-  out->set_index(share.index);
-  out->set_count(share.count);
-  out->set_pass(share.pass);
-  out->set_begin(share.begin);
+// What Train and Continue have in common.
+template <typename Order, typename WireOrder>
+void encode(const Order& order, WireOrder* out) {
+  out->set_round(order.round);
+  out->set_k(order.k);
+  out->set_data_cursor(order.data_cursor);
+  out->set_schedule_step(order.schedule_step);
+  out->mutable_share()->set_index(order.share.index);
+  out->mutable_share()->set_count(order.share.count);
+  out->mutable_share()->set_pass(order.share.pass);
+  out->mutable_share()->set_begin(order.share.begin);
+}
+
+template <typename Order, typename WireOrder>
+Order decode(const WireOrder& message) {
+  const worker_wire::DataShare& share = message.share();
+  if (share.count() > 0 && share.index() >= share.count()) {
+    throw_malformed("the coordinator gave a share of the data that does not exist");
+  }
+  return {.round = message.round(),
+          .k = message.k(),
+          .data_cursor = message.data_cursor(),
+          .schedule_step = message.schedule_step(),
+          .share = {.index = share.index(),
+                    .count = share.count(),
+                    .pass = share.pass(),
+                    .begin = share.begin()}};
 }
 
 }  // namespace
@@ -29,25 +51,27 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .contributed = message.contributed()};
 }
 
-CoordinatorMessage to_message(const Train& train) {
+CoordinatorMessage to_message(const Train& order) {
   CoordinatorMessage message;
-  message.mutable_train()->set_round(train.round);
-  message.mutable_train()->set_k(train.k);
-  message.mutable_train()->set_data_cursor(train.data_cursor);
-  message.mutable_train()->set_schedule_step(train.schedule_step);
-  message.mutable_train()->set_ahead(train.ahead);
-  encode_share(train.share, message.mutable_train()->mutable_share());
+  encode(order, message.mutable_train());
+  message.mutable_train()->set_ahead(order.ahead);
   return message;
 }
 
 CoordinatorMessage to_message(const Continue& order) {
   CoordinatorMessage message;
-  message.mutable_continue_training()->set_round(order.round);
-  message.mutable_continue_training()->set_k(order.k);
-  message.mutable_continue_training()->set_data_cursor(order.data_cursor);
-  message.mutable_continue_training()->set_schedule_step(order.schedule_step);
-  encode_share(order.share, message.mutable_continue_training()->mutable_share());
+  encode(order, message.mutable_continue_training());
   return message;
+}
+
+Train to_order(const worker_wire::Train& message) {
+  auto order = decode<Train>(message);
+  order.ahead = message.ahead();
+  return order;
+}
+
+Continue to_order(const worker_wire::Continue& message) {
+  return decode<Continue>(message);
 }
 
 CoordinatorMessage refusal(const std::string& reason) {

@@ -11,8 +11,11 @@ namespace causeway::diloco {
 // Throws Errc::malformed.
 AttachRequest to_request(const worker_wire::Attach& message);
 
-worker_wire::CoordinatorMessage to_message(const Train& train);
+worker_wire::CoordinatorMessage to_message(const Train& order);
 worker_wire::CoordinatorMessage to_message(const Continue& order);
+// Throw Errc::malformed.
+Train to_order(const worker_wire::Train& message);
+Continue to_order(const worker_wire::Continue& message);
 worker_wire::CoordinatorMessage refusal(const std::string& reason);
 worker_wire::CoordinatorMessage waiting(const std::string& what);
 

@@ -14,6 +14,7 @@
 #include "diloco/worker/stream/worker_channel.h"
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_dial.h"
+#include "diloco/worker/worker_messages.h"
 #include "diloco/worker/worker_report.h"
 
 namespace causeway::diloco {
@@ -27,14 +28,6 @@ constexpr milliseconds kRetryMax{1'000};
 // waits for any more: past it the coordinator hangs.
 constexpr milliseconds kStoreDeadlineBase{60'000};
 constexpr std::uint64_t kStoreBytesPerMillisecond = 1'000;
-
-DataShare to_share(const worker_wire::DataShare& share) {
-  if (share.count() > 0 && share.index() >= share.count()) {
-    throw_malformed("the coordinator gave a share of the data that does not exist");
-  }
-  return {
-      .index = share.index(), .count = share.count(), .pass = share.pass(), .begin = share.begin()};
-}
 
 class SocketSession : public WorkerSession {
  public:
@@ -126,23 +119,10 @@ bool SocketSession::called_back() {
 
 Instruction SocketSession::to_instruction(Received received) {
   switch (received.message.body_case()) {
-    case Message::kTrain: {
-      const auto& train = received.message.train();
-      return Train{.round = train.round(),
-                   .k = train.k(),
-                   .data_cursor = train.data_cursor(),
-                   .schedule_step = train.schedule_step(),
-                   .share = to_share(train.share()),
-                   .ahead = train.ahead()};
-    }
-    case Message::kContinueTraining: {
-      const auto& order = received.message.continue_training();
-      return Continue{.round = order.round(),
-                      .k = order.k(),
-                      .data_cursor = order.data_cursor(),
-                      .schedule_step = order.schedule_step(),
-                      .share = to_share(order.share())};
-    }
+    case Message::kTrain:
+      return to_order(received.message.train());
+    case Message::kContinueTraining:
+      return to_order(received.message.continue_training());
     case Message::kCollect:
       return Collect{received.message.collect().round()};
     case Message::kApply: {

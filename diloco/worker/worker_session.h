@@ -25,7 +25,7 @@
 #include "diloco/files/mapped_bytes.h"
 #include "diloco/files/sealed_bytes.h"
 #include "diloco/log/record.h"
-#include "diloco/maths/data_share.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::diloco {
 
@@ -62,27 +62,8 @@ struct Attachment {
   std::uint32_t world = 1;
 };
 
-// What rank 0 must do next.
-struct Train {
-  Round round;
-  std::uint32_t k;
-  std::uint64_t data_cursor;
-  // Nominal inner steps of all earlier rounds: the learning rate's.
-  std::uint64_t schedule_step = 0;
-  DataShare share{};
-  // Inner steps to go on with after contribute(), before next(): the round is decided meanwhile.
-  // They are the first of the next round.
-  std::uint32_t ahead = 0;
-};  // run K inner steps, then contribute()
-// Nothing can be decided: train on from where the region stands, k steps or until called_back().
-// Its contribution stays in flight.
-struct Continue {
-  Round round;
-  std::uint32_t k;
-  std::uint64_t data_cursor;    // where the first Continue of a round starts to read
-  std::uint64_t schedule_step;  // of the round, as in Train
-  DataShare share{};
-};
+// What rank 0 must do next is one of Train and Continue (train.h) and these.
+
 // contribute() what was done since the last contribution, as the next part of the round; nothing if
 // nothing was done.
 struct Collect {

@@ -53,19 +53,23 @@ struct TrainOptions {
   bool stochastic_rounding = false;
 };
 
-struct WorkerOptions {
+// What is trained and how: what the configuration hands to every worker as it is.
+struct Recipe {
+  ModelOptions model = {};
+  ModelOrigin origin = {};
+  DataOptions data = {};
+  InnerOptions inner = {};
+  diloco::OuterOptions outer = {};
+  diloco::OverlapOptions overlap = {};
+  CodecOptions codec = {};
+  TrainOptions train = {};
+};
+
+struct WorkerOptions : Recipe {
   std::string region;
   std::size_t region_index = 0, region_count = 1;  // in sorted-name order
   std::uint32_t rank = 0, world = 1;               // as configured; fewer may be there
-  ModelOptions model;
-  ModelOrigin origin;
-  DataOptions data;
-  InnerOptions inner;
-  diloco::OuterOptions outer;
-  diloco::OverlapOptions overlap;
-  CodecOptions codec;
-  TrainOptions train;
-  std::filesystem::path directory;  // the region's: worker.sock, checkpoints/, gloo/
+  std::filesystem::path directory;                 // the region's: worker.sock, checkpoints/, gloo/
   // Of ranks on several hosts, which share the directory: the host on whose network they meet, and
   // where their coordinator listens for workers (HOST:PORT), with the region's certificates.
   std::string meeting_host = {}, coordinator = {};

@@ -160,9 +160,10 @@ class CombinationChecks {
       found = found || region.name == config_.sync.founder;
     }
     require(found, "sync.founder", "must be one of the regions: " + known);
-    require(config_.sync.contributions_min <= config_.regions.size(), "sync.contributions_min",
+    require(config_.sync.rules.contributions_min <= config_.regions.size(),
+            "sync.contributions_min",
             "must be at most the number of regions, " + std::to_string(config_.regions.size()));
-    require(config_.sync.grace_min <= config_.sync.grace_max, "sync.grace_min_s",
+    require(config_.sync.rules.grace_min <= config_.sync.rules.grace_max, "sync.grace_min_s",
             "must be at most sync.grace_max_s");
     for (const RegionConfig& region : config_.regions) {
       require(region.name != config_.witness.name, "witness.name",
@@ -176,7 +177,7 @@ class CombinationChecks {
     constexpr double kGibi = 1ULL << 30;
     const double gib = std::ceil(1000 * static_cast<double>(need.bytes) / kGibi) / 1000;
     const bool by_checkpoints = config_.train.checkpoint_rounds >
-                                std::max<std::uint64_t>(2, config_.sync.staleness_max + 1);
+                                std::max<std::uint64_t>(2, config_.sync.rules.staleness_max + 1);
     require(config_.sync.spool_bytes_max >= need.bytes, "sync.spool_gib",
             "must be at least " + format_fixed(gib, 3) + ": payloads of " +
                 std::to_string(need.rounds) + " rounds of " +

@@ -145,6 +145,9 @@ diloco::KPolicyOptions k_policy(const Config& config) {
   return options;
 }
 
+namespace {
+
+// Inner steps that a region goes on with after it contributed: its own, or the run's.
 std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   using Variant = diloco::OverlapOptions::Variant;
   if (config.overlap.variant == Variant::synchronous) return 0;
@@ -154,6 +157,18 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
       return static_cast<std::uint32_t>(one.overlap_steps);
   }
   return config.sync.overlap_steps;
+}
+
+}  // namespace
+
+diloco::ProtocolOptions protocol_options(const Config& config, const std::string& region) {
+  diloco::ProtocolOptions options{config.sync.rules};
+  options.pace = pace(config);
+  options.k_policy = k_policy(config);
+  options.overlap_steps = overlap_steps(config, region);
+  options.outer_momentum = config.outer.momentum;
+  options.spool_bytes = config.sync.spool_bytes_max;
+  return options;
 }
 
 std::vector<std::string> names_of(const Config& config) {
@@ -186,14 +201,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.region_count = names.size();
   options.rank = rank;
   options.world = named.workers;
-  options.model = config.model;
-  options.origin = config.origin;
-  options.data = config.data;
-  options.inner = config.inner;
-  options.outer = config.outer;
-  options.overlap = config.overlap;
-  options.codec = config.codec;
-  options.train = config.train;
+  static_cast<intra::Recipe&>(options) = config;
   options.train.device = named.device;
   if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
   options.directory = region_directory;

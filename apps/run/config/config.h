@@ -15,6 +15,8 @@
 #include "diloco/maths/overlap.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
+#include "diloco/pacing/sync_rules.h"
+#include "diloco/round/protocol_options.h"
 #include "inter/mesh/mesh.h"
 #include "intra/step/worker_options.h"
 
@@ -38,9 +40,9 @@ struct WitnessConfig {
 
 struct SyncConfig {
   std::string founder;  // default: the first region in the file
-  std::uint32_t contributions_min = 0;
-  std::uint32_t staleness_max = 2;
-  bool speed_adaptive_k = false;
+  diloco::SyncRules rules{.staleness_max = 2,
+                          .grace_min = std::chrono::seconds{5},
+                          .grace_max = std::chrono::seconds{600}};
   std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
   std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
   bool k_auto = false;              // K is chosen while the run goes on
@@ -48,9 +50,6 @@ struct SyncConfig {
   std::uint32_t k_refit_rounds = 10;
   double k_price = 0.15;                  // lambda of diloco/pacing/objective.h
   std::uint64_t held_out_sequences = 16;  // evaluated in every round, when k_auto; 0: none
-  std::chrono::milliseconds election_timeout{2'000};
-  std::chrono::milliseconds grace_min{5'000};
-  std::chrono::milliseconds grace_max{600'000};
   std::uint64_t spool_bytes_max = 4ULL << 30;
 };
 
@@ -60,16 +59,8 @@ struct LinksConfig {
   std::optional<inter::Shape> topology;  // empty: as the links suggest
 };
 
-struct Config {
+struct Config : intra::Recipe {
   std::string name;
-  intra::ModelOptions model;
-  intra::ModelOrigin origin;
-  intra::DataOptions data;
-  intra::TrainOptions train;
-  intra::InnerOptions inner;
-  diloco::OuterOptions outer;
-  diloco::OverlapOptions overlap;
-  intra::CodecOptions codec;
   SyncConfig sync;
   LinksConfig links;
   std::vector<RegionConfig> regions;  // as in the file
@@ -97,14 +88,13 @@ std::string reference_markdown();  // docs/configuration.md
 diloco::Pace pace(const Config& config);
 // How K is chosen while the run goes on.
 diloco::KPolicyOptions k_policy(const Config& config);
-// Inner steps that a region goes on with after it contributed: its own, or the run's.
-std::uint32_t overlap_steps(const Config& config, const std::string& region);
 
 // Of its regions, as in the file.
 std::vector<std::string> names_of(const Config& config);
 // Throws ConfigError if there is none of that name (--region).
 const RegionConfig& region_in(const Config& config, const std::string& name);
-// What each process is given.
+// What each process is given; the coordinator fills in what this leaves out.
+diloco::ProtocolOptions protocol_options(const Config& config, const std::string& region);
 intra::WorkerOptions worker_options(const Config& config, const std::string& region,
                                     std::uint32_t rank,
                                     const std::filesystem::path& region_directory);

@@ -22,24 +22,25 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
           "The region with which `causeway simulate` founds a run, and whose files it shows."))));
   keys.push_back(C::integer(
       "sync.contributions_min", "regions",
-      [](auto& c) -> auto& { return c.sync.contributions_min; }, 0, 1024,
+      [](auto& c) -> auto& { return c.sync.rules.contributions_min; }, 0, 1024,
       "Fewest regions a round may close with. 0: a majority."));
   keys.push_back(shared(C::integer(
-      "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.staleness_max; }, 0, 16,
+      "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.rules.staleness_max; },
+      0, 16,
       "Rounds that a contribution may come late and still be listed, with weight x (1 + "
       "rounds)^-0.5. 0: what misses its round goes back into the residual.")));
   keys.push_back(shared(C::boolean(
-      "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.speed_adaptive_k; },
+      "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.rules.speed_adaptive_k; },
       "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));
   keys.push_back(seconds_key(
-      "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.election_timeout; },
+      "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.rules.election; },
       "If nothing is heard from the leader for this long, up to twice as long, another one is "
       "elected. About ten times the longest round trip is right."));
   keys.push_back(seconds_key(
-      "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.grace_min; },
+      "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.rules.grace_min; },
       "Shortest time a round waits for the last regions."));
   keys.push_back(seconds_key(
-      "sync.grace_max_s", [](auto& c) -> auto& { return c.sync.grace_max; },
+      "sync.grace_max_s", [](auto& c) -> auto& { return c.sync.rules.grace_max; },
       "Longest time a round waits for the last regions."));
   keys.push_back(C::number_as(
       "sync.spool_gib", "GiB",

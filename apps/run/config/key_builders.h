@@ -201,15 +201,16 @@ K defaults_to(std::string note, K key) {
 
 inline constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 
-// Seconds in the file, milliseconds in the field.
+// Seconds in the file, with three decimals; any duration in the field.
 template <typename Access>
 Key<Config> seconds_key(std::string name, Access access, std::string meaning, double least = 0) {
+  using std::chrono::milliseconds;
   return Keys<Config>::number_as(
       std::move(name), "s",
-      [access](const Config& c) { return double(access(c).count()) / 1000.0; },
-      [access](Config& c, double s) {
-        access(c) = std::chrono::milliseconds(std::llround(s * 1000.0));
+      [access](const Config& c) {
+        return double(std::chrono::duration_cast<milliseconds>(access(c)).count()) / 1000.0;
       },
+      [access](Config& c, double s) { access(c) = milliseconds(std::llround(s * 1000.0)); },
       {least, 1e7}, std::move(meaning));
 }
 

@@ -128,7 +128,7 @@ std::vector<std::string> not_rehearsed(const Config& config) {
         "regions.overlap_steps is ignored: the prediction lets every region overlap as the table "
         "says");
   }
-  if (config.sync.speed_adaptive_k) {
+  if (config.sync.rules.speed_adaptive_k) {
     warnings.emplace_back(
         "sync.speed_adaptive_k is ignored: the prediction lets slow regions take all K steps");
   }
@@ -136,12 +136,8 @@ std::vector<std::string> not_rehearsed(const Config& config) {
 }
 
 diloco::ProtocolOptions rehearsed_protocol(const Config& config) {
-  diloco::ProtocolOptions options;
-  options.contributions_min = config.sync.contributions_min;
-  options.staleness_max = config.sync.staleness_max;
-  options.grace_min = config.sync.grace_min;
-  options.grace_max = config.sync.grace_max;
-  options.election = config.sync.election_timeout;
+  diloco::ProtocolOptions options{config.sync.rules};
+  options.speed_adaptive_k = false;  // see not_rehearsed()
   return options;
 }
 

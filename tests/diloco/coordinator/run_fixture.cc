@@ -199,12 +199,12 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.region = region;
   options.members = members(region);
   options.start = start;
-  options.pace = {.steps = 4 * rounds_, .k = 4};
-  options.grace_min = milliseconds{1'000};
-  options.grace_max = grace_max_;
+  options.protocol.pace = {.steps = 4 * rounds_, .k = 4};
+  options.protocol.grace_min = milliseconds{1'000};
+  options.protocol.grace_max = grace_max_;
   options.shared_config = nodes_.at(region).shared_config;
   options.directory = directory(region);
-  options.spool_bytes_max = nodes_.at(region).spool_bytes_max;
+  options.protocol.spool_bytes = nodes_.at(region).spool_bytes_max;
   options.copying = copying_;
   options.mesh.bind = {.host = "127.0.0.1", .port = nodes_.at(region).port};
   options.mesh.credentials = pki_.credentials(region);

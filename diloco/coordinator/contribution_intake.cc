@@ -1,0 +1,177 @@
+#include "diloco/coordinator/contribution_intake.h"
+
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/coordinator/spool_copy.h"
+#include "diloco/files/fault_point.h"
+#include "inter/base/error.h"
+
+namespace causeway::diloco {
+namespace {
+
+bool is_spool_full(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::system_error& error) {
+    return error.code() == inter::Errc::spool_full;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+ContributionIntake::ContributionIntake(CoordinatorContext context, Answer answer)
+    : context_(std::move(context)), answer_(std::move(answer)), tasks_(context_.executor) {}
+
+asio::any_io_executor ContributionIntake::thread_of(asio::thread_pool& own) const {
+  return context_.options.copying ? context_.options.copying : own.get_executor();
+}
+
+void ContributionIntake::begin_gathering() {
+  ++gatherings_;
+  look_for_room();  // a round that was decided meanwhile was sat out
+  waits_for_room_.reset();
+}
+
+// ---- Contributions ----
+
+void ContributionIntake::take(const Contribution& contribution, Descriptor payload) {
+  // Nothing is agreed on any more, or nothing can be promised.
+  if (context_.ending.outcome() || context_.ending.storage_fails()) return answer_(false);
+  if (!context_.ending.closing()) {
+    tasks_.spawn(store(contribution, std::move(payload), gatherings_));
+  }
+}
+
+// `gathering`: in which it was handed over.
+asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descriptor payload,
+                                                std::uint64_t gathering) {
+  Copied copied;
+  std::uint64_t size_bytes = 0;
+  std::exception_ptr failure;
+  inter::Spool& spool = context_.directory.spool();
+  try {
+    size_bytes = size_of(payload);
+    if (!contribution.sits_out) {
+      copied = co_await copy_to_spool(std::move(payload), spool, thread_of(payload_copies_));
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  Ending& ending = context_.ending;
+  ending.guard([&] {
+    const bool full = failure && is_spool_full(failure);
+    if (failure && !full && !ending.outcome()) std::rethrow_exception(failure);
+    if (gathering != gatherings_) return;
+    if (ending.outcome() || ending.storage_fails()) return answer_(false);
+    if (full) return wait_for_room(contribution, size_bytes);
+    if (copied.draft) spool.finish(*copied.draft, copied.blob);
+    contribution.payload = copied.blob;
+    on_spooled(std::move(contribution));
+  });
+}
+
+void ContributionIntake::on_spooled(Contribution contribution) {
+  reached(ProtocolState::payload_spooled);
+  context_.driver.handle(WorkerContributed{std::move(contribution)});
+  if (context_.ending.failure() || context_.ending.storage_fails()) return;
+  answer_(true);
+  reached(ProtocolState::contribution_acknowledged);
+}
+
+// ---- Snapshots ----
+
+void ContributionIntake::take_snapshot(Applied holds, Descriptor file) {
+  if (!context_.ending.closing()) tasks_.spawn(copy_snapshot(holds, std::move(file)));
+}
+
+// A snapshot that cannot be stored costs a joiner time, not the run.
+asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descriptor file) {
+  try {
+    inter::Spool& spool = context_.directory.spool();
+    const Copied copied =
+        co_await copy_to_spool(std::move(file), spool, thread_of(snapshot_copies_));
+    if (copied.draft) spool.finish(*copied.draft, copied.blob);
+    reached(ProtocolState::snapshot_spooled);
+    on_snapshot_spooled({holds.version, holds.state, copied.blob});
+  } catch (const std::system_error& error) {
+    spdlog::error("{}: the snapshot of version {} was not stored: {}", context_.options.region,
+                  holds.version, error.what());
+  }
+}
+
+void ContributionIntake::on_snapshot_spooled(const Snapshot& snapshot) {
+  // Of the last version, made when the others had finished too.
+  const bool final = context_.ending.succeeded() &&
+                     Applied{snapshot.version, snapshot.state} == context_.protocol().applied();
+  if (final) context_.directory.ledger().save(snapshot);
+  context_.driver.handle(WorkerOffered{snapshot});
+}
+
+// ---- A full spool ----
+
+void ContributionIntake::wait_for_room(const Contribution& contribution, std::uint64_t size_bytes) {
+  waits_for_room_ = {.contribution = contribution, .size_bytes = size_bytes};
+  spdlog::warn("{}: waiting for {}", context_.options.region, room_sentence());
+  answer_(false);
+}
+
+void ContributionIntake::ask() {
+  waits_for_room_->worker_asks = true;
+  look_for_room();
+}
+
+void ContributionIntake::worker_lost() {
+  if (waits_for_room_) waits_for_room_->worker_asks = false;
+}
+
+void ContributionIntake::look_for_room() {
+  if (!waits_for_room_) return;
+  const Round round = waits_for_room_->contribution.round;
+  if (round < context_.protocol().version()) {
+    spdlog::warn(
+        "{}: its spool had no room for the contribution to round {} before that round was "
+        "decided, so it sat the round out",
+        context_.options.region, round);
+    // Its samples were used all the same.
+    Contribution sat_out = waits_for_room_->contribution;
+    sat_out.sits_out = true;
+    sat_out.payload = {};
+    context_.driver.handle(WorkerContributed{std::move(sat_out)});
+    return end_wait_for_room();
+  }
+  if (waits_for_room_->size_bytes > context_.directory.spool().free_bytes()) return;
+  spdlog::info("{}: its spool has room again", context_.options.region);
+  end_wait_for_room();
+}
+
+void ContributionIntake::end_wait_for_room() {
+  if (stop_waiting()) context_.driver.handle(WorkerReady{});
+}
+
+bool ContributionIntake::stop_waiting() {
+  const bool worker_asks = waits_for_room_ && waits_for_room_->worker_asks;
+  waits_for_room_.reset();
+  return worker_asks;
+}
+
+std::string ContributionIntake::waiting_for() const {
+  return waits_for_room_ && waits_for_room_->worker_asks ? room_sentence() : "";
+}
+
+std::string ContributionIntake::room_sentence() const {
+  const inter::Spool& spool = context_.directory.spool();
+  return "room in its spool for the contribution to round " +
+         std::to_string(waits_for_room_->contribution.round) + ": " +
+         std::to_string(waits_for_room_->size_bytes) + " bytes, and " +
+         std::to_string(spool.free_bytes()) + " of " + std::to_string(spool.capacity_bytes()) +
+         " are free; if this does not pass, set a larger sync.spool_gib and start this coordinator "
+         "again";
+}
+
+}  // namespace causeway::diloco

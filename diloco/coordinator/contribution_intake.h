@@ -1,0 +1,75 @@
+// What this region's worker hands over: its contributions and snapshots, copied into the spool
+// while everything else goes on.
+//
+// A full spool: the disk works, so the region stays in the run: what it agrees on lets go of older
+// payloads, and that makes room. Some of them only when the worker has applied what was decided, so
+// the worker is not held up: it keeps its contribution and asks what to do. The answer is the same
+// round once more as soon as there is room, or the round's outcome.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <asio/thread_pool.hpp>
+
+#include "diloco/coordinator/coordinator_context.h"
+#include "diloco/files/descriptor.h"
+#include "inter/base/async.h"
+
+namespace causeway::diloco {
+
+class ContributionIntake {
+ public:
+  using Answer = std::function<void(bool stored)>;
+
+  // `answer` tells the worker whether its contribution is on disk.
+  ContributionIntake(CoordinatorContext context, Answer answer);
+
+  // The ranks gathered anew. Those who gathered were told what is not here: they hand over again
+  // what an earlier gathering did.
+  void begin_gathering();
+  void take(const Contribution& contribution, Descriptor payload);
+  void take_snapshot(Applied holds, Descriptor file);
+
+  // ---- A full spool ----
+  bool waits_for_room() const { return waits_for_room_.has_value(); }
+  void ask();  // the worker asks what to do; it is told when there is an answer
+  void worker_lost();
+  void look_for_room();
+  // Room does not matter any more; true if the worker asks what to do.
+  bool stop_waiting();
+  // One sentence, if the worker asks; else empty.
+  std::string waiting_for() const;
+
+  // Returns when nothing is being copied any more.
+  asio::awaitable<void> join() { return tasks_.join(); }
+
+ private:
+  asio::awaitable<void> store(Contribution contribution, Descriptor payload,
+                              std::uint64_t gathering);
+  void on_spooled(Contribution contribution);
+  asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
+  void on_snapshot_spooled(const Snapshot& snapshot);
+  void wait_for_room(const Contribution& contribution, std::uint64_t size_bytes);
+  void end_wait_for_room();
+  std::string room_sentence() const;
+  asio::any_io_executor thread_of(asio::thread_pool& own) const;
+
+  struct WaitsForRoom {
+    Contribution contribution;  // whose payload the worker keeps
+    std::uint64_t size_bytes = 0;
+    bool worker_asks = false;  // what to do
+  };
+
+  CoordinatorContext context_;
+  Answer answer_;
+  std::uint64_t gatherings_ = 0;  // so far
+  std::optional<WaitsForRoom> waits_for_room_;
+  inter::TaskGroup tasks_;
+  // No payload waits for a snapshot.
+  asio::thread_pool payload_copies_{1}, snapshot_copies_{1};
+};
+
+}  // namespace causeway::diloco

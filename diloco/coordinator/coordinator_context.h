@@ -1,0 +1,30 @@
+// What the parts of one coordinator share: its options, the disk, the protocol, and the end.
+#pragma once
+
+#include <functional>
+
+#include <asio/any_io_executor.hpp>
+
+#include "diloco/coordinator/coordinator_status.h"
+#include "diloco/coordinator/ending.h"
+#include "diloco/coordinator/protocol_driver.h"
+#include "diloco/coordinator/region_directory.h"
+
+namespace causeway::diloco {
+
+struct CoordinatorContext {
+  asio::any_io_executor executor;
+  const CoordinatorOptions& options;
+  Ending& ending;
+  RegionDirectory& directory;
+  ProtocolDriver& driver;
+  std::function<CoordinatorStatus()> status;  // as it would be shown now
+
+  const RoundProtocol& protocol() const { return driver.protocol(); }
+  // A line of events.jsonl.
+  void add_event(const std::string& event, const std::string& peer, const std::string& text) const {
+    directory.files().add_event(event, peer, text, protocol().version());
+  }
+};
+
+}  // namespace causeway::diloco

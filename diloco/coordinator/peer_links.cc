@@ -1,0 +1,177 @@
+#include "diloco/coordinator/peer_links.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/files/fault_point.h"
+
+namespace causeway::diloco {
+namespace {
+
+// Who takes part is the log's to say: a region that joins later is not in everybody's file.
+std::string without_regions(const std::string& shared_config) {
+  std::istringstream lines(shared_config);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("regions.name = ")) kept += line + "\n";
+  }
+  return kept;
+}
+
+std::string parent_of(const Membership& membership) {
+  return membership.origin ? membership.origin->run_id : "";
+}
+
+Greeting greeting_of(const CoordinatorContext& context) {
+  return {.run_id = context.directory.ledger().run_id(),
+          .region = context.options.region,
+          .incarnation = context.directory.ledger().incarnation(),
+          .shared_config = without_regions(context.options.shared_config),
+          .version = context.protocol().version(),
+          .parent_run_id = parent_of(context.protocol().membership())};
+}
+
+}  // namespace
+
+std::map<std::string, inter::Endpoint> dialled(const CoordinatorOptions& options,
+                                               const Membership& membership) {
+  const Membership configured = configured_membership(options);
+  std::map<std::string, inter::Endpoint> peers;
+  for (const Member& member : (membership.members.empty() ? configured : membership).members) {
+    if (member.region == options.region) continue;
+    const Member* known = configured.find(member.region);
+    const std::string& address = known == nullptr ? member.address : known->address;
+    peers[member.region] = address.empty() ? inter::Endpoint{} : inter::parse_endpoint(address);
+  }
+  return peers;
+}
+
+PeerLinks::PeerLinks(CoordinatorContext context)
+    : context_(std::move(context)),
+      greeting_(greeting_of(context_)),
+      members_(context_.protocol().membership()),
+      farewell_(context_.executor),
+      mesh_(context_.executor, mesh_options(), context_.directory.spool(), *this) {}
+
+inter::MeshOptions PeerLinks::mesh_options() const {
+  inter::MeshOptions mesh = context_.options.mesh;
+  mesh.self = context_.options.region;
+  mesh.greeting = serialize(greeting_);
+  mesh.peers = dialled(context_.options, members_);
+  return mesh;
+}
+
+void PeerLinks::start() {
+  mesh_.start();
+  listening_port_ = mesh_.listening_port();
+  context_.directory.files().write_listening_port(listening_port_);
+}
+
+asio::awaitable<void> PeerLinks::stop() {
+  farewell_.cancel();
+  co_await mesh_.stop();
+}
+
+// ---- What is said to them ----
+
+void PeerLinks::carry_out(const SendMessage& action) {
+  mesh_.send(action.peer, serialize(action.message));
+}
+
+void PeerLinks::carry_out(const PushBlob& action) {
+  mesh_.push_blob(action.peer, action.blob);
+  reached(ProtocolState::contribution_pushed);
+}
+
+void PeerLinks::carry_out(const UpdateMembers& action) {
+  greeting_.parent_run_id = parent_of(action.membership);
+  const Membership before = std::exchange(members_, action.membership);
+  // Whoever is removed is told before its links end.
+  auto peers = dialled(context_.options, members_);
+  peers.merge(dialled(context_.options, before));
+  mesh_.set_peers(peers);
+  farewell_.expires_after(context_.options.protocol.election);
+  farewell_.async_wait([this](const std::error_code& error) {
+    const bool linked = !error && !context_.ending.closing() && !context_.ending.storage_fails();
+    if (linked) mesh_.set_peers(dialled(context_.options, members_));
+  });
+  reached(ProtocolState::members_told);
+}
+
+// ---- What they say ----
+
+std::string PeerLinks::judge_greeting(const std::string& peer, const std::string& greeting) {
+  std::string reason;
+  context_.ending.guard([&] {
+    const Judgement judgement = judge(greeting_, peer, greeting);
+    reason = judgement.reason;
+    if (!reason.empty()) return refused(peer, reason, !judgement.peers_run_id.empty());
+    refusals_.erase(peer);
+    incarnations_[peer] = judgement.peers_incarnation;
+    const bool learned = greeting_.run_id.empty() && !judgement.peers_run_id.empty();
+    if (learned && !context_.ending.outcome()) learn_run_id(judgement.peers_run_id);
+  });
+  return reason;
+}
+
+void PeerLinks::learn_run_id(const std::string& run_id) {
+  greeting_.run_id = run_id;
+  context_.directory.ledger().set_run_id(run_id);
+  reached(ProtocolState::run_joined);
+  spdlog::info("{}: joins run {}", context_.options.region, run_id);
+  context_.driver.handle(RunIdLearned{run_id});
+}
+
+void PeerLinks::on_refused_by(const std::string& peer, const std::string& reason) {
+  spdlog::error("{}: refused by {}: {}", context_.options.region, peer, reason);
+  refused(peer, "refused by " + peer + ": " + reason, false);
+}
+
+// What separates this region from a run that it wants to join is final, and so is what separates it
+// from so many that the others are no majority.
+void PeerLinks::refused(const std::string& peer, const std::string& reason, bool by_the_run) {
+  const RefusalKind kind = kind_of_refusal(reason);
+  if (kind == RefusalKind::none) return;
+  refusals_.insert(peer);
+  const Membership& known = context_.protocol().membership();
+  const std::size_t members =
+      known.members.empty() ? context_.options.members.size() : known.members.size();
+  const bool no_majority = members - std::min(members, refusals_.size()) < members / 2 + 1;
+  const bool joins = greeting_.run_id.empty() && by_the_run;
+  if (joins || no_majority) context_.ending.finish({static_cast<int>(kind), reason});
+}
+
+void PeerLinks::on_peer_up(const std::string& peer) {
+  context_.ending.guard([&] { context_.add_event("peer_up", peer, {}); });
+  context_.driver.handle(PeerUp{peer, incarnations_[peer]});
+}
+
+void PeerLinks::on_peer_down(const std::string& peer, const std::string& reason) {
+  context_.ending.guard([&] { context_.add_event("peer_down", peer, reason); });
+  context_.driver.handle(PeerDown{peer});
+}
+
+void PeerLinks::on_message(const std::string& peer, const std::string& bytes) {
+  std::optional<Message> message;
+  try {
+    message = parse_message(bytes);
+  } catch (const std::system_error& error) {
+    spdlog::error("{}: a message from {} was ignored: {}", context_.options.region, peer,
+                  error.what());
+    return;
+  }
+  context_.driver.handle(PeerSaid{peer, std::move(*message)});
+}
+
+void PeerLinks::on_blob(const std::string&, const inter::BlobId& id) {
+  reached(ProtocolState::payload_received);
+  context_.driver.handle(BlobArrived{id});
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,60 @@
+// The links to the other regions: who belongs to this run, what they say, and what is said to them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/greeting.h"
+#include "diloco/log/membership.h"
+#include "inter/mesh/mesh.h"
+
+namespace causeway::diloco {
+
+// Where to dial the members other than this region: as configured here, which may know better than
+// the log; else as the log says. Before the log is known, all that are configured.
+std::map<std::string, inter::Endpoint> dialled(const CoordinatorOptions& options,
+                                               const Membership& membership);
+
+class PeerLinks : public inter::MeshHandler {
+ public:
+  explicit PeerLinks(CoordinatorContext context);
+
+  void start();  // throws std::system_error
+  asio::awaitable<void> stop();
+  void cut() { mesh_.set_peers({}); }  // nobody is told anything any more
+  std::uint16_t listening_port() const { return listening_port_; }  // since start()
+  std::map<std::string, inter::LinkStats> stats() const { return mesh_.stats(); }
+
+  void carry_out(const SendMessage& action);
+  void carry_out(const PushBlob& action);
+  void carry_out(const FetchBlob& action) { mesh_.fetch_blob(action.peer, action.blob); }
+  void carry_out(const UpdateMembers& action);
+
+  // inter::MeshHandler
+  std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  std::string report() override { return context_.directory.files().text(context_.status()); }
+  void on_refused_by(const std::string& peer, const std::string& reason) override;
+  void on_peer_up(const std::string& peer) override;
+  void on_peer_down(const std::string& peer, const std::string& reason) override;
+  void on_message(const std::string& peer, const std::string& message) override;
+  void on_blob(const std::string& from, const inter::BlobId& id) override;
+
+ private:
+  inter::MeshOptions mesh_options() const;
+  void learn_run_id(const std::string& run_id);
+  void refused(const std::string& peer, const std::string& reason, bool by_the_run);
+
+  CoordinatorContext context_;
+  Greeting greeting_;
+  Membership members_;                               // to whom there are links
+  std::map<std::string, std::string> incarnations_;  // as greeted
+  std::set<std::string> refusals_;                   // peers that this region and they refuse
+  asio::steady_timer farewell_;                      // to whoever was removed
+  inter::Mesh mesh_;
+  std::uint16_t listening_port_ = 0;
+};
+
+}  // namespace causeway::diloco

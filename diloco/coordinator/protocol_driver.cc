@@ -1,0 +1,58 @@
+#include "inter/blob/spool.h"
+
+#include "diloco/coordinator/protocol_driver.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::steady_clock;
+
+Time now() {
+  return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
+}
+
+}  // namespace
+
+ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, Ending& ending,
+                               ProtocolOptions options, PersistentState state, CarryOut carry_out)
+    : ending_(ending),
+      protocol_(std::move(options), std::move(state)),
+      carry_out_(std::move(carry_out)),
+      tick_(executor) {}
+
+void ProtocolDriver::handle(const Event& event) {
+  if (!ending_.going_on()) return;
+  ending_.guard([&] {
+    for (const Action& action : protocol_.handle(event, now())) carry_out_(action);
+    arm_tick();
+  });
+}
+
+void ProtocolDriver::arm_tick() {
+  const std::optional<Time> next = protocol_.next_deadline();
+  if (!next || ending_.outcome()) {
+    tick_.cancel();
+    return;
+  }
+  tick_.expires_at(steady_clock::time_point(*next));
+  tick_.async_wait([this](const std::error_code& error) {
+    if (!error && !ending_.closing()) handle(Tick{});
+  });
+}
+
+void ProtocolDriver::report_progress(const inter::Spool& spool) {
+  for (const inter::BlobId& blob : protocol_.wanted()) {
+    const std::uint64_t received_bytes = spool.received_bytes(blob);
+    if (received_bytes > 0 && !spool.has(blob)) handle(BlobProgress{blob, received_bytes});
+  }
+}
+
+std::string ProtocolDriver::waiting_for() const {
+  return protocol_.waiting_for(now());
+}
+
+}  // namespace causeway::diloco

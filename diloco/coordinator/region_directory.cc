@@ -1,0 +1,175 @@
+#include "diloco/coordinator/region_directory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/coordinator/origin.h"
+#include "diloco/files/error.h"
+#include "diloco/files/fault_point.h"
+#include "diloco/files/file_io.h"
+#include "diloco/files/random_name.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::size_t kProbeBytes = 1U << 20;
+
+bool is_witness(const CoordinatorOptions& options) {
+  const auto self = std::ranges::find(options.members, options.region, &Member::region);
+  return self != options.members.end() && self->witness;
+}
+
+// One seed per disk, so that regions do not stand for election in step.
+std::uint64_t seed_from(const std::string& incarnation) {
+  return std::stoull(incarnation.substr(0, 16), nullptr, 16);
+}
+
+// Why these options cannot work; empty if they can.
+std::string objection(const CoordinatorOptions& options) {
+  const Membership membership = configured_membership(options);
+  if (membership.find(options.region) == nullptr) {
+    return "region " + options.region + " is not among the run's regions";
+  }
+  if (options.protocol.contributions_min > membership.regions().size()) {
+    return "a round cannot need " + std::to_string(options.protocol.contributions_min) +
+           " contributions from " + std::to_string(membership.regions().size()) + " regions";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Outcome> RegionDirectory::open() {
+  if (std::optional<Outcome> refusal = open_ledger()) return refusal;
+  const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
+                                           ? std::numeric_limits<std::uint64_t>::max()
+                                           : options_.protocol.spool_bytes;
+  spool_.emplace(options_.directory / "spool", capacity_bytes);
+  files_.emplace(options_.directory, options_.region);
+  return std::nullopt;
+}
+
+std::optional<Outcome> RegionDirectory::open_ledger() {
+  if (const std::string text = objection(options_); !text.empty()) return Outcome{2, text};
+  std::filesystem::create_directories(options_.directory);
+  const std::string directory = options_.directory.string();
+  signing_key_.emplace(options_.mesh.credentials.key);
+  ledger_.emplace(options_.directory / "ledger",
+                  [this](const std::string& content) { return signing_key_->sign(content); });
+  const bool founds = options_.start == Start::found || options_.start == Start::fork;
+  if (!ledger_->run_id().empty()) {
+    if (!founds) return std::nullopt;
+    return Outcome{4, directory + " already holds run " + ledger_->run_id() +
+                          ": start without --found or --fork to resume it, or use another "
+                          "directory"};
+  }
+  if (options_.start == Start::join) return std::nullopt;
+  if (founds) {
+    found_run();
+    return std::nullopt;
+  }
+  return Outcome{4,
+                 directory +
+                     " holds no run: start one region with --found to begin a new run (--fork to "
+                     "begin with another run's weights), and the others with --join to take "
+                     "part"};
+}
+
+// The first entry of a new log says who may take part; so far only the founder votes.
+void RegionDirectory::found_run() {
+  Membership membership = configured_membership(options_);
+  Member self = *membership.find(options_.region);
+  self.incarnation = ledger_->incarnation();
+  membership = with(membership, std::move(self));
+  if (options_.start == Start::fork) {
+    membership.origin = take_origin(options_.parent, options_.directory / "spool");
+    ledger_->save(Snapshot{0, membership.origin->state, membership.origin->blob});
+    spdlog::info("{}: forks run {} at version {}", options_.region, membership.origin->run_id,
+                 membership.origin->version);
+  }
+  ledger_->found(random_name(), {.term = 1, .body = membership});
+  reached(ProtocolState::run_founded);
+}
+
+ProtocolOptions RegionDirectory::protocol_options() const {
+  ProtocolOptions protocol = options_.protocol;
+  protocol.self = options_.region;
+  protocol.incarnation = ledger_->incarnation();
+  protocol.witness = is_witness(options_);
+  protocol.heartbeat = protocol.election / 4;
+  protocol.seed = seed_from(ledger_->incarnation());
+  return protocol;
+}
+
+PersistentState RegionDirectory::state() const {
+  const std::vector<inter::BlobId> blobs = spool_->complete();
+  return {.run_id = ledger_->run_id(),
+          .raft = ledger_->raft(),
+          .contributions = ledger_->contributions(),
+          .snapshot = ledger_->snapshot(),
+          .finished = ledger_->finished(),
+          .blobs = {blobs.begin(), blobs.end()}};
+}
+
+void RegionDirectory::refuse_if_anothers(const Membership& membership) const {
+  for (const Member& member : membership.members) {
+    if (member.region == options_.region || member.incarnation != ledger_->incarnation()) continue;
+    throw std::system_error(make_error_code(Errc::lineage),
+                            options_.directory.string() + " is that of region " + member.region +
+                                ": give " + options_.region + " its own with --directory");
+  }
+}
+
+void RegionDirectory::carry_out(const RemoveBlob& action) {
+  spool_->remove(action.blob);
+  reached(ProtocolState::payload_removed);
+}
+
+void RegionDirectory::carry_out(const SaveContributions& action) {
+  ledger_->save(action.contributions);
+  reached(ProtocolState::contribution_saved);
+}
+
+void RegionDirectory::carry_out(const SaveSnapshot& action) {
+  ledger_->save(action.snapshot);
+  reached(ProtocolState::snapshot_saved);
+}
+
+void RegionDirectory::save(const SaveRaft& action, bool leads) {
+  ledger_->save_raft(action.term, action.vote, action.first_index, action.entries);
+  reached(action.entries.empty() ? ProtocolState::vote_saved
+          : leads                ? ProtocolState::proposal_saved
+                                 : ProtocolState::entries_saved);
+}
+
+void RegionDirectory::append(const AppendLedger& action,
+                             const std::optional<Contribution>& newest_own) {
+  reached(ProtocolState::record_committed);
+  ledger_->append(action.entries, newest_own
+                                      ? std::optional(Applied{newest_own->round, newest_own->state})
+                                      : std::nullopt);
+  reached(ProtocolState::record_appended);
+}
+
+bool RegionDirectory::takes_bytes() const {
+  const std::filesystem::path probe = options_.directory / "probe";
+  bool taken = false;
+  try {
+    replace_file(probe, std::string(kProbeBytes, 'x'), Durability::on_disk);
+    taken = true;
+  } catch (const std::system_error&) {
+  }
+  std::error_code ignored;
+  std::filesystem::remove(probe, ignored);
+  return taken;
+}
+
+}  // namespace causeway::diloco

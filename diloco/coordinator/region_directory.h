@@ -1,0 +1,60 @@
+// A region's own directory: which run it belongs to, and what the coordinator keeps in it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+// Before any Asio header, for the reason that spool_copy.h gives.
+#include "inter/blob/spool.h"
+
+#include "diloco/coordinator/coordinator.h"
+#include "diloco/coordinator/coordinator_status.h"
+#include "diloco/log/ledger.h"
+#include "diloco/round/round_protocol.h"
+#include "inter/tls/signature.h"
+
+namespace causeway::diloco {
+
+class RegionDirectory {
+ public:
+  // `options` must outlive it.
+  explicit RegionDirectory(const CoordinatorOptions& options) : options_(options) {}
+
+  // Before anything else. Founding, joining and resuming are explicit: returns why the region
+  // cannot take part like this; none if it can. Throws std::system_error.
+  std::optional<Outcome> open();
+  // Whoever starts this region again may open the directory from here on.
+  void close() { ledger_.reset(); }
+
+  Ledger& ledger() { return *ledger_; }
+  inter::Spool& spool() { return *spool_; }
+  StatusFiles& files() { return *files_; }
+
+  ProtocolOptions protocol_options() const;
+  PersistentState state() const;
+  // What another region promised in a directory, this one must not go on with. Throws
+  // Errc::lineage.
+  void refuse_if_anothers(const Membership& membership) const;
+
+  // What the protocol wants on disk is there when these return.
+  void carry_out(const RemoveBlob& action);
+  void carry_out(const SaveContributions& action);
+  void carry_out(const SaveSnapshot& action);
+  void save(const SaveRaft& action, bool leads);
+  void append(const AppendLedger& action, const std::optional<Contribution>& newest_own);
+
+  // Whether the disk takes a megabyte now.
+  bool takes_bytes() const;
+
+ private:
+  std::optional<Outcome> open_ledger();
+  void found_run();
+
+  const CoordinatorOptions& options_;
+  std::optional<inter::SigningKey> signing_key_;
+  std::optional<Ledger> ledger_;
+  std::optional<inter::Spool> spool_;
+  std::optional<StatusFiles> files_;
+};
+
+}  // namespace causeway::diloco

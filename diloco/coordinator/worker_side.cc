@@ -1,0 +1,259 @@
+#include "diloco/coordinator/worker_side.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/files/error.h"
+#include "diloco/files/fault_point.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kLook{250};
+constexpr seconds kGoodbye{60};  // without a word from a worker that was told to finish
+constexpr seconds kReturn{10};   // for one that was lost meanwhile
+
+}  // namespace
+
+WorkerSide::WorkerSide(CoordinatorContext context)
+    : context_(std::move(context)), intake_(context_, [this](bool stored) {
+        stored ? server_->stored() : server_->not_stored();
+      }) {}
+
+// ---- Life ----
+
+void WorkerSide::open() {
+  const CoordinatorOptions& options = context_.options;
+  server_.emplace(context_.executor,
+                  WorkerServerOptions{.socket = options.directory / "worker.sock",
+                                      .region = options.region,
+                                      .workers = options.workers,
+                                      .settings = options.shared_config,
+                                      .rank_wait = options.rank_wait},
+                  *this);
+  if (options.worker_listen) {
+    const std::uint16_t port = server_->listen(*options.worker_listen, options.mesh.credentials);
+    spdlog::info("{}: workers on other hosts attach at port {}", options.region, port);
+  }
+  server_->start();
+}
+
+asio::awaitable<void> WorkerSide::reopen() {
+  co_await server_->stop();
+  server_.reset();
+  open();
+}
+
+void WorkerSide::refuse(const Outcome& outcome) {
+  const bool configuration = outcome.exit_code == 2;
+  if (configuration || outcome.exit_code == 4) server_->refuse(outcome.message, configuration);
+}
+
+asio::awaitable<void> WorkerSide::say_goodbye() {
+  asio::steady_timer timer(context_.executor);
+  heard_at_ = steady_clock::now();
+  if (intake_.stop_waiting()) see_off();
+  while (!goodbye_is_over()) {
+    timer.expires_after(kLook);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+// One that was lost before it was done comes back to finish.
+bool WorkerSide::goodbye_is_over() const {
+  const steady_clock::time_point now = steady_clock::now();
+  if (server_->attached()) return now >= heard_at_ + kGoodbye;
+  return progress_.phase == kPhaseDone || !lost_at_ || now >= *lost_at_ + kReturn;
+}
+
+asio::awaitable<void> WorkerSide::stop() {
+  if (server_) co_await server_->stop();
+  co_await intake_.join();
+}
+
+// ---- What it is told ----
+
+void WorkerSide::tell_what_is_waited_for(const std::string& what) {
+  if (what != told_ && !what.empty()) server_->waiting_for(what);
+  told_ = what;
+}
+
+void WorkerSide::carry_out(const WelcomeWorker& action) {
+  server_->welcome(action.run_id, action.contributed);
+}
+
+void WorkerSide::carry_out(const OrderTrain& action) {
+  server_->train(action);
+  last_order_ = without_contributing(action);
+  reached(ProtocolState::train_ordered);
+}
+
+void WorkerSide::carry_out(const OrderContinue& action) {
+  server_->continue_training(action);
+  reached(ProtocolState::continue_ordered);
+}
+
+void WorkerSide::carry_out(const OrderCollect& action) {
+  server_->collect(action.round);
+  reached(ProtocolState::collect_ordered);
+}
+
+void WorkerSide::carry_out(const OrderApply& action) {
+  std::vector<std::filesystem::path> payloads;
+  for (const Participant& participant : action.record.participants) {
+    payloads.push_back(context_.directory.spool().path(participant.payload));
+  }
+  applying_ = action.record.round;
+  server_->apply(action.record, payloads);
+  reached(ProtocolState::apply_ordered);
+}
+
+void WorkerSide::carry_out(const OrderRestore& action) {
+  const Snapshot& snapshot = action.snapshot;
+  context_.add_event("restore", {}, "takes version " + std::to_string(snapshot.version));
+  const bool initial = snapshot.blob.size_bytes == 0;  // the worker makes it
+  server_->restore(snapshot.version, snapshot.state,
+                   initial ? "/dev/null" : context_.directory.spool().path(snapshot.blob),
+                   snapshot.blob.size_bytes);
+  reached(ProtocolState::restore_ordered);
+}
+
+void WorkerSide::carry_out(const OrderFinish& action) {
+  context_.directory.ledger().save_finished(action.version, action.state);
+  server_->finish(action.version);
+  reached(ProtocolState::finish_ordered);
+}
+
+// The run is over. A worker that died before it saved the last rounds is given them again.
+void WorkerSide::see_off() {
+  const RoundProtocol& protocol = context_.protocol();
+  if (version_ >= protocol.version()) return server_->finish(protocol.version());
+  const CommitRecord record = protocol.record(version_);
+  const bool held = std::ranges::all_of(record.participants, [this](const Participant& one) {
+    return context_.directory.spool().has(one.payload);
+  });
+  if (held) return carry_out(OrderApply{record});
+  server_->waiting_for("the payloads of round " + std::to_string(record.round) +
+                       ", which are gone: the run is over");
+}
+
+// The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
+void WorkerSide::train_on() {
+  if (!last_order_ || last_order_->round != version_) {
+    return server_->waiting_for("its coordinator's disk to take data again");
+  }
+  carry_out(*last_order_);
+}
+
+// ---- What it says ----
+
+void WorkerSide::on_gathered(const AttachRequest& rank_0,
+                             const std::vector<std::uint32_t>& missing) {
+  const RoundProtocol& protocol = context_.protocol();
+  spdlog::info("{}: {} of {} workers attached at version {}", context_.options.region,
+               context_.options.workers - missing.size(), context_.options.workers, rank_0.version);
+  note_missing(missing);
+  heard_at_ = steady_clock::now();
+  lost_at_.reset();
+  intake_.begin_gathering();
+  version_ = rank_0.version;
+  told_.clear();
+  reached(ProtocolState::workers_gathered);
+  // It came back to end, or to go on while nothing can be decided here.
+  if (context_.ending.outcome() || context_.ending.storage_fails()) {
+    return server_->welcome(protocol.run_id(), rank_0.contributed);
+  }
+  // Applied when this region's coordinator was away.
+  const bool missed = rank_0.version > 0 && rank_0.version <= protocol.version() &&
+                      context_.directory.files().next_round() == rank_0.version - 1;
+  if (missed) context_.ending.guard([&] { add_applied_round(rank_0.version - 1, rank_0.state); });
+  context_.driver.handle(
+      WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
+}
+
+// A region that goes on without some of its ranks says so.
+void WorkerSide::note_missing(const std::vector<std::uint32_t>& missing) {
+  if (missing == std::exchange(missing_, missing)) return;
+  std::string ranks;
+  for (const std::uint32_t rank : missing)
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  const std::string workers = std::to_string(context_.options.workers) + " workers";
+  const std::string text = missing.empty() ? "all " + workers + " are back"
+                                           : "goes on without rank " + ranks + " of its " + workers;
+  spdlog::log(missing.empty() ? spdlog::level::info : spdlog::level::warn, "{}: {}",
+              context_.options.region, text);
+  context_.ending.guard(
+      [&] { context_.add_event(missing.empty() ? "whole" : "degraded", {}, text); });
+}
+
+void WorkerSide::on_worker_lost() {
+  lost_at_ = steady_clock::now();
+  intake_.worker_lost();
+  if (!context_.ending.outcome()) {
+    spdlog::warn("{}: its workers are gone; it waits until they attach again",
+                 context_.options.region);
+    context_.ending.guard([&] { context_.add_event("workers_lost", {}, {}); });
+  }
+  context_.driver.handle(WorkerLost{});
+}
+
+void WorkerSide::on_ready() {
+  if (context_.ending.succeeded()) return see_off();
+  if (context_.ending.storage_fails()) return train_on();
+  if (!intake_.waits_for_room()) return context_.driver.handle(WorkerReady{});
+  told_.clear();
+  intake_.ask();
+}
+
+void WorkerSide::on_contribute(const Contribution& contribution, Descriptor payload) {
+  const bool fits = contribution.region == context_.options.region &&
+                    contribution.run_id == context_.protocol().run_id();
+  if (!fits) {
+    throw std::system_error(make_error_code(Errc::malformed),
+                            "a contribution of another region or run");
+  }
+  intake_.take(contribution, std::move(payload));
+}
+
+void WorkerSide::on_applied(Round version, const Digest& state) {
+  reached(ProtocolState::apply_heard);
+  version_ = version;
+  const bool by_record = applying_ && version == *applying_ + 1;
+  if (by_record && !context_.ending.failure()) {
+    context_.ending.guard([&] { add_applied_round(*applying_, state); });
+  }
+  applying_.reset();
+  context_.driver.handle(WorkerApplied{{version, state}});
+}
+
+void WorkerSide::add_applied_round(Round number, const Digest& state) {
+  const RoundProtocol& protocol = context_.protocol();
+  AppliedRound round{.record = protocol.record(number),
+                     .own = {},
+                     .steps = protocol.nominal_k(number),
+                     .state = state};
+  const auto& own = protocol.contribution();
+  if (own && own->round == number) round.own = *own;
+  context_.directory.files().add_round(round, context_.status());
+}
+
+void WorkerSide::on_snapshot(Round version, const Digest& state, Descriptor file) {
+  intake_.take_snapshot({version, state}, std::move(file));
+}
+
+void WorkerSide::on_report(const Progress& progress) {
+  progress_ = progress;
+  heard_at_ = steady_clock::now();
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,75 @@
+// This region's worker, as its coordinator sees it: what it is told, what it says, and what it was
+// last seen to hold.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diloco/coordinator/contribution_intake.h"
+#include "diloco/coordinator/coordinator_context.h"
+#include "diloco/worker/worker_server.h"
+
+namespace causeway::diloco {
+
+class WorkerSide : public WorkerServerHandler {
+ public:
+  explicit WorkerSide(CoordinatorContext context);
+
+  void open();  // the socket that ranks attach to; throws std::system_error
+  // Ends every session and opens anew: the worker may wait for something that will not come.
+  asio::awaitable<void> reopen();
+  // Tells it why it may not take part any more, if that is the outcome's reason.
+  void refuse(const Outcome& outcome);
+  // A worker that was told to finish still evaluates and saves; its ranks must not take the closed
+  // socket for a crash.
+  asio::awaitable<void> say_goodbye();
+  asio::awaitable<void> stop();
+
+  const Progress& progress() const { return progress_; }
+  const std::vector<std::uint32_t>& missing() const { return missing_; }  // ranks
+  ContributionIntake& intake() { return intake_; }
+  const ContributionIntake& intake() const { return intake_; }
+  void tell_what_is_waited_for(const std::string& what);  // empty: nothing
+
+  void carry_out(const WelcomeWorker& action);
+  void carry_out(const OrderTrain& action);
+  void carry_out(const OrderContinue& action);
+  void carry_out(const OrderCallBack&) { server_->call_back(); }
+  void carry_out(const OrderCollect& action);
+  void carry_out(const OrderApply& action);
+  void carry_out(const OrderRestore& action);
+  void carry_out(const OrderFinish& action);
+
+  // WorkerServerHandler
+  void on_gathered(const AttachRequest& rank_0, const std::vector<std::uint32_t>& missing) override;
+  void on_worker_lost() override;
+  void on_ready() override;
+  void on_contribute(const Contribution& contribution, Descriptor payload) override;
+  void on_applied(Round version, const Digest& state) override;
+  void on_snapshot(Round version, const Digest& state, Descriptor file) override;
+  void on_report(const Progress& progress) override;
+
+ private:
+  bool goodbye_is_over() const;
+  void see_off();
+  void train_on();
+  void note_missing(const std::vector<std::uint32_t>& missing);
+  void add_applied_round(Round round, const Digest& state);
+
+  CoordinatorContext context_;
+  std::optional<WorkerServer> server_;
+  ContributionIntake intake_;
+  Progress progress_;
+  std::vector<std::uint32_t> missing_;  // ranks, when they attached last
+  std::optional<Round> applying_;
+  Round version_ = 0;  // that it holds
+  std::optional<Continue> last_order_;
+  std::string told_;  // that it waits for
+  std::chrono::steady_clock::time_point heard_at_;
+  std::optional<std::chrono::steady_clock::time_point> lost_at_;  // since it attached last
+};
+
+}  // namespace causeway::diloco

@@ -1,0 +1,105 @@
+#include "diloco/coordinator/region_directory.h"
+
+#include <gtest/gtest.h>
+
+#include "diloco/files/error.h"
+#include "tests/diloco/coordinator/lone_region.h"
+
+namespace causeway::diloco {
+namespace {
+
+using testing::LoneRegion;
+
+// What opening the region's directory comes to, with `change` made to its options.
+template <typename Change>
+std::optional<Outcome> open(const LoneRegion& region, Change change) {
+  CoordinatorOptions options = region.options_;
+  change(options);
+  return RegionDirectory(options).open();
+}
+
+TEST(RegionDirectory, AFounderIsTheOnlyOneWhoVotesAtFirst) {
+  LoneRegion region;
+  EXPECT_FALSE(region.opened_);
+  const Membership& membership = region.driver_->protocol().membership();
+  EXPECT_EQ(membership.voters(), 1);
+  EXPECT_TRUE(membership.votes("a", region.directory_.ledger().incarnation()));
+}
+
+TEST(RegionDirectory, IsFoundedOnlyOnce) {
+  LoneRegion region;
+  region.directory_.close();
+  const auto outcome = open(region, [](CoordinatorOptions&) {});
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->exit_code, 4);
+  EXPECT_NE(outcome->message.find("already holds run"), std::string::npos);
+}
+
+TEST(RegionDirectory, IsResumedWithWhatWasSaved) {
+  LoneRegion region;
+  region.begin();
+  const std::string run_id = region.directory_.ledger().run_id();
+  const Term term = region.driver_->protocol().raft().term();
+  region.directory_.close();
+  CoordinatorOptions options = region.options_;
+  options.start = Start::resume;
+  RegionDirectory resumed(options);
+  EXPECT_FALSE(resumed.open());
+  EXPECT_EQ(resumed.state().run_id, run_id);
+  EXPECT_EQ(resumed.state().raft.term, term);
+}
+
+TEST(RegionDirectory, WithoutARunIsNotResumed) {
+  const LoneRegion region;
+  const auto outcome = open(region, [&](CoordinatorOptions& options) {
+    options.start = Start::resume;
+    options.directory = region.root_.path() / "empty";
+  });
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->exit_code, 4);
+  EXPECT_NE(outcome->message.find("holds no run"), std::string::npos);
+}
+
+TEST(RegionDirectory, OptionsThatCannotWorkAreRefusedBeforeAnythingIsWritten) {
+  const LoneRegion region;
+  const std::filesystem::path untouched = region.root_.path() / "untouched";
+  const auto few = open(region, [&](CoordinatorOptions& options) {
+    options.directory = untouched;
+    options.protocol.contributions_min = 2;
+  });
+  const auto stranger = open(region, [&](CoordinatorOptions& options) {
+    options.directory = untouched;
+    options.region = "b";
+  });
+  ASSERT_TRUE(few && stranger);
+  EXPECT_EQ(few->exit_code, 2);
+  EXPECT_EQ(stranger->exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(untouched));
+}
+
+TEST(RegionDirectory, OfAnotherRegionIsRefused) {
+  LoneRegion region;
+  Membership membership;
+  membership.members = {{.region = "b", .incarnation = region.directory_.ledger().incarnation()}};
+  EXPECT_THROW(region.directory_.refuse_if_anothers(membership), std::system_error);
+  membership.members.front().region = "a";
+  EXPECT_NO_THROW(region.directory_.refuse_if_anothers(membership));
+}
+
+TEST(RegionDirectory, FillsInWhatOnlyThisDiskKnows) {
+  const LoneRegion region;
+  const ProtocolOptions options = region.directory_.protocol_options();
+  EXPECT_EQ(options.self, "a");
+  EXPECT_EQ(options.heartbeat, options.election / 4);
+  EXPECT_EQ(options.pace.k, 4);
+  EXPECT_FALSE(options.witness);
+}
+
+TEST(RegionDirectory, ProbesTheDiskAndLeavesNothing) {
+  const LoneRegion region;
+  EXPECT_TRUE(region.directory_.takes_bytes());
+  EXPECT_FALSE(std::filesystem::exists(region.options_.directory / "probe"));
+}
+
+}  // namespace
+}  // namespace causeway::diloco
