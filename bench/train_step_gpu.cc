@@ -107,11 +107,11 @@ class Rounds {
     state_.digest = whole_digest(state_);
   }
 
-  // What is left to do beside the next step.
-  intra::Stepper::Meanwhile contribute() {
+  // With the rest beside the next step.
+  void contribute(intra::HostWork& beside) {
     state_.work.steps = kStepsPerRound;
     made_ = round_.take_delta(group_, {}, state_, spans_);
-    return [this] { round_.encode_delta(group_, state_, spans_, made_); };
+    beside.put([this] { round_.encode_delta(group_, state_, spans_, made_); });
   }
 
   void apply() {
@@ -151,7 +151,8 @@ Measured take_steps(const Settings& settings, const intra::WorkerOptions& option
   for (int step = 0; step < settings.warm_up + settings.steps; ++step) {
     const bool contributes = rounds != nullptr && step > 0 && step % kStepsPerRound == 0;
     const auto start = std::chrono::steady_clock::now();
-    stepper.begin(1e-4F, contributes ? rounds->contribute() : intra::Stepper::Meanwhile());
+    if (contributes) rounds->contribute(stepper.host_work());
+    stepper.begin(1e-4F);
     for (std::uint32_t micro = 0; micro < settings.micro_batches; ++micro) {
       stepper.accumulate({batch.tokens, batch.targets, settings.batch, options.model.context}, {},
                          scale, micro + 1 == settings.micro_batches);

@@ -65,6 +65,7 @@ class OuterRound {
              const diloco::OverlapOptions& overlap, const diloco::Layout& layout);
 
   const Ownership& ownership() const { return ownership_; }
+  const diloco::OverlapOptions& overlap() const { return overlap_; }
 
   // Makes a contribution of the open work: puts it in flight and updates the residual, on every
   // rank alike. A delta that is not finite sits out instead: no payload, the residual as it was,

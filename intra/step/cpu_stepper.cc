@@ -44,9 +44,9 @@ class CpuStepper final : public Stepper {
   std::string device() const override { return "CPU"; }
 
   // Nothing else computes meanwhile.
-  void begin(float lr, const Meanwhile& meanwhile) override {
+  void begin(float lr) override {
     assert(state_);
-    meanwhile_s_ = meanwhile ? seconds_of(meanwhile) : 0;
+    host_work().held_up(host_work().run());
     if (share_) share_->keep();
     lr_ = lr;
     loss_ = 0;
@@ -61,7 +61,7 @@ class CpuStepper final : public Stepper {
   }
 
   Summed finish() override {
-    return {loss_, seconds_of([this] { reducer_->finish(); }), meanwhile_s_};
+    return {loss_, seconds_of([this] { reducer_->finish(); })};
   }
 
   double update() override {
@@ -98,7 +98,6 @@ class CpuStepper final : public Stepper {
   std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
   std::optional<GradientReducer> reducer_;
   float lr_ = 0, loss_ = 0;
-  double meanwhile_s_ = 0;
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
     reducer_->ready(offset, count);
   };

@@ -69,16 +69,16 @@ class ModelTrainer : public InnerTrainer {
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
     if (step.share.count > 0) sampler_.set_share(step.share);
-    stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps),
-                    step.meanwhile);
+    stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps));
     backward(step);
     const Stepper::Summed own = stepper_->finish();
     std::array<float, 2> agreed{own.loss, stop_requested ? 1.0F : 0.0F};
     const double agreeing_s = seconds_of([&] { group_->all_reduce_sum(agreed); });
     update(step, agreed[0]);
-    return {agreed[0], agreed[1] > 0, own.in_region_s + agreeing_s, own.meanwhile_s};
+    return {agreed[0], agreed[1] > 0, own.in_region_s + agreeing_s};
   }
 
+  HostWork& host_work() override { return stepper_->host_work(); }
   OuterSpans* outer_spans() override { return stepper_->outer_spans(); }
   void params_changed() override { stepper_->params_changed(); }
   void moments_changed() override { stepper_->moments_changed(); }

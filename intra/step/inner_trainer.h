@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_spans.h"
+#include "intra/step/host_work.h"
 #include "intra/step/stepper.h"
 #include "intra/step/training_state.h"
 #include "intra/step/worker_options.h"
@@ -20,16 +20,12 @@ struct InnerStep {
   std::uint64_t index = 0;    // over the whole run: learning rate and dropout depend on it
   std::uint64_t cursor = 0;   // the region's sample number of the first sample of this step's batch
   diloco::DataShare share{};  // without a count: as configured
-  // For the host to do once before gradients are summed, where it hinders the step least: a device
-  // computes the step meanwhile.
-  std::function<void()> meanwhile = {};
 };
 
 struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
   double in_region_s = 0;  // that the step waited for sums over the ranks
-  double meanwhile_s = 0;  // by which `meanwhile` held the step up
 };
 
 class InnerTrainer {
@@ -44,6 +40,9 @@ class InnerTrainer {
   // group call it; `stop_requested` of any of them reaches all. Throws Errc::not_finite on all
   // ranks, with the parameters untouched.
   virtual StepOutcome step(const InnerStep& step, bool stop_requested) = 0;
+
+  // For what the host has to do beside a step, before gradients are summed over the ranks.
+  virtual HostWork& host_work() = 0;
 
   // Where outer rounds compute on the joined state, parameters included; null: in the state itself.
   virtual OuterSpans* outer_spans() { return nullptr; }

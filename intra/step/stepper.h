@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include "intra/collective/collective.h"
 #include "intra/model/model.h"
 #include "intra/outer/outer_spans.h"
+#include "intra/step/host_work.h"
 #include "intra/step/training_state.h"
 #include "intra/step/worker_options.h"
 
@@ -30,17 +30,17 @@ class Stepper {
   virtual std::string device() const = 0;
   virtual std::uint64_t device_memory_peak_bytes() const { return 0; }
 
-  // A step: begin, accumulate for each micro-batch, finish, update. `meanwhile`, if any, is called
-  // once before the gradient is summed, where it hinders the step least.
-  using Meanwhile = std::function<void()>;
-  virtual void begin(float lr, const Meanwhile& meanwhile) = 0;  // step state.optimizer_steps
+  // Done in the next step, before its gradient is summed.
+  HostWork& host_work() { return host_work_; }
+
+  // A step: begin, accumulate for each micro-batch, finish, update.
+  virtual void begin(float lr) = 0;  // step state.optimizer_steps
   // gradient += scale * d(mean loss). After the `last` it is final.
   virtual void accumulate(const Batch& batch, const DropoutKey& dropout, float scale,
                           bool last) = 0;
   struct Summed {
     float loss = 0;          // this rank's sum of scale * mean loss
     double in_region_s = 0;  // that the step waited for sums over the ranks
-    double meanwhile_s = 0;  // by which `meanwhile` held the step up
   };
   // Sums the gradient over the ranks.
   virtual Summed finish() = 0;
@@ -50,6 +50,9 @@ class Stepper {
   // Mean loss without dropout. Before the first with these params, and before the next step after
   // it, params_changed() must be called.
   virtual float evaluate(const Batch& batch, std::span<const float> params) = 0;
+
+ private:
+  HostWork host_work_;
 };
 
 // `options` outlive the stepper.

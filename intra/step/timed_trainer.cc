@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "intra/base/splitmix.h"
-#include "intra/base/stopwatch.h"
 #include "intra/model/model.h"
 
 namespace causeway::intra {
@@ -44,15 +43,16 @@ class TimedTrainer : public InnerTrainer {
     assert(group_);
     const auto end = Clock::now() + std::chrono::milliseconds(options_.train.timed_step_ms);
     nudge(step.index);
-    const double meanwhile_s = step.meanwhile ? seconds_of(step.meanwhile) : 0;
+    const double work_s = host_work_.run();
     const std::chrono::duration<double> late = Clock::now() - end;
+    host_work_.held_up(std::clamp(late.count(), 0.0, work_s));
     wait_until(end);
     std::array<float, 1> stop{stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(stop);
-    return {
-        .loss = 0, .stop = stop[0] > 0, .meanwhile_s = std::clamp(late.count(), 0.0, meanwhile_s)};
+    return {.loss = 0, .stop = stop[0] > 0};
   }
 
+  HostWork& host_work() override { return host_work_; }
   void params_changed() override {}
   double evaluate(std::span<const float>, std::uint64_t) override {
     return std::numeric_limits<double>::quiet_NaN();
@@ -73,6 +73,7 @@ class TimedTrainer : public InnerTrainer {
 
   const WorkerOptions& options_;
   diloco::Layout layout_;
+  HostWork host_work_;
   Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
 };

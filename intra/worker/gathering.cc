@@ -37,28 +37,24 @@ class WaitLog {
 
 }  // namespace
 
-Gathering::Gathering(const WorkerOptions& options, const diloco::AttachRequest& request,
-                     const Attach& attach, Interrupted interrupted)
+Gathering::Gathering(const diloco::AttachRequest& request, const Attach& attach,
+                     const MakeGroup& make_group, Interrupted interrupted, const Waiting& waiting)
     : interrupted_(std::move(interrupted)) {
   WaitLog log;
   try {
     session_ = attach(request, [&](const std::string& what) {
       log(what);
+      if (waiting) waiting(what);
       return !interrupted_();
     });
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::operation_canceled) stop();
     throw;
   }
-  group_ = make_collective({.directory = options.directory / "gloo",
-                            .generation = session_->attachment().generation,
-                            .rank = session_->attachment().rank,
-                            .world = session_->attachment().world,
-                            .deadline = options.train.rank_deadline,
-                            .host = options.meeting_host});
+  group_ = make_group(session_->attachment());
 }
 
-diloco::Instruction Gathering::next(const std::function<void()>& waiting) {
+diloco::Instruction Gathering::next(const Waiting& waiting) {
   Agreed agreed{};
   std::optional<diloco::Instruction> instruction;
   if (leads()) {
@@ -78,15 +74,14 @@ diloco::Instruction Gathering::next(const std::function<void()>& waiting) {
 
 // Rank 0: while it waits for the coordinator, the other ranks wait with it, round by round of
 // agree().
-std::optional<diloco::Instruction> Gathering::ask(const std::function<void()>& waiting,
-                                                  Agreed& agreed) {
+std::optional<diloco::Instruction> Gathering::ask(const Waiting& waiting, Agreed& agreed) {
   std::exception_ptr broken_off;
   WaitLog log;
   const KeepWaiting keep_waiting = [&](const std::string& what) {
     // Nothing is thrown through the session: it may be in the middle of something.
     try {
       log(what);
-      waiting();
+      waiting(what);
       agreed = agree(false, false);
     } catch (...) {
       broken_off = std::current_exception();

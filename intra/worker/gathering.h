@@ -11,32 +11,35 @@
 
 #include "diloco/worker/worker_session.h"
 #include "intra/collective/collective.h"
-#include "intra/step/worker_options.h"
 
 namespace causeway::intra {
 
 using Interrupted = std::function<bool()>;
+// Called with what is waited for, at least every second.
+using Waiting = std::function<void(const std::string& what)>;
 using KeepWaiting = diloco::WorkerSession::KeepWaiting;
 // WorkerSession::attach, or a test's stand-in.
 using Attach = std::function<std::unique_ptr<diloco::WorkerSession>(const diloco::AttachRequest&,
                                                                     const KeepWaiting&)>;
+// The group of an attachment's ranks.
+using MakeGroup = std::function<std::unique_ptr<Collective>(const diloco::Attachment&)>;
 
 class Gathering {
  public:
   // Attaches and forms the group of the ranks that are there. Throws Errc::interrupted,
   // Errc::collective, and what attach throws.
-  Gathering(const WorkerOptions& options, const diloco::AttachRequest& request,
-            const Attach& attach, Interrupted interrupted);
+  Gathering(const diloco::AttachRequest& request, const Attach& attach, const MakeGroup& make_group,
+            Interrupted interrupted, const Waiting& waiting = {});
 
   Collective& group() { return *group_; }
   bool leads() const { return group_->rank() == 0; }
   const diloco::Attachment& attachment() const { return session_->attachment(); }
 
-  // What to do next, the same on all ranks. `waiting` is called on rank 0 at least every second
-  // until it is known. On all ranks at once it throws Errc::interrupted if any was asked to stop,
+  // What to do next, the same on all ranks. `waiting` is called on rank 0 until it is known. On all
+  // ranks at once it throws Errc::interrupted if any was asked to stop,
   // diloco::Errc::coordinator_lost if any lost its session, and what went wrong between rank 0 and
   // the coordinator otherwise: no rank waits for one that has ended.
-  diloco::Instruction next(const std::function<void()>& waiting);
+  diloco::Instruction next(const Waiting& waiting);
 
   // During a Continue, on all ranks alike: next() has something to say.
   bool called_back();
@@ -50,7 +53,7 @@ class Gathering {
     bool stop, lost, failed, ready;
   };
   Agreed agree(bool lost, bool ready);
-  std::optional<diloco::Instruction> ask(const std::function<void()>& waiting, Agreed& agreed);
+  std::optional<diloco::Instruction> ask(const Waiting& waiting, Agreed& agreed);
   void note_failure();
   bool well() const { return !lost_ && !failure_; }
   [[noreturn]] void fail_together();

@@ -1,22 +1,25 @@
-// What a region shows of itself while it works.
+// RegionWorker: what a region shows of itself while it works.
 #include <algorithm>
 
 #include <spdlog/spdlog.h>
 
+#include "intra/base/memory_peak.h"
 #include "intra/step/peak_flops.h"
 #include "intra/worker/region_worker.h"
-#include "intra/worker/worker_result.h"
 
 namespace causeway::intra {
+namespace {
 
-// Work that was not delivered is never lost silently.
-void RegionWorker::log(const std::vector<Outcome>& outcomes, diloco::Round round) const {
-  if (!gathering_->leads()) return;
-  for (const Outcome& outcome : outcomes) {
-    const std::string told = sentence(outcome, round);
-    if (told.empty()) continue;
-    spdlog::log(outcome.fate == Fate::delivered ? spdlog::level::info : spdlog::level::warn, told);
-  }
+// Weight of the newest step in the rate that displays show.
+constexpr double kRateWeight = 0.2;
+
+}  // namespace
+
+void RegionWorker::sat_out(const std::string& tensor, std::uint32_t steps) {
+  spdlog::error(
+      "round {}: {} became NaN or infinite. This region sits the round out, drops its {} inner "
+      "steps and follows the other regions; lower inner.lr or inner.clip_norm",
+      state_.version, tensor, steps);
 }
 
 double RegionWorker::mfu(double tokens_per_s) const {
@@ -24,9 +27,15 @@ double RegionWorker::mfu(double tokens_per_s) const {
       .value_or(0);
 }
 
+// Time counts from when there is something to do.
 void RegionWorker::enter(const std::string& phase) {
+  if (phase != "wait") stopwatch_.start();
   charge_wait();
   progress_.phase = phase;
+  report();
+}
+
+void RegionWorker::waiting(const std::string&) {
   report();
 }
 
@@ -37,18 +46,25 @@ void RegionWorker::charge_wait() {
 }
 
 // Returns the seconds that the step took alone.
-double RegionWorker::charge_step(const StepOutcome& outcome) {
-  const double seconds = stopwatch_.charge(state_.compute_s) - outcome.meanwhile_s;
-  state_.compute_s -= outcome.meanwhile_s;
-  state_.wait_s += outcome.meanwhile_s;
-  state_.outer_s += outcome.meanwhile_s;
+double RegionWorker::charge_step() {
+  const double held_up_s = trainer_->host_work().take_held_up_s();
+  const double seconds = stopwatch_.charge(state_.compute_s) - held_up_s;
+  state_.compute_s -= held_up_s;
+  state_.wait_s += held_up_s;
+  state_.outer_s += held_up_s;
   return seconds;
+}
+
+void RegionWorker::show(const StepOutcome& outcome, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(batch().tokens) / seconds : 0;
+  progress_.tokens_per_s +=
+      (progress_.tokens_per_s == 0 ? 1 : kRateWeight) * (rate - progress_.tokens_per_s);
+  progress_.loss = outcome.loss;
+  report();
 }
 
 void RegionWorker::report() {
   charge_wait();
-  progress_.step = std::max(progress_.step, schedule_step_ + state_.step_in_round());
-  progress_.round = state_.version;
   progress_.tokens = state_.steps * batch().tokens;
   progress_.compute_s = state_.compute_s;
   progress_.wait_s = state_.wait_s;
@@ -57,7 +73,7 @@ void RegionWorker::report() {
   progress_.memory_peak_bytes = memory_peak_bytes();
   progress_.device_memory_peak_bytes = trainer_->device_memory_peak_bytes();
   progress_.mfu = mfu(progress_.tokens_per_s);
-  gathering_->tell([this](auto& session) { session.report(progress_); });
+  driver_.report(progress_);
 }
 
 }  // namespace causeway::intra

@@ -1,19 +1,18 @@
-// The worker of a region that takes part in a run: the loop of worker_loop.h.
+// The worker of a region that takes part in a run: the loop of worker_loop.h. What the coordinator
+// tells it is round_driver.h's business; this has the ranks, the model's steps, and the result.
 //
-//   gather ──► next ──► Train | Continue | Collect | Apply | Restore ──► next ... ──► Finish ──►
-//     ▲                  │                                               evaluate, result
-//     │                  │ coordinator lost: all stays in memory, and is saved as well
-//     └──────────────────┤ a rank lost or back: the ranks that are there take the newest state of
-//     any
-//                        │ interrupted: save, throw
+//   gather ──► next ──► steps ──► next ... ──► evaluate, result
+//     ▲          │
+//     │          │ coordinator lost: all stays in memory, and is saved as well
+//     └──────────┤ a rank lost or back: the ranks that are there take the newest state of any
+//                │ interrupted: save, throw
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "diloco/maths/layout.h"
 #include "intra/base/stopwatch.h"
@@ -22,11 +21,12 @@
 #include "intra/step/training_state.h"
 #include "intra/step/worker_options.h"
 #include "intra/worker/gathering.h"
+#include "intra/worker/round_driver.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::intra {
 
-class RegionWorker {
+class RegionWorker final : private RoundTrainer {
  public:
   // Opens data and model, and the state on disk if there is one. `options` outlives the worker.
   RegionWorker(const WorkerOptions& options, Interrupted interrupted, Attach attach);
@@ -38,51 +38,37 @@ class RegionWorker {
 
  private:
   void open_state();
-  void start_afresh();  // from the initial weights
-  OuterRound make_round(std::size_t rank, std::size_t world) const;
-  OuterSpans& spans();
+  OuterRound make_round() const;
   std::optional<WorkerResult> result_of(const TrainingState& state) const;
   void gather();
-  diloco::AttachRequest request();
-  void recover(const std::system_error& error);
+  std::unique_ptr<Gathering> attach();
 
-  WorkerResult follow();
-  void note_earlier_life();
-  void train(const diloco::Train& train);
-  SavePlan save_plan() const;
-  void take_steps(const diloco::Train& train);
-  void go_ahead(const diloco::Train& train, std::function<void()> meanwhile);
-  void sit_out();
-  void go_on(const diloco::Continue& order);
-  void collect(const diloco::Collect& order);
+  void take(const Stint& stint);
   // False: loss or gradient was not finite, and the parameters are not to be used.
-  bool inner_step(std::uint64_t schedule_step, const diloco::DataShare& share,
-                  std::function<void()> meanwhile = {});
-  void encode();
-  Encoding take_delta();
-  void encode_delta(Encoding& made);
-  void hand_over(InFlight& own);
-  void await_stored(InFlight& own);
-  void reset_moments();
-  void drop_work();
-  void count_up_to(std::uint64_t cursor);
-  void begin_at(std::uint64_t cursor);
-  void apply(const diloco::Apply& apply);
-  void evaluate_held_out();
-  void restore(const diloco::Restore& restore);
-  void check_version(const std::string& what, diloco::Round told) const;
-  WorkerResult finish(const diloco::Finish& finish);
+  bool inner_step(const Stint& stint);
+  WorkerResult finish();
+  WorkerResult make_result();
 
-  void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
-  OuterRound::Batch batch() const;
+  OuterSpans& spans() override;
+  OuterRound::Batch batch() const override;
+  void enter(const std::string& phase) override;
+  void waiting(const std::string& what) override;
+  void count_up_to(std::uint64_t steps) override;
+  void beside_next_step(const std::function<void()>& work) override;
+  void spoil_params() override;
+  void reset_moments() override;
+  void sat_out(const std::string& tensor, std::uint32_t steps) override;
+  void anchor_moved() override;
+  void replace_state(const std::function<void()>& replace) override;
+  void start_afresh() override;
+  void save() override;
+  [[noreturn]] void stop() override;
+
   double mfu(double tokens_per_s) const;
-  void enter(const std::string& phase);
   void charge_wait();
-  double charge_step(const StepOutcome& outcome);
+  double charge_step();
+  void show(const StepOutcome& outcome, double seconds);
   void report();
-  void save();
-  void checkpoint();
-  [[noreturn]] void stop();
 
   const WorkerOptions& options_;
   Interrupted interrupted_;
@@ -90,13 +76,11 @@ class RegionWorker {
   diloco::Layout layout_;
   TrainingState state_;
   HostSpans host_spans_;
-  OuterRound round_;  // of the gathering's ranks
+  RoundDriver driver_;
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
   diloco::Progress progress_;
-  std::uint64_t schedule_step_ = 0;  // of the round in progress, as last heard
   Stopwatch stopwatch_;
-  int failures_ = 0;  // gatherings in a row that ended before anything was done
 };
 
 }  // namespace causeway::intra

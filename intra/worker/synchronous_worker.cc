@@ -7,6 +7,7 @@
 
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
+#include "intra/base/memory_peak.h"
 #include "intra/base/stopwatch.h"
 #include "intra/collective/together.h"
 #include "intra/published/checkpoint.h"

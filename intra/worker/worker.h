@@ -11,7 +11,8 @@
 // business. One thread at a time.
 //
 // Errors are std::system_error unless said otherwise. A coordinator that goes away is none: the
-// worker waits for it and goes on. Thrown are: what the coordinator refuses (another run, another
+// worker waits for it and goes on, unless that happens again and again without any work between.
+// Thrown are: what the coordinator refuses (another run, another
 // shape of region), a state on disk that is damaged or of another model, records that were made for
 // other numbers than these (divergence), and a full disk. The message says what to do; after it,
 // the worker must be made anew.
@@ -49,7 +50,8 @@ struct WorkerSettings {
   std::vector<Tensor> tensors;
   // What one inner step of the region reads: samples move its cursor, tokens are its weight.
   std::uint64_t samples_per_step = 1, tokens_per_step = 1;
-  std::uint32_t save_rounds = 10;  // rounds between states on disk, and snapshots for joiners
+  // Rounds, of every fragment, between states on disk, and snapshots for joiners.
+  std::uint32_t save_rounds = 10;
   // Called at least every second while the worker waits, with what it waits for. False: stop, with
   // std::errc::operation_canceled, the state saved. None: wait for ever.
   std::function<bool(const std::string& what)> keep_waiting = {};

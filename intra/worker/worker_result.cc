@@ -1,12 +1,7 @@
 #include "intra/worker/worker_result.h"
 
-#include <sys/resource.h>
-
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include "diloco/files/file_io.h"
 #include "diloco/worker/progress_json.h"
@@ -20,12 +15,6 @@ void write(const std::filesystem::path& file, const nlohmann::json& json,
 }
 
 }  // namespace
-
-std::uint64_t memory_peak_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-}
 
 void write_result(const std::filesystem::path& directory, const WorkerResult& result) {
   write(directory / "result.json",
@@ -72,31 +61,6 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
-}
-
-void record_encodings(const std::filesystem::path& directory, diloco::Round round,
-                      std::span<const TensorEncoding> encodings) {
-  nlohmann::json tensors = nlohmann::json::array();
-  for (const TensorEncoding& encoding : encodings) {
-    const double relative_error = encoding.stats.relative_squared_error();
-    tensors.push_back({{"tensor", encoding.tensor},
-                       {"codec", encoding.spec},
-                       {"stepped_up", encoding.stepped_up},
-                       {"bytes", encoding.bytes},
-                       {"relative_squared_error", relative_error},
-                       {"residual_norm", std::sqrt(encoding.stats.error_norm_squared)}});
-    if (!encoding.stepped_up) continue;
-    spdlog::warn("round {}: {} went beyond codec.error_max with its own codec and was sent as {}",
-                 round, encoding.tensor, encoding.spec);
-  }
-  // A record of what happened, not part of it: without room for it training goes on.
-  std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);
-  std::ofstream out(directory / "compression.jsonl", std::ios::app);
-  out << nlohmann::json{{"round", round}, {"tensors", std::move(tensors)}}.dump() << '\n';
-  if (!out.flush())
-    spdlog::warn("cannot append to {}; check the disk and its permissions",
-                 (directory / "compression.jsonl").string());
 }
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {

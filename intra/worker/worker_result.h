@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "diloco/worker/worker_session.h"
-#include "intra/outer/outer_round.h"
 
 namespace causeway::intra {
 
@@ -30,19 +28,11 @@ struct WorkerResult {
   bool timed_steps = false;
 };
 
-// Of this process, so far.
-std::uint64_t memory_peak_bytes();
-
 // result.json: keys are WorkerResult's members. A loss that is not a number is null, and so
 // is an unknown mfu.
 void write_result(const std::filesystem::path& directory, const WorkerResult& result);
 // None if there is none.
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory);
-
-// Appends to compression.jsonl how the contribution to `round` was encoded: one object per round,
-// in it one per tensor. Warns of tensors that the error bound made step up.
-void record_encodings(const std::filesystem::path& directory, diloco::Round round,
-                      std::span<const TensorEncoding> encodings);
 
 // status.json of the synchronous baseline, for displays: as a coordinator writes it, with what
 // there is of it. In other runs the worker reports through its coordinator.

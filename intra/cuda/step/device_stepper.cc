@@ -61,10 +61,9 @@ class DeviceStepper final : public Stepper {
     if (share_ && what == Settle::all) share_->gather();
   }
 
-  void begin(float lr, const Meanwhile& meanwhile) override {
+  void begin(float lr) override {
     assert(state_);
-    meanwhile_ = meanwhile;
-    if (reducer_ && meanwhile_) reducer_->hold();
+    if (reducer_ && host_work().waits()) reducer_->hold();
     const bool loaded = params_.load(state_->params);
     if (outer_.take_params_changed() || loaded) decoder_->params_changed();
     optimizer_.begin(*state_, lr);
@@ -84,11 +83,11 @@ class DeviceStepper final : public Stepper {
 
   // The one wait in a step of a rank that is alone: for what it came to.
   Summed finish() override {
-    const double meanwhile_s = await_gradient();
+    await_gradient();
     const double in_region_s = sum_over_ranks();
     optimizer_.measure();
     backend_->download(result_, &came_to_, sizeof came_to_);
-    return {static_cast<float>(came_to_.loss), in_region_s, meanwhile_s};
+    return {static_cast<float>(came_to_.loss), in_region_s};
   }
 
   double update() override {
@@ -164,19 +163,19 @@ class DeviceStepper final : public Stepper {
                      [this] { return [point = backend_->point()] { point->wait(); }; });
   }
 
-  // This rank's own, which has been asked for, with what the host has to do meanwhile. Returns by
-  // how much longer that took than the device does, as it did in the last step without.
-  double await_gradient() {
+  // This rank's own, which has been asked for, with what the host has to do meanwhile: that holds
+  // the step up by how much longer it takes than the device does, as it did in the last step
+  // without.
+  void await_gradient() {
     const auto there = backend_->point();
-    double meanwhile_s = 0;
-    if (meanwhile_) {
-      const double seconds = seconds_of(meanwhile_);
-      if (there->reached()) meanwhile_s = std::max(0.0, seconds - device_s_);
+    const bool works = host_work().waits();
+    if (works) {
+      const double seconds = host_work().run();
+      if (there->reached()) host_work().held_up(std::max(0.0, seconds - device_s_));
       if (reducer_) reducer_->resume();
     }
     const double left_s = seconds_of([&] { there->wait(); });
-    if (!meanwhile_) device_s_ = left_s;
-    return meanwhile_s;
+    if (!works) device_s_ = left_s;
   }
 
   // Returns the seconds by which it outlasted this rank's own part.
@@ -196,7 +195,6 @@ class DeviceStepper final : public Stepper {
   std::unique_ptr<Queue> beside_;  // the rounds', if they overlap with steps
   std::optional<Mirror> delta_;    // their scratch then
   DeviceSpans outer_;
-  Meanwhile meanwhile_;
   double device_s_ = 0;  // that the last step without one took, from when it was asked for
   StepResult came_to_;
   TrainingState* state_ = nullptr;

@@ -38,7 +38,7 @@ struct Trainee {
   }
 
   float step(const tiny::Sequences& sequences) {
-    stepper->begin(kLr, {});
+    stepper->begin(kLr);
     stepper->accumulate(sequences.all(), {.seed = 3, .step = state.optimizer_steps}, 1, true);
     const float loss = stepper->finish().loss;
     norm = stepper->update();
@@ -218,7 +218,7 @@ TrainingState two_steps(WorkerOptions options, bool group_on_device) {
                                 static_cast<std::int64_t>(state.optimizer_steps));
       const auto first = 2 * static_cast<std::int64_t>(group.rank());
       const float scale = 1 / static_cast<float>(options.train.batch);
-      stepper->begin(kLr, {});
+      stepper->begin(kLr);
       stepper->accumulate(all.part(first, 1), {.seed = 3}, scale, false);
       stepper->accumulate(all.part(first + 1, 1), {.seed = 3}, scale, true);
       stepper->finish();

@@ -63,12 +63,13 @@ class RankOfRounds {
   }
 
   // Of two micro-batches.
-  void step(const Stepper::Meanwhile& meanwhile) {
+  void step(const std::function<void()>& beside) {
     const tiny::Sequences all(options_.model, options_.train.batch, options_.model.context,
                               static_cast<std::int64_t>(state_.optimizer_steps));
     const auto first = 2 * static_cast<std::int64_t>(group_.rank());
     const float scale = 1 / static_cast<float>(options_.train.batch);
-    stepper_->begin(1e-3F, meanwhile);
+    stepper_->host_work().put(beside);
+    stepper_->begin(1e-3F);
     stepper_->accumulate(all.part(first, 1), {.seed = 3}, scale, false);
     stepper_->accumulate(all.part(first + 1, 1), {.seed = 3}, scale, true);
     stepper_->finish();

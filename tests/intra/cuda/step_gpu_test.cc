@@ -101,7 +101,7 @@ TEST_F(Step, TakesTenStepsAsTheCpuDoes) {
     stepper->join(*group, state);
     for (std::int64_t step = 0; step < 10; ++step) {
       const tiny::Sequences sequences(options.model, kBatch, 16, step);
-      stepper->begin(1e-3F, {});
+      stepper->begin(1e-3F);
       stepper->accumulate(sequences.all(), {}, 1, true);
       EXPECT_TRUE(std::isfinite(stepper->finish().loss));
       EXPECT_TRUE(std::isfinite(stepper->update()));

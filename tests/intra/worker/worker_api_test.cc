@@ -33,10 +33,10 @@ constexpr const char* kSettings =
 // Gives the next instruction of its script to each ready worker.
 class Coordinator : public diloco::WorkerServerHandler {
  public:
-  explicit Coordinator(const std::filesystem::path& directory)
+  explicit Coordinator(const std::filesystem::path& directory, const std::string& more = {})
       : directory_(directory),
         server_(context_.get_executor(),
-                {.socket = directory / "worker.sock", .region = "eu", .settings = kSettings},
+                {.socket = directory / "worker.sock", .region = "eu", .settings = kSettings + more},
                 *this) {
     server_.start();
     thread_ = std::thread([this] { context_.run(); });
@@ -60,10 +60,21 @@ class Coordinator : public diloco::WorkerServerHandler {
     return seen;
   }
 
+  std::vector<diloco::AttachRequest> requests() {
+    std::vector<diloco::AttachRequest> seen;
+    on_server([&] { seen = requests_; });
+    return seen;
+  }
+  std::vector<diloco::Progress> reports() {
+    std::vector<diloco::Progress> seen;
+    on_server([&] { seen = reports_; });
+    return seen;
+  }
+
   // Lists everything that was contributed and is not listed yet.
-  Tell apply_all() {
-    return [this](diloco::WorkerServer& server) {
-      diloco::CommitRecord record{.run_id = "run", .round = version_, .participants = {}};
+  Tell apply_all(const std::string& run_id = "run") {
+    return [this, run_id](diloco::WorkerServer& server) {
+      diloco::CommitRecord record{.run_id = run_id, .round = version_, .participants = {}};
       record.state = state_;
       record.expired_before = version_ + 1;
       std::vector<std::filesystem::path> files;
@@ -81,6 +92,7 @@ class Coordinator : public diloco::WorkerServerHandler {
                    const std::vector<std::uint32_t>&) override {
     version_ = rank_0.version;
     state_ = rank_0.state;
+    requests_.push_back(rank_0);
     server_.welcome("run", false);
   }
   void on_worker_lost() override {}
@@ -109,7 +121,7 @@ class Coordinator : public diloco::WorkerServerHandler {
     state_ = digest;
   }
   void on_snapshot(diloco::Round, const diloco::Digest&, diloco::Descriptor) override {}
-  void on_report(const diloco::Progress&) override {}
+  void on_report(const diloco::Progress& progress) override { reports_.push_back(progress); }
 
  private:
   void on_server(const std::function<void()>& call) {
@@ -126,6 +138,8 @@ class Coordinator : public diloco::WorkerServerHandler {
   diloco::WorkerServer server_;
   std::deque<Tell> script_;
   std::vector<diloco::Contribution> contributions_;
+  std::vector<diloco::AttachRequest> requests_;
+  std::vector<diloco::Progress> reports_;
   bool full_ = false;
   diloco::Round version_ = 0;
   diloco::Digest state_{};
@@ -291,6 +305,146 @@ TEST(WorkerApi, SurvivesACoordinatorThatRestarts) {
   EXPECT_FALSE(worker.next(result));
   EXPECT_EQ(result, params) << "no step was taken twice";
 }
+
+// ---- As every worker of a region ----
+
+TEST(WorkerApi, ARecordOfAnotherRunIsRefused) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.follow({train(0), coordinator.apply_all("another")});
+  std::vector<float> params = kInitial;
+  Worker worker(settings(directory), params);
+  ASSERT_TRUE(worker.next(params));
+  worker.done(params, 4, 0);
+  try {
+    worker.next(params);
+    ADD_FAILURE() << "it followed another run";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), diloco::Errc::lineage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("run another"));
+  }
+}
+
+TEST(WorkerApi, FreshWeightsBelongToNoRunBeforeTheyAreUsed) {
+  const intra::TemporaryDirectory directory;
+  auto first = std::make_unique<Coordinator>(directory.path());
+  std::vector<float> params = kInitial;
+  Worker worker(settings(directory), params);
+  first.reset();  // before it said what to do
+  Coordinator second(directory.path());
+  second.follow({train(0), second.apply_all(), finish(1)});
+  ASSERT_TRUE(worker.next(params));
+  worker.done(params, 4, 0);
+  EXPECT_FALSE(worker.next(params));
+  ASSERT_EQ(second.requests().size(), 1);
+  EXPECT_FALSE(second.requests()[0].has_lineage);
+}
+
+TEST(WorkerApi, StartsOverWhenToldToBeforeThereIsASnapshot) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  const auto nothing = directory.path() / "nothing";
+  std::ofstream(nothing).flush();
+  const auto start_over = [&](diloco::WorkerServer& server) { server.restore(0, {}, nothing, 0); };
+  coordinator.follow({train(0), coordinator.apply_all(), start_over, train(0),
+                      coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial;
+  Worker worker(settings(directory), params);
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_TRUE(worker.next(params));
+    EXPECT_EQ(params, kInitial);
+    add(params, 0.5F);
+    worker.done(params, 4, 0);
+  }
+  std::vector<float> result(kInitial.size());
+  EXPECT_FALSE(worker.next(result));
+  EXPECT_EQ(result, params);
+}
+
+TEST(WorkerApi, StepsWhileCutOffThatAreNotFiniteAreDropped) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.follow(
+      {train(0), go_on(0, 40), go_on(0, 40), collect(0), coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial, result(kInitial.size());
+  Worker worker(settings(directory), params);
+  ASSERT_TRUE(worker.next(params));
+  add(params, 0.5F);
+  worker.done(params, 4, 0);
+  const std::vector<float> contributed = params;
+  ASSERT_TRUE(worker.next(params));
+  add(params, NAN);
+  worker.done(params, 2, 0);
+  ASSERT_TRUE(worker.next(params));
+  EXPECT_EQ(params, contributed);
+  add(params, 0.5F);
+  worker.done(params, 2, 0);
+  EXPECT_FALSE(worker.next(result));
+  EXPECT_EQ(result, params);
+  ASSERT_EQ(coordinator.contributions().size(), 2);
+  EXPECT_EQ(coordinator.contributions()[1].steps, 2);
+}
+
+TEST(WorkerApi, ItsProgressIsTheRegionsAndGoesOnAfterARestart) {
+  const intra::TemporaryDirectory directory;
+  std::vector<float> params = kInitial;
+  for (const std::uint64_t round : {0, 1}) {
+    Coordinator coordinator(directory.path());
+    coordinator.follow({train(round, 40 * round), coordinator.apply_all(), finish(round + 1)});
+    Worker worker(settings(directory), kInitial);
+    ASSERT_TRUE(worker.next(params));
+    worker.done(params, 4, 0);
+    EXPECT_FALSE(worker.next(params));
+    while (coordinator.reports().empty() || coordinator.reports().back().phase != "done")
+      std::this_thread::yield();
+    const diloco::Progress last = coordinator.reports().back();
+    EXPECT_EQ(last.tokens, 400 * (round + 1));
+    EXPECT_GT(last.memory_peak_bytes, 0);
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory.path() / "compression.jsonl"));
+}
+
+// ---- Overlap ----
+
+class WorkerApiAhead : public testing::TestWithParam<const char*> {};
+
+// The region is alone and its whole contribution is listed: what is learnt adds up in every
+// variant.
+TEST_P(WorkerApiAhead, StepsAreTakenWhileTheRoundIsDecided) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(
+      directory.path(), std::string("sync.variant = \"") + GetParam() + "\"\nsync.mixing = 0.0\n");
+  const auto train_ahead = [](diloco::Round round, std::uint32_t ahead) {
+    return [=](diloco::WorkerServer& server) {
+      server.train({round, 4, 40 * round, 4 * round, {}, ahead});
+    };
+  };
+  coordinator.follow({train_ahead(0, 2), coordinator.apply_all(), train_ahead(1, 0),
+                      coordinator.apply_all(), finish(2)});
+  std::vector<float> params = kInitial, result(kInitial.size());
+  Worker worker(settings(directory), params);
+  std::vector<std::uint32_t> counts;
+  std::vector<std::uint64_t> first_samples, schedule_steps;
+  while (const auto steps = worker.next(params)) {
+    counts.push_back(steps->count);
+    first_samples.push_back(steps->first_sample);
+    schedule_steps.push_back(steps->schedule_step);
+    EXPECT_FALSE(worker.called_back());
+    add(params, 0.25F * static_cast<float>(steps->count));
+    worker.done(params, steps->count, 0);
+  }
+  EXPECT_THAT(counts, testing::ElementsAre(4, 2, 2));
+  EXPECT_THAT(first_samples, testing::ElementsAre(0, 40, 60));
+  EXPECT_THAT(schedule_steps, testing::ElementsAre(0, 4, 6));
+  result = kInitial;
+  add(result, 2.0F);
+  EXPECT_EQ(params, result);
+  ASSERT_EQ(coordinator.contributions().size(), 2);
+  EXPECT_EQ(coordinator.contributions()[1].steps, 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, WorkerApiAhead,
+                         testing::Values("streaming", "delayed", "eager"));
 
 TEST(WorkerApi, StopsWaitingWhenToldTo) {
   const intra::TemporaryDirectory directory;

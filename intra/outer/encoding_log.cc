@@ -1,0 +1,38 @@
+#include "intra/outer/encoding_log.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+namespace causeway::intra {
+
+void log_encodings(const std::filesystem::path& directory, diloco::Round round,
+                   std::span<const TensorEncoding> encodings) {
+  nlohmann::json tensors = nlohmann::json::array();
+  for (const TensorEncoding& encoding : encodings) {
+    const double relative_error = encoding.stats.relative_squared_error();
+    tensors.push_back({{"tensor", encoding.tensor},
+                       {"codec", encoding.spec},
+                       {"stepped_up", encoding.stepped_up},
+                       {"bytes", encoding.bytes},
+                       {"relative_squared_error", relative_error},
+                       {"residual_norm", std::sqrt(encoding.stats.error_norm_squared)}});
+    if (!encoding.stepped_up) continue;
+    spdlog::warn("round {}: {} went beyond codec.error_max with its own codec and was sent as {}",
+                 round, encoding.tensor, encoding.spec);
+  }
+  // A record of what happened, not part of it: without room for it training goes on.
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  std::ofstream out(directory / "compression.jsonl", std::ios::app);
+  out << nlohmann::json{{"round", round}, {"tensors", std::move(tensors)}}.dump() << '\n';
+  if (!out.flush())
+    spdlog::warn("cannot append to {}; check the disk and its permissions",
+                 (directory / "compression.jsonl").string());
+}
+
+}  // namespace causeway::intra

@@ -1,0 +1,303 @@
+#include "intra/worker/round_driver.h"
+
+#include <algorithm>
+#include <cassert>
+#include <memory>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include <spdlog/spdlog.h>
+
+#include "diloco/files/error.h"
+#include "diloco/files/fault_point.h"
+#include "diloco/files/file_io.h"
+#include "intra/base/error.h"
+#include "intra/collective/together.h"
+
+namespace causeway::intra {
+namespace {
+
+// A region that fails again and again without a step between has a problem that attaching again
+// will not solve.
+constexpr int kFailuresMax = 8;
+
+}  // namespace
+
+RoundDriver::RoundDriver(Region region, OuterState& state, RoundTrainer& trainer)
+    : region_(std::move(region)), state_(state), trainer_(trainer) {}
+
+// ---- Gatherings ----
+
+diloco::AttachRequest RoundDriver::request() const {
+  const InFlight* const own = state_.own(0);
+  return {.socket = region_.directory / "worker.sock",
+          .region = region_.name,
+          .rank = region_.rank,
+          .world = region_.world,
+          .version = state_.version,
+          .state = state_.digest,
+          .has_lineage = !state_.run_id.empty(),
+          .run_id = state_.run_id,
+          .contributed = own != nullptr && own->stored,
+          .coordinator = region_.coordinator,
+          .certificates = region_.certificates};
+}
+
+void RoundDriver::join(Gathering& gathering, OuterRound round) {
+  gathering_ = &gathering;
+  round_.emplace(std::move(round));
+  note_earlier_life();
+}
+
+void RoundDriver::leave() {
+  gathering_ = nullptr;
+  taking_ = Taking::nothing;
+  more_.reset();
+}
+
+void RoundDriver::note_earlier_life() {
+  if (!gathering_->attachment().contributed || state_.contributed()) return;
+  if (gathering_->leads()) {
+    spdlog::warn(
+        "round {}: this region contributed before a restart, with a state that was not saved. The "
+        "residual and the work since are dropped ({} inner steps)",
+        state_.version, state_.work.steps);
+  }
+  state_.forget_earlier_life(region_.name);
+}
+
+void RoundDriver::recover(const std::system_error& error) {
+  const bool lost = error.code() == diloco::Errc::coordinator_lost;
+  if (!(lost || error.code() == Errc::collective) || ++failures_ > kFailuresMax) throw;
+  spdlog::warn("{}; this worker attaches again", error.what());
+  if (gathering_ != nullptr && lost) {
+    // A signal may come while the coordinator is away.
+    try {
+      trainer_.save();
+    } catch (const std::system_error& failure) {
+      if (failure.code() != Errc::collective) throw;
+      spdlog::warn("the state was not saved: {}", failure.what());
+    }
+  }
+  leave();
+}
+
+// ---- Instructions ----
+
+std::optional<Stint> RoundDriver::next() {
+  while (!more_) {
+    trainer_.enter("wait");
+    const diloco::Instruction instruction = ask();
+    more_ = std::visit([this](const auto& told) { return follow(told); }, instruction);
+    if (!more_) failures_ = 0;
+    if (std::holds_alternative<diloco::Finish>(instruction)) return std::nullopt;
+  }
+  return std::exchange(more_, std::nullopt);
+}
+
+diloco::Instruction RoundDriver::ask() {
+  try {
+    auto instruction =
+        gathering_->next([this](const std::string& what) { trainer_.waiting(what); });
+    // Not before: fresh weights belong to no run until it has something for them to do.
+    if (state_.run_id.empty()) state_.run_id = gathering_->attachment().run_id;
+    return instruction;
+  } catch (const std::system_error& error) {
+    if (error.code() == Errc::interrupted) trainer_.stop();
+    throw;
+  }
+}
+
+void RoundDriver::check_version(const std::string& what, diloco::Round told) const {
+  if (told == state_.version) return;
+  throw std::system_error(diloco::Errc::lineage,
+                          "the coordinator says " + what + " " + std::to_string(told) +
+                              " but this region holds version " + std::to_string(state_.version));
+}
+
+void RoundDriver::check_run(const diloco::CommitRecord& record) const {
+  if (record.run_id == state_.run_id) return;
+  throw std::system_error(diloco::Errc::lineage, "a commit record of run " + record.run_id +
+                                                     " came to a region of run " + state_.run_id);
+}
+
+std::optional<Stint> RoundDriver::follow(const diloco::Train& train) {
+  check_version("to train round", train.round);
+  train_ = train;
+  const InFlight* own = state_.own(0);
+  if (own != nullptr && own->payload.empty() && !own->contribution.sits_out) {
+    state_.drop_own(0);  // made before a restart, and lost by the coordinator since
+    own = nullptr;
+  }
+  // After a restart, or when the coordinator was lost or had no room, part of the round or all of
+  // it may already be done.
+  if (own != nullptr) {
+    hand_over(*state_.own(0));
+    return go_ahead();
+  }
+  begin_at(train.data_cursor);
+  if (state_.work.steps < train.k) return take(Taking::round, train.k);
+  return contribute();
+}
+
+// From the parameters that were contributed, if any were.
+std::optional<Stint> RoundDriver::follow(const diloco::Continue& order) {
+  check_version("to train on in round", order.round);
+  if (state_.contributed() && state_.mark.empty()) trainer_.spans().copy(Flat::params, Flat::mark);
+  begin_at(order.data_cursor);
+  taking_ = Taking::cut_off;
+  return Stint{order.k, order.schedule_step, order.share, true};
+}
+
+std::optional<Stint> RoundDriver::follow(const diloco::Collect& order) {
+  check_version("to collect round", order.round);
+  if (state_.work.steps > 0) {
+    Encoding made = take_delta();
+    encode_delta(made);
+  }
+  for (InFlight& own : state_.in_flight) {
+    const bool missing = own.contribution.round == state_.version && !own.stored &&
+                         (!own.payload.empty() || own.contribution.sits_out);
+    if (!missing) continue;
+    hand_over(own);
+    await_stored(own);
+  }
+  diloco::reached(diloco::ProtocolState::collected);
+  return std::nullopt;
+}
+
+std::optional<Stint> RoundDriver::follow(const diloco::Apply& apply) {
+  const diloco::CommitRecord& record = apply.record;
+  check_version("to apply round", record.round);
+  check_run(record);
+  for (const diloco::Participant& listed : record.participants) {
+    if (listed.region == region_.name)
+      trainer_.count_up_to(listed.data_cursor / trainer_.batch().samples);
+  }
+  trainer_.enter("apply");
+  diloco::reached(diloco::ProtocolState::record_received);
+  std::vector<std::span<const std::byte>> payloads;
+  for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
+  const std::vector<Outcome> outcomes =
+      round_->apply(gathering_->group(), record, payloads, state_, trainer_.spans());
+  trainer_.anchor_moved();
+  log(outcomes, record.round);
+  diloco::reached(diloco::ProtocolState::record_applied);
+  gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
+  diloco::reached(diloco::ProtocolState::apply_told);
+  if (save_plan().when_applied(state_.version)) checkpoint();
+  return std::nullopt;
+}
+
+std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
+  trainer_.enter("apply");
+  diloco::reached(diloco::ProtocolState::restore_received);
+  spdlog::warn(
+      "this region takes the run's version {} in place of its own version {}. The residual and the "
+      "work since the last round are dropped ({} inner steps); contributions under way still count "
+      "if a round lists them",
+      restore.version, state_.version, state_.work.steps);
+  trainer_.replace_state(
+      [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
+  gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
+  trainer_.save();
+  diloco::reached(diloco::ProtocolState::restored);
+  return std::nullopt;
+}
+
+void RoundDriver::adopt(const diloco::Restore& restore) {
+  if (restore.snapshot.bytes().empty()) return trainer_.start_afresh();
+  const auto file = checkpoint_directory(region_.directory) /
+                    ("restore-" + std::to_string(region_.rank) + ".safetensors");
+  std::filesystem::create_directories(file.parent_path());
+  diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
+  adopt_snapshot(file, round_->ownership().layout(), restore.version, restore.state, state_);
+  std::filesystem::remove(file);
+}
+
+std::optional<Stint> RoundDriver::follow(const diloco::Finish& finish) {
+  check_version("to end at version", finish.version);
+  diloco::reached(diloco::ProtocolState::finish_received);
+  return std::nullopt;
+}
+
+// ---- Steps ----
+
+// Up to `count` steps of open work.
+Stint RoundDriver::take(Taking what, std::uint32_t count) {
+  taking_ = what;
+  return {count - state_.work.steps, train_.schedule_step, train_.share};
+}
+
+// An earlier worker of this region may have died after it contributed and before it saved: the run
+// knows of its steps, and so do the cursors.
+void RoundDriver::begin_at(std::uint64_t cursor) {
+  trainer_.count_up_to(cursor / trainer_.batch().samples);
+  if (state_.work.steps == 0) state_.work.data_cursor = cursor;
+}
+
+bool RoundDriver::called_back() {
+  return taking_ == Taking::cut_off && gathering_->called_back();
+}
+
+void RoundDriver::done(bool finite) {
+  failures_ = 0;
+  switch (std::exchange(taking_, Taking::nothing)) {
+    case Taking::nothing:
+      return;
+    case Taking::round:
+      if (!finite) trainer_.spoil_params();
+      if (state_.work.steps > 0) more_ = contribute();
+      return;
+    case Taking::ahead:
+      if (!finite) trainer_.spoil_params();
+      return await_stored(*state_.own(0));
+    case Taking::cut_off:
+      if (!finite) drop_work();
+      diloco::reached(diloco::ProtocolState::went_on);
+  }
+}
+
+// Back to where the steps since the last contribution began.
+void RoundDriver::drop_work() {
+  trainer_.spans().copy(state_.mark.empty() ? Flat::anchor : Flat::mark, Flat::params);
+  state_.work.data_cursor += state_.work.steps * trainer_.batch().samples;
+  state_.work.steps = 0;
+  trainer_.reset_moments();
+}
+
+// ---- What it keeps and shows ----
+
+void RoundDriver::checkpoint() {
+  trainer_.save();
+  diloco::reached(diloco::ProtocolState::state_saved);
+  together(gathering_->group(), "saving the snapshot", [&] {
+    if (gathering_->leads()) save_snapshot(region_.directory, round_->ownership().layout(), state_);
+  });
+  diloco::reached(diloco::ProtocolState::snapshot_written);
+  gathering_->tell([this](auto& session) {
+    session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
+  });
+  trainer_.checkpointed();
+}
+
+// Work that was not delivered is never lost silently.
+void RoundDriver::log(const std::vector<Outcome>& outcomes, diloco::Round round) const {
+  if (!gathering_->leads()) return;
+  for (const Outcome& outcome : outcomes) {
+    const std::string told = sentence(outcome, round);
+    if (told.empty()) continue;
+    spdlog::log(outcome.fate == Fate::delivered ? spdlog::level::info : spdlog::level::warn, told);
+  }
+}
+
+void RoundDriver::report(diloco::Progress& progress) {
+  if (gathering_ == nullptr) return;
+  steps_shown_ = std::max(steps_shown_, train_.schedule_step + state_.step_in_round());
+  progress.step = steps_shown_;
+  progress.round = state_.version;
+  gathering_->tell([&](auto& session) { session.report(progress); });
+}
+
+}  // namespace causeway::intra

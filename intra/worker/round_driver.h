@@ -1,0 +1,165 @@
+// Drives one region through its rounds: does what the coordinator tells it, and asks whoever trains
+// for inner steps. The region's own worker (region_worker.h) and the API for other trainers
+// (worker.h) are its two users; what they differ in is RoundTrainer.
+//
+//   join ──► next ──► steps to take ──► done ──► next ... ──► nothing: the run is over
+//    ▲         │
+//    │         │  Train     K steps; delta, residual, encode; hand over; steps ahead; stored
+//    │         │  Continue  steps of nobody's round yet, while the region is cut off
+//    │         │  Collect   contribute what those did
+//    │         │  Apply     decode, outer step; save now and then
+//    │         │  Restore   adopt a snapshot
+//    └─────────┘  coordinator lost: recover; all stays in memory, and is saved as well
+//
+// Which steps come when is the overlap variant's (diloco/maths/overlap.h): steps ahead are those
+// that are taken while the round is decided.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "diloco/worker/worker_session.h"
+#include "intra/outer/in_flight.h"
+#include "intra/outer/outer_round.h"
+#include "intra/outer/outer_spans.h"
+#include "intra/outer/outer_state.h"
+#include "intra/outer/state_file.h"
+#include "intra/worker/gathering.h"
+
+namespace causeway::intra {
+
+// Inner steps to take. Each adds one to the state's work.steps.
+struct Stint {
+  std::uint32_t count = 0;
+  std::uint64_t schedule_step = 0;  // of the round, as in diloco::Train
+  diloco::DataShare share{};
+  bool cut_off = false;  // of a Continue: may be called back
+};
+
+// Who takes the steps, as far as rounds go.
+class RoundTrainer {
+ public:
+  virtual ~RoundTrainer() = default;
+
+  // Of the state that the driver was given, wherever they are.
+  virtual OuterSpans& spans() = 0;
+  virtual OuterRound::Batch batch() const = 0;
+
+  // What the region does now, as diloco::Progress has it.
+  virtual void enter(const std::string& phase) = 0;
+  // The coordinator is waited for.
+  virtual void waiting(const std::string& what) = 0;
+  // The region took so many steps over the whole run, perhaps in an earlier life.
+  virtual void count_up_to(std::uint64_t steps) = 0;
+
+  // For the host to do beside the next step. A trainer that has no better place for it does it now.
+  virtual void beside_next_step(const std::function<void()>& work) { work(); }
+  // What the last steps led to is not finite: make sure that the parameters show it.
+  virtual void spoil_params() {}
+  // Numbers that were not finite led here: they may be in the optimizer as well.
+  virtual void reset_moments() {}
+  // The delta of so many steps is not finite; `tensor` is the first that made it so.
+  virtual void sat_out(const std::string& tensor, std::uint32_t steps) = 0;
+  // The anchor is that of another round.
+  virtual void anchor_moved() {}
+
+  // Calls `replace`, which gives the state other contents, in other buffers perhaps.
+  virtual void replace_state(const std::function<void()>& replace) { replace(); }
+  // The state becomes that of a run that begins.
+  virtual void start_afresh() = 0;
+  // Writes the state to disk.
+  virtual void save() = 0;
+  // There is a snapshot: start_afresh() is not needed any more.
+  virtual void checkpointed() {}
+  // Somebody asked to stop during a wait: saves and throws.
+  [[noreturn]] virtual void stop() = 0;
+};
+
+// One thread.
+class RoundDriver {
+ public:
+  struct Region {
+    std::string name;
+    std::filesystem::path directory;
+    std::uint32_t rank = 0, world = 1;  // as configured
+    std::string coordinator = {};       // on another host, as in diloco::AttachRequest
+    std::filesystem::path certificates = {};
+    std::uint32_t save_rounds = 1;  // of every fragment, between states on disk and snapshots
+  };
+
+  // `state` and `trainer` outlive this.
+  RoundDriver(Region region, OuterState& state, RoundTrainer& trainer);
+
+  // To attach with.
+  diloco::AttachRequest request() const;
+  // The gathering whose instructions are followed until leave(), which it outlives, and the rounds
+  // of its ranks, who hold the same state.
+  void join(Gathering& gathering, OuterRound round);
+  void leave();
+  // In a handler, of what a gathering ended with. Returns, after leave(), if the region is to
+  // gather again; throws it on if that will not help.
+  void recover(const std::system_error& error);
+
+  // Steps to take. Nothing: the run is over at the state's version.
+  std::optional<Stint> next();
+  // Whether to break off the steps under way; always no if they are not a Continue's.
+  bool called_back();
+  // Steps were taken, all or some; their number is the state's. `finite`: what they led to can be
+  // used. A last step that was not finite counts among them.
+  void done(bool finite);
+
+  // Where the schedule stands of a state that is not fresh, until an instruction tells.
+  void resume_schedule(std::uint64_t step) { train_.schedule_step = step; }
+
+  // State and snapshot to disk, and to the coordinator.
+  void checkpoint();
+  // Completes `progress` and shows it; best effort.
+  void report(diloco::Progress& progress);
+
+  const OuterRound& round() const { return *round_; }
+
+ private:
+  enum class Taking { nothing, round, ahead, cut_off };
+
+  void note_earlier_life();
+  diloco::Instruction ask();
+  void check_version(const std::string& what, diloco::Round told) const;
+  void check_run(const diloco::CommitRecord& record) const;
+  std::optional<Stint> follow(const diloco::Train& train);
+  std::optional<Stint> follow(const diloco::Continue& order);
+  std::optional<Stint> follow(const diloco::Collect& order);
+  std::optional<Stint> follow(const diloco::Apply& apply);
+  std::optional<Stint> follow(const diloco::Restore& restore);
+  std::optional<Stint> follow(const diloco::Finish& finish);
+
+  Stint take(Taking what, std::uint32_t count);
+  std::optional<Stint> contribute();
+  std::optional<Stint> go_ahead();
+  void begin_at(std::uint64_t cursor);
+  void drop_work();
+  Encoding take_delta();
+  void encode_delta(Encoding& made);
+  void hand_over(InFlight& own);
+  void await_stored(InFlight& own);
+  void adopt(const diloco::Restore& restore);
+  void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
+  SavePlan save_plan() const;
+
+  const Region region_;
+  OuterState& state_;
+  RoundTrainer& trainer_;
+  std::optional<OuterRound> round_;  // of the gathering's ranks
+  Gathering* gathering_ = nullptr;
+  diloco::Train train_{};  // the round's, as last heard
+  Taking taking_ = Taking::nothing;
+  std::optional<Stint> more_;  // for next()
+  std::uint64_t steps_shown_ = 0;
+  int failures_ = 0;  // gatherings in a row that ended before anything was done
+};
+
+}  // namespace causeway::intra
