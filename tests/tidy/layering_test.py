@@ -29,11 +29,12 @@ ROOMS = {
     "diloco/files": ["inter/base"],
     "diloco/log": ["diloco/maths", "diloco/files", "inter/base", "inter/frame"],
     "diloco/pacing": ["diloco/maths", "diloco/log", "inter/route"],
-    "diloco/round": ["diloco/maths", "diloco/log", "diloco/pacing", "inter/frame"],
+    "diloco/region": ["diloco/maths", "diloco/log", "diloco/pacing", "inter/frame"],
+    "diloco/round": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "inter/frame"],
     "diloco/worker": ["diloco/maths", "diloco/files", "diloco/log", "inter/base", "inter/tls", "inter/mesh"],
-    "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/pacing", "diloco/round",
-                           "diloco/worker", "inter/*"],
-    "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/round", "inter/mesh"],
+    "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/pacing", "diloco/region",
+                           "diloco/round", "diloco/worker", "inter/*"],
+    "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "diloco/round", "inter/mesh"],
 
     # Of diloco, intra sees the mathematics, files and the worker's session with what that hands over: never the protocol.
     "intra/base": ["compression/base", "diloco/maths", "diloco/files"],

@@ -1,4 +1,4 @@
-#include "diloco/round/fetcher.h"
+#include "diloco/region/fetcher.h"
 
 #include <algorithm>
 #include <iterator>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 #include "inter/frame/blob.h"
 
 namespace causeway::diloco {
