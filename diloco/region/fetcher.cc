@@ -11,7 +11,6 @@ using std::chrono::seconds;
 // Longer than any round trip; a bulk queue behind a slow link may still make a request superfluous,
 // which costs bytes but no harm.
 constexpr Time kRetryMin = seconds{5};
-constexpr Time kRetryMax = seconds{10};
 
 }  // namespace
 

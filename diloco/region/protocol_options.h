@@ -14,6 +14,9 @@
 
 namespace causeway::diloco {
 
+// That bytes arrived is said at most so often.
+constexpr Time kReportInterval = std::chrono::seconds{1};
+
 struct ProtocolOptions {
   std::string self;
   std::string incarnation;  // of this region's disk
