@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "diloco/pacing/time_model.h"
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 #include "inter/mesh/channel.h"
 #include "inter/mesh/mesh.h"
 

@@ -18,8 +18,8 @@
 #include "diloco/log/membership.h"
 #include "diloco/log/messages.h"
 #include "diloco/pacing/weights.h"
+#include "diloco/region/protocol_options.h"
 #include "diloco/round/grace.h"
-#include "diloco/round/protocol_options.h"
 #include "diloco/round/speeds.h"
 
 namespace causeway::diloco {

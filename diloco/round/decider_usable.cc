@@ -27,7 +27,7 @@ bool Decider::obtainable(const Candidate& candidate, std::size_t holders_require
 // deadline regions that are cut off cannot be asked to hold anything, but no fewer will do than
 // every majority has, witnesses left out.
 std::size_t Decider::holders_required(Time now) const {
-  if (options_.planted == PlantedBug::list_unspooled) return 1;
+  if (plants(options_.planted, PlantedBug::list_unspooled)) return 1;
   const std::set<std::string> regions = membership_.regions();
   const std::size_t voters = std::max<std::size_t>(membership_.voters(), 1);
   const std::size_t witnesses = membership_.members.size() - regions.size();

@@ -2,7 +2,7 @@
 // does for its retransmission timer (RFC 6298), between two limits.
 #pragma once
 
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 
 namespace causeway::diloco {
 

@@ -1,64 +1,74 @@
 #include "diloco/round/round_protocol.h"
 
-#include <algorithm>
 #include <cassert>
 #include <utility>
-
-#include "diloco/maths/hash_chain.h"
+#include <variant>
 
 namespace causeway::diloco {
 namespace {
 
-RaftOptions raft_options(const ProtocolOptions& options) {
-  return {.self = options.self,
-          .incarnation = options.incarnation,
-          .heartbeat = options.heartbeat,
-          .election = options.election,
-          .seed = options.seed,
-          .planted = options.planted};
-}
+// A visitor of one lambda for each alternative.
+template <typename... Ones>
+struct Cases : Ones... {
+  using Ones::operator()...;
+};
 
 }  // namespace
 
-RoundProtocol::RoundProtocol(ProtocolOptions options, PersistentState state)
-    : options_(std::move(options)),
-      run_id_(std::move(state.run_id)),
-      raft_(raft_options(options_), std::move(state.raft)),
-      records_(raft_.log()),
-      data_plan_(options_.self),
-      k_policy_(options_.k_policy, options_.pace.k),
-      snapshot_(std::move(state.snapshot)),
-      blobs_(std::move(state.blobs)) {
-  steps_before_.push(0);
-  restore_log();
-  if (state.finished && state.finished->version == version()) applied_ = state.finished;
-  if (snapshot_ && !blobs_.contains(snapshot_->blob)) snapshot_.reset();
-  for (const Contribution& own : state.contributions) {
-    if (!newest_own_ || newest_own_->round <= own.round) newest_own_ = own;
-    const bool kept = own.sits_out || blobs_.contains(own.payload);
-    if (kept && is_open(own)) contributions_[key_of(own)] = own;
-  }
-  const auto none_held = [this](const CommitRecord& record) {
-    return std::ranges::none_of(record.participants, [this](const Participant& participant) {
-      return blobs_.contains(participant.payload);
-    });
-  };
-  while (released_ < version() && none_held(records_[released_])) ++released_;
-  for (const inter::BlobId& blob : blobs_) {
-    if (!referenced(blob)) unclaimed_[blob] = version();
-  }
-}
+// ---- One round ----
 
 std::vector<Action> RoundProtocol::handle(const Event& event, Time now) {
   assert(now >= now_);
-  if (!started_) leader_seen_at_ = end_progress_at_ = now;
-  started_ = true;
+  if (!started_) start(now);
   now_ = now;
-  actions_.clear();
-  forget_old();  // what earlier calls gave to be done is on disk
-  if (!ended_) std::visit([this](const auto& body) { on(body); }, event);
-  if (!ended_) settle();
-  return std::exchange(actions_, {});
+  region_.forget_old();  // what earlier calls gave to be done is on disk
+  if (!region_.out.ended()) take_in(event);
+  if (!region_.out.ended()) settle();
+  return region_.out.take();
+}
+
+void RoundProtocol::start(Time now) {
+  started_ = true;
+  region_.agreement.start(now);
+  end_.note_progress(now);
+}
+
+void RoundProtocol::take_in(const Event& event) {
+  RegionWorker& worker = region_.worker;
+  const auto attach = [&worker](const WorkerAttached& by) {
+    worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt);
+  };
+  const auto offer = [this](const WorkerOffered& by) {
+    region_.spool.offer(by.snapshot);
+    catch_up_.confirm_snapshot();
+  };
+  std::visit(
+      Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); },
+            [this](const BlobArrived& it) { exchange_.on_arrived(it.blob, now_); }, attach,
+            [&worker](const WorkerLost&) { worker.lose(); },
+            [&worker](const WorkerReady&) { worker.ask(); },
+            [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
+            offer, [](const Tick&) {}, [this](const auto& other) { on(other); }},
+      event);
+}
+
+// Whatever happened: each machine does what there is to do now. The order is what it depends on.
+void RoundProtocol::settle() {
+  orders_.welcome();
+  region_.agreement.raft().tick(now_);
+  apply_committed();
+  lead();
+  if (region_.agreement.find_leader(now_)) exchange_.tell_new_leader(now_);
+  if (!region_.out.ended()) region_.agreement.check_removed(now_);
+  if (region_.out.ended()) return;
+  exchange_.time_outcome(now_);
+  catch_up_.check_state();
+  catch_up_.release_later();
+  fetch();
+  region_.spool.release_old(region_.worker.applied());
+  orders_.instruct(now_);
+  region_.report.publish(now_);
+  end_.check(now_);
 }
 
 std::optional<Time> RoundProtocol::next_deadline() const {
@@ -67,180 +77,131 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   const auto consider = [this, &next](std::optional<Time> at) {
     if (at && *at > now_ && (!next || *at < *next)) next = at;
   };
-  if (ended_) return next;
-  consider(raft_.next_deadline());
-  if (decider_) consider(decider_->deadline());
-  if (!raft_.leader()) consider(leader_seen_at_ + 4 * options_.election);
-  if (!up_.empty()) consider(fetcher_.next_deadline());
-  if (published_ && *published_ != status()) consider(published_at_ + kProgressReportInterval);
-  consider(end_deadline());
-  consider(barren_until_);
-  consider(stuck_deadline());
+  if (region_.out.ended()) return next;
+  const Agreement& agreement = region_.agreement;
+  consider(agreement.raft().next_deadline());
+  if (leader_.leads()) consider(leader_.decider()->deadline());
+  if (!agreement.leader()) consider(agreement.cut_off_at());
+  if (!region_.peers.up().empty()) consider(region_.fetcher.next_deadline());
+  consider(region_.report.next_deadline());
+  for (const std::optional<Time>& at : end_.deadlines()) consider(at);
   return next;
 }
 
-void RoundProtocol::settle() {
-  welcome();
-  raft_.tick(now_);
-  drain_raft();
-  lead();
-  follow_leader();
-  if (!ended_) check_removed();
-  if (ended_) return;
-  time_outcome();
-  check_state();
-  release_later();
-  refresh_wants();
-  release_old();
-  instruct();
-  publish();
-  check_end();
+// ---- The log ----
+
+void RoundProtocol::apply_committed() {
+  Index index = region_.agreement.raft().committed() + 1;
+  for (const LogEntry& entry : region_.agreement.drain()) apply(entry, index++);
 }
 
-// ---- Links ----
-
-void RoundProtocol::on(const RunIdLearned& event) {
-  assert(run_id_.empty());
-  run_id_ = event.run_id;
-  heads_.push(chain_start(run_id_));
+void RoundProtocol::apply(const LogEntry& entry, Index index) {
+  if (const auto* membership = std::get_if<Membership>(&entry.body)) {
+    region_.history.add_members(*membership);
+    region_.out.push(UpdateMembers{*membership});
+    region_.agreement.note_members(*membership);
+  }
+  const auto* record = std::get_if<CommitRecord>(&entry.body);
+  if (record == nullptr) return;
+  // Every region skips the same ones.
+  if (record->run_id != run_id() || record->round != version()) return;
+  add_record(*record, index);
 }
+
+void RoundProtocol::add_record(const CommitRecord& record, Index index) {
+  region_.history.append(index);
+  end_.add(record, now_);
+  exchange_.settle(record);
+  catch_up_.confirm_snapshot();
+  exchange_.open_next(record, now_);
+}
+
+void RoundProtocol::lead() {
+  const std::optional<Diverged> own = leader_.lead(now_);
+  if (own) exchange_.reject_own(*own);
+  if (leader_.leads()) apply_committed();
+}
+
+void RoundProtocol::fetch() {
+  if (catch_up_.choose_target()) {
+    const inter::BlobId here = region_.spool.target()->blob;
+    exchange_.on_arrived(here, now_);
+  }
+  catch_up_.fetch(now_);
+}
+
+// ---- Peers ----
 
 void RoundProtocol::on(const PeerUp& event) {
-  peers_[event.peer].incarnation = event.incarnation;
-  peers_[event.peer].heard = false;
-  up_.insert(event.peer);
-  end_progress_at_ = now_;
-  for (auto& [key, held] : peers_hold_) held.erase(event.peer);  // it says so anew
-  raft_.on_peer_up(event.peer, event.incarnation, now_);
-  if (decider_) decider_->set_up(event.peer, true);
-  fetcher_.on_peer_up(event.peer, now_);
-
+  region_.peers.set_up(event.peer, event.incarnation);
+  region_.contributions.forget_word_of(event.peer);
+  region_.agreement.raft().on_peer_up(event.peer, event.incarnation, now_);
+  region_.fetcher.on_peer_up(event.peer, now_);
+  leader_.set_up(event.peer, true);
+  end_.note_progress(now_);
   // Whatever was said before may not have arrived.
-  send(event.peer, status());
-  for (const auto& [key, contribution] : contributions_) {
-    if (key.region != options_.self && raft_.leader() != event.peer) continue;
-    send(event.peer, Holding{contribution, held_bytes(contribution), false});
-  }
-  if (leads() && finished_at_) send(event.peer, Finished{});
+  region_.peers.send(event.peer, region_.report.status());
+  exchange_.tell(event.peer);
+  end_.tell(event.peer);
 }
 
 void RoundProtocol::on(const PeerDown& event) {
-  if (up_.erase(event.peer) == 0) return;
-  peers_[event.peer].incarnation.clear();
-  raft_.on_peer_down(event.peer, now_);
-  if (decider_) decider_->set_up(event.peer, false);
-  fetcher_.on_peer_down(event.peer, now_);
+  if (!region_.peers.set_down(event.peer)) return;
+  region_.agreement.raft().on_peer_down(event.peer, now_);
+  region_.fetcher.on_peer_down(event.peer, now_);
+  leader_.set_up(event.peer, false);
 }
 
 void RoundProtocol::on(const PeerSaid& event) {
-  if (!up_.contains(event.peer)) return;
-  std::visit([this, &event](const auto& message) { on_message(event.peer, message); },
+  const std::string& peer = event.peer;
+  Raft& raft = region_.agreement.raft();
+  if (!region_.peers.is_up(peer)) return;
+  const auto agree = [&](const RaftMessage& said) {
+    if (!run_id().empty()) raft.on_message(peer, said, now_);
+  };
+  const auto ask = [&](const ChangeMember& change) {
+    if (raft.leads()) leader_.ask(change);
+  };
+  std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, agree, ask,
+                   [&](const Finished&) { end_.on_finished(peer, now_); },
+                   [&](const auto& other) { hear(peer, other); }},
              event.message);
 }
 
-void RoundProtocol::on_message(const std::string& peer, const Status& status) {
-  const bool comparable =
-      status.version > 0 && status.version >= heads_.first() && status.version < heads_.size();
-  if (comparable && heads_[status.version] != status.head) {
-    return end(4, "the first " + std::to_string(status.version) + " records here and in " + peer +
-                      " differ: one of the two ledgers was replaced or edited; `causeway verify` "
-                      "finds where. Restore it, or start that region afresh with --join");
+void RoundProtocol::hear(const std::string& peer, const Status& status) {
+  if (region_.history.contradicts(status)) {
+    return region_.out.end(
+        4, "the first " + std::to_string(status.version) + " records here and in " + peer +
+               " differ: one of the two ledgers was replaced or edited; `causeway verify` "
+               "finds where. Restore it, or start that region afresh with --join");
   }
-  Peer& known = peers_.at(peer);
-  if (known.heard && status.version < known.status->version) return;  // of an older round
-  known.heard = true;
-  if (known.status != status) end_progress_at_ = now_;
-  known.status = status;
-  if (decider_) decider_->set_applied(peer, status.applied);
+  const Peers::Heard heard = region_.peers.hear(peer, status);
+  if (heard == Peers::Heard::stale) return;  // of an older round
+  if (heard == Peers::Heard::news) end_.note_progress(now_);
+  leader_.set_applied(peer, status.applied);
 }
 
-// ---- The worker ----
-
-void RoundProtocol::on(const WorkerAttached& event) {
-  worker_ = Worker{.has_lineage = event.has_lineage, .run_id = event.run_id};
-  applied_ = event.holds;
+void RoundProtocol::hear(const std::string& peer, const Diverged& diverged) {
+  if (peer == region_.agreement.leader()) exchange_.reject_own(diverged);
 }
 
-void RoundProtocol::welcome() {
-  if (!worker_ || worker_->welcomed || run_id_.empty()) return;
-  if (worker_->has_lineage && worker_->run_id != run_id_) {
-    return end(4, "the worker's training state belongs to run " + worker_->run_id +
-                      ", but this is run " + run_id_ +
-                      ": delete the region's training states, or use another directory");
-  }
-  worker_->welcomed = true;
-  const bool pending = contributions_.contains({options_.self, applied_->version, 0});
-  const bool decided =
-      applied_->version < version() && newest_own_ && newest_own_->round == applied_->version;
-  actions_.push_back(WelcomeWorker{run_id_, pending || decided});
+void RoundProtocol::on(const BlobProgress& event) {
+  if (exchange_.on_progress(event.blob, event.received_bytes, now_)) end_.note_progress(now_);
 }
 
-void RoundProtocol::on(const WorkerLost&) {
-  worker_.reset();
-}
-
-void RoundProtocol::on(const WorkerReady&) {
-  if (!worker_) return;
-  worker_->ready = true;
-  worker_->continuing = false;
-}
+// ---- This region ----
 
 void RoundProtocol::on(const WorkerApplied& event) {
-  applied_ = event.holds;
-  distrusted_.reset();
-  if (worker_) worker_->continued = false;
-  end_progress_at_ = now_;
+  region_.worker.hold(event.holds);
+  end_.note_progress(now_);
 }
 
-// Not taken on before a record confirms its state: it replaces the one that a wrong state is healed
-// from.
-void RoundProtocol::on(const WorkerOffered& event) {
-  const Snapshot& offered = event.snapshot;
-  blobs_.insert(offered.blob);
-  const bool old = (snapshot_ && offered.version <= snapshot_->version) ||
-                   (offered_ && offered.version <= offered_->version);
-  if (old) return discard(offered.blob);
-  const std::optional<Snapshot> before = std::exchange(offered_, offered);
-  unclaimed_.erase(offered.blob);
-  if (before) discard(before->blob);
-  confirm_snapshot();
-}
-
-void RoundProtocol::confirm_snapshot() {
-  if (!offered_ || offered_->version >= version()) return;
-  const Snapshot offered = *std::exchange(offered_, std::nullopt);
-  if (!trusted(offered)) return discard(offered.blob);
-  const std::optional<Snapshot> before = std::exchange(snapshot_, offered);
-  actions_.push_back(SaveSnapshot{offered});
-  if (before) discard(before->blob);
-}
-
-// No record follows the last version, but all regions were seen to agree on it.
-void RoundProtocol::confirm_final_snapshot() {
-  if (!offered_ || !applied_ || offered_->version != version()) return;
-  if (offered_->state != applied_->state) return;
-  snapshot_ = std::exchange(offered_, std::nullopt);
-  actions_.push_back(SaveSnapshot{*snapshot_});
-}
-
-// ---- Small things ----
-
-void RoundProtocol::end(int exit_code, std::string message) {
-  if (ended_) return;
-  ended_ = true;
-  actions_.push_back(EndRun{exit_code, std::move(message)});
-}
-
-void RoundProtocol::note(Note::Severity severity, std::string text) {
-  actions_.push_back(Note{severity, std::move(text)});
-}
-
-void RoundProtocol::send(const std::string& peer, Message message) {
-  if (up_.contains(peer)) actions_.push_back(SendMessage{peer, std::move(message)});
-}
-
-void RoundProtocol::broadcast(const Message& message) {
-  for (const std::string& peer : up_) send(peer, message);
+void RoundProtocol::on(const OperatorAsked& event) {
+  const Raft& raft = region_.agreement.raft();
+  if (raft.leads()) return leader_.ask(event.change);
+  if (raft.leader()) return region_.peers.send(*raft.leader(), event.change);
+  region_.out.note(Note::Severity::error,
+                   "the members cannot be changed while there is no leader; try again");
 }
 
 }  // namespace causeway::diloco

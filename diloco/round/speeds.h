@@ -6,7 +6,7 @@
 #include <string>
 
 #include "diloco/log/record.h"
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 
 namespace causeway::diloco {
 

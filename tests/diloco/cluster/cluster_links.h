@@ -16,7 +16,7 @@
 
 #include <asio/io_context.hpp>
 
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 #include "inter/blob/blob_receiver.h"
 #include "inter/blob/blob_sender.h"
 #include "tests/support/temporary_directory.h"

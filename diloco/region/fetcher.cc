@@ -1,4 +1,4 @@
-#include "diloco/round/fetcher.h"
+#include "diloco/region/fetcher.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,6 @@ using std::chrono::seconds;
 // Longer than any round trip; a bulk queue behind a slow link may still make a request superfluous,
 // which costs bytes but no harm.
 constexpr Time kRetryMin = seconds{5};
-constexpr Time kRetryMax = seconds{10};
 
 }  // namespace
 

@@ -14,6 +14,9 @@
 
 namespace causeway::diloco {
 
+// That bytes arrived is said at most so often.
+constexpr Time kReportInterval = std::chrono::seconds{1};
+
 // Made from the rules as configured: ProtocolOptions options{rules};
 struct ProtocolOptions : SyncRules {
   std::string self = {};

@@ -2,19 +2,23 @@
 // the next one when nothing has arrived for a while.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 #include "inter/frame/blob.h"
 
 namespace causeway::diloco {
 
 class Fetcher {
  public:
+  // A peer is asked again after at most so long.
+  static constexpr Time kRetryMax = std::chrono::seconds{10};
+
   struct Want {
     std::string source;      // the peer most likely to hold it
     bool under_way = false;  // it was sent to us unasked: ask only if nothing arrives

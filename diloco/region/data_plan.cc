@@ -1,4 +1,4 @@
-#include "diloco/round/data_plan.h"
+#include "diloco/region/data_plan.h"
 
 #include <algorithm>
 #include <iterator>

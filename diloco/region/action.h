@@ -1,0 +1,89 @@
+// What the round protocol wants done. Actions are done in order: a save is on disk before the next
+// action is done.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "diloco/log/messages.h"
+#include "diloco/maths/data_share.h"
+#include "diloco/maths/train.h"
+
+namespace causeway::diloco {
+
+struct SendMessage {
+  std::string peer;
+  Message message;
+};
+struct PushBlob {
+  std::string peer;
+  inter::BlobId blob;
+};
+struct FetchBlob {
+  std::string peer;
+  inter::BlobId blob;
+};
+struct RemoveBlob {
+  inter::BlobId blob;
+};
+struct SaveContributions {
+  std::vector<Contribution> contributions;
+};
+struct SaveSnapshot {
+  Snapshot snapshot;
+};
+// What this region has promised, and the log from first_index on.
+struct SaveRaft {
+  Term term = 0;
+  std::string vote;
+  Index first_index = 1;
+  std::vector<LogEntry> entries;
+};
+// Committed: the next entries of the ledger.
+struct AppendLedger {
+  std::vector<LogEntry> entries;
+};
+// Who belongs to the run from now on: whom to keep links to.
+struct UpdateMembers {
+  Membership membership;
+};
+// The worker may be told that it is attached. contributed: this region's contribution for the
+// version it holds exists.
+struct WelcomeWorker {
+  std::string run_id;
+  bool contributed = false;
+};
+using OrderTrain = Train;
+using OrderContinue = Continue;
+struct OrderCallBack {};  // from a Continue that may still be under way: there is something to do
+// What it did so becomes the next part of its contribution to the round.
+struct OrderCollect {
+  Round round = 0;
+};
+struct OrderApply {
+  CommitRecord record;
+};
+struct OrderRestore {
+  Snapshot snapshot;  // without a blob: the initial weights, which every worker can make
+};
+// To be on disk before the worker hears of it: it may never come back.
+struct OrderFinish {
+  Round version = 0;
+  Digest state{};
+};
+struct EndRun {
+  int exit_code = 0;
+  std::string message;
+};
+struct Note {
+  enum class Severity { info, warning, error } severity;
+  std::string text;
+};
+using Action =
+    std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions, SaveSnapshot,
+                 SaveRaft, AppendLedger, UpdateMembers, WelcomeWorker, OrderTrain, OrderContinue,
+                 OrderCallBack, OrderCollect, OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
+
+}  // namespace causeway::diloco

@@ -1,0 +1,89 @@
+#include "diloco/region/peers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace causeway::diloco {
+
+bool has_payloads(const Status& status, Round round) {
+  return status.payloads_from <= round && status.version > round;
+}
+
+void Peers::set_up(const std::string& peer, const std::string& incarnation) {
+  peers_[peer].incarnation = incarnation;
+  peers_[peer].heard = false;
+  up_.insert(peer);
+}
+
+bool Peers::set_down(const std::string& peer) {
+  if (up_.erase(peer) == 0) return false;
+  peers_[peer].incarnation.clear();
+  return true;
+}
+
+Peers::Heard Peers::hear(const std::string& peer, const Status& status) {
+  Peer& known = peers_.at(peer);
+  if (known.heard && status.version < known.status->version) return Heard::stale;
+  known.heard = true;
+  if (known.status == status) return Heard::same;
+  known.status = status;
+  return Heard::news;
+}
+
+std::string Peers::incarnation(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? std::string() : found->second.incarnation;
+}
+
+const Status* Peers::status(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found != peers_.end() && found->second.status ? &*found->second.status : nullptr;
+}
+
+bool Peers::any_heard() const {
+  return std::ranges::any_of(peers_,
+                             [](const auto& peer) { return peer.second.status.has_value(); });
+}
+
+bool Peers::any_ahead_of(Round version) const {
+  return std::ranges::any_of(peers_, [version](const auto& peer) {
+    return peer.second.status && peer.second.status->version > version;
+  });
+}
+
+std::string Peers::that_differ_from(const Applied& applied) const {
+  std::string differing;
+  for (const auto& [name, peer] : peers_) {
+    if (!peer.status || !peer.status->applied) continue;
+    if (peer.status->applied->version != applied.version) continue;
+    if (peer.status->applied->state != applied.state) differing += " " + name;
+  }
+  return differing;
+}
+
+bool Peers::has_payloads(const std::string& peer, Round round) const {
+  const Status* known = is_up(peer) ? status(peer) : nullptr;
+  return known != nullptr && diloco::has_payloads(*known, round);
+}
+
+bool Peers::any_has_payloads(Round round) const {
+  return std::ranges::any_of(
+      up_, [this, round](const std::string& name) { return has_payloads(name, round); });
+}
+
+std::string Peers::holder_of(const std::string& contributor, Round round) const {
+  if (has_payloads(contributor, round)) return contributor;
+  const auto holder = std::ranges::find_if(
+      up_, [this, round](const std::string& name) { return has_payloads(name, round); });
+  return holder == up_.end() ? contributor : *holder;
+}
+
+void Peers::send(const std::string& peer, Message message) {
+  if (is_up(peer)) out_.push(SendMessage{peer, std::move(message)});
+}
+
+void Peers::broadcast(const Message& message) {
+  for (const std::string& peer : up_) send(peer, message);
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,60 @@
+// The other regions as this one knows them: who is connected, and what each said last about where
+// it stands.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "diloco/log/messages.h"
+#include "diloco/region/outbox.h"
+
+namespace causeway::diloco {
+
+class Peers {
+ public:
+  explicit Peers(Outbox& out) : out_(out) {}
+
+  void set_up(const std::string& peer, const std::string& incarnation);
+  bool set_down(const std::string& peer);  // false: it was not up
+  enum class Heard { stale, same, news };
+  Heard hear(const std::string& peer, const Status& status);  // of one that is up
+
+  const std::set<std::string>& up() const { return up_; }
+  bool is_up(const std::string& peer) const { return up_.contains(peer); }
+  std::string incarnation(const std::string& peer) const;  // while it is up; else empty
+  // Its last word since this process started; null if there was none.
+  const Status* status(const std::string& peer) const;
+  bool any_heard() const;
+  bool any_ahead_of(Round version) const;
+  // All that said that they hold another state of the same version, each after a space.
+  std::string that_differ_from(const Applied& applied) const;
+
+  // It is up and says that it has all payloads of the round.
+  bool has_payloads(const std::string& peer, Round round) const;
+  bool any_has_payloads(Round round) const;
+  // Whom to ask for a payload of the round: best the contributor, else a peer that has them all; if
+  // none does, the contributor.
+  std::string holder_of(const std::string& contributor, Round round) const;
+
+  // Nothing is sent to a peer that is not up.
+  void send(const std::string& peer, Message message);
+  void broadcast(const Message& message);
+
+ private:
+  struct Peer {
+    std::optional<Status> status;  // since this process started
+    bool heard = false;            // since the link is up
+    std::string incarnation;       // while it is up
+  };
+
+  Outbox& out_;
+  std::map<std::string, Peer> peers_;
+  std::set<std::string> up_;
+};
+
+// Whoever sent this has all payloads of the round.
+bool has_payloads(const Status& status, Round round);
+
+}  // namespace causeway::diloco

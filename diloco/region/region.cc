@@ -1,0 +1,58 @@
+#include "diloco/region/region.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace causeway::diloco {
+
+Region::Region(ProtocolOptions given, PersistentState state)
+    : options(std::move(given)),
+      peers(out),
+      agreement(options, std::move(state.raft), peers, out),
+      history(options, agreement.raft().log()),
+      contributions(options, history, out),
+      spool(options, history, contributions, out),
+      worker(out),
+      report(history, worker, spool, peers) {
+  if (!state.run_id.empty()) {
+    history.begin(std::move(state.run_id));
+    restore_log();
+  }
+  if (state.finished && state.finished->version == history.version()) {
+    worker.restore_finished(*state.finished);
+  }
+  spool.restore(std::move(state.blobs), std::move(state.snapshot));
+  for (const Contribution& own : state.contributions) {
+    contributions.restore(own, own.sits_out || spool.holds(own.payload));
+  }
+  spool.claim_restored();
+}
+
+void Region::restore_log() {
+  const Raft& raft = agreement.raft();
+  for (Index index = 1; index <= raft.committed(); ++index) {
+    const LogEntry& entry = raft.log().at(index);
+    if (const auto* members = std::get_if<Membership>(&entry.body)) {
+      history.add_members(*members);
+      agreement.note_members(*members);
+    }
+    const auto* record = std::get_if<CommitRecord>(&entry.body);
+    if (record != nullptr && record->round == history.version()) history.append(index);
+  }
+}
+
+std::uint64_t Region::held_bytes(const inter::BlobId& payload) const {
+  return spool.holds(payload) ? payload.size_bytes : fetcher.received_bytes(payload);
+}
+
+void Region::forget_old() {
+  const Round in_use = std::max<Round>(options.records_in_memory,
+                                       2 * history.rounds_kept() + options.pace.fragments);
+  const Round before = std::min(spool.released(), history.last(in_use));
+  if (before == 0) return;
+  agreement.raft().forget_before(history.index_of(before));
+  history.forget_before(before);
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,91 @@
+#include "diloco/region/region_worker.h"
+
+#include <utility>
+
+namespace causeway::diloco {
+namespace {
+
+// More than once, as without a majority the right state is doubted as well, and stale claims about
+// it may still go around.
+constexpr int kHealsMax = 3;
+
+}  // namespace
+
+// ---- The session ----
+
+void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id) {
+  session_ = Session{.run_id = std::move(run_id)};
+  applied_ = holds;
+}
+
+bool RegionWorker::belongs_to(const std::string& run_id) {
+  if (!session_->run_id || *session_->run_id == run_id) return true;
+  out_.end(4, "the worker's training state belongs to run " + *session_->run_id +
+                  ", but this is run " + run_id +
+                  ": delete the region's training states, or use another directory");
+  return false;
+}
+
+// ---- What it is at ----
+
+void RegionWorker::ask() {
+  if (!session_) return;
+  session_->ready = true;
+  session_->continuing = false;
+}
+
+void RegionWorker::order(Action action) {
+  out_.push(std::move(action));
+  session_->ready = false;
+}
+
+void RegionWorker::order_to_continue(const OrderContinue& steps) {
+  order(steps);
+  session_->continued = session_->continuing = true;
+}
+
+void RegionWorker::call_back() {
+  out_.push(OrderCallBack{});
+  session_->continuing = false;
+}
+
+void RegionWorker::drop_more() {
+  if (session_) session_->continued = false;
+}
+
+void RegionWorker::finish(const OrderFinish& last) {
+  order(last);
+  told_to_finish_ = true;
+}
+
+// ---- What it holds ----
+
+void RegionWorker::hold(const Applied& holds) {
+  applied_ = holds;
+  distrusted_.reset();
+  drop_more();
+}
+
+void RegionWorker::correct_state(Round version, const Digest& state) {
+  if (applied_ && applied_->version == version) applied_->state = state;
+}
+
+void RegionWorker::distrust() {
+  if (distrusted_ == applied_) return;
+  const std::string which = "this region's state of version " + std::to_string(applied_->version) +
+                            " is not the one that the other regions agreed on";
+  if (++heals_[applied_->version] > kHealsMax) {
+    return out_.end(4, which +
+                           ", and making it again from a snapshot gave the same: this machine "
+                           "or program computes something else; do not let it contribute");
+  }
+  distrusted_ = applied_;
+  out_.note(Note::Severity::error, which + ": it stops contributing, takes a snapshot and replays");
+}
+
+bool RegionWorker::healed_enough(Round version) const {
+  const auto found = heals_.find(version);
+  return found != heals_.end() && found->second == kHealsMax;
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,80 @@
+#include "diloco/region/run_history.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "diloco/maths/hash_chain.h"
+
+namespace causeway::diloco {
+
+RunHistory::RunHistory(const ProtocolOptions& options, const RaftLog& log)
+    : options_(options),
+      records_(log),
+      data_plan_(options.self),
+      k_policy_(options.k_policy, options.pace.k) {
+  steps_before_.push(0);
+}
+
+void RunHistory::begin(std::string run_id) {
+  assert(run_id_.empty());
+  run_id_ = std::move(run_id);
+  heads_.push(chain_start(run_id_));
+}
+
+void RunHistory::append(Index index) {
+  const std::uint32_t steps = nominal_k(version());
+  const std::uint64_t step = schedule_step();
+  steps_before_.push(step + steps);
+  if (steps == 0) ++stepless_;
+  records_.add(index);
+  const CommitRecord& record = records_.back();
+  data_plan_.add(record);
+  k_policy_.add(record, step, steps);
+  heads_.push(chain_next(heads_.back(), serialize(record)));
+}
+
+void RunHistory::forget_before(Round round) {
+  heads_.forget_before(round);
+  steps_before_.forget_before(round);
+}
+
+bool RunHistory::over() const {
+  return steps_before_.back() >= options_.pace.steps && stepless_ + 1 >= options_.pace.fragments;
+}
+
+bool RunHistory::contradicts(const Status& status) const {
+  const bool comparable =
+      status.version > 0 && status.version >= heads_.first() && status.version < heads_.size();
+  return comparable && heads_[status.version] != status.head;
+}
+
+std::uint32_t RunHistory::nominal_k(Round round) const {
+  return round == 0 ? options_.pace.round_steps(0) : records_[round - 1].next_k;
+}
+
+std::uint32_t RunHistory::nominal_next_k() const {
+  const auto& decision = k_policy_.next();
+  return options_.pace.round_steps(schedule_step() + nominal_k(version()),
+                                   decision ? decision->k : k_policy_.k());
+}
+
+std::uint32_t RunHistory::k_of(const std::string& region) const {
+  if (!records_.empty()) {
+    for (const Standing& standing : records_.back().standings) {
+      if (standing.region == region && standing.next_k > 0) return standing.next_k;
+    }
+  }
+  return nominal_k(version());
+}
+
+std::uint64_t RunHistory::steps_since_exchange() const {
+  const Round before = version() + 1 - std::min<Round>(version() + 1, options_.pace.fragments);
+  return schedule_step() + nominal_k(version()) - steps_before_[before];
+}
+
+Round RunHistory::rounds_kept() const {
+  return std::max<Round>(2, (options_.staleness_max + 1) * options_.pace.fragments);
+}
+
+}  // namespace causeway::diloco

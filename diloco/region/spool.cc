@@ -1,0 +1,138 @@
+#include "diloco/region/spool.h"
+
+#include <algorithm>
+
+namespace causeway::diloco {
+
+void Spool::restore(std::set<inter::BlobId> blobs, std::optional<Snapshot> snapshot) {
+  blobs_ = std::move(blobs);
+  if (snapshot && holds(snapshot->blob)) snapshot_ = std::move(snapshot);
+}
+
+void Spool::claim_restored() {
+  const auto none_held = [this](const CommitRecord& record) {
+    return std::ranges::none_of(record.participants, [this](const Participant& participant) {
+      return holds(participant.payload);
+    });
+  };
+  while (released_ < history_.version() && none_held(history_.record(released_))) ++released_;
+  for (const inter::BlobId& blob : blobs_) leave_unclaimed_if_unnamed(blob);
+}
+
+// ---- Blobs ----
+
+bool Spool::holds_all(const CommitRecord& record) const {
+  return std::ranges::all_of(record.participants, [this](const Participant& participant) {
+    return holds(participant.payload);
+  });
+}
+
+Round Spool::first_missing(Round from) const {
+  Round round = from;
+  while (round < history_.version() && holds_all(history_.record(round))) ++round;
+  return round;
+}
+
+Round Spool::payloads_from() const {
+  Round from = history_.version();
+  while (from > released_ && holds_all(history_.record(from - 1))) --from;
+  return from;
+}
+
+void Spool::put(const inter::BlobId& blob) {
+  blobs_.insert(blob);
+}
+
+void Spool::leave_unclaimed_if_unnamed(const inter::BlobId& blob) {
+  if (!named(blob)) leave_unclaimed(blob);
+}
+
+bool Spool::named(const inter::BlobId& blob) const {
+  for (const auto& snapshot : {snapshot_, offered_, target_}) {
+    if (snapshot && snapshot->blob == blob) return true;
+  }
+  if (contributions_.names(blob)) return true;
+  for (Round round = released_; round < history_.version(); ++round) {
+    const auto& listed = history_.record(round).participants;
+    if (std::ranges::find(listed, blob, &Participant::payload) != listed.end()) return true;
+  }
+  return false;
+}
+
+void Spool::discard(const inter::BlobId& blob) {
+  if (named(blob)) return;
+  if (!holds(blob) && !unclaimed_.contains(blob) && options_.witness) return;
+  unclaimed_.erase(blob);
+  blobs_.erase(blob);
+  forget_progress(blob);
+  out_.push(RemoveBlob{blob});
+}
+
+bool Spool::may_report_progress(const inter::BlobId& blob, Time now) {
+  const auto reported = progress_reported_at_.find(blob);
+  if (reported != progress_reported_at_.end() && now < reported->second + kReportInterval) {
+    return false;
+  }
+  progress_reported_at_[blob] = now;
+  return true;
+}
+
+// ---- Letting go ----
+
+void Spool::release_old(const std::optional<Applied>& applied) {
+  if (plants(options_.planted, PlantedBug::keep_everything)) return;
+  Round keep_from = history_.kept_from();
+  if (!options_.witness) {
+    keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
+    keep_from = std::min(keep_from, applied ? applied->version : 0);
+  }
+  while (released_ < keep_from) {
+    const CommitRecord& record = history_.record(released_++);
+    for (const Participant& participant : record.participants) discard(participant.payload);
+  }
+}
+
+void Spool::discard_stale() {
+  std::vector<inter::BlobId> stale;
+  for (const auto& [blob, arrived_at] : unclaimed_) {
+    if (arrived_at + 2 <= history_.version()) stale.push_back(blob);
+  }
+  for (const inter::BlobId& blob : stale) discard(blob);
+}
+
+bool Spool::crowded() const {
+  if (options_.spool_bytes == 0) return false;
+  std::uint64_t bytes = 0;
+  for (Round round = released_; round < history_.version(); ++round) {
+    for (const Participant& participant : history_.record(round).participants) {
+      bytes += participant.payload.size_bytes;
+    }
+    if (bytes > options_.spool_bytes / 2) return true;
+  }
+  return false;
+}
+
+// ---- Snapshots ----
+
+void Spool::adopt(const Snapshot& snapshot) {
+  const std::optional<Snapshot> before = std::exchange(snapshot_, snapshot);
+  out_.push(SaveSnapshot{snapshot});
+  if (before) discard(before->blob);
+}
+
+void Spool::adopt_offered_at_end() {
+  snapshot_ = take_offered();
+  out_.push(SaveSnapshot{*snapshot_});
+}
+
+void Spool::offer(const Snapshot& snapshot) {
+  put(snapshot.blob);
+  const bool old = (snapshot_ && snapshot.version <= snapshot_->version) ||
+                   (offered_ && snapshot.version <= offered_->version);
+  if (old) return discard(snapshot.blob);
+  const std::optional<Snapshot> before = std::exchange(offered_, snapshot);
+  claim(snapshot.blob);
+  if (before) discard(before->blob);
+}
+
+}  // namespace causeway::diloco

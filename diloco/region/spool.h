@@ -1,0 +1,91 @@
+// What this region's disk holds: payloads and snapshots, and when each may go.
+//
+// A blob stays while something names it: an open contribution, a record whose payloads are not
+// released yet, or a snapshot. What nothing names yet is unclaimed and stays for two more rounds: a
+// record or a contribution may still come to name it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "diloco/region/contributions.h"
+#include "diloco/region/outbox.h"
+#include "diloco/region/protocol_options.h"
+#include "diloco/region/run_history.h"
+
+namespace causeway::diloco {
+
+class Spool {
+ public:
+  // All must outlive this.
+  Spool(const ProtocolOptions& options, const RunHistory& history,
+        const Contributions& contributions, Outbox& out)
+      : options_(options), history_(history), contributions_(contributions), out_(out) {}
+
+  // What is on disk when a coordinator starts. claim_restored() is for when all that names blobs is
+  // known again.
+  void restore(std::set<inter::BlobId> blobs, std::optional<Snapshot> snapshot);
+  void claim_restored();
+
+  // ---- Blobs ----
+  bool holds(const inter::BlobId& blob) const { return blobs_.contains(blob); }
+  bool holds_all(const CommitRecord& record) const;
+  // The first round at or after `from` of which a listed payload is not here.
+  Round first_missing(Round from) const;
+  Round payloads_from() const;  // all from this round on are here
+  void put(const inter::BlobId& blob);
+  void leave_unclaimed(const inter::BlobId& blob) { unclaimed_[blob] = history_.version(); }
+  void claim(const inter::BlobId& blob) { unclaimed_.erase(blob); }
+  void leave_unclaimed_if_unnamed(const inter::BlobId& blob);
+  // Unless something names it.
+  void discard(const inter::BlobId& blob);
+  // Although a record names it: it is to be fetched again later. False: it is not here.
+  bool drop(const inter::BlobId& blob) { return blobs_.erase(blob) > 0; }
+  // Others were told how much of it is here, at most every kReportInterval.
+  bool may_report_progress(const inter::BlobId& blob, Time now);
+  void forget_progress(const inter::BlobId& blob) { progress_reported_at_.erase(blob); }
+
+  // ---- Letting go ----
+  Round released() const { return released_; }  // payloads of rounds before this one are gone
+  // `applied`: what the worker holds.
+  void release_old(const std::optional<Applied>& applied);
+  void discard_stale();  // that nothing came to name
+  // What is kept or needed takes more than half of the room. The other half is for snapshots, the
+  // contribution under way, and what peers push meanwhile.
+  bool crowded() const;
+
+  // ---- Snapshots ----
+  const std::optional<Snapshot>& snapshot() const { return snapshot_; }  // of an agreed state
+  void adopt(const Snapshot& snapshot);                                  // in place of that one
+  // The worker's newest, not confirmed by a record yet.
+  const std::optional<Snapshot>& offered() const { return offered_; }
+  void offer(const Snapshot& snapshot);
+  Snapshot take_offered() { return *std::exchange(offered_, std::nullopt); }
+  // At the end of the run all regions were seen to agree on it. The one before stays on disk.
+  void adopt_offered_at_end();
+  // A peer's snapshot that the worker will adopt.
+  const std::optional<Snapshot>& target() const { return target_; }
+  void aim_at(const std::optional<Snapshot>& target) { target_ = target; }
+  // It is complete: from here on it is this region's own, which can serve others in turn.
+  void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
+
+ private:
+  bool named(const inter::BlobId& blob) const;
+
+  const ProtocolOptions& options_;
+  const RunHistory& history_;
+  const Contributions& contributions_;
+  Outbox& out_;
+  std::set<inter::BlobId> blobs_;
+  std::map<inter::BlobId, Round> unclaimed_;  // version at arrival
+  Round released_ = 0;
+  std::optional<Snapshot> snapshot_;
+  std::optional<Snapshot> offered_;
+  std::optional<Snapshot> target_;
+  std::map<inter::BlobId, Time> progress_reported_at_;
+};
+
+}  // namespace causeway::diloco

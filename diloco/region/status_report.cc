@@ -1,0 +1,36 @@
+#include "diloco/region/status_report.h"
+
+#include <utility>
+
+namespace causeway::diloco {
+
+Status StatusReport::status() const {
+  return {.version = history_.version(),
+          .head = history_.head(),
+          .applied = worker_.applied(),
+          .payloads_from = spool_.payloads_from(),
+          .snapshot = spool_.snapshot(),
+          .received_bytes = received_bytes_};
+}
+
+void StatusReport::publish(Time now) {
+  Status current = status();
+  if (published_) {
+    Status ignoring_bytes = current;
+    ignoring_bytes.received_bytes = published_->received_bytes;
+    if (ignoring_bytes == *published_ &&
+        (current == *published_ || now < published_at_ + kReportInterval)) {
+      return;
+    }
+  }
+  peers_.broadcast(current);
+  published_ = std::move(current);
+  published_at_ = now;
+}
+
+std::optional<Time> StatusReport::next_deadline() const {
+  if (!published_ || *published_ == status()) return std::nullopt;
+  return published_at_ + kReportInterval;
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,56 @@
+// How contributions and word of them go around: the own one is saved, announced to every peer and
+// pushed; whoever holds a payload tells the leader; a record settles what it lists.
+#pragma once
+
+#include <string>
+
+#include "diloco/region/region.h"
+#include "diloco/round/catch_up.h"
+#include "diloco/round/leader.h"
+
+namespace causeway::diloco {
+
+class Exchange {
+ public:
+  // All must outlive this.
+  Exchange(Region& region, Leader& leader, CatchUp& catch_up);
+
+  // ---- This region's own ----
+  void add_own(const Contribution& made, Time now);
+  // The leader says that it was made from a wrong state.
+  void reject_own(const Diverged& diverged);
+  // The outcome of what this region contributed last is known, and all of it is here.
+  void time_outcome(Time now);
+
+  // ---- Others' ----
+  void hear(const std::string& peer, const Holding& holding, Time now);
+  void tell(const std::string& peer);  // whatever was said before may not have arrived
+  void tell_new_leader(Time now);      // it knows only what it hears
+
+  // ---- Payloads and records ----
+  void on_arrived(const inter::BlobId& blob, Time now);
+  bool on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);  // it grew
+  void settle(const CommitRecord& record);
+  // The next round is open.
+  void open_next(const CommitRecord& record, Time now);
+
+ private:
+  bool is_news(const std::string& peer, const Contribution& contribution);
+  bool displaces_older(const ContributionKey& key);
+  void announce(const Contribution& contribution);
+  void report(const Contribution& contribution, std::uint64_t received_bytes, Time now);
+  void report_all_of(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
+
+  const ProtocolOptions& options_;
+  const Agreement& agreement_;
+  const RunHistory& history_;
+  Contributions& contributions_;
+  Peers& peers_;
+  Spool& spool_;
+  RegionWorker& worker_;
+  Region& region_;
+  Leader& leader_;
+  CatchUp& catch_up_;
+};
+
+}  // namespace causeway::diloco

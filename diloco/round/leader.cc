@@ -1,0 +1,116 @@
+#include "diloco/round/leader.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace causeway::diloco {
+
+std::optional<Diverged> Leader::lead(Time now) {
+  Raft& raft = region_.agreement.raft();
+  if (!raft.leads()) {
+    step_down();
+    return std::nullopt;
+  }
+  if (!decider_) start(now);
+  if (const std::optional<Membership> changed = members_.next()) raft.propose(*changed, now);
+  // A record stands under the members that precede it in the log.
+  decider_->set_membership(raft.membership());
+  decider_->set_applied(region_.options.self, region_.worker.applied());
+  return decide(now);
+}
+
+void Leader::step_down() {
+  decider_.reset();
+  proposed_.reset();
+  members_.clear();
+}
+
+// With what was heard so far.
+void Leader::start(Time now) {
+  const RunHistory& history = region_.history;
+  decider_.emplace(region_.options, region_.agreement.members(), history.newest());
+  for (const std::string& peer : region_.peers.up()) {
+    decider_->set_up(peer, true);
+    const Status* status = region_.peers.status(peer);
+    if (status != nullptr) decider_->set_applied(peer, status->applied);
+  }
+  for (const auto& [key, contribution] : region_.contributions.open()) {
+    decider_->add(contribution, key.region, contribution.payload.size_bytes, now);
+    for (const auto& [peer, bytes] : region_.contributions.held(key)) {
+      decider_->add(contribution, peer, bytes, now);
+    }
+    const std::uint64_t bytes = region_.held_bytes(contribution.payload);
+    const bool tells = bytes > 0 && !region_.options.witness && key.round <= history.version();
+    if (tells) decider_->add(contribution, region_.options.self, bytes, now);
+  }
+  region_.out.note(Note::Severity::info, "leads the run from round " +
+                                             std::to_string(history.version()) + " on (term " +
+                                             std::to_string(region_.agreement.raft().term()) + ")");
+}
+
+std::optional<Diverged> Leader::decide(Time now) {
+  Raft& raft = region_.agreement.raft();
+  const Membership& membership = raft.membership();
+  if (proposed_ || region_.history.over() || !raft.leads()) return std::nullopt;
+  const bool few = membership.voters() < membership.majority();
+  if (few && !plants(region_.options.planted, PlantedBug::commit_without_majority))
+    return std::nullopt;
+  Decider::Verdict verdict = decider_->decide(steps(), now);
+  for (const Contribution& contribution : verdict.diverged) tell_diverged(contribution);
+  if (verdict.record) {
+    proposed_ = region_.history.version();
+    verdict.record->k_decision = region_.history.k_policy().next();
+    raft.propose(*verdict.record, now);
+  }
+  const auto own = std::ranges::find(verdict.diverged, region_.options.self, &Contribution::region);
+  if (own == verdict.diverged.end()) return std::nullopt;
+  return Diverged{own->round, own->payload, decider_->tied()};
+}
+
+Decider::Steps Leader::steps() const {
+  const RunHistory& history = region_.history;
+  return {.k = history.nominal_k(history.version()),
+          .next_k = history.nominal_next_k(),
+          .since_exchange = history.steps_since_exchange()};
+}
+
+void Leader::tell_diverged(const Contribution& contribution) {
+  const Round version = region_.history.version();
+  region_.out.note(Note::Severity::error,
+                   "the state of " + contribution.region + " at version " +
+                       std::to_string(version) +
+                       " is not the one that most regions hold, so its contribution is not listed");
+  region_.peers.send(contribution.region,
+                     Diverged{version, contribution.payload, decider_->tied()});
+}
+
+// ---- What it hears ----
+
+void Leader::set_up(const std::string& peer, bool up) {
+  if (decider_) decider_->set_up(peer, up);
+}
+
+void Leader::set_applied(const std::string& peer, const std::optional<Applied>& applied) {
+  if (decider_) decider_->set_applied(peer, applied);
+}
+
+void Leader::add(const Contribution& contribution, const std::string& holder, std::uint64_t bytes,
+                 Time now) {
+  if (decider_) decider_->add(contribution, holder, bytes, now);
+}
+
+void Leader::hear(const Contribution& contribution, const std::string& peer, std::uint64_t bytes,
+                  Time now) {
+  if (!decider_) return;
+  decider_->add(contribution, peer, bytes, now);
+  if (decider_->rejects(contribution) && peer == contribution.region) {
+    region_.peers.send(peer, Diverged{contribution.round, contribution.payload, decider_->tied()});
+  }
+}
+
+void Leader::open_next(const CommitRecord& committed) {
+  if (proposed_ == committed.round) proposed_.reset();
+  if (decider_) decider_->open_next(committed);
+}
+
+}  // namespace causeway::diloco

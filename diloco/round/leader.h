@@ -1,0 +1,52 @@
+// What the leader of the run does, in whichever region that is: it proposes the record of each
+// round and the changes of the membership.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "diloco/region/region.h"
+#include "diloco/round/decider.h"
+#include "diloco/round/member_changes.h"
+
+namespace causeway::diloco {
+
+class Leader {
+ public:
+  explicit Leader(Region& region) : region_(region), members_(region) {}
+
+  // This region leads as far as the last call of lead() saw.
+  bool leads() const { return decider_.has_value(); }
+  const std::optional<Decider>& decider() const { return decider_; }
+
+  // Proposes what there is to propose. Returns that this region's own contribution comes from a
+  // wrong state, if that was found.
+  std::optional<Diverged> lead(Time now);
+
+  // What it hears as leader; of no effect otherwise.
+  void set_up(const std::string& peer, bool up);
+  void set_applied(const std::string& peer, const std::optional<Applied>& applied);
+  void add(const Contribution& contribution, const std::string& holder, std::uint64_t bytes,
+           Time now);
+  // A peer's word of it: whoever contributed what was rejected while out of reach is told again.
+  void hear(const Contribution& contribution, const std::string& peer, std::uint64_t bytes,
+            Time now);
+  void open_next(const CommitRecord& committed);
+  // A member's, or this region's own operator's.
+  void ask(const ChangeMember& change) { members_.ask(change); }
+
+ private:
+  void start(Time now);
+  void step_down();
+  std::optional<Diverged> decide(Time now);
+  Decider::Steps steps() const;
+  void tell_diverged(const Contribution& contribution);
+
+  Region& region_;
+  MemberChanges members_;
+  std::optional<Decider> decider_;
+  std::optional<Round> proposed_;  // not committed yet
+};
+
+}  // namespace causeway::diloco

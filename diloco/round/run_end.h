@@ -1,0 +1,70 @@
+// How a run ends: the leader waits until every region that can be waited for holds the last
+// version, and says so. And when it must end before that: training diverges everywhere, or what
+// regions need is on no disk any more.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "diloco/region/region.h"
+#include "diloco/round/catch_up.h"
+#include "diloco/round/leader.h"
+
+namespace causeway::diloco {
+
+class RunEnd {
+ public:
+  // All must outlive this.
+  RunEnd(Region& region, const Leader& leader, CatchUp& catch_up);
+
+  // Something moved: whoever waits goes on waiting.
+  void note_progress(Time now) { progress_at_ = now; }
+  void add(const CommitRecord& record, Time now);
+  void on_finished(const std::string& peer, Time now);  // it says that the run is over
+  // To a peer that comes back meanwhile.
+  void tell(const std::string& peer);
+
+  // Ends this region if it is time.
+  void check(Time now);
+  // When to look again at the latest.
+  std::array<std::optional<Time>, 3> deadlines() const;
+
+ private:
+  void check_barren(Time now);
+  void check_stuck(Time now);
+  void check_as_leader(Time now);
+  void check_as_follower(Time now);
+  void end_well();
+
+  bool worker_done() const;
+  bool is_done(const std::string& peer) const;
+  std::set<std::string> unfinished() const;
+  Time linger() const;
+  std::optional<Time> end_deadline() const;
+  std::optional<Time> leader_deadline() const;
+  bool region_is_stuck() const;
+  bool may_help(const Status& status) const;
+  bool run_is_stuck() const;
+  std::optional<Time> stuck_deadline() const;
+
+  const ProtocolOptions& options_;
+  const Agreement& agreement_;
+  const RunHistory& history_;
+  const RegionWorker& worker_;
+  const Spool& spool_;
+  Peers& peers_;
+  Outbox& out_;
+  const Leader& leader_;
+  CatchUp& catch_up_;
+
+  Time progress_at_{0};               // a region that is not done yet last moved
+  std::optional<Time> finished_at_;   // the leader said that the run is over
+  std::uint32_t barren_ = 0;          // rounds in a row that listed nothing
+  std::optional<Time> barren_until_;  // if there were too many: when the run ends
+  std::optional<Time> stuck_since_;   // what most regions lack is on no disk any more
+};
+
+}  // namespace causeway::diloco

@@ -1,0 +1,126 @@
+#include "diloco/round/worker_orders.h"
+
+#include <algorithm>
+
+namespace causeway::diloco {
+
+WorkerOrders::WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up)
+    : options_(region.options),
+      agreement_(region.agreement),
+      history_(region.history),
+      contributions_(region.contributions),
+      peers_(region.peers),
+      spool_(region.spool),
+      worker_(region.worker),
+      out_(region.out),
+      leader_(leader),
+      catch_up_(catch_up) {}
+
+void WorkerOrders::welcome() {
+  const std::string& run_id = history_.run_id();
+  if (!worker_.attached() || worker_.welcomed() || run_id.empty()) return;
+  if (!worker_.belongs_to(run_id)) return;
+  worker_.welcome();
+  const Round holds = worker_.applied()->version;
+  const auto& newest = contributions_.newest_own();
+  const bool pending = contributions_.own(holds) != nullptr;
+  const bool decided = holds < history_.version() && newest && newest->round == holds;
+  out_.push(WelcomeWorker{run_id, pending || decided});
+}
+
+void WorkerOrders::instruct(Time now) {
+  if (out_.ended() || !worker_.welcomed()) return;
+  if (worker_.continuing()) call_back();
+  if (!worker_.ready()) return;
+  if (worker_.distrusted()) return restore();
+  const Applied& applied = *worker_.applied();
+  if (applied.version < history_.version()) return catch_up();
+  const bool behind = peers_.any_ahead_of(history_.version());
+  if (applied.version > history_.version() || behind) return;
+  if (history_.over()) return worker_.finish(OrderFinish{history_.version(), applied.state});
+  instruct_idle(now);
+}
+
+// Its steps beyond the round are for when there is nothing else to do.
+void WorkerOrders::call_back() {
+  const bool idle = worker_.applied()->version == history_.version() && !worker_.distrusted();
+  if (!idle) worker_.call_back();
+}
+
+// ---- The worker stands at the open round ----
+
+void WorkerOrders::instruct_idle(Time now) {
+  const std::optional<DataShare> share = history_.share();
+  if (!share) return;
+  if (contributions_.own(history_.version()) != nullptr) {
+    // The outcome comes by record; without a majority within reach, nobody knows when.
+    if (agreement_.cut_off(now)) go_on(*share);
+    return;
+  }
+  if (knows_where_the_run_stands(now)) train(*share);
+}
+
+// Nobody trains before hearing from the leader where the run stands, unless there is none, nor
+// before the log has said what the run begins with.
+bool WorkerOrders::knows_where_the_run_stands(Time now) const {
+  if (agreement_.members().members.empty()) return false;
+  const std::optional<std::string>& leader = agreement_.leader();
+  const bool led = leader && (leader_.leads() || peers_.status(*leader) != nullptr);
+  return led || agreement_.cut_off(now);
+}
+
+void WorkerOrders::go_on(const DataShare& share) {
+  worker_.order_to_continue({.round = history_.version(),
+                             .k = history_.k_of(options_.self),
+                             .data_cursor = contributions_.data_cursor(),
+                             .schedule_step = history_.schedule_step(),
+                             .share = share});
+}
+
+void WorkerOrders::train(const DataShare& share) {
+  worker_.order(OrderTrain{.round = history_.version(),
+                           .k = history_.k_of(options_.self),
+                           .data_cursor = contributions_.data_cursor(),
+                           .schedule_step = history_.schedule_step(),
+                           .share = share,
+                           .ahead = std::min(options_.overlap_steps, history_.nominal_next_k())});
+  worker_.drop_more();
+}
+
+// ---- It is behind ----
+
+void WorkerOrders::catch_up() {
+  const Round applied = worker_.applied()->version;
+  const CommitRecord& record = history_.record(applied);
+  if (spool_.holds_all(record)) return apply(record);
+  const std::optional<Snapshot>& snapshot = spool_.snapshot();
+  const bool restorable = snapshot && snapshot->version > applied && catch_up_.trusted(*snapshot);
+  // Before any peer was heard, a payload may still turn out to be available.
+  if (peers_.any_heard() && restorable && !catch_up_.can_replay(applied)) restore();
+}
+
+void WorkerOrders::apply(const CommitRecord& record) {
+  // What was done while nobody could be reached comes late, if it still may.
+  const Round late = history_.version() - record.round;
+  const bool may_be_late = late <= options_.staleness_max * options_.pace.fragments;
+  if (!worker_.has_more() || !may_be_late || history_.over()) {
+    return worker_.order(OrderApply{record});
+  }
+  worker_.order(OrderCollect{record.round});
+  worker_.drop_more();
+}
+
+void WorkerOrders::restore() {
+  if (spool_.target()) return;
+  const std::optional<Snapshot>& snapshot = spool_.snapshot();
+  if (snapshot && (!worker_.distrusted() || catch_up_.helps(*snapshot))) {
+    worker_.order(OrderRestore{*snapshot});
+  } else if (worker_.distrusted() && catch_up_.can_begin_again()) {
+    worker_.order(OrderRestore{Snapshot{}});
+  } else {
+    return;
+  }
+  worker_.drop_more();
+}
+
+}  // namespace causeway::diloco

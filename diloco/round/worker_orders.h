@@ -1,0 +1,42 @@
+// What this region's worker is told to do next.
+#pragma once
+
+#include "diloco/region/region.h"
+#include "diloco/round/catch_up.h"
+#include "diloco/round/leader.h"
+
+namespace causeway::diloco {
+
+class WorkerOrders {
+ public:
+  // All must outlive this.
+  WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up);
+
+  // It is attached for good once the run is known, if it is of this run.
+  void welcome();
+  // If it asks what to do and something is to be done, or must be called back from what it does.
+  void instruct(Time now);
+
+ private:
+  void call_back();
+  void instruct_idle(Time now);
+  void train(const DataShare& share);
+  void go_on(const DataShare& share);
+  bool knows_where_the_run_stands(Time now) const;
+  void catch_up();
+  void apply(const CommitRecord& record);
+  void restore();
+
+  const ProtocolOptions& options_;
+  const Agreement& agreement_;
+  const RunHistory& history_;
+  const Contributions& contributions_;
+  const Peers& peers_;
+  const Spool& spool_;
+  RegionWorker& worker_;
+  Outbox& out_;
+  const Leader& leader_;
+  const CatchUp& catch_up_;
+};
+
+}  // namespace causeway::diloco

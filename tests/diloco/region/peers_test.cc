@@ -1,0 +1,82 @@
+#include "diloco/region/peers.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace causeway::diloco {
+namespace {
+
+Status at(Round version, Round payloads_from = 0) {
+  Status status;
+  status.version = version;
+  status.payloads_from = payloads_from;
+  return status;
+}
+
+TEST(Peers, SaysNothingToWhoIsNotUp) {
+  Outbox out;
+  Peers peers(out);
+  peers.set_up("b", "disk1");
+  peers.set_up("c", "disk2");
+  EXPECT_TRUE(peers.set_down("c"));
+  EXPECT_FALSE(peers.set_down("c"));
+  peers.send("c", Finished{});
+  peers.broadcast(Finished{});
+  const std::vector<Action> actions = out.take();
+  ASSERT_EQ(actions.size(), 1U);
+  EXPECT_EQ(std::get<SendMessage>(actions[0]).peer, "b");
+  EXPECT_EQ(peers.incarnation("b"), "disk1");
+  EXPECT_EQ(peers.incarnation("c"), "");
+}
+
+TEST(Peers, KeepTheNewestWordOfALink) {
+  Outbox out;
+  Peers peers(out);
+  peers.set_up("b", "disk1");
+  EXPECT_FALSE(peers.any_heard());
+  EXPECT_EQ(peers.hear("b", at(3)), Peers::Heard::news);
+  EXPECT_EQ(peers.hear("b", at(3)), Peers::Heard::same);
+  EXPECT_EQ(peers.hear("b", at(2)), Peers::Heard::stale);
+  EXPECT_EQ(peers.status("b")->version, 3U);
+  EXPECT_TRUE(peers.any_ahead_of(2));
+  EXPECT_FALSE(peers.any_ahead_of(3));
+  // A new link may be to a region that lost its disk.
+  peers.set_up("b", "disk2");
+  EXPECT_EQ(peers.hear("b", at(2)), Peers::Heard::news);
+}
+
+TEST(Peers, PayloadsAreAskedOfTheContributorFirst) {
+  Outbox out;
+  Peers peers(out);
+  for (const char* name : {"b", "c"}) peers.set_up(name, name);
+  EXPECT_EQ(peers.holder_of("c", 4), "c");
+  peers.hear("b", at(5, 2));
+  EXPECT_EQ(peers.holder_of("c", 4), "b");
+  peers.hear("c", at(5, 4));
+  EXPECT_EQ(peers.holder_of("c", 4), "c");
+  EXPECT_EQ(peers.holder_of("c", 3), "b");
+  EXPECT_FALSE(peers.any_has_payloads(1));  // let go of
+  EXPECT_FALSE(peers.any_has_payloads(5));  // not decided yet
+  peers.set_down("b");
+  EXPECT_FALSE(peers.has_payloads("b", 4));
+}
+
+TEST(Peers, NameThoseOfAnotherState) {
+  Outbox out;
+  Peers peers(out);
+  Status other = at(2);
+  other.applied = Applied{2, Digest{1}};
+  for (const char* name : {"b", "c"}) {
+    peers.set_up(name, name);
+    peers.hear(name, other);
+  }
+  EXPECT_EQ(peers.that_differ_from({2, Digest{}}), " b c");
+  EXPECT_EQ(peers.that_differ_from({2, Digest{1}}), "");
+  EXPECT_EQ(peers.that_differ_from({1, Digest{}}), "");
+}
+
+}  // namespace
+}  // namespace causeway::diloco

@@ -1,0 +1,201 @@
+// What acts on a region, one machine at a time: members a and b, no leader within reach.
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "diloco/region/region.h"
+#include "diloco/round/catch_up.h"
+#include "diloco/round/exchange.h"
+#include "diloco/round/leader.h"
+#include "diloco/round/member_changes.h"
+#include "diloco/round/run_end.h"
+#include "diloco/round/waiting_for.h"
+#include "diloco/round/worker_orders.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::seconds;
+
+Member member(const std::string& region) {
+  Member one;
+  one.region = region;
+  one.incarnation = region + "'s disk";
+  return one;
+}
+
+ProtocolOptions options_of_a() {
+  ProtocolOptions options;
+  options.self = "a";
+  options.incarnation = "a's disk";
+  options.pace.k = 4;
+  options.pace.steps = 400;
+  return options;
+}
+
+PersistentState state_of_a() {
+  PersistentState state;
+  state.run_id = "run1";
+  state.raft.term = 1;
+  state.raft.log = {{.term = 1, .body = with(with({}, member("a")), member("b"))}};
+  state.raft.committed = 1;
+  return state;
+}
+
+Contribution made_by(const std::string& region) {
+  Contribution made;
+  made.run_id = "run1";
+  made.region = region;
+  made.data_cursor = 16;
+  made.payload.size_bytes = 100;
+  made.payload.hash[0] = static_cast<std::uint8_t>(region[0]);
+  return made;
+}
+
+class MachinesTest : public ::testing::Test {
+ protected:
+  MachinesTest() {
+    region_.agreement.start(Time{0});
+    region_.peers.set_up("b", "b's disk");
+  }
+
+  template <typename Kind>
+  std::vector<Kind> taken() {
+    std::vector<Kind> of_kind;
+    for (const Action& action : region_.out.take()) {
+      if (const auto* one = std::get_if<Kind>(&action)) of_kind.push_back(*one);
+    }
+    return of_kind;
+  }
+
+  Region region_{options_of_a(), state_of_a()};
+  Leader leader_{region_};
+  CatchUp catch_up_{region_};
+  Exchange exchange_{region_, leader_, catch_up_};
+  WorkerOrders orders_{region_, leader_, catch_up_};
+  RunEnd end_{region_, leader_, catch_up_};
+  const Time cut_off_ = seconds{20};
+};
+
+TEST_F(MachinesTest, LeaderDoesNothingWhereNobodyElectedIt) {
+  EXPECT_FALSE(leader_.lead(Time{0}));
+  EXPECT_FALSE(leader_.leads());
+  EXPECT_TRUE(region_.out.take().empty());
+}
+
+TEST_F(MachinesTest, MemberChangesAreProposedOnce) {
+  MemberChanges changes(region_);
+  EXPECT_FALSE(changes.next());
+  changes.ask({.member = member("b")});  // a member already
+  changes.ask({.member = member("c")});
+  const std::optional<Membership> next = changes.next();
+  ASSERT_TRUE(next);
+  ASSERT_NE(next->find("c"), nullptr);
+  EXPECT_EQ(next->find("c")->incarnation, "");  // no vote before it has caught up
+  EXPECT_FALSE(changes.next());
+}
+
+TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
+  region_.peers.set_up("b", "b's new disk");
+  MemberChanges changes(region_);
+  const std::optional<Membership> next = changes.next();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->find("b")->incarnation, "");
+}
+
+TEST_F(MachinesTest, ExchangeSavesAnnouncesAndPushesAnOwnContribution) {
+  exchange_.add_own(made_by("a"), Time{0});
+  const std::vector<Action> actions = region_.out.take();
+  ASSERT_EQ(actions.size(), 3U);
+  EXPECT_TRUE(std::holds_alternative<SaveContributions>(actions[0]));
+  EXPECT_TRUE(std::holds_alternative<SendMessage>(actions[1]));
+  EXPECT_EQ(std::get<PushBlob>(actions[2]).peer, "b");
+  EXPECT_TRUE(region_.spool.holds(made_by("a").payload));
+}
+
+TEST_F(MachinesTest, ExchangeTakesNothingBackFromALostDisk) {
+  exchange_.hear("b", {.contribution = made_by("a")}, Time{0});
+  EXPECT_TRUE(region_.contributions.open().empty());
+}
+
+TEST_F(MachinesTest, CatchUpAsksForAPayloadUnlessItIsPushed) {
+  exchange_.hear("b", {made_by("b"), 100, true}, Time{0});
+  catch_up_.fetch(Time{0});
+  EXPECT_TRUE(taken<FetchBlob>().empty());
+  catch_up_.fetch(seconds{6});  // nothing arrived
+  ASSERT_EQ(taken<FetchBlob>().size(), 1U);
+  exchange_.on_arrived(made_by("b").payload, seconds{6});
+  catch_up_.fetch(seconds{60});
+  EXPECT_TRUE(taken<FetchBlob>().empty());
+}
+
+TEST_F(MachinesTest, CatchUpTrustsNoSnapshotOfVersionsToCome) {
+  EXPECT_TRUE(catch_up_.trusted({.version = 0, .state = {}, .blob = {}}));
+  EXPECT_FALSE(catch_up_.trusted({.version = 1, .state = {}, .blob = {}}));
+}
+
+TEST_F(MachinesTest, WorkerOrdersBeginOnceItIsClearThatNobodyLeads) {
+  region_.worker.attach({}, std::nullopt);
+  orders_.welcome();
+  ASSERT_EQ(taken<WelcomeWorker>().size(), 1U);
+  region_.worker.ask();
+  orders_.instruct(Time{0});
+  EXPECT_TRUE(region_.out.take().empty());
+  orders_.instruct(cut_off_);
+  const auto train = taken<OrderTrain>();
+  ASSERT_EQ(train.size(), 1U);
+  EXPECT_EQ(train[0].k, 4U);
+  EXPECT_FALSE(region_.worker.ready());
+}
+
+TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
+  region_.worker.attach({}, std::nullopt);
+  orders_.welcome();
+  exchange_.add_own(made_by("a"), cut_off_);
+  region_.worker.ask();
+  orders_.instruct(cut_off_);
+  const auto more = taken<OrderContinue>();
+  ASSERT_EQ(more.size(), 1U);
+  EXPECT_EQ(more[0].data_cursor, 16U);
+  EXPECT_TRUE(region_.worker.has_more());
+}
+
+TEST_F(MachinesTest, RunEndGivesUpAfterThreeRoundsThatListNothing) {
+  for (int round = 0; round < 2; ++round) end_.add({}, Time{0});
+  end_.check(seconds{60});
+  EXPECT_FALSE(region_.out.ended());
+  end_.add({}, seconds{60});
+  end_.check(seconds{60});
+  EXPECT_FALSE(region_.out.ended());  // the others are to hear of it
+  end_.check(seconds{70});
+  const auto ended = taken<EndRun>();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].exit_code, 2);
+}
+
+TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
+  region_.report.publish(Time{0});
+  region_.report.publish(seconds{5});
+  EXPECT_EQ(taken<SendMessage>().size(), 1U);
+  region_.report.add_received(10);
+  EXPECT_EQ(region_.report.next_deadline(), Time{kReportInterval});
+  region_.report.publish(kReportInterval - Time{1});
+  EXPECT_TRUE(taken<SendMessage>().empty());
+  region_.report.publish(kReportInterval);
+  EXPECT_EQ(taken<SendMessage>().size(), 1U);
+}
+
+TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
+  EXPECT_EQ(waiting_for(region_, leader_, Time{0}), "this region's workers");
+  region_.worker.attach({}, std::nullopt);
+  EXPECT_EQ(waiting_for(region_, leader_, Time{0}), "");
+  region_.worker.ask();
+  EXPECT_NE(waiting_for(region_, leader_, Time{0}).find("a majority of the regions"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace causeway::diloco
