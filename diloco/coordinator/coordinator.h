@@ -26,7 +26,7 @@
 #include <asio/awaitable.hpp>
 
 #include "diloco/log/membership.h"
-#include "diloco/round/protocol_options.h"
+#include "diloco/region/protocol_options.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::diloco {

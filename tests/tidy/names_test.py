@@ -53,7 +53,6 @@ LISTED = {name for names in COLLECTIONS.values() for name in names}
 
 # Not named well yet, with the name that they should have. Nothing may be added.
 OFFENDERS = {
-    "diloco/coordinator/coordinator_core.h": "what its class is called once it is not one class any more",
     "diloco/files/fault_point.h": "protocol_state.h",
     "diloco/worker/stream/worker_channel.h": "worker_frame.h",
     "intra/base/optimizer.h": "adamw.h, which is the arithmetic of one element",
