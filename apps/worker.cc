@@ -13,7 +13,7 @@
 #include "apps/run/region/signals.h"
 #include "apps/set_option.h"
 #include "diloco/files/file_io.h"
-#include "intra/worker/worker_loop.h"
+#include "intra/worker/run_worker.h"
 
 namespace causeway::apps {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "bench/reference_step.h"
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 #include "intra/model/gemm.h"
 #include "intra/model/model.h"
 #include "intra/model/products.h"

@@ -12,7 +12,7 @@
 
 #include "diloco/files/file_io.h"
 #include "diloco/worker/progress_json.h"
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 
 namespace causeway::diloco {
 namespace {

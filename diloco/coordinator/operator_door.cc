@@ -11,7 +11,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 #include "inter/base/accept.h"
 
 namespace causeway::diloco {

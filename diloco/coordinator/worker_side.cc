@@ -10,7 +10,8 @@
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/files/error.h"
-#include "diloco/files/fault_point.h"
+#include "diloco/files/protocol_state.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::diloco {
 namespace {
@@ -185,8 +186,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
 void WorkerSide::note_missing(const std::vector<std::uint32_t>& missing) {
   if (missing == std::exchange(missing_, missing)) return;
   std::string ranks;
-  for (const std::uint32_t rank : missing)
-    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  for (const std::uint32_t rank : missing) inter::append_item(ranks, std::to_string(rank));
   const std::string workers = std::to_string(context_.options.workers) + " workers";
   const std::string text = missing.empty() ? "all " + workers + " are back"
                                            : "goes on without rank " + ranks + " of its " + workers;

@@ -1,35 +1,12 @@
 #include "diloco/rehearsal/rehearsal_region.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace causeway::diloco::tuner {
 namespace {
 
-constexpr char kRunId[] = "rehearsal";
 constexpr std::uint64_t kEndless = 1ULL << 40;
-// Between a worker and its coordinator: a message over a Unix socket, and the answer.
-constexpr double kSocketS = 0.5e-3;
-// Exchanges between snapshots, which let old payloads be forgotten.
-constexpr Round kSnapshotInterval = 10;
-
-inter::BlobId blob_named(const std::string& name, std::uint64_t size_bytes) {
-  return {.hash = sha256(std::as_bytes(std::span(name))), .size_bytes = size_bytes};
-}
-
-std::uint64_t seed_of(std::uint64_t seed, const std::string& name) {
-  std::seed_seq sequence(name.begin(), name.end());
-  std::uint32_t words[2];
-  sequence.generate(words, words + 2);
-  return seed ^ (std::uint64_t{words[0]} << 32 | words[1]);
-}
-
-Digest next_state(const Digest& state, const CommitRecord& record) {
-  const std::string content = to_hex(state) + serialize(record);
-  return sha256(std::as_bytes(std::span(content)));
-}
-
 }  // namespace
 
 RehearsalRegion::RehearsalRegion(World& world, const RehearsalOptions& options, std::string name)
@@ -37,9 +14,7 @@ RehearsalRegion::RehearsalRegion(World& world, const RehearsalOptions& options, 
       options_(options),
       name_(std::move(name)),
       speed_(options.regions.at(name_)),
-      chance_(seed_of(options.seed, name_)) {
-  holds_.state = sha256(std::as_bytes(std::span("initial", 7)));
-}
+      worker_(world, options, name_, [this](const Event& event) { deliver(event); }) {}
 
 RehearsalRegion::~RehearsalRegion() = default;
 
@@ -47,7 +22,7 @@ RehearsalRegion::~RehearsalRegion() = default;
 PersistentState RehearsalRegion::disk() const {
   PersistentState disk;
   disk.run_id = kRunId;
-  if (!founds()) return disk;
+  if (name_ != options_.founder) return disk;
   Membership membership;
   for (const auto& [region, pace] : options_.regions) {
     membership = with(membership, {.region = region, .incarnation = region == name_ ? name_ : ""});
@@ -64,7 +39,7 @@ void RehearsalRegion::start() {
   protocol_.emplace(protocol, disk());
   channel_ = world_.start(name_, kRunId, *this);
   deliver(Tick{});
-  later(kSocketS, [this] { deliver(WorkerAttached{holds_, false, ""}); });
+  worker_.attach();
 }
 
 void RehearsalRegion::poll() {
@@ -88,7 +63,7 @@ void RehearsalRegion::pump() {
       std::visit(*this, action);
       if (seconds <= 0) continue;
       saving_ = true;
-      later(seconds, [this] {
+      after_s(world_, seconds, [this] {
         saving_ = false;
         pump();
       });
@@ -124,14 +99,6 @@ void RehearsalRegion::schedule_tick() {
   });
 }
 
-void RehearsalRegion::later(double seconds, std::function<void()> event) {
-  world_.after(Time{static_cast<Time::rep>(std::llround(seconds * 1e6))}, std::move(event));
-}
-
-void RehearsalRegion::ready_soon() {
-  later(kSocketS, [this] { deliver(WorkerReady{}); });
-}
-
 // ---- Links ----
 
 void RehearsalRegion::on_peer_up(const std::string& peer) {
@@ -144,143 +111,10 @@ void RehearsalRegion::on_message(const std::string& peer, const std::string& mes
   deliver(PeerSaid{peer, parse_message(message)});
 }
 void RehearsalRegion::on_blob(const std::string&, const inter::BlobId& id) {
-  later(part(speed_.store_s), [this, id] { deliver(BlobArrived{id}); });
+  after_s(world_, worker_.part(speed_.store_s), [this, id] { deliver(BlobArrived{id}); });
 }
 void RehearsalRegion::operator()(const SendMessage& action) {
   channel_->send(action.peer, serialize(action.message));
-}
-
-// ---- The worker ----
-
-double RehearsalRegion::fragments() const {
-  return options_.overlap.variant == Variant::streaming ? std::max(1U, options_.overlap.fragments)
-                                                        : 1U;
-}
-
-double RehearsalRegion::steps_s(std::uint64_t count) {
-  std::normal_distribution<double> noise(0, 1);
-  const auto n = static_cast<double>(count);
-  return std::max(n * speed_.step_s / 2,
-                  n * speed_.step_s + std::sqrt(n) * speed_.step_deviation_s * noise(chance_));
-}
-
-void RehearsalRegion::compute_to(std::uint64_t step, std::function<void()> then) {
-  const double seconds = step > steps_ ? steps_s(step - steps_) : 0;
-  later(seconds, [this, step, seconds, then = std::move(then)] {
-    steps_ = std::max(steps_, step);
-    compute_s_ += seconds;
-    then();
-  });
-}
-
-void RehearsalRegion::operator()(const WelcomeWorker&) {
-  ready_soon();
-}
-
-void RehearsalRegion::operator()(const OrderTrain& order) {
-  const std::uint64_t begin = steps_;
-  busy_ = true;
-  cursor_ = std::max(cursor_, order.data_cursor);
-  compute_to(start_step(options_.overlap, options_.k, order.round), [this, order, begin] {
-    later(part(speed_.encode_s + speed_.store_s), [this, order, begin] {
-      contribute(order.round, 0, std::max<std::uint64_t>(1, steps_ - begin));
-      compute_to(finish_step(options_.overlap, options_.k, order.round), [this] {
-        busy_ = false;
-        settle();
-      });
-    });
-  });
-}
-
-void RehearsalRegion::contribute(Round round, std::uint32_t part, std::uint64_t steps) {
-  const auto bytes = static_cast<double>(options_.payload_bytes) / fragments();
-  const inter::BlobId payload =
-      blob_named(name_ + "/" + std::to_string(round) + "." + std::to_string(part),
-                 std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes)));
-  world_.hold(name_, payload);
-  deliver(WorkerContributed{{.run_id = kRunId,
-                             .region = name_,
-                             .round = round,
-                             .part = part,
-                             .tokens = steps,
-                             .steps = static_cast<std::uint32_t>(steps),
-                             .compute_s = static_cast<double>(steps) * speed_.step_s,
-                             .data_begin = cursor_,
-                             .data_cursor = cursor_ + steps,
-                             .state = holds_.state,
-                             .delta_norm = 1,
-                             .error_norm = 0.1,
-                             .payload = payload}});
-  cursor_ += steps;
-  extra_steps_ = 0;
-  ready_soon();
-}
-
-void RehearsalRegion::operator()(const OrderApply& order) {
-  record_ = order.record;
-  settle();
-}
-
-// The record is there and the worker has come to where it is applied.
-void RehearsalRegion::settle() {
-  if (!record_ || busy_) return;
-  busy_ = true;
-  later(part(speed_.apply_s), [this] { apply(); });
-}
-
-void RehearsalRegion::apply() {
-  const CommitRecord record = *std::exchange(record_, std::nullopt);
-  busy_ = false;
-  steps_ = std::max(steps_, start_step(options_.overlap, options_.k, record.round));
-  holds_ = {.version = record.round + 1, .state = next_state(holds_.state, record)};
-  const auto listed = std::ranges::count_if(record.participants, [&record](const auto& one) {
-    return one.round == record.round && one.part == 0;
-  });
-  marks_.push_back({world_.now(), compute_s_, static_cast<std::size_t>(listed)});
-  deliver(WorkerApplied{holds_});
-  offer_snapshot();
-  ready_soon();
-}
-
-void RehearsalRegion::offer_snapshot() {
-  if (holds_.version % kSnapshotInterval != 0) return;
-  const inter::BlobId blob = blob_named("snapshot " + to_hex(holds_.state), 1);
-  world_.hold(name_, blob);
-  deliver(WorkerOffered{{holds_.version, holds_.state, blob}});
-}
-
-// ---- Cut off ----
-
-void RehearsalRegion::operator()(const OrderContinue& order) {
-  continuing_ = true;
-  later(steps_s(order.k), [this, k = order.k] {
-    if (!std::exchange(continuing_, false)) return;
-    extra_steps_ += k;
-    deliver(WorkerReady{});
-  });
-}
-
-void RehearsalRegion::operator()(const OrderCallBack&) {
-  if (!std::exchange(continuing_, false)) return;
-  extra_steps_ += 1;
-  later(speed_.step_s, [this] { deliver(WorkerReady{}); });
-}
-
-void RehearsalRegion::operator()(const OrderCollect& order) {
-  later(speed_.encode_s,
-        [this, order] { contribute(order.round, 1, std::max<std::uint64_t>(1, extra_steps_)); });
-}
-
-void RehearsalRegion::operator()(const OrderRestore& order) {
-  later(speed_.apply_s, [this, order] {
-    holds_ = {.version = order.snapshot.version, .state = order.snapshot.state};
-    deliver(WorkerApplied{holds_});
-    ready_soon();
-  });
-}
-
-void RehearsalRegion::operator()(const OrderFinish&) {
-  later(kSocketS, [this] { deliver(WorkerLost{}); });
 }
 
 }  // namespace causeway::diloco::tuner

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "diloco/round/decider.h"
+#include "inter/base/append_item.h"
 
 namespace causeway::diloco {
 namespace {
@@ -33,7 +34,7 @@ std::string Decider::sitting_out() const {
   std::string names;
   for (const auto& [key, candidate] : candidates_) {
     if (!is_fresh(key) || !candidate.contribution.sits_out) continue;
-    names += (names.empty() ? "" : ", ") + key.region;
+    inter::append_item(names, key.region);
   }
   return names.empty()
              ? ""
@@ -43,7 +44,7 @@ std::string Decider::sitting_out() const {
 std::string Decider::waiting_for(Time now) const {
   std::string text;
   for (const std::string& region : attached_) {
-    if (!settled(region)) text += (text.empty() ? "" : ", ") + describe(region);
+    if (!settled(region)) inter::append_item(text, describe(region));
   }
   const std::size_t count = contributors();
   if (text.empty() && count >= contributions_min()) return {};

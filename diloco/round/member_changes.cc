@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "inter/base/append_item.h"
+
 namespace causeway::diloco {
 
 std::optional<Membership> MemberChanges::next() {
@@ -36,7 +38,7 @@ bool MemberChanges::leaves_too_few(const std::string& region, const Membership& 
   if (!had_vote || changed.voters() >= changed.majority()) return false;
   std::string voteless;
   for (const Member& member : changed.members) {
-    if (member.incarnation.empty()) voteless += (voteless.empty() ? "" : ", ") + member.region;
+    if (member.incarnation.empty()) inter::append_item(voteless, member.region);
   }
   out_.note(Note::Severity::error,
             region +

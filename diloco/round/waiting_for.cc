@@ -1,11 +1,9 @@
 #include "diloco/round/waiting_for.h"
 
+#include "inter/base/append_item.h"
+
 namespace causeway::diloco {
 namespace {
-
-void add(std::string& names, const std::string& name) {
-  names += (names.empty() ? "" : ", ") + name;
-}
 
 // What was decided is not agreed on as long as this lasts.
 std::string votes_sentence(const Region& of) {
@@ -13,7 +11,7 @@ std::string votes_sentence(const Region& of) {
   for (const Member& member : of.agreement.members().members) {
     const bool silent = !member.incarnation.empty() && member.region != of.options.self &&
                         !of.peers.is_up(member.region);
-    if (silent) add(unreachable, member.region);
+    if (silent) inter::append_item(unreachable, member.region);
   }
   return "most of the voting regions to put the last entry on disk" +
          (unreachable.empty() ? "" : " (" + unreachable + " unreachable)");
@@ -30,7 +28,7 @@ std::string no_leader_sentence(const Region& of) {
     if (of.peers.is_up(member.region)) {
       reachable += raft.electorate().votes(member.region) ? 1 : 0;
     } else {
-      add(unreachable, member.region);
+      inter::append_item(unreachable, member.region);
     }
   }
   return "a majority of the regions to agree on a leader (" + std::to_string(reachable) +

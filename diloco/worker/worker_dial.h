@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 #include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker_session.h"
 

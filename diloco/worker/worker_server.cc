@@ -15,7 +15,7 @@
 #include "diloco/files/random_name.h"
 #include "diloco/log/wire.h"
 #include "diloco/worker/rank_group.h"
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_connection.h"
 #include "diloco/worker/worker_door.h"

@@ -18,7 +18,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker_session.h"
 #include "inter/mesh/mesh.h"
 

@@ -11,7 +11,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/worker/coordinator_link.h"
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_dial.h"
 #include "diloco/worker/worker_messages.h"

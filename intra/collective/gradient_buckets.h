@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "diloco/maths/layout.h"
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 #include "intra/collective/collective.h"
 
 namespace causeway::intra {

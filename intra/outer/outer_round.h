@@ -23,10 +23,10 @@
 #include "diloco/maths/overlap.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/codec_policy.h"
-#include "intra/outer/in_flight.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/ownership.h"
+#include "intra/outer/settling.h"
 
 namespace causeway::intra {
 

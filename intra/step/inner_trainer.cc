@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "intra/base/adamw.h"
 #include "intra/base/error.h"
-#include "intra/base/optimizer.h"
 #include "intra/base/stopwatch.h"
 #include "intra/data/data.h"
 #include "intra/model/initialise.h"

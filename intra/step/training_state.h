@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
 

@@ -10,7 +10,7 @@
 
 #include "diloco/maths/outer.h"
 #include "diloco/maths/overlap.h"
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 #include "intra/data/data.h"
 #include "intra/model/model.h"
 #include "intra/outer/codec_policy.h"

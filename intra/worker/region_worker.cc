@@ -9,13 +9,13 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
-#include "diloco/files/fault_point.h"
+#include "diloco/files/protocol_state.h"
 #include "intra/base/error.h"
 #include "intra/base/memory_peak.h"
 #include "intra/collective/together.h"
 #include "intra/published/checkpoint.h"
+#include "intra/worker/agreement.h"
 #include "intra/worker/make_inner_trainer.h"
-#include "intra/worker/state_agreement.h"
 
 namespace causeway::intra {
 namespace {

@@ -1,4 +1,4 @@
-// The worker of a region that takes part in a run: the loop of worker_loop.h. What the coordinator
+// The worker of a region that takes part in a run: the loop of run_worker.h. What the coordinator
 // tells it is round_driver.h's business; this has the ranks, the model's steps, and the result.
 //
 //   gather ──► next ──► steps ──► next ... ──► evaluate, result

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
-#include "apps/run/config/config_source.h"
+#include "apps/run/config/parsed_config.h"
 
 namespace causeway::run {
 

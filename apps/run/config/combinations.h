@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/run/config/config_source.h"
+#include "apps/run/config/parsed_config.h"
 
 namespace causeway::run {
 

@@ -6,7 +6,7 @@
 
 #include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
-#include "apps/run/config/config_source.h"
+#include "apps/run/config/parsed_config.h"
 #include "inter/base/append_item.h"
 #include "intra/base/error.h"
 

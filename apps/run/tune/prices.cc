@@ -6,7 +6,7 @@
 #include <toml++/toml.h>
 
 #include "apps/run/config/config.h"
-#include "apps/run/config/config_source.h"
+#include "apps/run/config/parsed_config.h"
 #include "inter/base/append_item.h"
 
 namespace causeway::run {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 
 namespace causeway::diloco {
 

@@ -1,4 +1,4 @@
-// Takes frames out of a byte stream, whatever pieces it comes in: frame header (worker_channel.h),
+// Takes frames out of a byte stream, whatever pieces it comes in: frame header (frame.h),
 // message, then each blob's length and bytes, which end up behind a descriptor: a sealed memfd.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 
 namespace causeway::diloco {
 

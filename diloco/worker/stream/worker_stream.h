@@ -1,5 +1,5 @@
 // One end of a worker's session, without blocking: frames with descriptors over a Unix socket
-// (worker_channel.h), or the same frames over mutual TLS to another host (worker_tls_stream.h).
+// (frame.h), or the same frames over mutual TLS to another host (worker_tls_stream.h).
 // What is above sees no difference.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 
 namespace causeway::diloco {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "intra/base/adamw.h"
+#include "intra/base/adamw_element.h"
 #include "intra/cuda/jobs/numbers.h"
 #include "intra/model/kernels/philox.h"
 

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/run/config/config_source.h"
+#include "apps/run/config/parsed_config.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/plan.h"
 #include "apps/run/tune/tune.h"

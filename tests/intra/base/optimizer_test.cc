@@ -1,4 +1,4 @@
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

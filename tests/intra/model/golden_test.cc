@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
 

@@ -1,4 +1,4 @@
-#include "intra/worker/state_agreement.h"
+#include "intra/worker/agreement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "intra/worker/synchronous_worker.h"
+#include "intra/worker/run_synchronous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "diloco/files/fault_point.h"
+#include "diloco/files/protocol_state.h"
 
 #include <unistd.h>
 #include <csignal>

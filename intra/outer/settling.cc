@@ -1,4 +1,4 @@
-#include "intra/outer/in_flight.h"
+#include "intra/outer/settling.h"
 
 #include <algorithm>
 #include <optional>

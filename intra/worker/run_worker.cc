@@ -1,11 +1,11 @@
-#include "intra/worker/worker_loop.h"
+#include "intra/worker/run_worker.h"
 
 #include <spdlog/spdlog.h>
 
 #include "diloco/worker/worker_session.h"
 #include "intra/step/memory_need.h"
 #include "intra/worker/region_worker.h"
-#include "intra/worker/synchronous_worker.h"
+#include "intra/worker/run_synchronous.h"
 
 namespace causeway::intra {
 

@@ -1,4 +1,4 @@
-#include "intra/base/optimizer.h"
+#include "intra/base/adamw.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "diloco/worker/stream/worker_channel.h"
+#include "diloco/worker/stream/frame.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
