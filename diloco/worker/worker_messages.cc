@@ -10,7 +10,7 @@ namespace {
 
 // What Train and Continue have in common.
 template <typename Order, typename WireOrder>
-void encode(const Order& order, WireOrder* out) {
+void encode_order(const Order& order, WireOrder* out) {
   out->set_round(order.round);
   out->set_k(order.k);
   out->set_data_cursor(order.data_cursor);
@@ -22,7 +22,7 @@ void encode(const Order& order, WireOrder* out) {
 }
 
 template <typename Order, typename WireOrder>
-Order decode(const WireOrder& message) {
+Order decode_order(const WireOrder& message) {
   const worker_wire::DataShare& share = message.share();
   if (share.count() > 0 && share.index() >= share.count()) {
     throw_malformed("the coordinator gave a share of the data that does not exist");
@@ -53,25 +53,25 @@ AttachRequest to_request(const worker_wire::Attach& message) {
 
 CoordinatorMessage to_message(const Train& order) {
   CoordinatorMessage message;
-  encode(order, message.mutable_train());
+  encode_order(order, message.mutable_train());
   message.mutable_train()->set_ahead(order.ahead);
   return message;
 }
 
 CoordinatorMessage to_message(const Continue& order) {
   CoordinatorMessage message;
-  encode(order, message.mutable_continue_training());
+  encode_order(order, message.mutable_continue_training());
   return message;
 }
 
 Train to_order(const worker_wire::Train& message) {
-  auto order = decode<Train>(message);
+  auto order = decode_order<Train>(message);
   order.ahead = message.ahead();
   return order;
 }
 
 Continue to_order(const worker_wire::Continue& message) {
-  return decode<Continue>(message);
+  return decode_order<Continue>(message);
 }
 
 CoordinatorMessage refusal(const std::string& reason) {
