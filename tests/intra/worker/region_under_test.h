@@ -17,7 +17,7 @@
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/step/tiny_options.h"
 #include "tests/intra/temporary_directory.h"
-#include "tests/intra/worker/fake_run.h"
+#include "tests/intra/worker/fake_session.h"
 
 namespace causeway::intra {
 
@@ -129,5 +129,30 @@ class RegionUnderTest {
   std::list<Rank> ranks_;
   std::atomic<bool> interrupted_ = false;
 };
+
+// The end of a run of one region of one rank that nothing disturbed.
+inline std::string undisturbed_alone() {
+  static const std::string digest = [] {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1);
+    eu.start();
+    return eu.finished().params_digest;
+  }();
+  return digest;
+}
+
+struct Pair {
+  std::string eu, us;
+};
+
+inline Pair undisturbed_pair(std::uint32_t us_world = 1) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, us_world);
+  eu.start();
+  us.start();
+  return {eu.finished().params_digest, us.finished().params_digest};
+}
 
 }  // namespace causeway::intra
