@@ -229,6 +229,5 @@ std::string VirtualRun::Region::describe() const {
   if (!protocol_) return text + ", down";
   return text + ", waits for " + protocol_->waiting_for(in_microseconds(run_.wan_.now()));
 }
-}
 
 }  // namespace causeway::sim
