@@ -2,7 +2,8 @@
 # causeway_options because generated code does not meet our warnings. Include as "folder/file.pb.h".
 function(causeway_proto name)
   add_library(${name} STATIC ${ARGN})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)  # generated files use the same names
+  # Generated files use the same names, and are not for clang-tidy.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF CXX_CLANG_TIDY "")
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR}
                              PRIVATE ${CMAKE_CURRENT_BINARY_DIR})

@@ -103,7 +103,7 @@ std::string Spec::take_text(const std::string& key, const std::string& otherwise
 
 std::string Spec::take_word(const std::string& key, const std::string& otherwise,
                             std::initializer_list<const char*> allowed) {
-  const std::string word = take_text(key, otherwise);
+  std::string word = take_text(key, otherwise);
   if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
   std::string all;
   for (const char* each : allowed) all += std::string(" ") + each;

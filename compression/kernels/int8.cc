@@ -102,7 +102,7 @@ HWY_INLINE bool is_canonical(std::uint16_t scale_bits, std::span<const std::int8
     unused = hn::Or(unused, hn::Eq(code, hn::Set(d, std::int8_t{-128})));
   }
   for (; i < codes.size(); ++i) {
-    any_rest |= codes[i];
+    any_rest = static_cast<std::int8_t>(any_rest | codes[i]);
     unused_rest |= codes[i] == -128;
   }
   if (scale_bits > kInt8ScaleMax || unused_rest || !hn::AllFalse(d, unused)) return false;

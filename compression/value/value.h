@@ -1,5 +1,5 @@
-// Value formats: n floats to bytes and back, in a size that depends on n alone. A new one is one
-// file and one line in the table of value.cc.
+// Value formats: n floats to bytes and back, in a size that depends on n alone. CONTRIBUTING.md
+// lists what a new one takes.
 #pragma once
 
 #include <cstddef>

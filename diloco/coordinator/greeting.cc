@@ -111,7 +111,8 @@ std::string config_differences(const std::string& ours, const std::string& their
     if (++count > kDifferencesShown) continue;
     const std::string left = mine == here.end() ? "not set here" : mine->second + " here";
     const std::string right = (other == there.end() ? "not set" : other->second) + " in " + peer;
-    text += (text.empty() ? "" : "; ") + key + " = " + left + ", " + right;
+    text += text.empty() ? "" : "; ";
+    text.append(key).append(" = ").append(left).append(", ").append(right);
   }
   if (count > kDifferencesShown) {
     text += "; and " + std::to_string(count - kDifferencesShown) + " more";

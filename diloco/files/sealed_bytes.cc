@@ -68,7 +68,7 @@ SealedBytes::SealedBytes(std::span<const std::span<const std::byte>> pieces) {
   if (size == 0) return;
   Descriptor file = make_sealed(pieces);
   MappedBytes mapped(duplicate(file.get()).release(), size);
-  memory_ = std::make_shared<const Memory>(std::move(file), std::move(mapped));
+  memory_ = std::make_shared<const Memory>(Memory{std::move(file), std::move(mapped)});
 }
 
 std::span<const std::byte> SealedBytes::bytes() const {

@@ -28,8 +28,8 @@ void Electorate::truncate_from(Index index) {
 }
 
 const Membership& Electorate::membership() const {
-  static const Membership kNone;
-  if (memberships_.empty()) return kNone;
+  static const Membership none;
+  if (memberships_.empty()) return none;
   return memberships_.back().membership;
 }
 

@@ -32,6 +32,7 @@ bool counts(const Row& row) {
 Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
               const StatisticalPrice& price) {
   std::vector<Candidate> candidates;
+  candidates.reserve(line.size());
   for (const std::size_t i : line) {
     candidates.push_back({rows[i].k, time_to_loss(rows[i], price, 1)});
   }

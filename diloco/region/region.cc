@@ -22,7 +22,7 @@ Region::Region(ProtocolOptions given, PersistentState state)
   if (state.finished && state.finished->version == history.version()) {
     worker.restore_finished(*state.finished);
   }
-  spool.restore(std::move(state.blobs), std::move(state.snapshot));
+  spool.restore(std::move(state.blobs), state.snapshot);
   for (const Contribution& own : state.contributions) {
     contributions.restore(own, own.sits_out || spool.holds(own.payload));
   }

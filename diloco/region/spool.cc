@@ -4,9 +4,9 @@
 
 namespace causeway::diloco {
 
-void Spool::restore(std::set<inter::BlobId> blobs, std::optional<Snapshot> snapshot) {
+void Spool::restore(std::set<inter::BlobId> blobs, const std::optional<Snapshot>& snapshot) {
   blobs_ = std::move(blobs);
-  if (snapshot && holds(snapshot->blob)) snapshot_ = std::move(snapshot);
+  if (snapshot && holds(snapshot->blob)) snapshot_ = snapshot;
 }
 
 void Spool::claim_restored() {

@@ -27,7 +27,7 @@ class Spool {
 
   // What is on disk when a coordinator starts. claim_restored() is for when all that names blobs is
   // known again.
-  void restore(std::set<inter::BlobId> blobs, std::optional<Snapshot> snapshot);
+  void restore(std::set<inter::BlobId> blobs, const std::optional<Snapshot>& snapshot);
   void claim_restored();
 
   // ---- Blobs ----

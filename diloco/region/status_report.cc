@@ -24,7 +24,7 @@ void StatusReport::publish(Time now) {
     }
   }
   peers_.broadcast(current);
-  published_ = std::move(current);
+  published_ = current;
   published_at_ = now;
 }
 

@@ -12,6 +12,8 @@ template <typename... Ones>
 struct Cases : Ones... {
   using Ones::operator()...;
 };
+template <typename... Ones>
+Cases(Ones...) -> Cases<Ones...>;  // clang 14 needs to be told
 
 }  // namespace
 

@@ -305,6 +305,7 @@ void WorkerServer::apply(const CommitRecord& record,
   CoordinatorMessage message;
   message.mutable_apply()->set_record(serialize(record));
   std::vector<Descriptor> descriptors;
+  descriptors.reserve(payloads.size());
   for (const std::filesystem::path& payload : payloads) {
     descriptors.push_back(open_for_reading(payload));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -128,7 +129,7 @@ std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes m
       ++item;
       continue;
     }
-    if (auto frame = read_chunk(*item, *chunk, connection, std::move(memory))) {
+    if (auto frame = read_chunk(*item, *chunk, connection, std::exchange(memory, {}))) {
       return frame;
     }
     abandoned_.push_back(item->id);

@@ -16,7 +16,8 @@ using asio::ip::tcp;
 // libraries.
 std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
   std::uint64_t hash = 14695981039346656037ULL ^ seed;
-  for (const char character : self + "/" + peer) {
+  const std::string names = self + "/" + peer;
+  for (const char character : names) {
     hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
   }
   return hash;
@@ -227,7 +228,7 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
-  const auto session =
+  auto session =
       std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
                                                peer->outgoing, peer->meter, router_, restarts_,
                                                [this](const BlobPass& pass) { pass_on(pass); }},

@@ -24,7 +24,7 @@ constexpr std::uint32_t kReportBytesMax = 4U << 20;
 std::string own_name(const Credentials& credentials) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
   const auto names = dns_names(certificate.get());
-  const std::string name = names.size() == 1 ? names[0] : "";
+  std::string name = names.size() == 1 ? names[0] : "";
   check_own_certificate(credentials, name);
   return name;
 }
@@ -53,7 +53,7 @@ class Observer {
     std::exception_ptr failure;
     std::string report;
     asio::co_spawn(io_, ask(), [&](std::exception_ptr error, std::string text) {
-      failure = error;
+      failure = std::move(error);
       report = std::move(text);
     });
     io_.run();

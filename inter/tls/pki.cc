@@ -227,7 +227,7 @@ void append(X509_CRL* list, ASN1_INTEGER* serial) {
             X509_REVOKED_set_revocationDate(entry.get(), now.get()) == 1 &&
             X509_CRL_add0_revoked(list, entry.get()) == 1,
         "cannot extend the revocation list");
-  entry.release();  // the list owns it now
+  static_cast<void>(entry.release());  // the list owns it now
 }
 
 void write_revocations(const path& file, X509_CRL* list, const Issuer& issuer) {

@@ -107,7 +107,7 @@ int destroy(BIO* bio) {
 }
 
 const BIO_METHOD* method() {
-  static const BIO_METHOD* const kMethod = [] {
+  static const BIO_METHOD* const made_once = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
     const bool complete = made != nullptr && BIO_meth_set_write_ex(made, write_some) == 1 &&
                           BIO_meth_set_read_ex(made, read_some) == 1 &&
@@ -116,7 +116,7 @@ const BIO_METHOD* method() {
     assert(complete);
     return made;
   }();
-  return kMethod;
+  return made_once;
 }
 
 }  // namespace

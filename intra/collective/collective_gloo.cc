@@ -218,9 +218,9 @@ std::vector<std::vector<std::byte>> GlooCollective::all_gather(std::span<const s
     const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
     if (total == 0) return;
     std::vector<std::byte> all(total);
-    std::copy(
-        mine.begin(), mine.end(),
-        all.begin() + std::accumulate(sizes.begin(), sizes.begin() + rank_, std::ptrdiff_t{0}));
+    const auto own = sizes.begin() + static_cast<std::ptrdiff_t>(rank_);
+    const std::size_t before = std::accumulate(sizes.begin(), own, std::size_t{0});
+    std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(before));
     gloo::AllgathervOptions options(context_);
     options.setOutput(all.data(), sizes);
     gloo::allgatherv(options);

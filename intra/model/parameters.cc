@@ -144,7 +144,8 @@ std::vector<diloco::TensorSpec> parameter_tensors(const ModelOptions& options) {
 }
 
 double rotation_frequency(const ModelOptions& options, std::int64_t pair) {
-  const double half = static_cast<double>(options.width / options.heads / 2);
+  const std::int64_t pairs = options.width / options.heads / 2;
+  const double half = static_cast<double>(pairs);
   const double frequency = std::pow(options.rope_theta, -static_cast<double>(pair) / half);
   const auto& scaling = options.rope_scaling;
   if (scaling.original_context == 0) return frequency / scaling.factor;

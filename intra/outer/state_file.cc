@@ -111,7 +111,7 @@ OwnPayload read_payload_of(const fs::path& region_directory, const fs::path& sta
                                                       " to start from the run's own state");
   };
   if (!bytes) refuse("is missing");
-  OwnPayload payload(diloco::SealedBytes(std::as_bytes(std::span(*bytes))));
+  OwnPayload payload{diloco::SealedBytes(std::as_bytes(std::span(*bytes)))};
   if (payload.hash() != hash) refuse("is not the contribution that the state names");
   return payload;
 }

@@ -57,13 +57,13 @@ void read_weights(const fs::path& directory, const ModelOptions& options,
 
 void save_model(const fs::path& directory, const ModelOptions& options,
                 const diloco::Layout& layout, std::span<const float> params,
-                std::map<std::string, std::string> metadata, const ModelOrigin& origin) {
+                const std::map<std::string, std::string>& metadata, const ModelOrigin& origin) {
   fs::create_directories(directory);
   copy_tokenizer(origin.tokenizer, directory);
   const fs::path config = origin.model.empty() ? fs::path() : origin.model / kConfig;
   diloco::replace_file(directory / kConfig, model_config(options, config),
                        diloco::Durability::on_disk);
-  write_weights(directory / kWeights, options, layout, params, std::move(metadata));
+  write_weights(directory / kWeights, options, layout, params, metadata);
 }
 
 LoadedModel load_model(const fs::path& checkpoint) {

@@ -36,7 +36,7 @@ void read_weights(const std::filesystem::path& directory, const ModelOptions& op
 // `metadata` (run, round) goes into the weights' file.
 void save_model(const std::filesystem::path& directory, const ModelOptions& options,
                 const diloco::Layout& layout, std::span<const float> params,
-                std::map<std::string, std::string> metadata, const ModelOrigin& origin);
+                const std::map<std::string, std::string>& metadata, const ModelOrigin& origin);
 
 struct LoadedModel {
   ModelOptions options;

@@ -251,7 +251,7 @@ void RegionWorker::stop() {
 WorkerResult RegionWorker::finish() {
   driver_.checkpoint();
   enter("evaluate");
-  const WorkerResult result = make_result();
+  WorkerResult result = make_result();
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;
     save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,

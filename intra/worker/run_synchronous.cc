@@ -47,7 +47,7 @@ class SynchronousWorker {
     show("compute");
     while (state_.steps < options_.train.steps) take_step();
     show("evaluate");
-    const WorkerResult result = evaluate();
+    WorkerResult result = evaluate();
     together(*group_, "writing the result", [&] {
       if (leads()) leave(result);
     });

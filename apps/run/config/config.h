@@ -1,5 +1,5 @@
 // One TOML file describes a run. Every key has its type, unit, default and range in one table
-// (config.cc), from which parsing, --help, and docs/configuration.md are made. Unknown or
+// (config_schema.h), from which parsing, --help, and docs/configuration.md are made. Unknown or
 // impossible settings are refused with file, line and the nearest valid key.
 #pragma once
 

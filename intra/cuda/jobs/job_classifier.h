@@ -78,7 +78,8 @@ struct AddLosses {
   static constexpr unsigned kLanes = 512;
   struct Memory {};
 
-  static constexpr std::int64_t rows = 1;
+  // As the member of other jobs of this name.
+  static constexpr std::int64_t rows = 1;  // NOLINT(readability-identifier-naming)
   std::int64_t losses_count = 0;
   const float* losses = nullptr;
   const BatchScalars* scalars = nullptr;

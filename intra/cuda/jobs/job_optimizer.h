@@ -46,7 +46,8 @@ struct Clip {
   static constexpr unsigned kLanes = 512;
   struct Memory {};
 
-  static constexpr std::int64_t rows = 1;
+  // As the member of other jobs of this name.
+  static constexpr std::int64_t rows = 1;  // NOLINT(readability-identifier-naming)
   std::int64_t partials_count = 0;
   const double* partials = nullptr;
   const UpdateScalars* update = nullptr;

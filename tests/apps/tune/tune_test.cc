@@ -153,7 +153,7 @@ TEST_F(TuneTest, SaysWhenSynchronisingEveryStepIsQuicker) {
 TEST_F(TuneTest, SaysWhichStepsGoWithTheRecommendedK) {
   TuneOptions asked = options();
   asked.grid.ks = {70};
-  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("take 1260")));
+  EXPECT_THAT(tuned(asked).warnings, testing::Contains(HasSubstr("set it to 1260")));
 }
 
 TEST_F(TuneTest, WhatCannotBeMeasuredIsAWarningAndLosesNothing) {

@@ -1,5 +1,5 @@
 // What other systems' users suffer from, made impossible: one test per theme, named after it. The
-// rest of the list is in docs/rounds.md with the tests that show it.
+// whole list is in docs/themes.md, with the tests that show it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
