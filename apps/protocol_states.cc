@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "apps/commands.h"
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 
 namespace causeway::apps {
 

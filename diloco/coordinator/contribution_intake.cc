@@ -7,7 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/coordinator/spool_copy.h"
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 #include "inter/base/error.h"
 
 namespace causeway::diloco {

@@ -15,7 +15,7 @@
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/worker_side.h"
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 
 namespace causeway::diloco {
 namespace {

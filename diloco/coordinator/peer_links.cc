@@ -9,7 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 
 namespace causeway::diloco {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "diloco/coordinator/origin.h"
 #include "diloco/files/error.h"
+#include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/protocol_state.h"
 #include "diloco/files/random_name.h"
 
 namespace causeway::diloco {

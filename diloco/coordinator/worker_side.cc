@@ -10,7 +10,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/files/error.h"
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 #include "inter/base/append_item.h"
 
 namespace causeway::diloco {

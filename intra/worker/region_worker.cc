@@ -9,7 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
 #include "intra/base/memory_peak.h"
 #include "intra/collective/together.h"

@@ -10,8 +10,8 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
+#include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/protocol_state.h"
 #include "intra/base/error.h"
 #include "intra/collective/together.h"
 

@@ -1,5 +1,5 @@
 // RoundDriver: from the steps of a round to a contribution that the coordinator has.
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 #include "intra/outer/encoding_log.h"
 #include "intra/worker/round_driver.h"
 

@@ -8,7 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
 #include "intra/base/memory_peak.h"
 #include "intra/base/stopwatch.h"
@@ -23,6 +23,7 @@ namespace {
 
 std::vector<diloco::TensorSpec> specs(const std::vector<Tensor>& tensors) {
   std::vector<diloco::TensorSpec> specs;
+  specs.reserve(tensors.size());
   for (const Tensor& tensor : tensors) specs.push_back({tensor.name, tensor.shape});
   return specs;
 }

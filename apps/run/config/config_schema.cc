@@ -10,10 +10,11 @@
 #include "apps/run/config/key_builders.h"
 
 namespace causeway::run {
-namespace {
 
 using C = Keys<Config>;
 using R = Keys<RegionConfig>;
+
+namespace {
 
 bool is_name(const std::string& text, bool (*allowed)(char)) {
   return !text.empty() && text.size() <= 63 && std::all_of(text.begin(), text.end(), allowed);

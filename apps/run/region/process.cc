@@ -134,8 +134,8 @@ std::string to_string(const ExitStatus& status) {
 
 class Process::Implementation {
  public:
-  Implementation(asio::any_io_executor executor, const ProcessOptions& options)
-      : pid_(start(options)), ended_(std::move(executor)) {
+  Implementation(const asio::any_io_executor& executor, const ProcessOptions& options)
+      : pid_(start(options)), ended_(executor) {
     const int fd = ::pidfd_open(pid_, 0);
     if (fd < 0) {
       const int error = errno;

@@ -1,4 +1,4 @@
-#include "diloco/files/protocol_state.h"
+#include "diloco/files/fault_point.h"
 
 #include <unistd.h>
 #include <csignal>
