@@ -1,44 +1,15 @@
-"""The same run started by hand: certs, then coordinators and workers, and what a stranger meets at the door."""
+"""The same run started by hand: certs, then coordinators and workers."""
 import json
 import signal
 import socket
-import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
+from harness import DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
+from run_by_hand import RunByHand
 
 
-class ByHand(EndToEnd):
-    def setUp(self):
-        super().setUp()
-        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
-        self.run_causeway("certs", "--directory", "certificates", "init")
-        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
-
-    def region_directory(self, region):
-        return self.out / "regions" / region
-
-    def coordinator(self, config, region, *flags):
-        return self.start("coordinator", config, "--region", region, "--directory",
-                          self.region_directory(region), *flags)
-
-    def worker(self, config, region, rank=0):
-        return self.start("worker", config, "--region", region, "--rank", rank, "--directory",
-                          self.region_directory(region))
-
-    def start_coordinators(self, config):
-        return [self.coordinator(config, region, "--found" if region == "us-east" else "--join")
-                for region in REGIONS]
-
-    def start_workers(self, config, workers):
-        return [self.worker(config, region, rank)
-                for region, count in zip(REGIONS, workers) for rank in range(count)]
-
-    def finish_all(self, children):
-        for child in children:
-            self.finish(child)
-
+class ByHand(RunByHand):
     def test_three_terminals_each_end_with_the_same_weights(self):
         workers = (1, 2, 1)
         config = self.config(workers=workers, addresses=self.addresses, steps=30, **DENSE)
@@ -281,111 +252,6 @@ class Members(EndToEnd):
         for child in children:
             self.finish(child, code=130)
         self.assertIn("verified: one history", self.run_causeway("verify", founder, self.region_directory(REGIONS[1])))
-
-
-class Certificates(ByHand):
-    """They are renewed and revoked while a run goes on, and nobody restarts."""
-
-    def participants(self):
-        path = self.region_directory("us-east") / "events.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        events = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [sorted(event["participants"]) for event in events if "participants" in event]
-
-    def two_more_rounds_of(self, regions, coordinator):
-        before = len(self.participants())
-        wait_until(lambda: self.participants()[before:].count(sorted(regions)) >= 2,
-                   f"two more rounds of {', '.join(regions)}", coordinator)
-
-    def test_a_renewed_region_stays_and_a_revoked_one_is_dropped_and_refused(self):
-        config = self.config(addresses=self.addresses, steps=5 * 4000)
-        coordinators = self.start_coordinators(config)
-        workers = self.start_workers(config, (1, 1, 1))
-        founder, west = coordinators[:2]
-        self.two_more_rounds_of(REGIONS, founder)
-
-        self.run_causeway("certs", "--directory", "certificates", "renew", "eu-west")
-        wait_until(lambda: "credentials were replaced" in west.log.read_text(), "the new certificate", west)
-        self.two_more_rounds_of(REGIONS, founder)
-        self.assertNotIn("eu-west is down", founder.log.read_text())
-
-        self.run_causeway("certs", "--directory", "certificates", "revoke", "ap-northeast")
-        wait_until(lambda: "(CN = ap-northeast) was refused: certificate revoked" in founder.log.read_text(),
-                   "the revoked region to be refused", founder)
-        self.assertIn("ap-northeast is down: the peer's certificate was revoked", founder.log.read_text())
-        self.two_more_rounds_of(["eu-west", "us-east"], founder)
-        self.assertNotIn("eu-west is down", founder.log.read_text())
-        for child in coordinators + workers:
-            child.send_signal(signal.SIGINT)
-        for child in coordinators + workers:
-            self.finish(child, code=130)
-
-
-class Strangers(ByHand):
-    """A run of three goes on and ends whatever knocks at a coordinator's port meanwhile."""
-
-    def setUp(self):
-        super().setUp()
-        self.settings = dict(addresses=self.addresses, steps=20)
-
-    def log_of(self, region):
-        return self.logs_by_region.get(region, "")
-
-    def run_with(self, knock):
-        config = self.config(**self.settings)
-        coordinators = self.start_coordinators(config)
-        host, port = self.addresses["us-east"].split(":")
-
-        def listening():
-            with socket.socket() as probe:
-                return probe.connect_ex((host, int(port))) == 0
-
-        wait_until(listening, "the listening port", coordinators[0])
-        knock(host, int(port), config)
-        workers = self.start_workers(config, (1, 1, 1))
-        output = self.finish(coordinators[0])
-        self.finish_all(coordinators[1:] + workers)
-        return output
-
-    def test_plaintext_is_refused_with_a_clear_line(self):
-        def knock(host, port, _):
-            with socket.create_connection((host, port)) as stranger:
-                stranger.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-                stranger.settimeout(60)
-                while stranger.recv(4096):
-                    pass
-
-        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*TLS")
-
-    def test_a_client_without_certificate_is_refused(self):
-        def knock(host, port, _):
-            subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_3"], timeout=60,
-                           input=b"hello\n", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
-
-    def test_a_region_with_certificates_of_another_authority_is_refused(self):
-        def knock(host, port, _config):
-            self.run_causeway("certs", "--directory", "foreign", "init")
-            self.run_causeway("certs", "--directory", "foreign", "add-region", "ap-northeast")
-            foreign = self.directory / "foreign" / "ap-northeast"
-            subprocess.run(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_3", "-cert",
-                            f"{foreign}.crt", "-key", f"{foreign}.key"], timeout=60, input=b"hello\n",
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-        self.assertRegex(self.run_with(knock), r"refused 127\.0\.0\.1:\d+.*certificate")
-
-    def test_a_region_refuses_a_run_of_another_authority(self):
-        def knock(_host, _port, config):
-            self.run_causeway("certs", "--directory", "foreign", "init")
-            self.run_causeway("certs", "--directory", "foreign", "add-region", "ap-northeast")
-            stranger = self.start("coordinator", config, "--region", "ap-northeast", "--join", "--directory",
-                                  self.directory / "stranger", "--certificates", "foreign", "--listen",
-                                  "127.0.0.1:0", "--peer", f"us-east={self.addresses['us-east']}")
-            wait_until(lambda: "certificate" in stranger.log.read_text(), "it to be told why", stranger)
-            stranger.kill()
-
-        self.run_with(knock)
 
 
 if __name__ == "__main__":
