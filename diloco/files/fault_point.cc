@@ -11,7 +11,8 @@ namespace {
 
 using enum ProtocolState;
 
-constexpr NamedState kStates[] = {
+// What a build without tests does not use, it does not contain.
+[[maybe_unused]] constexpr NamedState kStates[] = {
     {run_founded, "coordinator.run-founded", "once", "the ledger has its first entry"},
     {run_joined, "coordinator.run-joined", "once", "the run's id is on disk, and nothing else"},
     {members_told, "coordinator.members-told", "once", "the log has named the members"},
@@ -77,7 +78,7 @@ constexpr NamedState kStates[] = {
 static_assert(std::size(kStates) == static_cast<std::size_t>(result_written) + 1);
 
 // Of several processes that are there at once, one.
-bool is_to_die_at(const char* file, std::string_view name) {
+[[maybe_unused]] bool is_to_die_at(const char* file, std::string_view name) {
   std::string armed;
   std::getline(std::ifstream(file), armed);
   return armed == name && ::unlink(file) == 0;
@@ -86,13 +87,16 @@ bool is_to_die_at(const char* file, std::string_view name) {
 }  // namespace
 
 std::span<const NamedState> protocol_states() {
-  return kStates;
+  if constexpr (kFaultInjection) return kStates;
+  return {};
 }
 
-void die_if_asked(ProtocolState state) {
-  const char* file = std::getenv("CAUSEWAY_DIE_AT");
-  if (file == nullptr || !is_to_die_at(file, kStates[static_cast<std::size_t>(state)].name)) return;
-  ::kill(::getpid(), SIGKILL);
+void die_if_asked([[maybe_unused]] ProtocolState state) {
+  if constexpr (kFaultInjection) {
+    const char* file = std::getenv("CAUSEWAY_DIE_AT");
+    const std::string_view name = kStates[static_cast<std::size_t>(state)].name;
+    if (file != nullptr && is_to_die_at(file, name)) ::kill(::getpid(), SIGKILL);
+  }
 }
 
 }  // namespace causeway::diloco
