@@ -1,5 +1,7 @@
 #include "inter/mesh/mesh.h"
 
+#include <regex>
+
 #include "inter/base/error.h"
 #include "tests/inter/mesh/mesh_fixture.h"
 
@@ -159,7 +161,13 @@ TEST_F(PairTest, BlobPushedWhileThePeerIsDownArrivesLater) {
 TEST_F(PairTest, RepeatedFailuresAreLoggedEverMoreRarely) {
   stop(*b().mesh);
   ASSERT_TRUE(run_until([&] { return log_.has("(seen 8 times)"); }));
-  EXPECT_EQ(log_.count("no link to b"), 4U) << "the 1st, 2nd, 4th and 8th";
+  // A dial that b's end cuts short fails in another way than those after it; each way has its
+  // count.
+  const std::string text = log_.text();
+  std::smatch failure;
+  ASSERT_TRUE(
+      std::regex_search(text, failure, std::regex(R"((no link to b[^\n]*) \(seen 8 times\))")));
+  EXPECT_EQ(log_.count(failure[1]), 4U) << "the 1st, 2nd, 4th and 8th in\n" << text;
 }
 
 TEST_F(PairTest, NewConnectionOfAPeerReplacesTheOldOne) {
