@@ -95,7 +95,7 @@ int run_wan_packet(const WanSimFlags& flags, const wan_sim::Scenario& scenario) 
   print_figures(wan);
   if (run::stop_requested()) return kExitInterrupted;
   if (status.value_or(0) != 0) return *status;
-  return wan.verdict().valid ? 0 : kExitInvalid;
+  return wan.verdict().valid() ? 0 : kExitInvalid;
 }
 
 }  // namespace causeway::apps

@@ -177,13 +177,13 @@ class RelayCommand {
     });
     wan_sim::make_this_thread_punctual();
     context_.run();
-    const auto verdict = relay_->verdict();
+    const wan_sim::Verdict verdict = judge();
     std::printf("%s\n", wan_sim::to_string(verdict).c_str());
     if (recording_) {
       record_figures();
       recording_->add(since_start(), verdict);
     }
-    return exit_code_ == 0 && !verdict.valid ? kExitInvalid : exit_code_;
+    return exit_code_ == 0 && !verdict.valid() ? kExitInvalid : exit_code_;
   }
 
  private:
@@ -194,6 +194,16 @@ class RelayCommand {
     print_route(route, port, scenario_.links.at(pair));
     pairs_.push_back(pair);
     pairs_.emplace_back(pair.second, pair.first);
+    mapped_[route.from + ":" + route.to] = pair;
+  }
+  wan_sim::Verdict judge() const {
+    wan_sim::Verdict verdict = relay_->verdict();
+    const auto stats = relay_->stats();
+    for (const auto& [name, pair] : mapped_) {
+      const Pair back{pair.second, pair.first};
+      if (stats.at(pair).bytes + stats.at(back).bytes == 0) verdict.silent.push_back(name);
+    }
+    return verdict;
   }
   std::string answer(const std::string& line) {
     if (line == "stats") return wan_sim::to_json(relay_->stats());
@@ -218,6 +228,7 @@ class RelayCommand {
   std::optional<wan_sim::ControlSocket> control_;
   std::chrono::steady_clock::time_point begun_;
   std::vector<Pair> pairs_;
+  std::map<std::string, Pair> mapped_;  // by FROM:TO as given
   int exit_code_ = 0;
 };
 

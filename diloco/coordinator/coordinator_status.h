@@ -1,5 +1,5 @@
 // What a coordinator shows of itself in files, for displays and reports: status.json (now),
-// events.jsonl (what happened) and listening_port. docs/rounds.md has the fields.
+// events.jsonl (what happened) and listening_port. docs/outputs.md has the fields.
 #pragma once
 
 #include <cstdint>

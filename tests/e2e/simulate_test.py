@@ -6,6 +6,7 @@ import signal
 import sys
 import unittest
 
+from documented_outputs import assert_documented
 from harness import DENSE, REGIONS, SPARSE, EndToEnd, kill, processes, read_json, wait_until
 
 
@@ -29,6 +30,11 @@ class Simulate(EndToEnd):
         self.assertEqual(sorted(rounds), sorted((t, r) for t in range(12) for r in REGIONS))
         for name in ("config.toml", "report.html", "checkpoints/final/config.json", "tensorboard", "ledger"):
             self.assertTrue((self.out / name).exists(), name)
+        for name in ("summary.json", "simulation.json", "progress.jsonl"):
+            assert_documented(self, self.out / name)
+        for name in ("status.json", "result.json", "compression.jsonl"):
+            assert_documented(self, self.out / "regions" / REGIONS[0] / name)
+        assert_documented(self, self.out / "events.jsonl", lambda line: "participants" in line)
 
         final = self.out / "checkpoints" / "final"
         text = self.run_causeway("generate", final, "--tokens", "40", "--seed", "1")

@@ -3,6 +3,7 @@ import json
 import sys
 import unittest
 
+from documented_outputs import assert_documented
 from harness import DENSE, EndToEnd
 
 TIMED = ("--set", "train.timed_step_ms=20")
@@ -13,6 +14,7 @@ class Tune(EndToEnd):
         """tune.json, which holds what the table shows."""
         out = self.directory / command
         self.run_causeway(command, *arguments, "--cache", self.directory / "cache", "--out", out)
+        assert_documented(self, out / "tune.json")
         return json.loads((out / "tune.json").read_text())
 
     def measured(self, tuning):

@@ -99,6 +99,12 @@ std::optional<Time> LinkModel::next_event() {
   return next;
 }
 
+std::optional<Time> LinkModel::idle_since(std::uint64_t, Time now) {
+  transmit_until(now);
+  if (next_flow() || free_at_ > now) return std::nullopt;
+  return free_at_;
+}
+
 void LinkModel::enqueue(std::uint64_t flow, Time now) {
   stalls_.start(now);
   if (!next_flow()) free_at_ = std::max(free_at_, now);

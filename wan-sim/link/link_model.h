@@ -30,6 +30,7 @@ class LinkModel : public LinkRules {
   using LinkRules::advance;
   void advance(Time now, std::vector<Arrival>& arrivals) override;
   std::optional<Time> next_event() override;
+  std::optional<Time> idle_since(std::uint64_t flow, Time now) override;
 
  private:
   struct Flow {

@@ -59,6 +59,10 @@ class LinkRules {
   // When to call advance next: never later than the next arrival. Nothing to come: none.
   virtual std::optional<Time> next_event() = 0;
 
+  // Since when the line has stood idle and would have sent a byte of this flow; none if it would
+  // not have.
+  virtual std::optional<Time> idle_since(std::uint64_t flow, Time now) = 0;
+
   std::vector<Arrival> advance(Time now);
   // When a lone packet sent now is at the far end, for handshakes; none if it is lost. `key`
   // decides.

@@ -89,6 +89,13 @@ std::optional<Time> TcpLink::next_event() {
   return next;
 }
 
+std::optional<Time> TcpLink::idle_since(std::uint64_t id, Time now) {
+  process_until(now);
+  const Flow& flow = flows_.at(id);
+  if (sending_ || flow.queued_bytes > 0 || flow.sender->allowance() == 0) return std::nullopt;
+  return free_at_;
+}
+
 void TcpLink::schedule(Time at, Kind kind, const Piece& piece) {
   events_.push({at, next_sequence_++, kind, piece});
 }

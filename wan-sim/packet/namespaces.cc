@@ -7,6 +7,7 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -101,6 +102,11 @@ bool switch_off_offloads(const char* interface) {
   return done;
 }
 
+void remove_name(const std::string& path) {
+  ::umount2(path.c_str(), MNT_DETACH);
+  ::unlink(path.c_str());
+}
+
 bool write_text(const std::string& file, const std::string& text) {
   std::ofstream stream(file);
   stream << text << std::flush;
@@ -131,10 +137,7 @@ Namespaces::Namespaces(const Scenario& scenario, bool named) : Namespaces(scenar
 }
 
 Namespaces::~Namespaces() {
-  for (const std::string& path : named_) {
-    ::umount2(path.c_str(), MNT_DETACH);
-    ::unlink(path.c_str());
-  }
+  for (const std::string& path : named_) remove_name(path);
   for (const int fd : sockets_) ::close(fd);
   for (const int fd : namespaces_) ::close(fd);
   if (middle_ >= 0) ::close(middle_);
@@ -217,33 +220,24 @@ void Namespaces::open_socket(std::size_t index) {
   }
 }
 
-// How to remove the regions' names that are there and not ours.
-std::string Namespaces::removal_of_old_names() const {
-  std::string commands;
-  for (const std::string& region : regions_) {
-    const std::string path = path_of(region);
-    const bool ours = std::find(named_.begin(), named_.end(), path) != named_.end();
-    if (ours || !std::filesystem::exists(path)) continue;
-    commands += (commands.empty() ? "" : "; ") + ("ip netns delete " + (kPrefix + region));
-  }
-  return commands;
-}
-
-// So that `ip netns exec` knows it.
+// So that `ip netns exec` knows it. A name whose WAN was killed is taken over: a WAN holds a lock
+// on each of its namespaces as long as it lives.
 void Namespaces::name(std::size_t index) {
   const std::string path = path_of(regions_[index]);
   std::error_code ignored;
   std::filesystem::create_directories(kNamedDirectory, ignored);
-  const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-  if (file < 0) {
-    const int error = errno;
-    fail("cannot name a namespace " + path,
-         error == EEXIST ? "another WAN runs: stop it; or it was killed: " + removal_of_old_names()
-                         : "run as root",
-         error);
+  const int left_over = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (left_over >= 0) {
+    const bool held = ::flock(left_over, LOCK_EX | LOCK_NB) != 0;
+    ::close(left_over);
+    if (held) fail("cannot name a namespace " + path, "another WAN runs: stop it", EEXIST);
+    remove_name(path);
   }
+  const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+  if (file < 0) fail("cannot name a namespace " + path, "run as root");
   ::close(file);
   named_.push_back(path);
+  ::flock(namespaces_[index], LOCK_EX | LOCK_NB);
   const std::string source = "/proc/self/fd/" + std::to_string(namespaces_[index]);
   if (::mount(source.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0) {
     fail("cannot mount " + path, "run as root");

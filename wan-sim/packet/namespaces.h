@@ -40,7 +40,6 @@ class Namespaces {
   void add_neighbour(std::size_t index, std::size_t other, const LinkProfile& link);
   void open_socket(std::size_t index);
   void name(std::size_t index);
-  std::string removal_of_old_names() const;
 
   std::vector<std::string> regions_;
   std::vector<int> namespaces_;  // of the regions

@@ -60,10 +60,10 @@ PacketLink::Fate PacketLink::offer(std::uint64_t ip_bytes, Time now) {
   passed_bytes_ += bytes;
   const double z = jitter_.draw(profile_.jitter, mix(mix(key_, kJitter), packet_), false);
   const Time delay = std::max(Time{0}, profile_.delay + jitter_of(profile_.jitter, z));
-  // A reordered packet overtakes those under way; jitter alone keeps the order.
+  // A reordered packet overtakes those under way; jitter alone keeps the order, unless it is free.
   const bool overtakes = profile_.reorder > 0 && draw(kReorder) < profile_.reorder;
-  const Time leaves = overtakes ? free_at_ : std::max(last_leave_, free_at_ + delay);
-  if (!overtakes) last_leave_ = leaves;
+  Time leaves = overtakes ? free_at_ : free_at_ + delay;
+  if (!overtakes && !profile_.jitter_reorders) leaves = last_leave_ = std::max(last_leave_, leaves);
   fate.leaves.push_back(leaves);
   if (profile_.duplicate > 0 && draw(kDuplicate) < profile_.duplicate)
     fate.leaves.push_back(leaves);

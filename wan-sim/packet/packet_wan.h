@@ -54,6 +54,7 @@ class PacketWan {
   void pass(std::size_t from, const std::uint8_t* frame, std::size_t bytes, Time now);
   void send_due(Time now);
   void act_due(Time now);
+  void count_overruns();
   void act(const Action& action, Time at);
   Time next_event() const;
   PacketLink* link(std::size_t from, std::size_t to);
@@ -68,6 +69,7 @@ class PacketWan {
   std::priority_queue<Leaving, std::vector<Leaving>, std::greater<>> leaving_;
   std::uint64_t next_sequence_ = 0;
   Lateness lateness_;
+  std::uint64_t missed_packets_ = 0;  // by this machine, not by the scenario
   std::vector<std::uint8_t> buffer_;
 };
 

@@ -147,6 +147,10 @@ void Connection::read(Pipe& pipe) {
   const std::size_t window = window_bytes(pipe);
   if (pipe.buffer.size() >= window) return;
   pipe.reading = true;
+  std::error_code ignored;
+  // Behind a host's own rate nobody can tell whose lateness leaves the link idle.
+  const bool alone = pipe.path.stages.size() == 1;
+  if (alone && pipe.source.available(ignored) > 0) pipe.unread_since = Link::now();
   const auto space = pipe.buffer.prepare(window - pipe.buffer.size());
   pipe.source.async_read_some(
       asio::buffer(space.data(), space.size()),
@@ -159,9 +163,13 @@ void Connection::on_read(Pipe& pipe, std::error_code error, std::size_t bytes) {
   pipe.reading = false;
   if (closed_) return;
   if (!error) {
+    const Time now = Link::now();
+    if (const auto since = std::exchange(pipe.unread_since, {})) {
+      pipe.path.link->count_unread(pipe.flows.front(), *since, now);
+    }
     pipe.buffer.commit(bytes);
     pipe.path.link->count_read(bytes);
-    pipe.path.stages.front()->offer(pipe.flows.front(), bytes, Link::now());
+    pipe.path.stages.front()->offer(pipe.flows.front(), bytes, now);
     return read(pipe);
   }
   if (error != asio::error::eof) return send_reset(pipe);

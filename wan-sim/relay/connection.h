@@ -62,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::uint64_t delivered_bytes = 0;
     Ending arrived_ending = Ending::none;
     bool reading = false;
+    std::optional<Time> unread_since{};  // bytes wait in the source's socket, and are to be read
     bool writing = false;
     bool source_ended = false;
     bool reset_sent = false;

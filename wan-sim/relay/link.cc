@@ -1,5 +1,6 @@
 #include "wan-sim/relay/link.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -51,6 +52,16 @@ void Link::change(const LinkProfile& profile, Time at) {
 void Link::count_delivered(std::uint64_t bytes) {
   stats_.bytes += bytes;
   stats_.buffered_bytes -= bytes;
+}
+
+void Link::count_unread(std::uint64_t flow, Time from, Time until) {
+  const auto idle = rules_->idle_since(flow, until);
+  if (!idle) return;
+  const Time missed = until - std::max({from, *idle, unread_counted_until_});
+  if (missed <= Time{0}) return;
+  unread_counted_until_ = until;
+  stats_.missed_bytes +=
+      static_cast<std::uint64_t>(in_seconds(missed) * rules_->profile().rate_bytes_per_s);
 }
 
 DirectedStats Link::stats() const {

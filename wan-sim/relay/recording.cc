@@ -49,6 +49,7 @@ Json figures(const std::map<Pair, DirectedStats>& stats) {
     links[name_of(pair)] = {{"bytes", link.bytes},
                             {"connections", link.connections},
                             {"buffered_bytes", link.buffered_bytes},
+                            {"missed_bytes", link.missed_bytes},
                             {"lateness_p99_us", link.lateness_p99.count()}};
   }
   return links;
@@ -120,8 +121,9 @@ void Recording::add(Time at, const std::map<Pair, DirectedStats>& stats) {
 void Recording::add(Time at, const Verdict& verdict) {
   write(text_of({{"t", in_seconds(at)},
                  {"event", "verdict"},
-                 {"valid", verdict.valid},
-                 {"lateness_p99_us", verdict.lateness_p99.count()}}));
+                 {"valid", verdict.valid()},
+                 {"lateness_p99_us", verdict.lateness_p99.count()},
+                 {"shortfall", verdict.shortfall}}));
 }
 
 std::string to_json(const std::map<Pair, DirectedStats>& stats) {

@@ -20,6 +20,11 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
 
+double shortfall_of(const DirectedStats& stats) {
+  const auto missed = static_cast<double>(stats.missed_bytes);
+  return missed == 0 ? 0 : missed / (missed + static_cast<double>(stats.bytes));
+}
+
 std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
   LinkProfile profile;
   profile.rate_bytes_per_s = host.rate_bytes_per_s;
@@ -163,8 +168,8 @@ Verdict Relay::Core::verdict() const {
     const DirectedStats stats = link->stats();
     if (stats.releases < kReleasesMin) continue;
     verdict.lateness_p99 = std::max(verdict.lateness_p99, stats.lateness_p99);
+    verdict.shortfall = std::max(verdict.shortfall, shortfall_of(stats));
   }
-  verdict.valid = verdict.lateness_p99 <= verdict.lateness_max;
   return verdict;
 }
 
@@ -184,17 +189,6 @@ void Relay::Core::stop() {
     host.sends->stop();
     host.receives->stop();
   }
-}
-
-std::string to_string(const Verdict& verdict) {
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "%s: bytes were released up to %.2f ms late (99 %%; at most %.2f ms allowed)%s",
-                verdict.valid ? "valid" : "INVALID",
-                static_cast<double>(verdict.lateness_p99.count()) / 1000,
-                static_cast<double>(verdict.lateness_max.count()) / 1000,
-                verdict.valid ? "" : "; this run describes the machine, not the WAN");
-  return text;
 }
 
 Relay::Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options)

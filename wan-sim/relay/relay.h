@@ -20,6 +20,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/ip/tcp.hpp>
 
+#include "wan-sim/base/verdict.h"
 #include "wan-sim/link/link_rules.h"
 #include "wan-sim/scenario/scenario.h"
 
@@ -32,19 +33,9 @@ struct DirectedStats {
   // Inside the relay now: queued, under way, or waiting for a slow receiver.
   std::uint64_t buffered_bytes = 0;
   std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
+  // What the link could have carried while senders had bytes waiting that the relay had not read.
+  std::uint64_t missed_bytes = 0;
 };
-
-// A verdict on fewer releases would be about the first few, when everything starts.
-inline constexpr std::uint64_t kReleasesMin = 100;
-
-// Whether the relay kept up: if not, the figures of the run describe the machine, not the WAN.
-struct Verdict {
-  bool valid = true;
-  std::chrono::microseconds lateness_p99{0};  // of the worst link
-  std::chrono::microseconds lateness_max{0};  // what the scenario allows
-};
-// "valid: ..." or "INVALID: ...", for people.
-std::string to_string(const Verdict& verdict);
 
 // Something that a recording keeps. Called on the relay's executor.
 struct RelayEvent {

@@ -35,7 +35,7 @@ void Relay::Core::command(const std::string& line) {
   }
   tell(RelayEvent::Kind::commanded, {}, 0, line);
   for (const TimedAction& action : actions) {
-    timeline_.add({action.at + (now - begun_), action.action});
+    timeline_.add({action.at + (now - begun_), action.action, action.span});
   }
   for (const TimedAction& due : timeline_.take(now - begun_)) act(due.action, begun_ + due.at);
   arm_timeline();

@@ -80,6 +80,7 @@ class EventReader {
   const toml::table& table_;
   std::vector<SettingUse>& uses_;
   std::vector<Pair> links_;
+  std::shared_ptr<const void> span_;
   std::vector<TimedAction> actions_;
 };
 
@@ -131,7 +132,7 @@ void EventReader::note(std::string_view name, unsigned engines) {
 void EventReader::add(Time at, decltype(Action::what) what) {
   const bool undoes = !actions_.empty() && !is_flap();
   actions_.push_back(
-      {at, {links_, std::move(what), (undoes ? "end of: " : "") + one_line(table_)}});
+      {at, {links_, std::move(what), (undoes ? "end of: " : "") + one_line(table_)}, span_});
 }
 
 void EventReader::flap(Time at) {
@@ -193,18 +194,18 @@ void EventReader::process(Time at) {
       static_cast<ProcessVerb>(reader_.choice(*table_.get("process"), "process", kProcessVerbs));
   ProcessAction action{.verb = verb, .region = region(*name)};
   if (const toml::node* role = table_.get("role")) {
-    action.role = static_cast<ProcessRole>(reader_.choice(*role, "role", kProcessRoles));
+    action.target.role = static_cast<ProcessRole>(reader_.choice(*role, "role", kProcessRoles));
   }
   if (const toml::node* rank = table_.get(kRank.key)) {
-    if (action.role != ProcessRole::worker) fail("rank needs role = \"worker\"");
-    action.rank = static_cast<std::uint32_t>(reader_.number(*rank, kRank));
+    if (action.target.role != ProcessRole::worker) fail("rank needs role = \"worker\"");
+    action.target.rank = static_cast<std::uint32_t>(reader_.number(*rank, kRank));
   }
   links_.clear();
   add(at, action);
   if (!table_.contains(kFor.key)) return;
-  const bool lasts = verb == ProcessVerb::pause || verb == ProcessVerb::kill;
-  if (!lasts) fail("for_s belongs to pause and kill only; remove it");
-  action.verb = verb == ProcessVerb::pause ? ProcessVerb::resume : ProcessVerb::restart;
+  const auto end = undoing(verb);
+  if (!end) fail("for_s belongs to pause and kill only; remove it");
+  action.verb = *end;
   add(at + seconds(kFor), action);
 }
 
@@ -228,6 +229,7 @@ void EventReader::settings(Time at) {
 std::vector<TimedAction> EventReader::read(bool timed) {
   if (!timed && table_.contains(kAt.key)) fail("at_s belongs in files; a command happens at once");
   const Time at = timed ? seconds(kAt) : Time{0};
+  if (table_.contains(kFor.key) || is_flap()) span_ = std::make_shared<const char>();
   if (table_.contains("process")) {
     process(at);
     return actions_;

@@ -12,6 +12,7 @@ constexpr NumberKey kRtt{"rtt_ms", 0, 10'000, "ms"};
 constexpr NumberKey kBurst{"loss_burst_packets", 1, 10'000, "packets"};
 constexpr NumberKey kChain{"gilbert_elliott", 0, 1, "(enter, leave, loss when good, when bad)"};
 constexpr NumberKey kTable{"jitter_table_ms", -5'000, 60'000, "ms"};
+constexpr std::string_view kOrder = "jitter_order", kOrders[] = {"kept", "free"};
 constexpr std::size_t kTableMin = 2, kTableMax = 100'000;
 constexpr double kLognormalSigma = 0.5, kParetoAlpha = 3;
 constexpr double kParetoAlphaMin = 1.05;
@@ -49,9 +50,14 @@ void read_numbers(const TomlReader& reader, const toml::table& table, LinkSpec& 
   }
 }
 
-void read_jitter(const TomlReader& reader, const toml::table& table, LinkSpec& spec) {
+void read_jitter(const TomlReader& reader, const toml::table& table, LinkSpec& spec,
+                 std::vector<SettingUse>& uses) {
   if (const toml::node* node = table.get("jitter")) {
     spec.jitter = static_cast<JitterShape>(reader.choice(*node, "jitter", kJitterShapes));
+  }
+  if (const toml::node* node = table.get(kOrder)) {
+    spec.jitter_reorders = reader.choice(*node, kOrder, kOrders) == 1;
+    if (*spec.jitter_reorders) note(uses, table, kOrder, kPacket);
   }
   if (const toml::node* node = table.get(kTable.key)) {
     spec.jitter_table_ms = reader.numbers(*node, kTable, kTableMin, kTableMax);
@@ -110,8 +116,8 @@ std::vector<std::string_view> allowed_keys(DelayKeys delay) {
   for (const LinkKey& key : link_keys()) {
     if (key.name != "delay_ms" || delay != DelayKeys::rtt) keys.push_back(key.name);
   }
-  for (const auto key : {"jitter", "jitter_table_ms", "congestion", "loss_burst_packets",
-                         "gilbert_elliott", "trace"}) {
+  for (const auto key : {"jitter", "jitter_order", "jitter_table_ms", "congestion",
+                         "loss_burst_packets", "gilbert_elliott", "trace"}) {
     keys.push_back(key);
   }
   return keys;
@@ -126,7 +132,7 @@ LinkSpec read_link_spec(const TomlReader& reader, const toml::table& table,
   exclude(reader, table, "loss", "gilbert_elliott");
   exclude(reader, table, "loss_burst_packets", "gilbert_elliott");
   read_numbers(reader, table, spec, uses);
-  read_jitter(reader, table, spec);
+  read_jitter(reader, table, spec, uses);
   read_loss(reader, table, spec, uses);
   if (const toml::node* node = table.get("congestion")) {
     spec.congestion = static_cast<Congestion>(reader.choice(*node, "congestion", kCongestions));
@@ -159,6 +165,7 @@ void fill(LinkSpec& spec, const LinkSpec& fallback) {
   if (!has_loss) take(spec.gilbert_elliott, fallback.gilbert_elliott);
   if (!spec.gilbert_elliott) take(spec.loss_burst_packets, fallback.loss_burst_packets);
   take(spec.jitter, fallback.jitter);
+  take(spec.jitter_reorders, fallback.jitter_reorders);
   take(spec.jitter_table_ms, fallback.jitter_table_ms);
   take(spec.congestion, fallback.congestion);
   take(spec.trace, fallback.trace);
@@ -169,6 +176,7 @@ LinkProfile to_profile(const TomlReader& reader, const LinkSpec& spec, const std
   LinkProfile profile;
   apply(spec.numbers, profile);
   profile.jitter.shape = spec.jitter.value_or(JitterShape::half_normal);
+  profile.jitter_reorders = spec.jitter_reorders.value_or(false);
   if (spec.jitter_table_ms) profile.jitter.table_ms = *spec.jitter_table_ms;
   check_jitter(reader, spec, profile.jitter);
   profile.loss = loss_of(reader, spec, profile);

@@ -14,6 +14,7 @@ struct LinkSpec {
   Settings numbers;
   std::optional<JitterShape> jitter;
   std::optional<std::vector<double>> jitter_table_ms;
+  std::optional<bool> jitter_reorders;
   std::optional<Congestion> congestion;
   std::optional<double> loss_burst_packets;
   std::optional<LossProfile> gilbert_elliott;

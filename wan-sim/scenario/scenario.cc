@@ -228,6 +228,12 @@ std::string others(unsigned engines) {
 
 }  // namespace
 
+std::optional<ProcessVerb> undoing(ProcessVerb verb) {
+  if (verb == ProcessVerb::kill) return ProcessVerb::restart;
+  if (verb == ProcessVerb::pause) return ProcessVerb::resume;
+  return std::nullopt;
+}
+
 Scenario parse_scenario(const std::string& text, const std::filesystem::path& file) {
   return ScenarioReader(text, file).read();
 }

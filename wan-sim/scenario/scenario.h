@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct LinkProfile {
   double rate_bytes_per_s = 12.5e6;    // 100 Mbit/s; of the stream, without headers
   std::chrono::microseconds delay{0};  // one-way
   JitterProfile jitter;
+  bool jitter_reorders = false;          // packets overtake each other as their jitter says
   double stalls_per_s = 0;               // Poisson
   std::chrono::microseconds stall{0};    // length of one stall
   std::uint64_t queue_bytes = 1U << 20;  // beyond bandwidth x delay
@@ -81,14 +83,20 @@ enum class ProcessVerb : std::uint8_t { kill, pause, resume, restart };
 inline constexpr std::string_view kProcessVerbs[] = {"kill", "pause", "resume", "restart"};
 enum class ProcessRole : std::uint8_t { any, coordinator, worker };
 inline constexpr std::string_view kProcessRoles[] = {"any", "coordinator", "worker"};
+struct ProcessTarget {
+  ProcessRole role = ProcessRole::any;
+  std::optional<std::uint32_t> rank{};  // of a worker; none: all of them
+};
 // To a region's processes, by whoever runs them. kill: what is killed stays down until `restart`,
 // which kills what still runs. pause and resume: SIGSTOP and SIGCONT.
 struct ProcessAction {
   ProcessVerb verb;
   std::string region;
-  ProcessRole role = ProcessRole::any;
-  std::optional<std::uint32_t> rank{};  // of a worker; none: all of them
+  ProcessTarget target{};
+  std::vector<ProcessTarget> spared{};  // of the target, because another event holds them
 };
+// What ends a kill or a pause; nothing ends the rest.
+std::optional<ProcessVerb> undoing(ProcessVerb verb);
 
 struct Action {
   std::vector<Pair> links;  // directed; empty for a process
@@ -98,6 +106,8 @@ struct Action {
 struct TimedAction {
   Time at{0};  // since the run's start
   Action action;
+  // The same in an event and in what ends it; none if nothing does.
+  std::shared_ptr<const void> span{};
 };
 
 // A recording of a link: each step holds until the next one; from `length` on it starts again.

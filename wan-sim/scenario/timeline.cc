@@ -24,8 +24,8 @@ std::optional<Time> Timeline::next() const {
   return next;
 }
 
-TimedAction Timeline::take_step(const Pair& pair, Cursor& cursor) {
-  TimedAction action{cursor.at(), {{pair}, cursor.trace.steps[cursor.step].settings, ""}};
+Action Timeline::take_step(const Pair& pair, Cursor& cursor) {
+  Action action{{pair}, cursor.trace.steps[cursor.step].settings, ""};
   if (++cursor.step == cursor.trace.steps.size()) {
     cursor.step = 0;
     cursor.begin += cursor.trace.length;
@@ -49,7 +49,14 @@ std::vector<TimedAction> Timeline::take(Time now) {
     const Pair* pair = nullptr;
     Cursor* cursor = first_cursor(pair);
     const bool step = cursor && cursor->at() == *next_at;
-    due.push_back(step ? take_step(*pair, *cursor) : actions_[next_action_++]);
+    if (step) {
+      const auto action = overlaps_.on_trace_step(take_step(*pair, *cursor));
+      if (action) due.push_back({*next_at, *action});
+      continue;
+    }
+    for (Action& action : overlaps_.on_event(actions_[next_action_++])) {
+      due.push_back({*next_at, std::move(action)});
+    }
   }
   return due;
 }

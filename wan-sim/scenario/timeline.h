@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "wan-sim/scenario/overlaps.h"
 #include "wan-sim/scenario/scenario.h"
 
 namespace causeway::wan_sim {
@@ -18,7 +19,7 @@ class Timeline {
 
   // Since the run's start; none when nothing more will happen.
   std::optional<Time> next() const;
-  // All that is due by `now`, in order, each once.
+  // All that is due by `now`, in order, each once, as overlaps leave it.
   std::vector<TimedAction> take(Time now);
 
  private:
@@ -28,12 +29,13 @@ class Timeline {
     Time begin{0};  // of the present repetition
     Time at() const { return begin + trace.steps[step].at; }
   };
-  TimedAction take_step(const Pair& pair, Cursor& cursor);
+  Action take_step(const Pair& pair, Cursor& cursor);
   Cursor* first_cursor(const Pair*& pair);
 
   std::vector<TimedAction> actions_;  // ascending
   std::size_t next_action_ = 0;
   std::map<Pair, Cursor> cursors_;
+  Overlaps overlaps_;
 };
 
 // A link's settings after an action that changes them; `base` are those without a timeline. None if

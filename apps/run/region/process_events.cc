@@ -1,5 +1,6 @@
 #include "apps/run/region/process_events.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "wan-sim/scenario/scenario.h"
@@ -11,24 +12,32 @@ using wan_sim::ProcessRole;
 using wan_sim::ProcessVerb;
 
 // What its labels begin with; those of workers without a rank end in a space.
-std::string beginning(const wan_sim::ProcessAction& action) {
-  const std::string region = action.region + " ";
-  switch (action.role) {
+std::string beginning(const std::string& name, const wan_sim::ProcessTarget& target) {
+  const std::string region = name + " ";
+  switch (target.role) {
     case ProcessRole::any:
       return region;
     case ProcessRole::coordinator:
       return region + "coordinator";
     case ProcessRole::worker:
-      return region + "worker " + (action.rank ? std::to_string(*action.rank) : "");
+      return region + "worker " + (target.rank ? std::to_string(*target.rank) : "");
   }
   return region;
+}
+
+bool names(const std::string& region, const wan_sim::ProcessTarget& target,
+           const std::string& label) {
+  const std::string wanted = beginning(region, target);
+  return wanted.back() == ' ' ? label.starts_with(wanted) : label == wanted;
 }
 
 }  // namespace
 
 bool concerns(const wan_sim::ProcessAction& action, const std::string& label) {
-  const std::string wanted = beginning(action);
-  return wanted.back() == ' ' ? label.starts_with(wanted) : label == wanted;
+  return names(action.region, action.target, label) &&
+         std::ranges::none_of(action.spared, [&](const wan_sim::ProcessTarget& spared) {
+           return names(action.region, spared, label);
+         });
 }
 
 void carry_out(const wan_sim::ProcessAction& action, Supervisor& supervisor) {
@@ -49,7 +58,7 @@ void carry_out(const wan_sim::ProcessAction& action, Supervisor& supervisor) {
 
 std::string to_string(const wan_sim::ProcessAction& action) {
   std::string text(wan_sim::kProcessVerbs[static_cast<std::size_t>(action.verb)]);
-  text += " " + beginning(action);
+  text += " " + beginning(action.region, action.target);
   if (text.back() == ' ') text.pop_back();
   return text;
 }

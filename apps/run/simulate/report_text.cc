@@ -87,6 +87,8 @@ std::string verdicts(const Summary& s) {
       s.identical ? "  All regions hold the same bits, after every one of the " +
                         std::to_string(s.rounds) + " rounds and at the end.\n"
                   : "  THE REGIONS DIFFER: see state in events.jsonl and params_digest above.\n";
+  if (s.facts.wan_verdict && !s.facts.wan_verdict->valid())
+    out += "  The simulated WAN did not keep up. " + to_string(*s.facts.wan_verdict) + ".\n";
   if (s.facts.restarts > 0)
     out += "  Processes restarted: " + std::to_string(s.facts.restarts) + ".\n";
   if (s.timed_steps) {

@@ -121,7 +121,7 @@ class Simulation {
       const SupervisionOutcome outcome = co_await train();
       if (outcome.exit_code != 0) co_return explain(outcome);
     }
-    lateness_ms_ = wan_->stop_and_report_lateness_ms();
+    verdict_ = wan_->stop_and_judge();
     SupervisionOutcome baseline;
     if (options_.baseline &&
         !intra::read_result(directory_.baseline(config_.regions.front().name))) {
@@ -255,7 +255,7 @@ class Simulation {
     facts.restarts = spent_.restarts;
     facts.cores = launch_.cores;
     facts.wan = options_.wan == WanEngine::none ? "none" : config_.wan.string();
-    facts.relay_lateness_p99_ms = lateness_ms_;
+    facts.wan_verdict = verdict_;
     const Summary summary = summarize(config_, directory_.path(), facts);
     const std::vector<Sample> samples = read_samples(directory_.progress_file());
     const std::string text = co_await sample_text();
@@ -301,7 +301,7 @@ class Simulation {
   asio::signal_set signals_;
   asio::steady_timer redraw_;
   std::optional<Supervisor> supervisor_;  // while processes run
-  std::optional<double> lateness_ms_;
+  std::optional<wan_sim::Verdict> verdict_;
   bool interrupted_ = false;
 };
 

@@ -99,6 +99,10 @@ std::string variant_of(const Config& config) {
   return {};
 }
 
+double lateness_ms(const wan_sim::Verdict& verdict) {
+  return std::chrono::duration<double, std::milli>(verdict.lateness_p99).count();
+}
+
 nlohmann::ordered_json to_json(const RegionSummary& region) {
   const auto known = [](auto figure) {
     using Json = nlohmann::ordered_json;
@@ -223,6 +227,7 @@ std::string to_json(const Summary& summary) {
   };
   Json regions = Json::array();
   for (const RegionSummary& region : summary.regions) regions.push_back(to_json(region));
+  const auto& wan = summary.facts.wan_verdict;
   const Json json = {{"name", summary.name},
                      {"seed", summary.seed},
                      {"parameters", summary.parameters},
@@ -239,7 +244,9 @@ std::string to_json(const Summary& summary) {
                      {"baseline_val_loss", optional(summary.baseline_val_loss)},
                      {"val_loss_ratio", optional(summary.val_loss_ratio())},
                      {"wan", summary.facts.wan},
-                     {"relay_lateness_p99_ms", optional(summary.facts.relay_lateness_p99_ms)},
+                     {"relay_lateness_p99_ms", wan ? Json(lateness_ms(*wan)) : Json()},
+                     {"wan_shortfall", wan ? Json(wan->shortfall) : Json()},
+                     {"wan_valid", wan ? Json(wan->valid()) : Json()},
                      {"wan_bytes", summary.wan_bytes},
                      {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
                      {"identical", summary.identical},

@@ -9,6 +9,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
+#include "wan-sim/base/verdict.h"
 
 namespace causeway::run {
 
@@ -35,9 +36,8 @@ struct SimulationFacts {
   double wall_s = 0, baseline_wall_s = 0;
   std::uint32_t restarts = 0;
   unsigned cores = 1;
-  std::string wan;  // profile, or "none"
-  // Of the worst link, beyond what the profile asks for.
-  std::optional<double> relay_lateness_p99_ms = std::nullopt;
+  std::string wan;                                             // profile, or "none"
+  std::optional<wan_sim::Verdict> wan_verdict = std::nullopt;  // none: nothing was delayed
 };
 
 struct Summary {

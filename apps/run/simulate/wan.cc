@@ -65,13 +65,9 @@ class RelayWan : public Wan {
   }
   int network_namespace(const std::string&) const override { return -1; }
 
-  std::optional<double> stop_and_report_lateness_ms() override {
+  std::optional<wan_sim::Verdict> stop_and_judge() override {
     stop();
-    double worst_ms = 0;
-    for (const auto& [_, stats] : relay_->stats()) {
-      worst_ms = std::max(worst_ms, double(stats.lateness_p99.count()) / 1000.0);
-    }
-    return worst_ms;
+    return relay_->verdict();
   }
 
  private:
@@ -117,9 +113,9 @@ class PacketWan : public Wan {
   int network_namespace(const std::string& region) const override {
     return wan_.namespaces().descriptor(region);
   }
-  std::optional<double> stop_and_report_lateness_ms() override {
+  std::optional<wan_sim::Verdict> stop_and_judge() override {
     stop();
-    return std::chrono::duration<double, std::milli>(wan_.verdict().lateness_p99).count();
+    return wan_.verdict();
   }
 
  private:
@@ -150,7 +146,7 @@ class DirectWan : public Wan {
     return addresses_.at(to);
   }
   int network_namespace(const std::string&) const override { return -1; }
-  std::optional<double> stop_and_report_lateness_ms() override { return std::nullopt; }
+  std::optional<wan_sim::Verdict> stop_and_judge() override { return std::nullopt; }
 
  private:
   std::map<std::string, inter::Endpoint> addresses_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "inter/mesh/mesh.h"
+#include "wan-sim/base/verdict.h"
 
 namespace causeway::wan_sim {
 struct ProcessAction;
@@ -27,9 +28,8 @@ class Wan {
   virtual inter::Endpoint address(const std::string& from, const std::string& to) const = 0;
   // Where a region's processes run, as ProcessOptions has it.
   virtual int network_namespace(const std::string& region) const = 0;
-  // How late the slowest link released its bytes (99th percentile); nothing if nothing is delayed.
-  // Ends the WAN.
-  virtual std::optional<double> stop_and_report_lateness_ms() = 0;
+  // Ends the WAN and says whether it kept up; nothing if nothing is delayed.
+  virtual std::optional<wan_sim::Verdict> stop_and_judge() = 0;
 };
 
 // Told of what a scenario does to processes, on the WAN's thread.

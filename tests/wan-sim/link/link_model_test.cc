@@ -48,6 +48,16 @@ TEST(LinkModel, TakesExactlyBytesOverRateForALongTransfer) {
   }
 }
 
+TEST(LinkModel, IsIdleFromTheEndOfTheLastSegmentUntilTheNextOffer) {
+  LinkModel link(profile_of(10ms), 1);
+  const auto flow = link.add_flow(1);
+  link.offer(flow, 25'000, 5s);
+  EXPECT_FALSE(link.idle_since(flow, 5s + 1ms));
+  EXPECT_EQ(link.idle_since(flow, 5s + 9ms), 5s + 2ms) << "although nothing has arrived yet";
+  link.offer(flow, 12'500, 6s);
+  EXPECT_FALSE(link.idle_since(flow, 6s));
+}
+
 TEST(LinkModel, KeepsSegmentsBelowAboutAMillisecond) {
   const auto segment_bytes = [](double mbit_s) {
     LinkProfile profile;

@@ -81,6 +81,26 @@ TEST(PacketLink, JitterKeepsTheOrder) {
   }
 }
 
+TEST(PacketLink, FreeJitterDelaysEachPacketByItselfAndLetsThemOvertake) {
+  LinkProfile profile = profile_of(20ms);
+  profile.rate_bytes_per_s = 1e9;
+  profile.jitter.scale = 5ms;
+  profile.jitter_reorders = true;
+  PacketLink free(profile, 7);
+  profile.jitter_reorders = false;
+  PacketLink kept(profile, 7);
+  Time last{0}, latest{0};
+  int overtaken = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const Time leaves = free.offer(1500, i * 1ms).leaves.at(0);
+    overtaken += leaves < last;
+    last = leaves;
+    latest = std::max(latest, leaves);
+    EXPECT_EQ(kept.offer(1500, i * 1ms).leaves.at(0), latest) << "the same draws";
+  }
+  EXPECT_GT(overtaken, 100);
+}
+
 TEST(PacketLink, ABlackHoleSwallowsAndAStallHolds) {
   PacketLink link(profile_of(0ms), 1);
   link.black_hole(true);

