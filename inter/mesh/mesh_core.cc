@@ -95,7 +95,7 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
 }
 
 void MeshCore::start(const Self& self) {
-  self->connections_.load_credentials();
+  self->connections_.load_credentials(Validity::required);
   self->tasks_.spawn(watch_credentials(self));
   self->restarts_ = choose_congestion_control(self->executor_, self->options_);
   spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
@@ -116,7 +116,8 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
     std::error_code cancelled;
     co_await self->credentials_timer_.async_wait(
         asio::redirect_error(asio::use_awaitable, cancelled));
-    if (!self->stopping_ && watch.reload([&] { self->connections_.load_credentials(); })) {
+    const auto load = [&] { self->connections_.load_credentials(Validity::missed); };
+    if (!self->stopping_ && watch.reload(load)) {
       self->connections_.check_revocations();
     }
   }

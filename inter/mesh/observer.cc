@@ -25,7 +25,7 @@ std::string own_name(const Credentials& credentials) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
   const auto names = dns_names(certificate.get());
   std::string name = names.size() == 1 ? names[0] : "";
-  check_own_certificate(credentials, name);
+  check_own_certificate(credentials, name, Validity::required);
   return name;
 }
 

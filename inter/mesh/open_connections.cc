@@ -11,8 +11,8 @@ void close_for_stop(Connection& connection) {
 
 }  // namespace
 
-void OpenConnections::load_credentials() {
-  check_own_certificate(options_.credentials, options_.self);
+void OpenConnections::load_credentials(Validity validity) {
+  check_own_certificate(options_.credentials, options_.self, validity);
   const TlsContext client = make_tls_context(options_.credentials, TlsRole::client);
   const TlsContext server = make_tls_context(options_.credentials, TlsRole::server);
   client_context_ = client;

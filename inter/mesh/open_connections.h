@@ -22,7 +22,7 @@ class OpenConnections {
 
   // For connections from here on. Throws std::system_error naming the file that cannot be used;
   // then the credentials before stay in use.
-  void load_credentials();
+  void load_credentials(Validity validity);
   // Closes the connections of peers that are revoked by now.
   void check_revocations();
 
