@@ -92,7 +92,7 @@ class Observer {
   }
 
   asio::awaitable<std::string> ask_at(tcp::endpoint endpoint) {
-    connection_ = std::make_unique<Connection>(tcp::socket(io_), context_, TlsRole::client,
+    connection_ = std::make_unique<Connection>(tcp::socket(io_), context_,
                                                ConnectionSettings{kReportBytesMax, {}, {}});
     co_await connection_->connect(endpoint);
     const std::string region = co_await connection_->handshake();
