@@ -1,5 +1,5 @@
-// Where workers on other hosts knock: TCP, then TLS with the region's own certificate. Credentials
-// and revocations that were replaced count from the next knock on; who is attached stays.
+// Where workers on other hosts knock: TCP, then TLS with the region's own certificate (tls_door.h).
+// Who is attached stays when credentials are replaced.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 #include <string>
 
 #include <asio/any_io_executor.hpp>
-#include <asio/awaitable.hpp>
 #include <asio/generic/stream_protocol.hpp>
 
 #include "diloco/worker/stream/worker_stream.h"
+#include "inter/base/retry.h"
+#include "inter/door/tls_door.h"
 #include "inter/mesh/mesh.h"
 #include "inter/tls/pki.h"
 
@@ -27,17 +28,17 @@ class WorkerDoor {
   // Listens. Throws std::system_error naming what cannot be used.
   WorkerDoor(asio::any_io_executor executor, std::string region, const inter::Endpoint& bind,
              const inter::Credentials& credentials, Admit admit);
-  ~WorkerDoor();
-
-  std::uint16_t port() const;
-  void start();
-  // Nobody is admitted from here on.
-  void close();
-  asio::awaitable<void> join();
+  std::uint16_t port() const { return door_.port(); }
+  void start() { door_.start(); }
+  void close() { door_.close(); }  // nobody is admitted from here on
 
  private:
-  class Implementation;
-  std::shared_ptr<Implementation> implementation_;
+  void on_guest(inter::TlsDoor::Guest guest);
+
+  std::string region_;
+  Admit admit_;
+  inter::LogThrottle refusals_;
+  inter::TlsDoor door_;
 };
 
 }  // namespace causeway::diloco

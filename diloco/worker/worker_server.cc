@@ -80,10 +80,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     group_.disband();
   }
 
-  asio::awaitable<void> join() {
-    if (door_) co_await door_->join();
-    co_await tasks_.join();
-  }
+  asio::awaitable<void> join() { co_await tasks_.join(); }
   bool attached() const { return group_.stands(); }
 
   void send_leader(const CoordinatorMessage& message, std::vector<Descriptor> descriptors = {}) {

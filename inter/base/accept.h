@@ -1,5 +1,5 @@
-// A loop that accepts connections, whatever happens to one of them. Internal to inter and to who
-// listens like it.
+// A loop that accepts connections, whatever happens to one of them, and how one is ended. Internal
+// to inter and to who listens like it.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <asio/awaitable.hpp>
+#include <asio/ip/tcp.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -15,6 +16,12 @@
 #include "inter/base/retry.h"
 
 namespace causeway::inter {
+
+std::string to_text(const asio::ip::tcp::endpoint& endpoint);  // address and port, for logs
+
+// Says that nothing follows, and discards what still arrives until the peer closes, so that what
+// was sent before is not lost to a reset. Ends too when the socket is closed.
+asio::awaitable<void> end_politely(asio::ip::tcp::socket& socket);
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
 

@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
+
+#include "inter/base/log_budget.h"
 
 namespace causeway::inter {
 
@@ -36,27 +39,36 @@ class Backoff {
   std::mt19937_64 random_;
 };
 
-// Lets a repeated failure into the log the 1st, 2nd, 4th, 8th, ... time.
+// Lets a repeated failure into the log the 1st, 2nd, 4th, 8th, ... time, and no more than
+// kLinesAMinute of all failures together, as strangers choose their addresses and their words.
 class LogThrottle {
  public:
-  // How often `failure` has happened now if it should be logged, otherwise 0.
-  std::uint64_t count(const std::string& failure) {
+  static constexpr unsigned kLinesAMinute = 30;
+
+  // What to add to the line, if it should be logged: "", or how often it was seen, and how many
+  // others were left out.
+  std::optional<std::string> note(const std::string& failure,
+                                  LogBudget::Clock::time_point now = LogBudget::Clock::now()) {
     if (counts_.size() >= kFailuresMax && !counts_.contains(failure)) {
-      counts_.clear();  // strangers choose their addresses, so memory must not grow with them
+      counts_.clear();
     }
     const std::uint64_t times = ++counts_[failure];
-    return std::has_single_bit(times) ? times : 0;
+    if (!std::has_single_bit(times)) {
+      return std::nullopt;
+    }
+    const auto left_out = budget_.take("", now);
+    if (!left_out) {
+      return std::nullopt;
+    }
+    return (times == 1 ? "" : " (seen " + std::to_string(times) + " times)") + *left_out;
   }
+  // The failure is over: the next one is a first one again. The minute's budget is not.
   void reset() { counts_.clear(); }
 
  private:
   static constexpr std::size_t kFailuresMax = 256;
   std::map<std::string, std::uint64_t> counts_;
+  LogBudget budget_{kLinesAMinute};
 };
-
-// "" the first time, " (seen 4 times)" later.
-inline std::string times_seen(std::uint64_t times) {
-  return times <= 1 ? "" : " (seen " + std::to_string(times) + " times)";
-}
 
 }  // namespace causeway::inter

@@ -1,10 +1,10 @@
 #include "inter/mesh/connection.h"
 
-#include <asio/buffer.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "inter/base/accept.h"
 #include "inter/base/limits.h"
 #include "inter/tls/socket_bio.h"
 #include "inter/tls/tls_stream.h"
@@ -14,37 +14,21 @@ namespace {
 
 using asio::ip::tcp;
 
-std::string describe(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? "[" + address + "]" : address) + ":" +
-         std::to_string(endpoint.port());
-}
-
 // What one connection may move before others get their turn.
 constexpr std::size_t kTurnBytes = 64U << 10;
 
 }  // namespace
 
 struct Connection::Implementation {
-  Implementation(tcp::socket socket_in, const TlsContext& context_in, TlsRole role_in,
-                 const ConnectionSettings& settings_in)
-      : settings(settings_in),
-        context(context_in),
-        role(role_in),
-        socket(std::move(socket_in)),
-        parser(settings.message_bytes_max) {
-    std::error_code not_connected;
-    remote = socket.remote_endpoint(not_connected);
-    if (!not_connected) {
-      on_connected();
-    }
-  }
+  Implementation(tcp::socket socket_in, const ConnectionSettings& settings_in)
+      : settings(settings_in), socket(std::move(socket_in)), parser(settings.message_bytes_max) {}
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
   ~Implementation() { count(); }
 
-  void on_connected() {
-    remote_text = describe(remote);
+  void on_connected(const tcp::endpoint& to) {
+    remote = to;
+    remote_text = to_text(remote);
     const int handle = socket.native_handle();
     tune(handle, settings.user_timeout);
     if (!settings.congestion_control.empty()) {
@@ -52,7 +36,6 @@ struct Connection::Implementation {
     }
     std::error_code ignored;
     socket.native_non_blocking(true, ignored);
-    stream.emplace(make_socket_bio(handle), context, role);
   }
 
   void count() {
@@ -121,9 +104,8 @@ struct Connection::Implementation {
 
   ConnectionSettings settings;
   TlsContext context;
-  TlsRole role;
   tcp::socket socket;
-  std::optional<TlsStream> stream;  // once connected
+  std::unique_ptr<TlsStream> stream;  // once connected
   FrameParser parser;
   std::size_t turn_bytes = 0;  // since others last had their turn
   tcp::endpoint remote;
@@ -139,24 +121,36 @@ struct Connection::Implementation {
   Clock::time_point last_progress = Clock::now();
 };
 
-Connection::Connection(tcp::socket socket, const TlsContext& context, TlsRole role,
+Connection::Connection(tcp::socket socket, const TlsContext& context,
                        const ConnectionSettings& settings)
-    : implementation_(
-          std::make_unique<Implementation>(std::move(socket), context, role, settings)) {}
+    : implementation_(std::make_unique<Implementation>(std::move(socket), settings)) {
+  implementation_->context = context;
+}
+
+Connection::Connection(tcp::socket socket, std::unique_ptr<TlsStream> stream,
+                       const ConnectionSettings& settings)
+    : implementation_(std::make_unique<Implementation>(std::move(socket), settings)) {
+  Implementation& self = *implementation_;
+  std::error_code gone;  // shows when it is read
+  self.on_connected(self.socket.remote_endpoint(gone));
+  self.stream = std::move(stream);
+  self.handshaken = true;
+}
 
 Connection::~Connection() = default;
 
 asio::awaitable<void> Connection::connect(tcp::endpoint endpoint) {
   Implementation& self = *implementation_;
-  self.remote = endpoint;
-  self.remote_text = describe(endpoint);
+  self.remote_text = to_text(endpoint);
   std::error_code error;
   co_await self.socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
   check_open();
   if (error) {
     throw LinkError(error, error.message());
   }
-  self.on_connected();
+  self.on_connected(endpoint);
+  self.stream = std::make_unique<TlsStream>(make_socket_bio(self.socket.native_handle()),
+                                            self.context, TlsRole::client);
 }
 
 asio::awaitable<std::string> Connection::handshake() {
@@ -194,14 +188,8 @@ asio::awaitable<void> Connection::write(std::span<const std::byte> frame) {
 
 asio::awaitable<void> Connection::linger() {
   Implementation& self = *implementation_;
-  std::error_code error;
   self.stream->end();
-  self.socket.shutdown(tcp::socket::shutdown_send, error);
-  Bytes discarded(4096);
-  while (!error && !self.closed) {
-    co_await self.socket.async_read_some(asio::buffer(discarded),
-                                         asio::redirect_error(asio::use_awaitable, error));
-  }
+  co_await end_politely(self.socket);
   close(Errc::refused, "refused");
 }
 

@@ -15,6 +15,7 @@
 #include "inter/base/tcp.h"
 #include "inter/frame/frame.h"
 #include "inter/tls/tls.h"
+#include "inter/tls/tls_stream.h"
 
 namespace causeway::inter {
 
@@ -35,8 +36,11 @@ class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `socket` is connected, or for a client still to be connected by connect().
-  Connection(asio::ip::tcp::socket socket, const TlsContext& context, TlsRole role,
+  // One that we dial: `socket` is still to be connected by connect(), then comes handshake().
+  Connection(asio::ip::tcp::socket socket, const TlsContext& context,
+             const ConnectionSettings& settings);
+  // One that was accepted: `stream` is over `socket`, after its handshake.
+  Connection(asio::ip::tcp::socket socket, std::unique_ptr<TlsStream> stream,
              const ConnectionSettings& settings);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

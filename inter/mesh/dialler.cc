@@ -33,9 +33,9 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     if (self->stopping_ || peer->removed) {
       break;
     }
-    if (const auto times = failure.empty() ? 0 : peer->failures.count(failure)) {
+    if (const auto more = failure.empty() ? std::nullopt : peer->failures.note(failure)) {
       spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
-                   to_string(peer->endpoint), failure, times_seen(times));
+                   to_string(peer->endpoint), failure, *more);
     }
     peer->retry.expires_after(peer->backoff.next());
     std::error_code cancelled;
@@ -83,9 +83,9 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
     if (self->stopping_ || session->is_closed()) {
       break;
     }
-    if (const auto times = peer->failures.count(failure)) {
+    if (const auto more = peer->failures.note(failure)) {
       spdlog::warn("{}: a data connection to {} ended: {}{}", self->options_.self, peer->name,
-                   failure, times_seen(times));
+                   failure, *more);
     }
     co_await session->wait(backoff.next());
   }
@@ -112,6 +112,9 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr p
   const auto endpoints = co_await resolve(peer->endpoint, self->options_.handshake_deadline);
   LinkError failure(Errc::bad_address, "the name has no address");
   for (const tcp::endpoint& endpoint : endpoints) {
+    if (self->door_) {
+      self->door_->expect(endpoint.address());
+    }
     try {
       co_return co_await open_at(self, peer, endpoint);
     } catch (const LinkError& error) {
@@ -123,7 +126,7 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr p
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
                                                                tcp::endpoint endpoint) {
-  const auto connection = self->connections_.make(tcp::socket(self->executor_), TlsRole::client);
+  const auto connection = self->connections_.dialled(tcp::socket(self->executor_));
   connection->count_into(peer->traffic);
   connection->check_open();
   std::string region;

@@ -1,7 +1,6 @@
 // The listening half of the mesh: from an accepted socket to a served session.
 #include <spdlog/spdlog.h>
 
-#include "inter/base/accept.h"
 #include "inter/base/limits.h"
 #include "inter/mesh/mesh_core.h"
 #include "inter/tls/pki.h"
@@ -31,18 +30,12 @@ std::string objection_to_region(const std::string& self, const std::string& regi
 
 }  // namespace
 
-asio::awaitable<void> MeshCore::accept_loop(Self self) {
-  const auto admit_socket = [&self](tcp::socket socket) {
-    self->tasks_.spawn(serve(self, std::move(socket)));
-  };
-  co_await accept_all(self->acceptor_, self->options_.self, admit_socket);
-}
-
-asio::awaitable<void> MeshCore::serve(Self self, tcp::socket socket) {
-  const auto connection = self->connections_.make(std::move(socket), TlsRole::server);
+asio::awaitable<void> MeshCore::serve(Self self, TlsDoor::Guest guest) {
+  const std::string name = std::move(guest.name);
+  const auto connection = self->connections_.admitted(std::move(guest));
   std::string failure;
   try {
-    co_await admit(self, connection);
+    co_await admit(self, connection, name);
   } catch (const LinkError& error) {
     failure = error.reason();
   }
@@ -65,20 +58,19 @@ asio::awaitable<void> MeshCore::see_off(Self self, std::shared_ptr<Connection> c
 }
 
 void MeshCore::log_refusal(const Connection& connection, const std::string& reason) {
-  if (const auto times = refusals_.count(connection.remote_host() + " " + reason)) {
-    spdlog::warn("{}: refused {}: {}{}", options_.self, connection.remote(), reason,
-                 times_seen(times));
+  if (const auto more = refusals_.note(connection.remote_host() + " " + reason)) {
+    spdlog::warn("{}: refused {}: {}{}", options_.self, connection.remote(), reason, *more);
   }
 }
 
-asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> connection) {
+asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> connection,
+                                      std::string region) {
   self->strangers_.enter(connection);
   std::optional<Deadline> deadline;
   deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, connection] {
-    connection->close(Errc::deadline, "no TLS handshake and greeting within " +
-                                          seconds_text(self->options_.handshake_deadline));
+    connection->close(Errc::deadline,
+                      "no greeting within " + seconds_text(self->options_.handshake_deadline));
   });
-  const std::string region = co_await connection->handshake();
   const Hello theirs = co_await read_hello(*connection);
   if (theirs.kind == ConnectionKind::observer) {
     co_await admit_observer(self, connection, region, theirs);

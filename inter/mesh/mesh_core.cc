@@ -54,18 +54,6 @@ bool choose_congestion_control(const asio::any_io_executor& executor, MeshOption
   return restarts;
 }
 
-void listen_at(tcp::acceptor& acceptor, const Endpoint& where) {
-  try {
-    const tcp::endpoint endpoint = listening_address(where, kResolveBind);
-    acceptor.open(endpoint.protocol());
-    acceptor.set_option(tcp::acceptor::reuse_address(true));
-    acceptor.bind(endpoint);
-    acceptor.listen();
-  } catch (const std::system_error& error) {
-    throw_cannot_listen(where, error.code());
-  }
-}
-
 }  // namespace
 
 Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
@@ -87,7 +75,6 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
           executor_, spool_, options_.blob_bytes_max,
           [this](const std::string& from, const BlobId& id) { on_completed(from, id); })),
       router_(options_.self, options_.topology),
-      acceptor_(executor_),
       credentials_timer_(executor_),
       connections_(options_),
       tasks_(executor_) {
@@ -95,17 +82,37 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
 }
 
 void MeshCore::start(const Self& self) {
-  self->connections_.load_credentials();
+  self->connections_.load_credentials(Validity::required);
   self->tasks_.spawn(watch_credentials(self));
   self->restarts_ = choose_congestion_control(self->executor_, self->options_);
   spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
                peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
                self->options_.peers.size());
   if (!self->options_.dial_only) {
-    listen_at(self->acceptor_, self->options_.bind);
-    self->tasks_.spawn(accept_loop(self));
+    open_door(self);
   }
   self->set_peers(self, self->options_.peers);
+}
+
+void MeshCore::open_door(const Self& self) {
+  const auto admit = [weak = std::weak_ptr(self)](TlsDoor::Guest guest) {
+    if (const Self core = weak.lock()) {
+      core->tasks_.spawn(serve(core, std::move(guest)));
+    }
+  };
+  const MeshOptions& options = self->options_;
+  self->door_ =
+      std::make_unique<TlsDoor>(self->executor_,
+                                TlsDoorOptions{.owner = options.self,
+                                               .credentials = options.credentials,
+                                               .handshake_deadline = options.handshake_deadline},
+                                admit);
+  try {
+    self->door_->listen(listening_address(options.bind, kResolveBind));
+  } catch (const std::system_error& error) {
+    throw_cannot_listen(options.bind, error.code());
+  }
+  self->door_->start();
 }
 
 // New handshakes use new files; links stay, but for those of peers that were revoked.
@@ -116,7 +123,8 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
     std::error_code cancelled;
     co_await self->credentials_timer_.async_wait(
         asio::redirect_error(asio::use_awaitable, cancelled));
-    if (!self->stopping_ && watch.reload([&] { self->connections_.load_credentials(); })) {
+    const auto load = [&] { self->connections_.load_credentials(Validity::missed); };
+    if (!self->stopping_ && watch.reload(load)) {
       self->connections_.check_revocations();
     }
   }
@@ -183,8 +191,9 @@ void MeshCore::remove_peer(const PeerPtr& peer) {
 void MeshCore::shut_down() {
   stopping_ = true;
   intake_->stop();
-  std::error_code ignored;
-  acceptor_.close(ignored);
+  if (door_) {
+    door_->close();
+  }
   credentials_timer_.cancel();
   connections_.close();
   for (auto& [name, peer] : peers_) {

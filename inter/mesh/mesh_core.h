@@ -11,13 +11,15 @@
 #include <asio/ip/tcp.hpp>
 
 #include "inter/base/async.h"
+#include "inter/base/limits.h"
 #include "inter/base/retry.h"
+#include "inter/door/strangers.h"
+#include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/open_connections.h"
 #include "inter/mesh/session.h"
-#include "inter/mesh/strangers.h"
 #include "inter/route/router.h"
 
 namespace causeway::inter {
@@ -54,9 +56,7 @@ class MeshCore {
   void shut_down();  // everything ends soon; no handler is called any more
   asio::awaitable<void> join() { return tasks_.join(); }
 
-  std::uint16_t listening_port() const {
-    return acceptor_.is_open() ? acceptor_.local_endpoint().port() : 0;
-  }
+  std::uint16_t listening_port() const { return door_ ? door_->port() : 0; }
   void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
   Peer* find(const std::string& name) const;                // null: not a peer
   void push_blob(const std::string& to, const BlobId& id);  // whichever way
@@ -78,10 +78,11 @@ class MeshCore {
   static asio::awaitable<void> watch_credentials(Self self);
 
   // listener.cc
-  static asio::awaitable<void> accept_loop(Self self);
-  static asio::awaitable<void> serve(Self self, asio::ip::tcp::socket socket);
+  static void open_door(const Self& self);
+  static asio::awaitable<void> serve(Self self, TlsDoor::Guest guest);
   static asio::awaitable<void> see_off(Self self, std::shared_ptr<Connection> connection);
-  static asio::awaitable<void> admit(Self self, std::shared_ptr<Connection> connection);
+  static asio::awaitable<void> admit(Self self, std::shared_ptr<Connection> connection,
+                                     std::string region);
   static asio::awaitable<void> admit_control(Self self, std::shared_ptr<Connection> control,
                                              PeerPtr peer, Hello theirs);
   static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
@@ -123,11 +124,11 @@ class MeshCore {
   MeshHandler& handler_;
   std::shared_ptr<Intake> intake_;
   Router router_;
-  asio::ip::tcp::acceptor acceptor_;
+  std::unique_ptr<TlsDoor> door_;  // none with dial_only, or before start()
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
   OpenConnections connections_;
-  Strangers strangers_;
+  Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
   LogThrottle refusals_;
   TaskGroup tasks_;
   bool restarts_ = false;  // our TCP begins anew after every pause

@@ -25,7 +25,7 @@ std::string own_name(const Credentials& credentials) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
   const auto names = dns_names(certificate.get());
   std::string name = names.size() == 1 ? names[0] : "";
-  check_own_certificate(credentials, name);
+  check_own_certificate(credentials, name, Validity::required);
   return name;
 }
 
@@ -92,7 +92,7 @@ class Observer {
   }
 
   asio::awaitable<std::string> ask_at(tcp::endpoint endpoint) {
-    connection_ = std::make_unique<Connection>(tcp::socket(io_), context_, TlsRole::client,
+    connection_ = std::make_unique<Connection>(tcp::socket(io_), context_,
                                                ConnectionSettings{kReportBytesMax, {}, {}});
     co_await connection_->connect(endpoint);
     const std::string region = co_await connection_->handshake();

@@ -11,28 +11,33 @@ void close_for_stop(Connection& connection) {
 
 }  // namespace
 
-void OpenConnections::load_credentials() {
-  check_own_certificate(options_.credentials, options_.self);
-  const TlsContext client = make_tls_context(options_.credentials, TlsRole::client);
-  const TlsContext server = make_tls_context(options_.credentials, TlsRole::server);
-  client_context_ = client;
-  server_context_ = server;
+void OpenConnections::load_credentials(Validity validity) {
+  check_own_certificate(options_.credentials, options_.self, validity);
+  context_ = make_tls_context(options_.credentials, TlsRole::client);
 }
 
 void OpenConnections::check_revocations() {
   for (const auto& weak : all_) {
     if (const auto connection = weak.lock()) {
-      connection->check_revocation(server_context_);
+      connection->check_revocation(context_);
     }
   }
 }
 
-std::shared_ptr<Connection> OpenConnections::make(asio::ip::tcp::socket socket, TlsRole role) {
-  const auto& context = role == TlsRole::client ? client_context_ : server_context_;
-  auto connection = std::make_shared<Connection>(
-      std::move(socket), context, role,
-      ConnectionSettings{options_.message_bytes_max, 2 * options_.idle_deadline,
-                         options_.congestion_control});
+ConnectionSettings OpenConnections::settings() const {
+  return {options_.message_bytes_max, 2 * options_.idle_deadline, options_.congestion_control};
+}
+
+std::shared_ptr<Connection> OpenConnections::dialled(asio::ip::tcp::socket socket) {
+  return keep(std::make_shared<Connection>(std::move(socket), context_, settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::admitted(TlsDoor::Guest guest) {
+  return keep(
+      std::make_shared<Connection>(std::move(guest.socket), std::move(guest.stream), settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::keep(std::shared_ptr<Connection> connection) {
   std::erase_if(all_, [](const auto& weak) { return weak.expired(); });
   all_.push_back(connection);
   if (closed_) {

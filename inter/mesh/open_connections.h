@@ -7,6 +7,7 @@
 
 #include <asio/ip/tcp.hpp>
 
+#include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
 #include "inter/mesh/mesh.h"
 #include "inter/tls/tls.h"
@@ -22,19 +23,22 @@ class OpenConnections {
 
   // For connections from here on. Throws std::system_error naming the file that cannot be used;
   // then the credentials before stay in use.
-  void load_credentials();
+  void load_credentials(Validity validity);
   // Closes the connections of peers that are revoked by now.
   void check_revocations();
 
-  std::shared_ptr<Connection> make(asio::ip::tcp::socket socket, TlsRole role);
+  std::shared_ptr<Connection> dialled(asio::ip::tcp::socket socket);  // yet to be connected
+  std::shared_ptr<Connection> admitted(TlsDoor::Guest guest);
 
   // As this region stops: all of them, and those that are still made.
   void close();
 
  private:
+  ConnectionSettings settings() const;
+  std::shared_ptr<Connection> keep(std::shared_ptr<Connection> connection);
+
   const MeshOptions& options_;
-  TlsContext client_context_;
-  TlsContext server_context_;
+  TlsContext context_;  // of those that we dial
   std::vector<std::weak_ptr<Connection>> all_;
   bool closed_ = false;
 };

@@ -22,16 +22,6 @@ std::string to_text(const X509_NAME* name) {
   return {data, static_cast<std::size_t>(size)};
 }
 
-std::string to_text(const ASN1_TIME* time) {
-  std::tm parts{};
-  if (ASN1_TIME_to_tm(time, &parts) != 1) {
-    return "invalid date";
-  }
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 std::string fingerprint(const X509* certificate) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
@@ -94,6 +84,20 @@ std::string subject_of(const X509* certificate) {
   return printable(to_text(X509_get_subject_name(certificate))).substr(0, 200);
 }
 
+std::string issuer_of(const X509* certificate) {
+  return printable(to_text(X509_get_issuer_name(certificate))).substr(0, 200);
+}
+
+std::string date_of(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) {
+    return "invalid date";
+  }
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
 CertificateInfo describe_certificate(const std::filesystem::path& file) {
   const CertificatePtr certificate = load_certificate(file);
   const X509* x509 = certificate.get();
@@ -102,8 +106,8 @@ CertificateInfo describe_certificate(const std::filesystem::path& file) {
   ASN1_TIME_diff(&days_left, &seconds_left, nullptr, X509_get0_notAfter(x509));
   return {to_text(X509_get_subject_name(x509)),
           to_text(X509_get_issuer_name(x509)),
-          to_text(X509_get0_notBefore(x509)),
-          to_text(X509_get0_notAfter(x509)),
+          date_of(X509_get0_notBefore(x509)),
+          date_of(X509_get0_notAfter(x509)),
           fingerprint(x509),
           dns_names(x509),
           seconds_left < 0 ? days_left - 1 : days_left};

@@ -20,5 +20,7 @@ bool lists(X509_CRL* revocations, const ASN1_INTEGER* serial);
 std::vector<std::string> dns_names(const X509* certificate);
 
 std::string subject_of(const X509* certificate);  // one line, printable
+std::string issuer_of(const X509* certificate);   // the same
+std::string date_of(const ASN1_TIME* time);       // ISO 8601, UTC
 
 }  // namespace causeway::inter

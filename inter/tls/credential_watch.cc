@@ -26,9 +26,8 @@ bool CredentialWatch::reload(const std::function<void()>& load) {
   try {
     load();
   } catch (const std::system_error& error) {
-    if (const auto times = failures_.count(error.what())) {
-      spdlog::warn("{}: keeping the old credentials: {}{}", owner_, error.what(),
-                   times_seen(times));
+    if (const auto more = failures_.note(error.what())) {
+      spdlog::warn("{}: keeping the old credentials: {}{}", owner_, error.what(), *more);
     }
     return false;
   }

@@ -43,6 +43,54 @@ void use_revocations(SSL_CTX* context, const Credentials& credentials) {
   }
 }
 
+// TLS 1.3's key exchanges that cost a stranger about as much as us. With finite fields of 8192
+// bits, which OpenSSL offers by itself, ten hellos a second cost a core.
+void use_cheap_key_exchanges(SSL_CTX* context) {
+  constexpr const char* kWithPostQuantum = "X25519MLKEM768:X25519:P-256";  // OpenSSL 3.5 and later
+  constexpr const char* kEverywhere = "X25519:P-256";
+  if (SSL_CTX_set1_groups_list(context, kWithPostQuantum) != 1 &&
+      SSL_CTX_set1_groups_list(context, kEverywhere) != 1) {
+    throw std::system_error(std::make_error_code(std::errc::protocol_not_supported),
+                            "this OpenSSL has neither X25519 nor P-256: " + take_openssl_error());
+  }
+  ERR_clear_error();
+}
+
+void check_private(const std::filesystem::path& key) {
+  using std::filesystem::perms;
+  std::error_code missing;  // is somebody else's to say
+  const perms granted = std::filesystem::status(key, missing).permissions();
+  if (!missing && (granted & (perms::group_all | perms::others_all)) != perms::none) {
+    throw std::system_error(Errc::bad_credentials,
+                            "the private key " + key.string() +
+                                " is open to other users of this host; `chmod 600 " + key.string() +
+                                "`, and replace the key if others may have read it");
+  }
+}
+
+// A coordinator with a certificate of another authority would be refused by all others, and would
+// refuse them. Dates are not looked at.
+void check_issuer(SSL_CTX* context, const Credentials& credentials) {
+  X509* own = SSL_CTX_get0_certificate(context);
+  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
+      X509_STORE_CTX_new());
+  if (!check ||
+      X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), own, nullptr) != 1) {
+    cannot_use(credentials.certificate);
+  }
+  X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
+  if (X509_verify_cert(check.get()) != 1) {
+    const CertificatePtr authority = load_certificate(credentials.ca_certificate);
+    throw std::system_error(
+        Errc::bad_credentials,
+        credentials.ca_certificate.string() + " (" + subject_of(authority.get()) +
+            ") did not sign " + credentials.certificate.string() + " (" + subject_of(own) +
+            ", issued by " + issuer_of(own) +
+            "): " + X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get())) +
+            "; take all three files from the same `causeway certs` directory");
+  }
+}
+
 // A peer that met this reason was never going to speak TLS.
 bool is_plaintext(int reason) {
   return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
@@ -55,6 +103,22 @@ bool is_plaintext(int reason) {
 bool is_damage(int reason) {
   return is_plaintext(reason) || reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC ||
          reason == SSL_R_SSLV3_ALERT_BAD_RECORD_MAC || reason == SSL_R_TLSV1_ALERT_RECORD_OVERFLOW;
+}
+
+// Empty: it is valid today.
+std::string why_invalid(X509* certificate, const Credentials& credentials) {
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
+    return "has expired on " + date_of(X509_get0_notAfter(certificate)) +
+           " (`causeway certs renew` makes a new one)";
+  }
+  if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
+    return "is not yet valid: it begins on " + date_of(X509_get0_notBefore(certificate)) +
+           " (is this host's clock right?)";
+  }
+  const CrlPtr revocations = load_revocations(credentials.revocations);
+  return lists(revocations.get(), X509_get0_serialNumber(certificate))
+             ? "was revoked (`causeway certs renew` makes a new one)"
+             : "";
 }
 
 LinkError describe_verification(const SSL* ssl, long verdict) {
@@ -90,14 +154,17 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
     throw std::system_error(std::make_error_code(std::errc::protocol_not_supported),
                             "this OpenSSL has no TLS 1.3: " + take_openssl_error());
   }
+  use_cheap_key_exchanges(context);
   if (SSL_CTX_load_verify_file(context, credentials.ca_certificate.c_str()) != 1) {
     cannot_use(credentials.ca_certificate);
   }
-  use_revocations(context, credentials);
   if (SSL_CTX_use_certificate_file(context, credentials.certificate.c_str(), SSL_FILETYPE_PEM) !=
       1) {
     cannot_use(credentials.certificate);
   }
+  check_issuer(context, credentials);
+  use_revocations(context, credentials);
+  check_private(credentials.key);
   if (SSL_CTX_use_PrivateKey_file(context, credentials.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context) != 1) {
     cannot_use(credentials.key);
@@ -116,20 +183,22 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
   return owned;
 }
 
-void check_own_certificate(const Credentials& credentials, const std::string& region) {
+void check_own_certificate(const Credentials& credentials, const std::string& region,
+                           Validity validity) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
+  const std::string file = credentials.certificate.string();
   const auto names = dns_names(certificate.get());
   if (names.size() != 1 || names[0] != region) {
-    throw std::system_error(Errc::bad_name, credentials.certificate.string() + " is for \"" +
-                                                (names.empty() ? "" : names[0]) + "\", not for \"" +
-                                                region + "\"");
+    throw std::system_error(Errc::bad_name, file + " is for \"" + (names.empty() ? "" : names[0]) +
+                                                "\", not for \"" + region + "\"");
   }
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
-    spdlog::warn("{}: {} has expired; peers will refuse it", region,
-                 credentials.certificate.string());
-  } else if (X509_cmp_current_time(X509_get0_notBefore(certificate.get())) > 0) {
-    spdlog::warn("{}: {} is not yet valid; peers will refuse it", region,
-                 credentials.certificate.string());
+  const std::string problem = why_invalid(certificate.get(), credentials);
+  if (!problem.empty() && validity == Validity::required) {
+    throw std::system_error(Errc::bad_credentials,
+                            file + " " + problem + ", and every peer would refuse it");
+  }
+  if (!problem.empty()) {
+    spdlog::warn("{}: {} {}; peers will refuse it", region, file, problem);
   }
 }
 

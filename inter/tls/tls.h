@@ -18,16 +18,21 @@ enum class TlsRole { client, server };
 
 using TlsContext = std::shared_ptr<SSL_CTX>;
 
-// Throws std::system_error naming the file that cannot be used. A list of revocations is used if it
-// exists.
+// Throws std::system_error naming the file that cannot be used, be it that other users may read the
+// key, or that the CA did not sign the certificate. A list of revocations is used if it exists.
 TlsContext make_tls_context(const Credentials& credentials, TlsRole role);
 
 // Whether the revocations that `context` knows list the certificate of this (older) connection's
 // peer.
 bool is_revoked(const SSL* ssl, SSL_CTX* context);
 
-// Throws if our certificate is not for `region`; logs if it is not valid today.
-void check_own_certificate(const Credentials& credentials, const std::string& region);
+// Of our own certificate today. Where links stand that it made, it is only missed.
+enum class Validity { required, missed };
+
+// Throws std::system_error if our certificate is not for `region`, or if it has expired, is not yet
+// valid or was revoked; with Validity::missed these three are logged.
+void check_own_certificate(const Credentials& credentials, const std::string& region,
+                           Validity validity);
 
 // The region that the peer's certificate is for. Throws LinkError (Errc::refused) unless it has
 // exactly one DNS name.

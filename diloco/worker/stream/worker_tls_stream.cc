@@ -21,14 +21,19 @@ constexpr std::chrono::milliseconds kSilenceDeadline{60'000};
 }  // namespace
 
 WorkerTlsStream::WorkerTlsStream(int socket, const inter::TlsContext& context, inter::TlsRole role)
-    : tls_(inter::make_socket_bio(socket), context, role) {
+    : tls_(std::make_unique<TlsStream>(inter::make_socket_bio(socket), context, role)) {
+  inter::tune(socket, kSilenceDeadline);
+}
+
+// What came with the end of the handshake no longer makes the socket readable.
+WorkerTlsStream::WorkerTlsStream(int socket, std::unique_ptr<TlsStream> tls)
+    : tls_(std::move(tls)), more_(tls_->has_pending()) {
   inter::tune(socket, kSilenceDeadline);
 }
 
 TlsStream::Outcome WorkerTlsStream::handshake() {
-  const TlsStream::Outcome outcome = tls_.handshake().outcome;
-  // What came with the end of the handshake no longer makes the socket readable.
-  more_ = outcome == TlsStream::Outcome::done && tls_.has_pending();
+  const TlsStream::Outcome outcome = tls_->handshake().outcome;
+  more_ = outcome == TlsStream::Outcome::done && tls_->has_pending();
   return outcome;
 }
 
@@ -53,7 +58,7 @@ bool WorkerTlsStream::receive() {
 std::optional<bool> WorkerTlsStream::take(std::size_t& taken) {
   std::array<std::byte, 64U << 10> piece;
   while (taken < kTurnBytes) {
-    const auto [outcome, bytes] = tls_.read(piece);
+    const auto [outcome, bytes] = tls_->read(piece);
     if (outcome == TlsStream::Outcome::ended) return end_of_frames();
     if (outcome != TlsStream::Outcome::done) return true;
     parser_.feed(std::span(piece).first(bytes));
@@ -80,7 +85,7 @@ bool WorkerTlsStream::flush() {
 
 TlsStream::Step WorkerTlsStream::write(std::span<const char> piece) {
   try {
-    return tls_.write(std::as_bytes(piece));
+    return tls_->write(std::as_bytes(piece));
   } catch (const inter::LinkError& error) {
     throw_lost("the connection to the other host broke: " + error.reason());
   }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,11 +21,13 @@ namespace causeway::diloco {
 class WorkerTlsStream : public WorkerStream {
  public:
   WorkerTlsStream(int socket, const inter::TlsContext& context, inter::TlsRole role);
+  // The same over a TLS stream of that socket, after its handshake.
+  WorkerTlsStream(int socket, std::unique_ptr<inter::TlsStream> tls);
 
   // First, until it is done. Throws inter::LinkError with the reason.
   inter::TlsStream::Outcome handshake();
   // After it: the region that the peer's certificate is for. Throws inter::LinkError.
-  std::string peer_region() const { return tls_.peer_region(); }
+  std::string peer_region() const { return tls_->peer_region(); }
 
   // Throws inter::LinkError too, if our certificate is refused.
   bool receive() override;
@@ -34,14 +37,14 @@ class WorkerTlsStream : public WorkerStream {
   bool flush() override;
   bool empty() const override { return pieces_.empty(); }
   std::uint64_t sent_bytes() const override { return sent_bytes_; }
-  void end() override { tls_.end(); }
+  void end() override { tls_->end(); }
 
  private:
   std::optional<bool> take(std::size_t& taken);
   bool end_of_frames() const;
   inter::TlsStream::Step write(std::span<const char> piece);
 
-  inter::TlsStream tls_;
+  std::unique_ptr<inter::TlsStream> tls_;
   StreamParser parser_;
   FramePieces pieces_;
   std::uint64_t sent_bytes_ = 0;

@@ -247,18 +247,6 @@ TEST(Backoff, IsDeterministicAndDiffersBySeed) {
   EXPECT_NE(first, c.next());
 }
 
-TEST(LogThrottle, LogsAtPowersOfTwo) {
-  LogThrottle throttle;
-  std::vector<std::uint64_t> logged;
-  for (int i = 0; i < 10; ++i) {
-    if (const auto times = throttle.count("a")) {
-      logged.push_back(times);
-    }
-  }
-  EXPECT_EQ(logged, (std::vector<std::uint64_t>{1, 2, 4, 8}));
-  EXPECT_EQ(throttle.count("b"), 1U);
-}
-
 TEST(Endpoint, ParsesNamesAndAddresses) {
   EXPECT_EQ(parse_endpoint("example.org:80").host, "example.org");
   EXPECT_EQ(parse_endpoint("127.0.0.1:65535").port, 65535);

@@ -15,7 +15,7 @@ constexpr std::uint64_t kSmall = 1U << 20, kLarge = 1U << 30;
 class DataConnectionsTest : public testing::Test {
  protected:
   std::shared_ptr<Connection> connection() {
-    return std::make_shared<Connection>(asio::ip::tcp::socket(io_), nullptr, TlsRole::client,
+    return std::make_shared<Connection>(asio::ip::tcp::socket(io_), TlsContext(),
                                         ConnectionSettings{});
   }
   static std::size_t sending(const DataConnections& connections) {

@@ -182,16 +182,16 @@ TEST_F(T15Listener, SlowLorisMeetsTheHandshakeDeadline) {
   start_listener(
       [](MeshOptions& options) { options.handshake_deadline = std::chrono::milliseconds(500); });
   const auto rogue = rogue_tcp(context_, port(), std::string("\x16\x03\x01\x01", 4));
-  expect_refused("no TLS handshake and greeting within 0.5 s");
+  expect_refused("no TLS handshake within 0.5 s");
   EXPECT_TRUE(run_until([&] { return rogue->ended; }));
   expect_honest_peer_works();
 }
 
-TEST_F(T15Listener, SilenceAfterTheHandshakeMeetsTheSameDeadline) {
+TEST_F(T15Listener, SilenceAfterTheHandshakeMeetsADeadlineToo) {
   start_listener(
       [](MeshOptions& options) { options.handshake_deadline = std::chrono::milliseconds(500); });
   const auto rogue = rogue_tls(context_, port(), {pki_.credentials("a")}, "");
-  expect_refused("no TLS handshake and greeting within 0.5 s");
+  expect_refused("no greeting within 0.5 s");
   EXPECT_TRUE(rogue->handshaken);
   expect_honest_peer_works();
 }

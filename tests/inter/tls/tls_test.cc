@@ -4,6 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <functional>
+
 #include <openssl/err.h>
 
 #include "inter/tls/pki.h"
@@ -98,6 +101,112 @@ TEST_F(TlsInMemory, WhoNeverSpokeTlsIsSaidNotTo) {
   EXPECT_EQ(failure_of(server_, SSL_do_handshake(server_.get())).reason(),
             "the peer does not speak TLS");
 }
+
+// What make_tls_context says of the files of a region.
+class OwnFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    create_ca(directory_.path(), "test");
+    add_region(directory_.path(), "a");
+  }
+  Credentials files() const { return credentials_in(directory_.path(), "a"); }
+  static std::string message_of(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const std::system_error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::string problem() const {
+    return message_of([this] { make_tls_context(files(), TlsRole::server); });
+  }
+
+  test::TemporaryDirectory directory_;
+};
+
+TEST_F(OwnFiles, AKeyThatOtherUsersMayReadIsRefusedWithWhatToDo) {
+  using std::filesystem::perms;
+  EXPECT_EQ(problem(), "");
+  for (const perms more : {perms::group_read, perms::others_read, perms::group_write}) {
+    std::filesystem::permissions(files().key, perms::owner_read | perms::owner_write | more);
+    EXPECT_NE(problem().find("`chmod 600 " + files().key.string() + "`"), std::string::npos)
+        << problem();
+  }
+  std::filesystem::permissions(files().key, perms::owner_read);
+  EXPECT_EQ(problem(), "");
+}
+
+TEST_F(OwnFiles, AnAuthorityThatDidNotSignTheCertificateIsRefusedWithBothNames) {
+  const test::TemporaryDirectory other;
+  create_ca(other.path(), "another");
+  std::filesystem::copy(other.path() / "ca.crt", files().ca_certificate,
+                        std::filesystem::copy_options::overwrite_existing);
+  for (const char* words : {"ca.crt (CN = another CA) did not sign ", "a.crt (CN = a, issued by",
+                            "CN = test CA)", "take all three files from the same"}) {
+    EXPECT_NE(problem().find(words), std::string::npos) << problem();
+  }
+}
+
+TEST_F(OwnFiles, AnAuthorityOfTheSameNameWithAnotherKeyIsRefusedToo) {
+  const test::TemporaryDirectory other;
+  create_ca(other.path(), "test");
+  std::filesystem::copy(other.path() / "ca.crt", files().ca_certificate,
+                        std::filesystem::copy_options::overwrite_existing);
+  EXPECT_NE(problem().find("did not sign"), std::string::npos) << problem();
+}
+
+TEST_F(OwnFiles, ACertificateThatIsNotValidTodayIsRefusedAtTheStartAndMissedLater) {
+  const auto said_of = [this](const std::string& region, Validity validity) {
+    return message_of([&] {
+      check_own_certificate(credentials_in(directory_.path(), region), region, validity);
+    });
+  };
+  add_region(directory_.path(), "old", std::chrono::days(1), std::chrono::days(-10));
+  add_region(directory_.path(), "early", std::chrono::days(1), std::chrono::days(10));
+  add_region(directory_.path(), "revoked");
+  revoke_region(directory_.path(), "revoked");
+  EXPECT_EQ(said_of("a", Validity::required), "");
+  EXPECT_NE(said_of("old", Validity::required).find("old.crt has expired on 2"), std::string::npos);
+  EXPECT_NE(said_of("early", Validity::required).find("is not yet valid: it begins on 2"),
+            std::string::npos);
+  EXPECT_NE(said_of("revoked", Validity::required).find("was revoked"), std::string::npos);
+  for (const char* region : {"old", "early", "revoked"}) {
+    EXPECT_EQ(said_of(region, Validity::missed), "") << region;
+    EXPECT_EQ(message_of([&] {
+                make_tls_context(credentials_in(directory_.path(), region), TlsRole::server);
+              }),
+              "")
+        << "links that stand go on";
+  }
+}
+
+// A client that offers one group alone, and what comes of it.
+class KeyExchange : public TlsInMemory, public testing::WithParamInterface<const char*> {
+ protected:
+  bool agrees(const char* group) {
+    EXPECT_EQ(SSL_set1_groups_list(client_.get(), group), 1);
+    SSL_do_handshake(client_.get());
+    give(server_, take(client_));
+    ERR_clear_error();
+    const int result = SSL_do_handshake(server_.get());
+    return SSL_get_error(server_.get(), result) == SSL_ERROR_WANT_READ;
+  }
+};
+
+class Cheap : public KeyExchange {};
+TEST_P(Cheap, IsOffered) {
+  EXPECT_TRUE(agrees(GetParam()));
+}
+INSTANTIATE_TEST_SUITE_P(Groups, Cheap, testing::Values("X25519", "P-256"));
+
+class Expensive : public KeyExchange {};
+TEST_P(Expensive, IsNot) {
+  EXPECT_FALSE(agrees(GetParam()));
+  EXPECT_EQ(ERR_GET_REASON(ERR_peek_error()), SSL_R_NO_SUITABLE_KEY_SHARE);
+}
+INSTANTIATE_TEST_SUITE_P(Groups, Expensive,
+                         testing::Values("ffdhe2048", "ffdhe8192", "X448", "P-384", "P-521"));
 
 class Pipe {
  public:
