@@ -172,7 +172,7 @@ void RoundProtocol::on(const PeerSaid& event) {
     doubt(peer, "the log of " + peer + " contradicts what is committed here");
   };
   const auto ask = [&](const ChangeMember& change) {
-    if (raft.leads()) leader_.ask(change);
+    if (raft.leads()) leader_.ask(change, peer);
   };
   std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, agree, ask,
                    [&](const Finished&) { end_.on_finished(peer, now_); },
@@ -208,7 +208,7 @@ void RoundProtocol::on(const WorkerApplied& event) {
 
 void RoundProtocol::on(const OperatorAsked& event) {
   const Raft& raft = region_.agreement.raft();
-  if (raft.leads()) return leader_.ask(event.change);
+  if (raft.leads()) return leader_.ask(event.change, region_.options.self);
   if (raft.leader()) return region_.peers.send(*raft.leader(), event.change);
   region_.out.note(Note::Severity::error,
                    "the members cannot be changed while there is no leader; try again");
