@@ -15,6 +15,8 @@ enum class PlantedBug {
   list_expired,             // lists work that has gone back to the residual
   no_pre_vote,              // whoever was cut off deposes the leader when it returns
   keep_everything,          // lets go of nothing that nobody needs any more
+  believe_terms,            // any member's word deposes the leader, and raises the term at will
+  believe_heads,            // ends when any member's ledger is said to be another
 };
 
 // Whether to behave with `bug`: never in a build without tests.

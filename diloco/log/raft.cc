@@ -19,6 +19,15 @@ bool contradicts(const AppendEntries& append, const RaftLog& log, Index committe
   return false;
 }
 
+// That the sender of a message is in; `known` if it does not say so.
+Term term_of(const RaftMessage& message, Term known) {
+  if (const auto* request = std::get_if<VoteRequest>(&message.body))
+    return request->term - (request->pre && request->term > 0 ? 1 : 0);
+  const auto* reply = std::get_if<VoteReply>(&message.body);
+  if (reply != nullptr && reply->pre && reply->granted) return known;
+  return std::visit([](const auto& body) { return body.term; }, message.body);
+}
+
 }  // namespace
 
 Raft::Raft(RaftOptions options, RaftState state)
@@ -98,16 +107,30 @@ std::optional<Time> Raft::next_deadline() const {
   return next;
 }
 
-void Raft::on_message(const std::string& region, const RaftMessage& message, Time now) {
+bool Raft::on_message(const std::string& region, const RaftMessage& message, Time now) {
   const auto peer = peers_.find(region);
-  if (peer == peers_.end() || peer->second.incarnation != message.incarnation) return;
+  if (peer == peers_.end() || peer->second.incarnation != message.incarnation) return true;
   peer->second.heard_at = now;
+  peer->second.said = term_of(message, peer->second.said);
   std::visit([&](const auto& body) { on(region, body, now); }, message.body);
+  return !std::exchange(contradicted_, false);
 }
 
 void Raft::on(const std::string& region, const AppendEntries& append, Time now) {
   const bool stale = append.term < term_;
-  if (stale && !plants(options_.planted, PlantedBug::accept_stale_frames)) {
+  // Who was given the vote may lead next.
+  const bool led = leader_is_alive(now) && (leader_ ? *leader_ : vote_) != region;
+  const bool elsewhere = led || is_barren(region, now);
+  if ((stale || elsewhere) && !plants(options_.planted, PlantedBug::accept_stale_frames)) {
+    if (append.term > term_) give_way_or_renew(now);
+    return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
+  }
+  if (append.previous_index <= log_.last() && contradicts(append, log_, commit_)) {
+    contradicted_ = true;
+    return;
+  }
+  if (towards(append.term) < append.term) {
+    become_follower(towards(append.term), std::nullopt, now);
     return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
   }
   if (role_ == Role::leader && append.term == term_) return;  // impossible with one vote each
@@ -116,9 +139,6 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
   AppendReply reply{.term = term_, .accepted = false, .index = 0};
   if (append.previous_index > log_.last()) {
     reply.index = log_.last() + 1;
-  } else if (contradicts(append, log_, commit_)) {
-    output_.contradicted_by = region;
-    return;
   } else if (log_.term_at(append.previous_index) != append.previous_term) {
     // Back over the whole disagreeing term at once.
     Index index = append.previous_index;
@@ -128,11 +148,12 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
   } else {
     reply.accepted = true;
     reply.index = merge(append);
-    set_commit(std::min(append.commit, reply.index));
+    set_commit(std::min(append.commit, reply.index), now);
     // The leader has on disk what it sends: where two are a majority, this one need not hear from
     // it again, which saves every round of two or three regions a round trip.
     const bool newest_term = !append.entries.empty() && log_.term_at(reply.index) == term_;
-    if (newest_term && electorate_.may_commit({region, options_.self})) set_commit(reply.index);
+    if (newest_term && electorate_.may_commit({region, options_.self}))
+      set_commit(reply.index, now);
   }
   send(region, reply);
 }
@@ -154,9 +175,11 @@ Index Raft::merge(const AppendEntries& append) {
 }
 
 void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
-  if (reply.term > term_) return become_follower(reply.term, std::nullopt, now);
+  if (reply.term > term_) return give_way_or_renew(now);
   if (role_ != Role::leader || reply.term < term_) return;
   Peer& peer = peers_.at(region);
+  if (!reply.accepted && reply.index <= peer.match)
+    return;  // older than what it accepted, or a lie
   peer.awaiting = false;
   if (!reply.accepted) {
     peer.next = std::clamp<Index>(reply.index, 1, std::max<Index>(peer.next, 2) - 1);
@@ -210,14 +233,18 @@ void Raft::advance_commit(Time now) {
     break;
   }
   if (reached == commit_) return;
-  set_commit(reached);
+  set_commit(reached, now);
   heard_commit_ = std::max(heard_commit_, reached);
   const bool removed = electorate_.settled() && membership().find(options_.self) == nullptr;
   send_entries_to_all(now);
   if (removed) become_follower(term_, std::nullopt, now);
 }
 
-void Raft::set_commit(Index index) {
+void Raft::set_commit(Index index, Time now) {
+  if (index > commit_) {
+    progress_at_ = now;
+    patience_.clear();
+  }
   commit_ = std::max(commit_, index);
   electorate_.set_committed(commit_);
 }

@@ -2,6 +2,14 @@
 // dissertation, 9.6 and 6.2) and membership changes of one vote at a time (4.1). A pure state
 // machine: calls and the time go in, take() gives what is to be done.
 //
+// One member that lies must not stop the others, whatever it says about terms:
+// - A word alone raises the own term by kTermStep at most, and only while no leader is followed.
+//   A leader, and who follows one, give way when those left in their term are no quorum.
+// - Who is at a later term than a healthy leader is brought in by that leader, which has itself
+//   elected again above it, once in kRenewal election timeouts.
+// - Whoever raised the term by asking for a vote, and then did not lead, waits for longer each
+// time.
+//
 // The log is never compacted: its committed part is the ledger, which every region keeps in full
 // anyway, so that a joiner is brought up by the same messages as a follower that lags. In memory
 // are only the entries that forget_before() left.
@@ -80,7 +88,8 @@ class Raft {
 
   void on_peer_up(const std::string& region, const std::string& incarnation, Time now);
   void on_peer_down(const std::string& region, Time now);
-  void on_message(const std::string& region, const RaftMessage& message, Time now);
+  // False: it contradicts what is committed here. Nothing of it was taken over.
+  bool on_message(const std::string& region, const RaftMessage& message, Time now);
   void tick(Time now);
   // Only while leads(). A membership must differ in one vote at most from the current one, which
   // must be settled.
@@ -91,8 +100,6 @@ class Raft {
     bool save = false;  // term(), vote(), and the log after what was committed before
     std::vector<std::pair<std::string, RaftMessage>> messages;
     std::vector<LogEntry> committed;  // newly
-    // A leader contradicts what is committed here: one of the two ledgers was replaced or edited.
-    std::optional<std::string> contradicted_by;
   };
   Output take();
 
@@ -124,9 +131,21 @@ class Raft {
     Time heard_at{0};
     Time sent_at{0};
     bool awaiting = false;  // an answer to AppendEntries
+    Term said = 0;          // the term that it was in, by its last word
+  };
+  // How often a region may raise the term by asking for votes.
+  struct Patience {
+    Time until{0};  // not before
+    unsigned failures = 0;
   };
 
   void add(LogEntry entry);
+  Term towards(Term said) const;
+  Term latest_said() const;
+  bool has_followers(Time now) const;
+  void give_way_or_renew(Time now);
+  bool may_ask(const std::string& region, Time now);
+  bool is_barren(const std::string& region, Time now);
   bool leader_is_alive(Time now) const;
   void arm_election(Time now);
   void become_follower(Term term, std::optional<std::string> leader, Time now);
@@ -138,7 +157,7 @@ class Raft {
   void send_entries(const std::string& region, Peer& peer, Time now);
   void send_entries_to_all(Time now);
   void advance_commit(Time now);
-  void set_commit(Index index);
+  void set_commit(Index index, Time now);
   void check_quorum(Time now);
 
   void on(const std::string& region, const VoteRequest& request, Time now);
@@ -161,10 +180,16 @@ class Raft {
   std::optional<std::string> leader_;
   std::optional<Time> leader_heard_at_;
   Time election_at_{0};
-  std::set<std::string> votes_;        // of regions that vote
+  std::set<std::string> votes_;  // of regions that vote
+  Time progress_at_{0};          // more was committed, or another leader was followed
+  std::string shunned_;          // a region that led in name only
+  Time shunned_until_{0};
   Index own_first_ = 0;                // of a leader: its first entry
+  Time renew_at_{0};                   // of a leader: not before
   std::map<std::string, Peer> peers_;  // connected
+  std::map<std::string, Patience> patience_;
   Output output_;
+  bool contradicted_ = false;  // by the message that is being taken in
 };
 
 }  // namespace causeway::diloco

@@ -7,6 +7,11 @@
 namespace causeway::diloco {
 namespace {
 
+constexpr Term kTermStep = Term{1} << 16U;
+constexpr int kRenewal = 16;         // election timeouts
+constexpr int kBarren = 8;           // election timeouts
+constexpr unsigned kDoublings = 5U;  // of the patience with a candidate
+
 // Whether a log that ends so has all that this one may have committed.
 bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
   const Term own_term = log.term_at(log.last());
@@ -33,6 +38,7 @@ void Raft::become_follower(Term term, std::optional<std::string> leader, Time no
     output_.save = true;
   }
   if (role_ == Role::leader) leader_heard_at_.reset();
+  if (leader && leader != leader_) progress_at_ = now;
   role_ = Role::follower;
   leader_ = std::move(leader);
   if (leader_) leader_heard_at_ = now;
@@ -42,6 +48,12 @@ void Raft::become_follower(Term term, std::optional<std::string> leader, Time no
 
 void Raft::stand(Role candidacy, Time now) {
   const bool pre = candidacy == Role::pre_candidate;
+  const bool asked_before = !pre && role_ == Role::pre_candidate;
+  if (const Term latest = latest_said(); !asked_before && latest > term_) {
+    term_ = latest;
+    vote_.clear();
+    output_.save = true;
+  }
   role_ = candidacy;
   votes_.clear();
   leader_.reset();
@@ -82,13 +94,70 @@ void Raft::become_leader(Time now) {
   append({.term = term_, .body = {}}, now);
 }
 
+// ---- What others say of terms ----
+
+// An honest region's term is hardly ever further away, and reached in a few steps if it is.
+Term Raft::towards(Term said) const {
+  if (plants(options_.planted, PlantedBug::believe_terms)) return said;
+  return std::min(said, term_ + kTermStep);
+}
+
+Term Raft::latest_said() const {
+  Term latest = term_;
+  for (const auto& [region, peer] : peers_) latest = std::max(latest, peer.said);
+  return towards(latest);
+}
+
+// Enough that were heard lately are in this leader's term.
+bool Raft::has_followers(Time now) const {
+  std::set<std::string> followers{options_.self};
+  for (const auto& [region, peer] : peers_) {
+    const bool follows = peer.said <= term_ && now < peer.heard_at + 2 * options_.election;
+    if (follows) followers.insert(region);
+  }
+  return electorate_.may_elect(followers);
+}
+
 // A leader that cannot reach enough others may have been replaced: it stops before it misleads.
 void Raft::check_quorum(Time now) {
-  std::set<std::string> heard{options_.self};
-  for (const auto& [region, peer] : peers_) {
-    if (now < peer.heard_at + 2 * options_.election) heard.insert(region);
-  }
-  if (!electorate_.may_elect(heard)) become_follower(term_, std::nullopt, now);
+  if (!has_followers(now)) become_follower(latest_said(), std::nullopt, now);
+}
+
+// Somebody is in a later term. If others follow this leader all the same, its word alone does not
+// depose it; to take it in, the leader has itself elected above it. Who does not lead goes there
+// when it next stands for election.
+void Raft::give_way_or_renew(Time now) {
+  if (role_ != Role::leader) return;
+  const bool believes = plants(options_.planted, PlantedBug::believe_terms);
+  if (believes || !has_followers(now)) return become_follower(latest_said(), std::nullopt, now);
+  if (now < renew_at_) return;
+  renew_at_ = now + kRenewal * options_.election;
+  leader_heard_at_ = now;  // nobody gets this region's vote meanwhile
+  stand(Role::candidate, now);
+}
+
+// Whether a candidate may raise the term here now.
+bool Raft::may_ask(const std::string& region, Time now) {
+  if (leader_ == region) return true;  // it renews itself
+  Patience& patience = patience_[region];
+  if (now < patience.until) return false;
+  patience.until = now + (1U << patience.failures) * options_.election;
+  patience.failures = std::min(patience.failures + 1, kDoublings);
+  return true;
+}
+
+// It has been followed for long, and nothing of its term was committed, nor anything before it: it
+// does not lead, whatever it says. The others find the same.
+bool Raft::is_barren(const std::string& region, Time now) {
+  if (now < shunned_until_ && shunned_ == region) return true;
+  const bool fruitful =
+      now < progress_at_ + kBarren * options_.election || log_.term_at(commit_) == term_;
+  if (leader_ != region || fruitful) return false;
+  shunned_ = region;
+  shunned_until_ = progress_at_ = now + kBarren * options_.election;
+  leader_.reset();
+  leader_heard_at_.reset();
+  return true;
 }
 
 void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
@@ -101,11 +170,14 @@ void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
     return send(region, reply);
   }
   if (request.term < term_ || disturbs) return send(region, reply);
-  if (request.term > term_) become_follower(request.term, std::nullopt, now);
+  if (request.term > term_) {
+    if (!may_ask(region, now)) return send(region, reply);
+    become_follower(towards(request.term), std::nullopt, now);
+  }
   reply.term = term_;
   const bool free = vote_.empty() || vote_ == region;
   const bool stands = role_ == Role::candidate || role_ == Role::leader;
-  if (free && log_suffices && !stands) {
+  if (request.term == term_ && free && log_suffices && !stands) {
     reply.granted = true;
     if (vote_.empty()) output_.save = true;
     vote_ = region;
@@ -115,10 +187,7 @@ void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
 }
 
 void Raft::on(const std::string& region, const VoteReply& reply, Time now) {
-  if (!reply.granted) {
-    if (reply.term > term_) become_follower(reply.term, std::nullopt, now);
-    return;
-  }
+  if (!reply.granted) return;
   const bool pre = role_ == Role::pre_candidate;
   const Term asked_term = term_ + (pre ? 1 : 0);
   if (!pre && role_ != Role::candidate) return;

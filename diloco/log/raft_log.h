@@ -15,6 +15,9 @@ namespace causeway::diloco {
 using Term = std::uint64_t;
 using Index = std::uint64_t;  // of a log entry, from 1
 
+// No run comes near it, with an election every microsecond since the beginning of the world.
+constexpr Term kTermMax = Term{1} << 60U;
+
 struct LogEntry {
   Term term = 0;
   std::variant<std::monostate, CommitRecord, Membership> body;  // nothing: a new leader's first

@@ -105,7 +105,6 @@ void put(const AppendReply& reply, wire::RaftMessage* out) {
 
 // A number that no run reaches would end all elections.
 Term checked(Term term) {
-  constexpr Term kTermMax = Term{1} << 62U;
   if (term > kTermMax) throw_malformed("a term is too large");
   return term;
 }

@@ -98,9 +98,11 @@ std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
   int evaluated = 0;
   for (const Contribution* made : listed) {
     // Whatever was not measured somewhere, or is what a faulty clock says, is left out.
-    const bool timed = made->exchange_s > 0 && made->overhead_s > 0 && made->compute_s > 0 &&
-                       std::isfinite(made->compute_s) && steps > 0;
-    if (made->held_out_loss) losses += *made->held_out_loss, ++evaluated;
+    const auto believable = [](double time_s) { return time_s > 0 && time_s < 1e9; };
+    const bool timed = believable(made->exchange_s) && believable(made->overhead_s) &&
+                       believable(made->compute_s) && steps > 0;
+    if (made->held_out_loss && std::abs(*made->held_out_loss) < 1e30)
+      losses += *made->held_out_loss, ++evaluated;
     if (!timed) continue;
     const auto least = [first = round.step_s == 0](double known, double now) {
       return first ? now : std::min(known, now);

@@ -30,12 +30,6 @@ std::vector<LogEntry> Agreement::drain() {
                        .entries = log.slice(first_index, log.last() + 1 - first_index)});
   }
   for (auto& [region, message] : output.messages) peers_.send(region, std::move(message));
-  if (output.contradicted_by) {
-    out_.end(4, "the log of " + *output.contradicted_by +
-                    " contradicts what is committed here: one of the two ledgers was replaced "
-                    "or edited; restore it, or start that region afresh with --join");
-    return {};
-  }
   if (!output.committed.empty()) out_.push(AppendLedger{output.committed});
   return std::move(output.committed);
 }

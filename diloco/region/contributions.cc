@@ -135,6 +135,10 @@ std::optional<std::vector<inter::BlobId>> Contributions::displaced_by(const Cont
   return displaced;
 }
 
+bool Contributions::told(const ContributionKey& key) const {
+  return key.region == options_.self || held(key).contains(key.region);
+}
+
 std::map<std::string, std::uint64_t> Contributions::held(const ContributionKey& key) const {
   const auto found = peers_hold_.find(key);
   return found == peers_hold_.end() ? std::map<std::string, std::uint64_t>{} : found->second;

@@ -54,6 +54,8 @@ class Contributions {
   // It replaces what the region said before of the same round.
   void put(const Contribution& contribution) { open_[key_of(contribution)] = contribution; }
 
+  // Its own region said so, since its link is up: it was not passed on by another one alone.
+  bool told(const ContributionKey& key) const;
   // Who said that it holds how much of its payload, in case this region comes to lead.
   std::map<std::string, std::uint64_t> held(const ContributionKey& key) const;
   void set_held(const ContributionKey& key, const std::string& peer, std::uint64_t bytes) {

@@ -1,9 +1,15 @@
 #include "diloco/region/peers.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace causeway::diloco {
+namespace {
+
+constexpr Time kNamedAgain = std::chrono::minutes{10};
+
+}  // namespace
 
 bool has_payloads(const Status& status, Round round) {
   return status.payloads_from <= round && status.version > round;
@@ -13,6 +19,7 @@ void Peers::set_up(const std::string& peer, const std::string& incarnation) {
   peers_[peer].incarnation = incarnation;
   peers_[peer].heard = false;
   up_.insert(peer);
+  doubted_.erase(peer);  // it may have been mended
 }
 
 bool Peers::set_down(const std::string& peer) {
@@ -45,10 +52,33 @@ bool Peers::any_heard() const {
                              [](const auto& peer) { return peer.second.status.has_value(); });
 }
 
-bool Peers::any_ahead_of(Round version) const {
-  return std::ranges::any_of(peers_, [version](const auto& peer) {
-    return peer.second.status && peer.second.status->version > version;
-  });
+bool Peers::are_ahead_of(Round version, const std::optional<std::string>& leader) const {
+  int ahead = 0;
+  for (const auto& [name, peer] : peers_) {
+    if (!peer.status || peer.status->version <= version || doubts(name)) continue;
+    ahead += name == leader || plants(planted_, PlantedBug::believe_heads) ? 2 : 1;
+  }
+  return ahead >= 2;
+}
+
+void Peers::doubt(const std::string& peer, const std::string& what, const Membership& members,
+                  Time now) {
+  doubted_.insert(peer);
+  const auto against = static_cast<std::size_t>(std::ranges::count_if(
+      members.members, [this](const Member& member) { return doubts(member.region); }));
+  const bool believes = plants(planted_, PlantedBug::believe_heads);
+  if (believes || members.members.size() - against < members.majority()) {
+    return out_.end(4, what +
+                           ": one of the two ledgers was replaced or edited; `causeway verify` "
+                           "finds where. Restore it, or start that region afresh with --join");
+  }
+  const auto [named, first] = named_at_.try_emplace(peer, now);
+  if (!first && now < named->second + kNamedAgain) return;
+  named->second = now;
+  out_.note(Note::Severity::error,
+            what + ", but no majority says so: " + peer +
+                " is not listened to until it connects again. Its ledger was replaced or edited, "
+                "or it lies: look at it, and revoke its certificate if you do not trust it");
 }
 
 std::string Peers::that_differ_from(const Applied& applied) const {

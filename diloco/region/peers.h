@@ -1,5 +1,5 @@
-// The other regions as this one knows them: who is connected, and what each said last about where
-// it stands.
+// The other regions as this one knows them: who is connected, what each said last about where it
+// stands, and who is not believed.
 #pragma once
 
 #include <map>
@@ -14,7 +14,8 @@ namespace causeway::diloco {
 
 class Peers {
  public:
-  explicit Peers(Outbox& out) : out_(out) {}
+  explicit Peers(Outbox& out, PlantedBug planted = PlantedBug::none)
+      : out_(out), planted_(planted) {}
 
   void set_up(const std::string& peer, const std::string& incarnation);
   bool set_down(const std::string& peer);  // false: it was not up
@@ -27,9 +28,16 @@ class Peers {
   // Its last word since this process started; null if there was none.
   const Status* status(const std::string& peer) const;
   bool any_heard() const;
-  bool any_ahead_of(Round version) const;
+  // Two of them say that they have more records than this, or the leader does.
+  bool are_ahead_of(Round version, const std::optional<std::string>& leader) const;
   // All that said that they hold another state of the same version, each after a space.
   std::string that_differ_from(const Applied& applied) const;
+
+  // `what`, a clause, is what the peer says against that which is committed here. That counts only
+  // when a majority stands behind it: then this region's ledger is the one that was replaced or
+  // edited, and it ends. Anybody else is named and not listened to, until its link comes up anew.
+  void doubt(const std::string& peer, const std::string& what, const Membership& members, Time now);
+  bool doubts(const std::string& peer) const { return doubted_.contains(peer); }
 
   // It is up and says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
@@ -50,8 +58,11 @@ class Peers {
   };
 
   Outbox& out_;
+  PlantedBug planted_;
   std::map<std::string, Peer> peers_;
   std::set<std::string> up_;
+  std::set<std::string> doubted_;
+  std::map<std::string, Time> named_at_;  // to the log
 };
 
 // Whoever sent this has all payloads of the round.

@@ -8,7 +8,7 @@ namespace causeway::diloco {
 
 Region::Region(ProtocolOptions given, PersistentState state)
     : options(std::move(given)),
-      peers(out),
+      peers(out, options.planted),
       agreement(options, std::move(state.raft), peers, out),
       history(options, agreement.raft().log()),
       contributions(options, history, out),

@@ -84,10 +84,6 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
     if (!candidate.received_bytes.empty() && holder != key.region) return;
     candidate = {};
   }
-  // Whoever passes a contribution on got it from its contributor.
-  if (candidate.received_bytes.empty()) {
-    candidate.received_bytes[key.region] = contribution.payload.size_bytes;
-  }
   candidate.contribution = contribution;
   if (is_fresh(key)) attached_.insert(key.region);
   std::uint64_t& known_bytes = candidate.received_bytes[holder];

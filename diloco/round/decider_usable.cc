@@ -14,8 +14,11 @@ std::size_t Decider::holders(const Candidate& candidate) const {
       }));
 }
 
-// Held by enough regions, one of which can be asked now.
+// Held by enough regions, one of which can be asked now. A region that can speak for itself does:
+// what another one passes on in its name may be made up.
 bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
+  const std::string& region = candidate.contribution.region;
+  if (up_.contains(region) && !candidate.received_bytes.contains(region)) return false;
   const std::uint64_t size_bytes = candidate.contribution.payload.size_bytes;
   return holders(candidate) >= holders_required &&
          std::ranges::any_of(candidate.received_bytes, [this, size_bytes](const auto& holder) {
@@ -71,10 +74,16 @@ bool Decider::past_deadline(Time now) const {
   return at && now >= *at;
 }
 
+// A region that never came, or lost its disk and stays away, is none that a round could wait for.
 std::size_t Decider::contributions_min() const {
-  const std::size_t majority = membership_.regions().size() / 2 + 1;
+  const auto counts = [this](const Member& member) {
+    const auto standing = standings_.find(member.region);
+    const bool lives = standing != standings_.end() && standing->second.liveness > 0;
+    return !member.witness && (!member.incarnation.empty() || standings_.empty() || lives);
+  };
+  const auto regions = static_cast<std::size_t>(std::ranges::count_if(membership_.members, counts));
   const std::size_t wanted =
-      options_.contributions_min == 0 ? majority : options_.contributions_min;
+      options_.contributions_min == 0 ? regions / 2 + 1 : options_.contributions_min;
   return std::min(wanted, membership_.regions().size());  // some may have been removed
 }
 

@@ -21,13 +21,16 @@ std::string Decider::describe(const std::string& region) const {
   if (found == candidates_.end()) {
     return region + (up_.contains(region) ? " (no contribution yet)" : " (unreachable)");
   }
+  const std::uint64_t size_bytes = found->second.contribution.payload.size_bytes;
   std::uint64_t most = 0;
+  std::size_t holding = 0;
   for (const auto& [holder, bytes] : found->second.received_bytes) {
-    if (holder != region) most = std::max(most, bytes);
+    if (holder == region) continue;
+    most = std::max(most, bytes);
+    holding += bytes >= size_bytes ? 1 : 0;
   }
-  return region + " (" + std::to_string(most) + " of " +
-         std::to_string(found->second.contribution.payload.size_bytes) + " payload bytes at " +
-         std::to_string(holders(found->second) - 1) + " other regions)";
+  return region + " (" + std::to_string(most) + " of " + std::to_string(size_bytes) +
+         " payload bytes at " + std::to_string(holding) + " other regions)";
 }
 
 std::string Decider::sitting_out() const {

@@ -56,8 +56,9 @@ void Exchange::reject_own(const Diverged& diverged) {
   const Applied made_from{diverged.round, own->state};
   contributions_.reject_own(diverged.round);
   spool_.leave_unclaimed(diverged.payload);  // another leader may know nothing of this and list it
-  // In a tie a state that was made again before may be the right one: others have to heal.
-  if (diverged.tie && worker_.healed_enough(made_from.version)) return;
+  // In a tie a state that was made again before may be the right one: others have to heal. And it
+  // takes a record to end this region, not the leader's word alone.
+  if (worker_.healed_enough(made_from.version)) return;
   if (worker_.applied() == made_from) worker_.distrust();
 }
 
@@ -178,7 +179,9 @@ void Exchange::open_next(const CommitRecord& record, Time now) {
   leader_.open_next(record);
   for (const auto& [key, contribution] : contributions_.open()) {
     if (key.round > history_.version()) continue;
-    leader_.add(contribution, key.region, contribution.payload.size_bytes, now);
+    if (contributions_.told(key)) {
+      leader_.add(contribution, key.region, contribution.payload.size_bytes, now);
+    }
     if (contribution.sits_out || spool_.holds(contribution.payload)) {
       report(contribution, contribution.payload.size_bytes, now);
     }

@@ -35,7 +35,9 @@ void Leader::start(Time now) {
     if (status != nullptr) decider_->set_applied(peer, status->applied);
   }
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    decider_->add(contribution, key.region, contribution.payload.size_bytes, now);
+    if (region_.contributions.told(key)) {
+      decider_->add(contribution, key.region, contribution.payload.size_bytes, now);
+    }
     for (const auto& [peer, bytes] : region_.contributions.held(key)) {
       decider_->add(contribution, peer, bytes, now);
     }

@@ -34,7 +34,7 @@ class Leader {
             Time now);
   void open_next(const CommitRecord& committed);
   // A member's, or this region's own operator's.
-  void ask(const ChangeMember& change) { members_.ask(change); }
+  void ask(const ChangeMember& change, const std::string& by) { members_.ask(change, by); }
 
  private:
   void start(Time now);

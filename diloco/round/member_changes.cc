@@ -1,5 +1,6 @@
 #include "diloco/round/member_changes.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "inter/base/append_item.h"
@@ -12,10 +13,44 @@ std::optional<Membership> MemberChanges::next() {
   return next_vote();
 }
 
+void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
+  constexpr auto kPerMember = 8;
+  const auto same = std::ranges::find_if(asked_, [&change](const Asked& asked) {
+    return asked.change.remove == change.remove && asked.change.member == change.member;
+  });
+  if (same != asked_.end()) return same->by.insert(by), void();
+  const bool floods = std::ranges::count_if(asked_, [&by](const Asked& asked) {
+                        return asked.by.contains(by);
+                      }) >= kPerMember;
+  if (floods && by != self_) return;
+  asked_.push_back({change, {by}});
+  if (suffices(asked_.back()) || !change.remove) return;
+  out_.note(Note::Severity::warning,
+            by + " asks to remove " + change.member.region +
+                ". That takes the word of more members, or of the operator here, where the leader "
+                "is: run `causeway members remove` there, too, if it is to go");
+}
+
+bool MemberChanges::suffices(const Asked& asked) const {
+  const Membership& membership = agreement_.members();
+  const std::string& region = asked.change.member.region;
+  if (asked.by.contains(self_) || asked.by.contains(region)) return true;
+  const Membership others = without(membership, region);
+  std::size_t words = 0, voters = 0;
+  for (const Member& member : others.members) {
+    const bool asks = asked.by.contains(member.region);
+    words += asks ? 1 : 0;
+    voters += !asks && !member.incarnation.empty() ? 1 : 0;
+  }
+  if (2 * words > others.members.size()) return true;
+  if (asked.change.remove) return words > 0 && 2 * voters > others.voters();
+  // One after the other: each counts among those of whom most must vote.
+  return words > 0 && others == membership && membership.voters() == membership.members.size();
+}
+
 std::optional<Membership> MemberChanges::next_asked() {
-  while (!asked_.empty()) {
-    const ChangeMember change = asked_.front();
-    asked_.pop_front();
+  for (auto asked = asked_.begin(); asked != asked_.end();) {
+    const ChangeMember change = asked->change;
     const Membership& membership = agreement_.members();
     const Member* known = membership.find(change.member.region);
     Membership changed = without(membership, change.member.region);
@@ -24,8 +59,13 @@ std::optional<Membership> MemberChanges::next_asked() {
       member.incarnation = known == nullptr ? "" : known->incarnation;
       changed = with(membership, std::move(member));
     }
-    if (changed == membership || changed.members.empty()) continue;
-    if (change.remove && leaves_too_few(change.member.region, changed)) continue;
+    const bool nothing = changed == membership || changed.members.empty();
+    if (!nothing && !suffices(*asked)) {
+      ++asked;
+      continue;
+    }
+    asked = asked_.erase(asked);
+    if (nothing || (change.remove && leaves_too_few(change.member.region, changed))) continue;
     return changed;
   }
   return std::nullopt;

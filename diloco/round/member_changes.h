@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "diloco/region/region.h"
@@ -18,13 +19,22 @@ class MemberChanges {
         peers_(region.peers),
         out_(region.out) {}
 
-  void ask(const ChangeMember& change) { asked_.push_back(change); }
+  // `by`: this region if its own operator asks, otherwise a member, who may lie. A member's word is
+  // enough for what is about itself, for a new region, and to remove another one if the voters that
+  // are left without either are most of those that are left. For anything else more than half of
+  // the members must say the same, whom it is about not counted.
+  void ask(const ChangeMember& change, const std::string& by);
   void clear() { asked_.clear(); }
   // The membership to propose now, if any.
   std::optional<Membership> next();
 
  private:
+  struct Asked {
+    ChangeMember change;
+    std::set<std::string> by;
+  };
   std::optional<Membership> next_asked();
+  bool suffices(const Asked& asked) const;
   std::optional<Membership> next_vote();
   bool leaves_too_few(const std::string& region, const Membership& changed);
 
@@ -32,7 +42,7 @@ class MemberChanges {
   const Agreement& agreement_;
   const Peers& peers_;
   Outbox& out_;
-  std::deque<ChangeMember> asked_;
+  std::deque<Asked> asked_;
 };
 
 }  // namespace causeway::diloco

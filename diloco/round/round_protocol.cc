@@ -148,10 +148,19 @@ void RoundProtocol::on(const PeerUp& event) {
 }
 
 void RoundProtocol::on(const PeerDown& event) {
-  if (!region_.peers.set_down(event.peer)) return;
-  region_.agreement.raft().on_peer_down(event.peer, now_);
-  region_.fetcher.on_peer_down(event.peer, now_);
-  leader_.set_up(event.peer, false);
+  drop(event.peer);
+}
+
+void RoundProtocol::drop(const std::string& peer) {
+  if (!region_.peers.set_down(peer)) return;
+  region_.agreement.raft().on_peer_down(peer, now_);
+  region_.fetcher.on_peer_down(peer, now_);
+  leader_.set_up(peer, false);
+}
+
+void RoundProtocol::doubt(const std::string& peer, const std::string& what) {
+  region_.peers.doubt(peer, what, membership(), now_);
+  drop(peer);
 }
 
 void RoundProtocol::on(const PeerSaid& event) {
@@ -159,10 +168,11 @@ void RoundProtocol::on(const PeerSaid& event) {
   Raft& raft = region_.agreement.raft();
   if (!region_.peers.is_up(peer)) return;
   const auto agree = [&](const RaftMessage& said) {
-    if (!run_id().empty()) raft.on_message(peer, said, now_);
+    if (run_id().empty() || raft.on_message(peer, said, now_)) return;
+    doubt(peer, "the log of " + peer + " contradicts what is committed here");
   };
   const auto ask = [&](const ChangeMember& change) {
-    if (raft.leads()) leader_.ask(change);
+    if (raft.leads()) leader_.ask(change, peer);
   };
   std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, agree, ask,
                    [&](const Finished&) { end_.on_finished(peer, now_); },
@@ -172,10 +182,8 @@ void RoundProtocol::on(const PeerSaid& event) {
 
 void RoundProtocol::hear(const std::string& peer, const Status& status) {
   if (region_.history.contradicts(status)) {
-    return region_.out.end(
-        4, "the first " + std::to_string(status.version) + " records here and in " + peer +
-               " differ: one of the two ledgers was replaced or edited; `causeway verify` "
-               "finds where. Restore it, or start that region afresh with --join");
+    return doubt(peer, "the first " + std::to_string(status.version) + " records here and in " +
+                           peer + " differ");
   }
   const Peers::Heard heard = region_.peers.hear(peer, status);
   if (heard == Peers::Heard::stale) return;  // of an older round
@@ -200,7 +208,7 @@ void RoundProtocol::on(const WorkerApplied& event) {
 
 void RoundProtocol::on(const OperatorAsked& event) {
   const Raft& raft = region_.agreement.raft();
-  if (raft.leads()) return leader_.ask(event.change);
+  if (raft.leads()) return leader_.ask(event.change, region_.options.self);
   if (raft.leader()) return region_.peers.send(*raft.leader(), event.change);
   region_.out.note(Note::Severity::error,
                    "the members cannot be changed while there is no leader; try again");

@@ -69,7 +69,8 @@ std::string catching_up_sentence(const Region& of) {
   if (of.worker.applied()->version > of.history.version()) return records_sentence(of);
   if (std::string sentence = fetching_sentence(of); !sentence.empty()) return sentence;
   if (of.worker.distrusted()) return snapshot_sentence(of);
-  return of.peers.any_ahead_of(of.history.version()) ? records_sentence(of) : std::string();
+  return of.peers.are_ahead_of(of.history.version(), of.agreement.leader()) ? records_sentence(of)
+                                                                            : std::string();
 }
 
 // For the round to be decided and agreed on.

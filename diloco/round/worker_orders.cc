@@ -35,7 +35,7 @@ void WorkerOrders::instruct(Time now) {
   if (worker_.distrusted()) return restore();
   const Applied& applied = *worker_.applied();
   if (applied.version < history_.version()) return catch_up();
-  const bool behind = peers_.any_ahead_of(history_.version());
+  const bool behind = peers_.are_ahead_of(history_.version(), agreement_.leader());
   if (applied.version > history_.version() || behind) return;
   if (history_.over()) return worker_.finish(OrderFinish{history_.version(), applied.state});
   instruct_idle(now);

@@ -90,7 +90,15 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
     }
     check_samples(participant);
   }
-  const std::size_t least = contributions_min_ > 0 ? contributions_min_ : regions / 2 + 1;
+  const auto counts = [this](const Member& member) {
+    if (member.witness) return false;
+    if (!member.incarnation.empty() || records_.empty()) return true;
+    return std::ranges::any_of(records_.back().standings, [&member](const Standing& standing) {
+      return standing.region == member.region && standing.liveness > 0;
+    });
+  };
+  const auto counted = static_cast<std::size_t>(std::ranges::count_if(membership_.members, counts));
+  const std::size_t least = contributions_min_ > 0 ? contributions_min_ : counted / 2 + 1;
   if (contributors.size() < least) {
     throw Violation("a round committed with too few contributions");
   }

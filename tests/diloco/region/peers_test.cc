@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace causeway::diloco {
@@ -41,11 +42,58 @@ TEST(Peers, KeepTheNewestWordOfALink) {
   EXPECT_EQ(peers.hear("b", at(3)), Peers::Heard::same);
   EXPECT_EQ(peers.hear("b", at(2)), Peers::Heard::stale);
   EXPECT_EQ(peers.status("b")->version, 3U);
-  EXPECT_TRUE(peers.any_ahead_of(2));
-  EXPECT_FALSE(peers.any_ahead_of(3));
+  EXPECT_TRUE(peers.are_ahead_of(2, "b"));
+  EXPECT_FALSE(peers.are_ahead_of(3, "b"));
   // A new link may be to a region that lost its disk.
   peers.set_up("b", "disk2");
   EXPECT_EQ(peers.hear("b", at(2)), Peers::Heard::news);
+}
+
+// Nobody waits for records that one member alone claims to have.
+TEST(Peers, AreAheadWhenTwoOfThemSaySoOrTheLeader) {
+  Outbox out;
+  Peers peers(out);
+  for (const char* name : {"b", "c"}) peers.set_up(name, "disk");
+  peers.hear("b", at(~Round{0}));
+  EXPECT_FALSE(peers.are_ahead_of(2, std::nullopt));
+  EXPECT_FALSE(peers.are_ahead_of(2, "c"));
+  EXPECT_TRUE(peers.are_ahead_of(2, "b"));
+  peers.hear("c", at(3));
+  EXPECT_TRUE(peers.are_ahead_of(2, std::nullopt));
+  EXPECT_FALSE(peers.are_ahead_of(3, std::nullopt));
+}
+
+// Of three, one against the other two is named and left out; two against one end it.
+TEST(Peers, AContradictionCountsWhenAMajorityStandsBehindIt) {
+  Outbox out;
+  Peers peers(out);
+  const Membership members{.members = {{.region = "a"}, {.region = "b"}, {.region = "c"}}};
+  for (const char* name : {"b", "c"}) peers.set_up(name, "disk");
+  peers.doubt("b", "the log of b differs", members, Time{1});
+  peers.doubt("b", "the log of b differs", members, Time{2});
+  EXPECT_TRUE(peers.doubts("b"));
+  EXPECT_FALSE(out.ended());
+  const std::vector<Action> actions = out.take();
+  ASSERT_EQ(actions.size(), 1U);  // named once
+  EXPECT_THAT(std::get<Note>(actions[0]).text, ::testing::HasSubstr("b is not listened to"));
+
+  peers.set_up("b", "disk");  // its ledger may have been restored
+  EXPECT_FALSE(peers.doubts("b"));
+  peers.doubt("c", "the log of c differs", members, Time{3});
+  EXPECT_FALSE(out.ended());
+  peers.doubt("b", "the log of b differs", members, Time{4});
+  EXPECT_TRUE(out.ended());
+  const std::vector<Action> last = out.take();
+  EXPECT_EQ(std::get<EndRun>(last.back()).exit_code, 4);
+}
+
+TEST(Peers, OfTwoNobodyCanTellWhoIsWrong) {
+  Outbox out;
+  Peers peers(out);
+  peers.set_up("b", "disk");
+  peers.doubt("b", "the log of b differs", {.members = {{.region = "a"}, {.region = "b"}}},
+              Time{1});
+  EXPECT_TRUE(out.ended());
 }
 
 TEST(Peers, PayloadsAreAskedOfTheContributorFirst) {

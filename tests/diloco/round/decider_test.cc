@@ -161,6 +161,7 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   for (const char* region : {"b", "c"}) decider_.set_up(region, true);
   give(contribution("a"));
   give(contribution("b"));
+  decider_.add(contribution("c"), "c", 1000, Time{0});
   decider_.add(contribution("c"), "b", 400, Time{0});
   decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
   const auto first =
@@ -184,6 +185,29 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   // c: half the liveness after one missed round, and one round stale.
   EXPECT_NEAR(second->participants[2].weight / second->participants[0].weight, 0.5 / std::sqrt(2.0),
               1e-6);
+}
+
+// What a lying member makes up, nobody could ever get.
+TEST_F(DeciderTest, ListsNothingOnTheWordOfOneThatSpeaksForAnother) {
+  give(contribution("a"));
+  give(contribution("c"));
+  decider_.add(contribution("b"), "c", 1000, Time{0});
+  decider_.add(contribution("b"), "a", 1000, Time{0});
+  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  const auto record =
+      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+
+  // Out of reach it cannot speak, and two others that hold the payload are enough.
+  decider_ = Decider(options(2), membership(), nullptr);
+  decider_.set_up("c", true);
+  give(contribution("c"));
+  decider_.add(contribution("b"), "c", 1000, Time{0});
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  decider_.add(contribution("b"), "a", 1000, Time{0});
+  give(contribution("a"));
+  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
 }
 
 TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
