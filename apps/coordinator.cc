@@ -88,6 +88,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
     const run::RegionConfig& region = run::region_in(config, flags.region);
     options.workers = region.workers;
     options.rank_wait = config.train.rank_wait;
+    options.region_config = run::region_settings(config, flags.region);
     options.mesh.bind = region.listen;
     advertise = region.advertise;
   }

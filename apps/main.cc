@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -15,11 +17,14 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "diloco/files/error.h"
+#include "inter/base/file.h"
 #include "inter/base/link_error.h"
 #include "intra/base/error.h"
 #include "wan-sim/base/error.h"
 
 namespace {
+
+constexpr int kNoRoom = 5;
 
 // Of what somebody gave: addresses, names and certificates.
 bool is_usage(const std::error_code& code) {
@@ -33,6 +38,7 @@ bool is_usage(const std::error_code& code) {
 
 int exit_code_of(const std::system_error& error) {
   const std::error_code code = error.code();
+  if (causeway::inter::is_out_of_room(error)) return kNoRoom;
   if (code == make_error_code(causeway::intra::Errc::interrupted)) return 130;
   if (code == make_error_code(causeway::diloco::Errc::coordinator_lost)) return 3;
   if (dynamic_cast<const causeway::inter::LinkError*>(&error) != nullptr) return 3;
@@ -71,10 +77,30 @@ int report(const char* message, int exit_code) {
   return exit_code;
 }
 
+// What was printed has arrived, or the exit code says that it has not.
+int printed(int exit_code) {
+  std::cout.flush();
+  const bool arrived = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (arrived || exit_code != 0) return exit_code;
+  return report("standard output cannot be written to; what it should show is not complete", 1);
+}
+
+// Help, the version, or what is wrong with the command line. Before help CLI11 does not look
+// whether it knows every word.
+int answer(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (error.get_exit_code() == 0 && !unknown.empty()) {
+    const std::string text =
+        "'" + unknown.front() + "' is not known here; --help alone lists what is";
+    return report(text.c_str(), 2);
+  }
+  return app.exit(error) == 0 ? printed(0) : 2;
+}
+
 int report_place(const std::filesystem::filesystem_error& error) {
   const std::string text = error.path1().string() + ": " + error.code().message() +
                            "; name a place that can be read and written";
-  return report(text.c_str(), error.code() == std::errc::no_space_on_device ? 1 : 2);
+  return report(text.c_str(), causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
 }
 
 }  // namespace
@@ -108,9 +134,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())
       return report("no subcommand was given; --help lists them", 2);
-    return exit_code;
+    return printed(exit_code);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return answer(app, error);
   } catch (const causeway::run::ConfigError& error) {
     return report(error.what(), 2);
   } catch (const std::filesystem::filesystem_error& error) {

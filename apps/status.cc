@@ -1,6 +1,10 @@
 // causeway status: what a region's coordinator says of itself now.
+#include <sys/stat.h>
+
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iomanip>
@@ -16,12 +20,15 @@
 #include "apps/commands.h"
 #include "apps/flag_range.h"
 #include "apps/run/config/config.h"
+#include "diloco/files/file_io.h"
 #include "inter/mesh/observer.h"
 
 namespace causeway::apps {
 namespace {
 
-void print(const nlohmann::json& status) {
+constexpr int kNobodyThere = 3;
+
+void print(const nlohmann::json& status, bool runs) {
   const auto text = [&status](const char* key) { return status.value(key, std::string()); };
   std::cout << text("region") << " of run " << text("run_id") << "\n"
             << "  round " << status.value("round", 0) << " is open, version "
@@ -32,11 +39,12 @@ void print(const nlohmann::json& status) {
             << "  waiting for: " << (text("waiting").empty() ? "nothing" : text("waiting")) << "\n";
   const auto progress = status.find("progress");
   if (progress != status.end()) {
-    std::cout << "  worker: " << progress->value("phase", std::string()) << ", step "
-              << progress->value("step", 0) << ", loss " << progress->value("loss", 0.0) << "\n";
+    std::cout << (runs ? "  worker: " : "  worker, when it was last heard: ")
+              << progress->value("phase", std::string()) << ", step " << progress->value("step", 0)
+              << ", loss " << progress->value("loss", 0.0) << "\n";
   }
   const auto links = status.find("links");
-  if (links == status.end()) return;
+  if (links == status.end() || !runs) return;
   for (const auto& [peer, link] : links->items()) {
     std::cout << "  " << peer << ": " << (link.value("up", false) ? "up" : "DOWN")
               << ", round trip " << std::fixed << std::setprecision(1)
@@ -99,9 +107,23 @@ std::string from_network(const StatusFlags& flags) {
        .deadline = std::chrono::milliseconds(std::llround(1e3 * flags.timeout_s))});
 }
 
-void show(const StatusFlags& flags) {
-  const bool local = std::filesystem::is_directory(flags.target);
-  const std::string text = local ? from_file(flags.target) : from_network(flags);
+// When the coordinator wrote last.
+std::string time_of(const std::filesystem::path& file) {
+  struct stat written {};
+  std::tm utc{};
+  std::array<char, 32> text{};
+  if (::stat(file.c_str(), &written) != 0 || ::gmtime_r(&written.st_mtime, &utc) == nullptr)
+    return "an unknown time";
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+// What the file says holds only while a coordinator holds the directory.
+int show(const StatusFlags& flags) {
+  const std::filesystem::path directory = flags.target;
+  const bool local = std::filesystem::is_directory(directory);
+  const bool runs = !local || diloco::is_locked(directory / "ledger" / "lock");
+  const std::string text = local ? from_file(directory) : from_network(flags);
   const auto status = nlohmann::json::parse(text, nullptr, false);
   if (!status.is_object())
     throw run::ConfigError(flags.target +
@@ -110,13 +132,20 @@ void show(const StatusFlags& flags) {
   if (flags.json) {
     std::cout << text;
   } else {
-    print(status);
+    print(status, runs);
   }
+  const bool over = status.value("finished", false);
+  if (!runs && !flags.json) {
+    std::cout << "  stopped: no coordinator runs here; the above is what it wrote last, at "
+              << time_of(directory / "status.json")
+              << (over ? "\n" : ". Start it again to go on\n");
+  }
+  return runs || over ? 0 : kNobodyThere;
 }
 
 }  // namespace
 
-void add_status(CLI::App& app, int&) {
+void add_status(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<StatusFlags>();
   CLI::App* command = app.add_subcommand("status", "Show what a region does and for whom it waits");
   command
@@ -134,7 +163,10 @@ void add_status(CLI::App& app, int&) {
   command->add_option("--timeout", flags->timeout_s, "Seconds to wait for the answer")
       ->check(number_from(0.1, 600))
       ->capture_default_str();
-  command->callback([flags] { show(*flags); });
+  command->footer(
+      "Exit code 0: it runs, or the run is over. 3: nobody answers there; of a directory, its\n"
+      "coordinator was stopped before the run was over, and its last state is shown.");
+  command->callback([flags, &exit_code] { exit_code = show(*flags); });
 }
 
 }  // namespace causeway::apps

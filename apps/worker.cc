@@ -47,7 +47,7 @@ run::LaunchedRank place(const WorkerFlags& flags, const run::Config& config) {
 
 // Two workers of one rank would take its place from each other without end.
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
-  std::filesystem::create_directories(directory);
+  diloco::create_private_directories(directory);
   auto lock = diloco::lock_file(directory / ("worker-" + std::to_string(rank) + ".lock"));
   if (lock) return std::move(*lock);
   throw run::ConfigError("--rank " + std::to_string(rank) + ": a worker of this rank runs in " +

@@ -47,6 +47,8 @@ struct CoordinatorOptions {
   ProtocolOptions protocol;
   std::string
       shared_config;  // canonical text of everything all regions must share, "key = value" lines
+  // Likewise of what this region's workers must share with it; empty: nothing is compared.
+  std::string region_config = {};
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
                                     // events.jsonl, worker.sock
   // Where to copy what workers hand over, instead of in threads of its own: for tests.

@@ -232,13 +232,8 @@ void StatusFiles::add_event(const std::string& event, const std::string& peer,
   append_line(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// One write per line, so that a crash leaves at most one line unfinished.
 void StatusFiles::append_line(const std::string& line) {
-  const std::filesystem::path path = directory_ / "events.jsonl";
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (file.get() < 0) throw_errno("open", path);
-  const std::string text = line + "\n";
-  write_all(file.get(), std::as_bytes(std::span(text)), path);
+  append_to_file(directory_ / "events.jsonl", line + "\n");
 }
 
 }  // namespace causeway::diloco

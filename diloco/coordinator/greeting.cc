@@ -71,8 +71,9 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
   std::string expected;
   encode(hash_text(ours.shared_config), &expected);
   if (theirs.config_hash() != expected) {
-    return refuse(theirs, RefusalKind::configuration,
-                  config_differences(ours.shared_config, theirs.shared_config(), peer));
+    return refuse(
+        theirs, RefusalKind::configuration,
+        config_differences({ours.shared_config, "here"}, {theirs.shared_config(), "in " + peer}));
   }
   if (!ours.run_id.empty() && !theirs.run_id().empty() && ours.run_id != theirs.run_id()) {
     const std::string fork =
@@ -94,10 +95,9 @@ RefusalKind kind_of_refusal(const std::string& reason) {
   return RefusalKind::none;
 }
 
-std::string config_differences(const std::string& ours, const std::string& theirs,
-                               const std::string& peer) {
-  const auto here = settings(ours);
-  const auto there = settings(theirs);
+std::string config_differences(const PlacedSettings& ours, const PlacedSettings& theirs) {
+  const auto here = settings(ours.text);
+  const auto there = settings(theirs.text);
   std::set<std::string> keys;
   for (const auto& [key, value] : here) keys.insert(key);
   for (const auto& [key, value] : there) keys.insert(key);
@@ -109,10 +109,10 @@ std::string config_differences(const std::string& ours, const std::string& their
     const auto other = there.find(key);
     if (mine != here.end() && other != there.end() && mine->second == other->second) continue;
     if (++count > kDifferencesShown) continue;
-    const std::string left = mine == here.end() ? "not set here" : mine->second + " here";
-    const std::string right = (other == there.end() ? "not set" : other->second) + " in " + peer;
-    text += text.empty() ? "" : "; ";
-    text.append(key).append(" = ").append(left).append(", ").append(right);
+    const std::string left = mine == here.end() ? "not set" : mine->second;
+    const std::string right = other == there.end() ? "not set" : other->second;
+    text += (text.empty() ? "" : "; ") + key + " = " + left + " " + ours.place + ", " + right +
+            " " + theirs.place;
   }
   if (count > kDifferencesShown) {
     text += "; and " + std::to_string(count - kDifferencesShown) + " more";

@@ -34,9 +34,12 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
 // The kind of a refusal, from the reason that a peer sent.
 RefusalKind kind_of_refusal(const std::string& reason);
 
-// "model.layers = 4 here, 6 in eu-west; ..." from two texts of "key = value" lines. Empty if they
-// are equal.
-std::string config_differences(const std::string& ours, const std::string& theirs,
-                               const std::string& peer);
+// A text of "key = value" lines, and where it is: "here", "in eu-west".
+struct PlacedSettings {
+  std::string text;
+  std::string place;
+};
+// "model.layers = 4 here, 6 in eu-west; ...". Empty if they are equal.
+std::string config_differences(const PlacedSettings& ours, const PlacedSettings& theirs);
 
 }  // namespace causeway::diloco

@@ -7,6 +7,7 @@
 #include <limits>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -52,6 +53,7 @@ std::optional<Outcome> RegionDirectory::open() {
   const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
                                            ? std::numeric_limits<std::uint64_t>::max()
                                            : options_.protocol.spool_bytes;
+  for (const char* part : {"", "ledger"}) remove_leftovers(options_.directory / part);
   spool_.emplace(options_.directory / "spool", capacity_bytes);
   files_.emplace(options_.directory, options_.region);
   return std::nullopt;
@@ -59,7 +61,7 @@ std::optional<Outcome> RegionDirectory::open() {
 
 std::optional<Outcome> RegionDirectory::open_ledger() {
   if (const std::string text = objection(options_); !text.empty()) return Outcome{2, text};
-  std::filesystem::create_directories(options_.directory);
+  create_private_directories(options_.directory);
   const std::string directory = options_.directory.string();
   signing_key_.emplace(options_.mesh.credentials.key);
   ledger_.emplace(options_.directory / "ledger",
@@ -67,6 +69,11 @@ std::optional<Outcome> RegionDirectory::open_ledger() {
   const bool founds = options_.start == Start::found || options_.start == Start::fork;
   if (!ledger_->run_id().empty()) {
     if (!founds) return std::nullopt;
+    if (is_founded_and_not_begun()) {
+      spdlog::info("{}: {} was founded before and has not begun; it goes on from there",
+                   options_.region, directory);
+      return std::nullopt;
+    }
     return Outcome{4, directory + " already holds run " + ledger_->run_id() +
                           ": start without --found or --fork to resume it, or use another "
                           "directory"};
@@ -81,6 +88,18 @@ std::optional<Outcome> RegionDirectory::open_ledger() {
                      " holds no run: start one region with --found to begin a new run (--fork to "
                      "begin with another run's weights), and the others with --join to take "
                      "part"};
+}
+
+// What came between founding and the first round, such as a port in use, is no reason not to found.
+bool RegionDirectory::is_founded_and_not_begun() const {
+  const RaftState known = ledger_->raft();
+  if (options_.start != Start::found || known.first != 1 || known.log.empty()) return false;
+  const auto holds_round = [](const LogEntry& entry) {
+    return std::holds_alternative<CommitRecord>(entry.body);
+  };
+  const auto* const first = std::get_if<Membership>(&known.log.front().body);
+  return first != nullptr && !first->origin && std::ranges::none_of(known.log, holds_round) &&
+         first->regions() == configured_membership(options_).regions();
 }
 
 // The first entry of a new log says who may take part; so far only the founder votes.

@@ -48,6 +48,7 @@ class RegionDirectory {
 
  private:
   std::optional<Outcome> open_ledger();
+  bool is_founded_and_not_begun() const;
   void found_run();
 
   const CoordinatorOptions& options_;

@@ -9,6 +9,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "inter/base/append_item.h"
@@ -157,6 +158,19 @@ void WorkerSide::train_on() {
 }
 
 // ---- What it says ----
+
+// Of trainers with settings of their own nothing is compared.
+std::string WorkerSide::objection(const AttachRequest& request) {
+  const std::string& ours = context_.options.region_config;
+  if (ours.empty() || request.settings.empty() || ours == request.settings) return {};
+  const std::string text =
+      "rank " + std::to_string(request.rank) + " of " + request.region +
+      " is configured otherwise than its coordinator: " +
+      config_differences({ours, "in the coordinator"}, {request.settings, "in the worker"}) +
+      ". Start both with the same configuration file and the same --set";
+  spdlog::error("{}: refused a worker: {}", context_.options.region, text);
+  return text;
+}
 
 void WorkerSide::on_gathered(const AttachRequest& rank_0,
                              const std::vector<std::uint32_t>& missing) {

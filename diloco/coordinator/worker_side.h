@@ -44,6 +44,7 @@ class WorkerSide : public WorkerServerHandler {
   void carry_out(const OrderFinish& action);
 
   // WorkerServerHandler
+  std::string objection(const AttachRequest& request) override;
   void on_gathered(const AttachRequest& rank_0, const std::vector<std::uint32_t>& missing) override;
   void on_worker_lost() override;
   void on_ready() override;

@@ -58,7 +58,7 @@ std::string read_run_id(const std::filesystem::path& ledger_directory) {
 
 Ledger::Ledger(std::filesystem::path directory, Sign sign)
     : directory_(std::move(directory)), sign_(std::move(sign)) {
-  std::filesystem::create_directories(directory_);
+  create_private_directories(directory_);
   lock();
   run_id_ = read_run_id(directory_);
   open_incarnation();

@@ -48,7 +48,8 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .state = decode_digest(message.state()),
           .has_lineage = message.has_lineage(),
           .run_id = message.run_id(),
-          .contributed = message.contributed()};
+          .contributed = message.contributed(),
+          .settings = message.settings()};
 }
 
 CoordinatorMessage to_message(const Train& order) {
@@ -77,6 +78,7 @@ Continue to_order(const worker_wire::Continue& message) {
 CoordinatorMessage refusal(const std::string& reason) {
   CoordinatorMessage message;
   message.mutable_refused()->set_reason(reason);
+  message.mutable_refused()->set_configuration(true);
   return message;
 }
 

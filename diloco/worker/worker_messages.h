@@ -16,6 +16,7 @@ worker_wire::CoordinatorMessage to_message(const Continue& order);
 // Throw Errc::malformed.
 Train to_order(const worker_wire::Train& message);
 Continue to_order(const worker_wire::Continue& message);
+// Of a worker whose settings, or whose place in the region, are not its coordinator's.
 worker_wire::CoordinatorMessage refusal(const std::string& reason);
 worker_wire::CoordinatorMessage waiting(const std::string& what);
 

@@ -196,6 +196,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                   options_.region + ", not rank " + std::to_string(request.rank) + " of " +
                   std::to_string(request.world) + " of " + request.region));
     }
+    if (const std::string why = handler_->objection(request); !why.empty())
+      return session->send_last(refusal(why));
     session->request = std::move(request);
     group_.enter(session);
   }

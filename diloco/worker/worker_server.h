@@ -38,6 +38,8 @@ struct WorkerServerOptions {
 class WorkerServerHandler {
  public:
   virtual ~WorkerServerHandler() = default;
+  // Why a worker of this region may not attach with its settings; empty: it may.
+  virtual std::string objection(const AttachRequest&) { return {}; }
   virtual void on_gathered(const AttachRequest& rank_0,
                            const std::vector<std::uint32_t>& missing) = 0;
   virtual void on_worker_lost() = 0;  // after on_gathered

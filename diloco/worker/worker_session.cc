@@ -79,6 +79,7 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_has_lineage(request_.has_lineage);
   attach->set_run_id(request_.run_id);
   attach->set_contributed(request_.contributed);
+  attach->set_settings(request_.settings);
   link_.send(message);
 
   link_.wait_for("the coordinator's answer");

@@ -44,6 +44,9 @@ struct AttachRequest {
   // region's own certificate, from a directory made by `causeway certs`.
   std::string coordinator = {};
   std::filesystem::path certificates = {};
+  // "key = value" lines of what this worker was configured with and must share with its
+  // coordinator, which refuses it if they differ. Empty: a trainer with settings of its own.
+  std::string settings = {};
 };
 
 struct Attachment {

@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -10,13 +13,32 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
+#include "inter/base/hex.h"
+
 namespace causeway::inter {
 
+namespace {
+
+int guarded(int flags) {
+  return flags | O_CLOEXEC | ((flags & O_CREAT) != 0 ? O_NOFOLLOW : 0);
+}
+
+}  // namespace
+
 File::File(std::filesystem::path path, int flags, unsigned mode)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, mode)) {
+    : path_(std::move(path)), descriptor_(::open(path_.c_str(), guarded(flags), mode)) {
+  if (descriptor_ < 0) {
+    fail("open");
+  }
+}
+
+File::File(const File& directory, const std::filesystem::path& name, int flags, unsigned mode)
+    : path_(directory.path_ / name),
+      descriptor_(::openat(directory.descriptor_, name.c_str(), guarded(flags), mode)) {
   if (descriptor_ < 0) {
     fail("open");
   }
@@ -33,7 +55,7 @@ void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
     const ssize_t written =
         ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno != EINTR) {
-      fail("write");
+      fail("write", bytes.size());
     }
     if (written > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -70,6 +92,28 @@ void File::sync() {
   }
 }
 
+std::optional<std::uint64_t> File::regular_size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail("examine");
+  if (!S_ISREG(status.st_mode)) return std::nullopt;
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+bool File::lock() {
+  return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+}
+
+void File::rename(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::renameat(descriptor_, from.c_str(), descriptor_, to.c_str()) != 0) {
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot rename " + (path_ / from).string() + " to " + to.string());
+  }
+}
+
+void File::remove(const std::filesystem::path& name) noexcept {
+  ::unlinkat(descriptor_, name.c_str(), 0);
+}
+
 // The kernel grants a write lease (fcntl(2), F_SETLEASE) if nobody else has the file open.
 // overlayfs does too where somebody has it mapped.
 bool File::is_nobody_elses() const {
@@ -94,18 +138,53 @@ bool is_out_of_room(const std::system_error& error) {
          error.code() == std::error_code(EDQUOT, std::generic_category());
 }
 
-void File::fail(const char* operation) const {
-  throw std::system_error(errno, std::generic_category(),
-                          std::string("cannot ") + operation + " " + path_.string());
+std::string room_left(int error, const std::filesystem::path& path, std::uint64_t bytes) {
+  if (error != ENOSPC && error != EDQUOT) return {};
+  struct statvfs disk {};
+  const std::string where = path.has_parent_path() ? path.parent_path().string() : ".";
+  const std::string free = ::statvfs(where.c_str(), &disk) == 0
+                               ? std::to_string(std::uint64_t{disk.f_bavail} * disk.f_frsize)
+                               : "an unknown number of";
+  return " (" + std::to_string(bytes) + " bytes more are needed, " + free + " bytes are free)";
 }
 
+void File::fail(const char* operation, std::uint64_t bytes) const {
+  const int error = errno;
+  const std::string hint =
+      error == ELOOP ? " (symbolic links are not followed here)" : room_left(error, path_, bytes);
+  throw std::system_error(error, std::generic_category(),
+                          std::string("cannot ") + operation + " " + path_.string() + hint);
+}
+
+namespace {
+
+constexpr char kTemporary[] = ".tmp";
+
+// Nobody can foresee it and put something else there.
+std::filesystem::path temporary_name(const std::filesystem::path& name) {
+  std::array<std::uint8_t, 8> random{};
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+    throw std::system_error(errno, std::generic_category(), "cannot draw a random name");
+  }
+  return name.string() + "." + hex(random) + kTemporary;
+}
+
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      temporary_(path_.string() + ".tmp"),
-      file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC) {}
+    : directory_(directory_of(path), O_RDONLY | O_DIRECTORY),
+      name_(path.filename()),
+      temporary_(temporary_name(name_)),
+      file_(directory_, temporary_, O_WRONLY | O_CREAT | O_EXCL) {
+  file_.lock();  // so that remove_leftovers() lets it be
+}
 
 AtomicFile::~AtomicFile() {
-  if (!committed_) ::unlink(temporary_.c_str());
+  if (!committed_) directory_.remove(temporary_);
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
@@ -115,9 +194,47 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
 
 void AtomicFile::commit(Durability durability) {
   if (durability == Durability::on_disk) file_.sync();
-  std::filesystem::rename(temporary_, path_);
+  directory_.rename(temporary_, name_);
   committed_ = true;
-  if (durability == Durability::on_disk) sync_directory(path_.parent_path());
+  if (durability == Durability::on_disk) directory_.sync();
+}
+
+void remove_leftovers(const std::filesystem::path& directory) {
+  File open(directory, O_RDONLY | O_DIRECTORY);
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::filesystem::path name = entry.path().filename();
+    const bool leftover = name.extension() == kTemporary &&
+                          entry.symlink_status().type() == std::filesystem::file_type::regular;
+    try {
+      if (leftover && File(open, name, O_WRONLY | O_NOFOLLOW).lock()) open.remove(name);
+    } catch (const std::system_error&) {  // it was renamed meanwhile, or is not ours
+    }
+  }
+}
+
+void create_private_directories(const std::filesystem::path& directory) {
+  if (directory.empty() || std::filesystem::is_directory(directory)) return;
+  create_private_directories(directory.parent_path());
+  if (::mkdir(directory.c_str(), 0700) == 0) return;
+  const int error = errno == EEXIST ? ENOTDIR : errno;
+  if (std::filesystem::is_directory(directory)) return;  // somebody else made it meanwhile
+  throw std::filesystem::filesystem_error("cannot create a directory", directory,
+                                          std::error_code(error, std::generic_category()));
+}
+
+std::string read_regular_file(const std::filesystem::path& path, std::size_t bytes_max) {
+  const File file(path, O_RDONLY | O_NONBLOCK);  // a pipe that nobody writes must not be waited for
+  const std::optional<std::uint64_t> size = file.regular_size();
+  if (!size) {
+    throw std::runtime_error(path.string() + " is not a regular file");
+  }
+  if (*size > bytes_max) {
+    throw std::runtime_error(path.string() + " has " + std::to_string(*size) +
+                             " bytes, and at most " + std::to_string(bytes_max) + " are read");
+  }
+  std::string content(*size, '\0');
+  content.resize(file.read_at(0, std::as_writable_bytes(std::span(content))));
+  return content;
 }
 
 void sync_directory(const std::filesystem::path& directory) {

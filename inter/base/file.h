@@ -1,11 +1,14 @@
 // Files that must be durable or private, over POSIX calls. Failures throw std::system_error naming
-// the path.
+// the path. Whatever creates a file refuses a symbolic link in its place: somebody else may have
+// put it there.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 #include <system_error>
 
 namespace causeway::inter {
@@ -14,6 +17,8 @@ class File {
  public:
   // `flags` and `mode` as open(2) takes them.
   File(std::filesystem::path path, int flags, unsigned mode = 0644);
+  // `name` in `directory`, whatever stands at that directory's path by now.
+  File(const File& directory, const std::filesystem::path& name, int flags, unsigned mode = 0644);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File();
@@ -23,16 +28,26 @@ class File {
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
+  std::optional<std::uint64_t> regular_size() const;  // nothing: it is something else
+  // False: another descriptor holds it, here or elsewhere. It ends with this descriptor.
+  bool lock();
+  // Of a directory: gives what is in it another name, or no name.
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to);
+  void remove(const std::filesystem::path& name) noexcept;
   // Whether the file has one name, and no other descriptor or mapping in any process. False also on
   // file systems that cannot be asked. For a File that only reads.
   bool is_nobody_elses() const;
 
  private:
-  [[noreturn]] void fail(const char* operation) const;
+  [[noreturn]] void fail(const char* operation, std::uint64_t bytes = 0) const;
 
   std::filesystem::path path_;
   int descriptor_;
 };
+
+// In words, of a write or a new file that failed with `error` for lack of room: what was to be
+// written and what is free on the disk of `path`. Empty for other errors.
+std::string room_left(int error, const std::filesystem::path& path, std::uint64_t bytes);
 
 // The disk is full, or our share of it.
 bool is_out_of_room(const std::system_error& error);
@@ -40,8 +55,8 @@ bool is_out_of_room(const std::system_error& error);
 // visible: readers find the old content or the new. on_disk: also after a power failure.
 enum class Durability { visible, on_disk };
 
-// A file that appears under its name only when it is complete; until commit it has ".tmp" added.
-// Without commit nothing stays.
+// A file that appears under its name only when it is complete; until commit its name has a random
+// part and ".tmp" added. Without commit nothing stays, unless the process is killed.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -53,11 +68,25 @@ class AtomicFile {
   void commit(Durability durability);
 
  private:
-  std::filesystem::path path_, temporary_;
+  File directory_;
+  std::filesystem::path name_, temporary_;  // in the directory
   File file_;
   std::uint64_t size_ = 0;
   bool committed_ = false;
 };
+
+// What killed processes left of an AtomicFile in `directory`. Those that are still being written
+// stay.
+void remove_leftovers(const std::filesystem::path& directory);
+
+// As std::filesystem::create_directories, but those that it makes are their owner's alone, whatever
+// the umask. Throws std::filesystem::filesystem_error.
+void create_private_directories(const std::filesystem::path& directory);
+
+// The whole of a file that somebody named. Throws std::runtime_error, which says why, if it cannot
+// be read, is no regular file (a device or a pipe may never end), or has more than `bytes_max`
+// bytes.
+std::string read_regular_file(const std::filesystem::path& path, std::size_t bytes_max);
 
 // Makes renames and new files in `directory` durable.
 void sync_directory(const std::filesystem::path& directory);

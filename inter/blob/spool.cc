@@ -25,7 +25,7 @@ BlobId identify(std::span<const std::byte> bytes) {
 }
 
 std::filesystem::path existing(std::filesystem::path directory) {
-  std::filesystem::create_directories(directory);
+  create_private_directories(directory);
   return directory;
 }
 

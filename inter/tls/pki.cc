@@ -260,7 +260,7 @@ Credentials credentials_in(const path& directory, const std::string& region) {
 }
 
 void create_ca(const path& directory, const std::string& run_name, std::chrono::days validity) {
-  std::filesystem::create_directories(directory);
+  create_private_directories(directory);
   refuse_overwrite(directory / "ca.key");
   refuse_overwrite(directory / "ca.crt");
   const KeyPtr key = make_key();

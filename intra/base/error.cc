@@ -41,7 +41,7 @@ std::error_code make_error_code(Errc code) {
 std::string message_of(const std::system_error& error) {
   std::string text = error.what();
   const std::string added = ": " + error.code().message();
-  if (text.ends_with(added)) text.resize(text.size() - added.size());
+  while (text.ends_with(added)) text.resize(text.size() - added.size());
   return text;
 }
 

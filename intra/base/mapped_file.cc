@@ -36,7 +36,7 @@ std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) refuse_file(path, "cannot be opened: " + reason(errno));
   // The mapping outlives the descriptor, which is closed on every way out.
   struct Closer {

@@ -19,6 +19,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/collective/local_address.h"
 
@@ -68,7 +69,7 @@ class AddressBook {
 
  private:
   static std::string created(const std::filesystem::path& directory) {
-    std::filesystem::create_directories(directory);
+    diloco::create_private_directories(directory);
     return directory.string();
   }
 

@@ -1,4 +1,5 @@
 #include "intra/outer/encoding_log.h"
+#include "diloco/files/file_io.h"
 
 #include <cmath>
 #include <fstream>
@@ -26,13 +27,13 @@ void log_encodings(const std::filesystem::path& directory, diloco::Round round,
                  round, encoding.tensor, encoding.spec);
   }
   // A record of what happened, not part of it: without room for it training goes on.
-  std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);
-  std::ofstream out(directory / "compression.jsonl", std::ios::app);
-  out << nlohmann::json{{"round", round}, {"tensors", std::move(tensors)}}.dump() << '\n';
-  if (!out.flush())
-    spdlog::warn("cannot append to {}; check the disk and its permissions",
-                 (directory / "compression.jsonl").string());
+  const nlohmann::json line{{"round", round}, {"tensors", std::move(tensors)}};
+  try {
+    diloco::create_private_directories(directory);
+    diloco::append_to_file(directory / "compression.jsonl", line.dump() + "\n");
+  } catch (const std::system_error& error) {
+    spdlog::warn("{}; check the disk and its permissions", error.what());
+  }
 }
 
 }  // namespace causeway::intra

@@ -251,7 +251,7 @@ void StateReader::refuse(const std::string& why) const {
 void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
                       const OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
-  fs::create_directories(checkpoint_directory(region_directory));
+  diloco::create_private_directories(checkpoint_directory(region_directory));
   write_contributions(region_directory, state);
   more_tensors.push_back(flat_tensor("params", state.params));
   more_tensors.push_back(flat_tensor("anchor", state.anchor));
@@ -267,6 +267,8 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
 
 bool load_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
                       OuterState& state, const std::function<void(const StateReader&)>& read_more) {
+  if (fs::exists(checkpoint_directory(region_directory)))
+    diloco::remove_leftovers(checkpoint_directory(region_directory));
   std::optional<std::system_error> failure;
   for (const fs::path& file : state_files(region_directory)) {
     try {
@@ -291,7 +293,7 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
 
 void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state) {
-  fs::create_directories(checkpoint_directory(region_directory));
+  diloco::create_private_directories(checkpoint_directory(region_directory));
   const std::vector<TensorView> tensors{flat_tensor("anchor", state.anchor),
                                         flat_tensor("momentum", state.momentum)};
   write_safetensors(snapshot_file(region_directory), tensors,

@@ -58,7 +58,7 @@ void read_weights(const fs::path& directory, const ModelOptions& options,
 void save_model(const fs::path& directory, const ModelOptions& options,
                 const diloco::Layout& layout, std::span<const float> params,
                 const std::map<std::string, std::string>& metadata, const ModelOrigin& origin) {
-  fs::create_directories(directory);
+  diloco::create_private_directories(directory);
   copy_tokenizer(origin.tokenizer, directory);
   const fs::path config = origin.model.empty() ? fs::path() : origin.model / kConfig;
   diloco::replace_file(directory / kConfig, model_config(options, config),

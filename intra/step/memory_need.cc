@@ -1,9 +1,14 @@
 #include "intra/step/memory_need.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
+#include <numeric>
+#include <system_error>
 
 #include "compression/base/append_item.h"
 #include "diloco/maths/layout.h"
+#include "intra/base/error.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/step/evaluation.h"
 
@@ -44,17 +49,44 @@ std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
   return need;
 }
 
+namespace {
+
+std::string mib(std::uint64_t bytes) {
+  return std::to_string((bytes + (1U << 20) - 1) >> 20);  // rounded up
+}
+
+std::uint64_t total_bytes(const std::vector<MemoryPart>& need) {
+  return std::accumulate(
+      need.begin(), need.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const MemoryPart& part) { return sum + part.bytes; });
+}
+
+// Of this host, swap included; 0: it does not say.
+std::uint64_t host_bytes() {
+  struct sysinfo host {};
+  if (::sysinfo(&host) != 0) return 0;
+  return (std::uint64_t{host.totalram} + host.totalswap) * host.mem_unit;
+}
+
+}  // namespace
+
+void check_memory(const std::vector<MemoryPart>& need) {
+  const std::uint64_t needed = total_bytes(need), there = host_bytes();
+  if (there == 0 || needed / 2 <= there) return;
+  throw std::system_error(Errc::bad_model, "this model needs up to " + mib(needed) +
+                                               " MiB in every worker, and this "
+                                               "host has " +
+                                               mib(there) +
+                                               " MiB: train a smaller model, or use a host "
+                                               "with more memory");
+}
+
 std::string describe(const std::vector<MemoryPart>& need) {
-  const auto mib = [](std::uint64_t bytes) {
-    return std::to_string((bytes + (1U << 20) - 1) >> 20);  // rounded up
-  };
-  std::uint64_t total = 0;
   std::string parts;
   for (const MemoryPart& part : need) {
-    total += part.bytes;
     compression::append_item(parts, part.name + " " + mib(part.bytes));
   }
-  return "memory: at most " + mib(total) + " MiB of this host: " + parts;
+  return "memory: at most " + mib(total_bytes(need)) + " MiB of this host: " + parts;
 }
 
 }  // namespace causeway::intra

@@ -20,6 +20,10 @@ struct MemoryPart {
 // number of threads.
 std::vector<MemoryPart> memory_need(const WorkerOptions& options);
 
+// Throws Errc::bad_model, with both figures, if this host has not even half of it: the parts are
+// upper bounds, and not all are at their largest at once.
+void check_memory(const std::vector<MemoryPart>& need);
+
 // One line for the log, in MiB.
 std::string describe(const std::vector<MemoryPart>& need);
 

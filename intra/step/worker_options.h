@@ -70,6 +70,7 @@ struct WorkerOptions : Recipe {
   std::size_t region_index = 0, region_count = 1;  // in sorted-name order
   std::uint32_t rank = 0, world = 1;               // as configured; fewer may be there
   std::filesystem::path directory;                 // the region's: worker.sock, checkpoints/, gloo/
+  std::string settings = {};                       // as diloco::AttachRequest has them
   // Of ranks on several hosts, which share the directory: the host on whose network they meet, and
   // where their coordinator listens for workers (HOST:PORT), with the region's certificates.
   std::string meeting_host = {}, coordinator = {};

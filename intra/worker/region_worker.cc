@@ -29,6 +29,7 @@ RoundDriver::Region region_of(const WorkerOptions& options) {
           .world = options.world,
           .coordinator = options.coordinator,
           .certificates = options.certificates,
+          .settings = options.settings,
           .save_rounds = options.train.checkpoint_rounds};
 }
 

@@ -41,7 +41,8 @@ diloco::AttachRequest RoundDriver::request() const {
           .run_id = state_.run_id,
           .contributed = own != nullptr && own->stored,
           .coordinator = region_.coordinator,
-          .certificates = region_.certificates};
+          .certificates = region_.certificates,
+          .settings = region_.settings};
 }
 
 void RoundDriver::join(Gathering& gathering, OuterRound round) {
@@ -210,7 +211,7 @@ void RoundDriver::adopt(const diloco::Restore& restore) {
   if (restore.snapshot.bytes().empty()) return trainer_.start_afresh();
   const auto file = checkpoint_directory(region_.directory) /
                     ("restore-" + std::to_string(region_.rank) + ".safetensors");
-  std::filesystem::create_directories(file.parent_path());
+  diloco::create_private_directories(file.parent_path());
   diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
   adopt_snapshot(file, round_->ownership().layout(), restore.version, restore.state, state_);
   std::filesystem::remove(file);

@@ -89,6 +89,7 @@ class RoundDriver {
     std::uint32_t rank = 0, world = 1;  // as configured
     std::string coordinator = {};       // on another host, as in diloco::AttachRequest
     std::filesystem::path certificates = {};
+    std::string settings = {};      // likewise
     std::uint32_t save_rounds = 1;  // of every fragment, between states on disk and snapshots
   };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
 #include "intra/base/memory_peak.h"
@@ -41,7 +42,7 @@ class SynchronousWorker {
   }
 
   WorkerResult run() {
-    if (leads()) std::filesystem::create_directories(options_.directory);
+    if (leads()) diloco::create_private_directories(options_.directory);
     trainer_->join(*group_, state_);
     stopwatch_.start();
     show("compute");

@@ -10,7 +10,9 @@
 namespace causeway::intra {
 
 WorkerResult run_worker(const WorkerOptions& options, const std::function<bool()>& interrupted) {
-  spdlog::info("{}", describe(memory_need(options)));
+  const std::vector<MemoryPart> need = memory_need(options);
+  spdlog::info("{}", describe(need));
+  check_memory(need);
   if (options.synchronous) return run_synchronous(options, interrupted);
   return RegionWorker(options, interrupted, diloco::WorkerSession::attach).run();
 }

@@ -63,6 +63,20 @@ class ByHand(RunByHand):
         output = self.finish(self.coordinator(other, "eu-west", "--join"), code=2)
         self.assertIn("train.k", output)
 
+    def test_a_worker_with_another_configuration_than_its_coordinator_is_refused_by_key_and_values(self):
+        config = self.config(addresses=self.addresses)
+        self.coordinator(config, "us-east", "--found")
+        for setting, difference in (("inner.lr=0.01", "inner.lr = 0.003 in the coordinator, 0.01 in the worker"),
+                                    ("train.batch=12", "train.batch = 6 in the coordinator, 12 in the worker"),
+                                    ("inner.weight_decay=0", "0 in the worker"),
+                                    ("run.seed=8", "run.seed = 7 in the coordinator, 8 in the worker"),
+                                    ("outer.lr=0.5", "outer.lr = 1 in the coordinator, 0.5 in the worker")):
+            worker = self.start("worker", config, "--region", "us-east", "--directory",
+                                self.region_directory("us-east"), "--set", setting)
+            output = self.finish(worker, code=2)
+            self.assertIn(difference, output)
+            self.assertIn("the same configuration file", output)
+
     def test_verify_finds_one_history_and_names_where_another_differs(self):
         config = self.config(addresses=self.addresses, steps=30)
         self.finish_all(self.start_coordinators(config) + self.start_workers(config, (1, 1, 1)))
@@ -162,14 +176,6 @@ listen = "{self.addresses[REGIONS[2]]}"
             "coordinator", config, "--region", "us-east", "--directory", self.directory / "another", "--fork",
             self.directory), code=4))
         self.assertIn("already holds run", self.finish(self.coordinator(config, "us-east", "--fork", parent), code=4))
-
-    def test_founding_twice_is_refused(self):
-        config = self.config(addresses=self.addresses)
-        first = self.coordinator(config, "us-east", "--found")
-        wait_until(lambda: (self.region_directory("us-east") / "status.json").exists(), "status", first)
-        first.terminate()
-        self.finish(first, code=130)
-        self.finish(self.coordinator(config, "us-east", "--found"), code=4)
 
 
 class Members(EndToEnd):

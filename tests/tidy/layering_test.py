@@ -46,7 +46,7 @@ ROOMS = {
     "intra/model/kernels": ["intra/base"],
     "intra/model": ["intra/base", "intra/model/kernels", "diloco/maths"],
     "intra/published": ["intra/base", "intra/data", "intra/model", "compression/base", "diloco/maths", "diloco/files"],
-    "intra/collective": ["intra/base", "diloco/maths"],
+    "intra/collective": ["intra/base", "diloco/maths", "diloco/files"],
     "intra/outer": ["intra/base", "intra/collective", "compression/base", "compression/codecs", "diloco/maths",
                     "diloco/files", "diloco/log"],
     "intra/step": ["intra/base", "intra/data", "intra/model", "intra/published", "intra/collective", "intra/outer",

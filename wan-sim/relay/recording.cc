@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "wan-sim/base/error.h"
+#include "wan-sim/scenario/read_input.h"
 
 namespace causeway::wan_sim {
 namespace {
+
+constexpr std::size_t kRecordingBytesMax = 1U << 30;
 
 using Json = nlohmann::ordered_json;
 
@@ -152,12 +154,7 @@ Scenario parse_recording(const std::string& text, const std::filesystem::path& f
 }
 
 Scenario load_recording(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) {
-    throw std::system_error(Errc::bad_scenario,
-                            file.string() + ": cannot be opened; give the path of a recording");
-  }
-  return parse_recording({std::istreambuf_iterator<char>(stream), {}}, file);
+  return parse_recording(read_input(file, "a recording", kRecordingBytesMax), file);
 }
 
 }  // namespace causeway::wan_sim

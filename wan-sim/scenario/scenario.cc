@@ -1,8 +1,6 @@
 #include "wan-sim/scenario/scenario.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -11,6 +9,7 @@
 #include "wan-sim/scenario/event_reader.h"
 #include "wan-sim/scenario/link_keys.h"
 #include "wan-sim/scenario/link_spec.h"
+#include "wan-sim/scenario/read_input.h"
 #include "wan-sim/scenario/toml_reader.h"
 #include "wan-sim/scenario/trace.h"
 
@@ -239,13 +238,7 @@ Scenario parse_scenario(const std::string& text, const std::filesystem::path& fi
 }
 
 Scenario load_scenario(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) {
-    throw std::system_error(Errc::bad_scenario,
-                            file.string() + ": cannot be opened; give the path of a scenario file");
-  }
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return parse_scenario(text, file);
+  return parse_scenario(read_input(file, "a scenario file"), file);
 }
 
 std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line) {

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 
 #include "wan-sim/base/error.h"
+#include "wan-sim/scenario/read_input.h"
 
 namespace causeway::wan_sim {
 namespace {
 
-constexpr std::size_t kFileBytesMax = 64U << 20;
 constexpr std::size_t kStepsMax = 2'000'000;
 constexpr double kSecondsMax = 1e6;
 constexpr std::uint64_t kMillisecondsMax = 1'000'000'000;
@@ -193,17 +191,7 @@ Trace parse_trace(const std::string& text, TraceFormat format, const std::filesy
 }
 
 Trace load_trace(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(kFileBytesMax + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (stream.bad() || (text.empty() && !stream.eof())) {
-    throw std::system_error(Errc::bad_scenario,
-                            file.string() + ": cannot be read; check the file and its permissions");
-  }
-  if (text.size() > kFileBytesMax) {
-    throw std::system_error(Errc::bad_scenario, file.string() + ": is larger than 64 MiB");
-  }
+  const std::string text = read_input(file, "a trace");
   const bool csv = file.extension() == ".csv";
   return parse_trace(text, csv ? TraceFormat::csv : TraceFormat::mahimahi, file);
 }

@@ -16,6 +16,10 @@
 namespace causeway::run {
 namespace {
 
+constexpr double kParametersMax = 1e12;
+// Of one parameter: itself, gradient, two moments, anchor, outer momentum and residual, in fp32.
+constexpr double kStateBytes = 7 * sizeof(float);
+
 class CombinationChecks {
  public:
   CombinationChecks(const ParsedConfig& parsed, std::string file)
@@ -24,6 +28,7 @@ class CombinationChecks {
   void run() const {
     regions();
     model();
+    size();
     training();
     codec("codec.matrix", {config_.codec.matrix});
     codec("codec.vector", {config_.codec.vector});
@@ -84,6 +89,20 @@ class CombinationChecks {
             config_.origin.tokenizer.string() + "; make its tokens with `causeway prepare`");
     require(config_.data.format != intra::DataOptions::Format::uint16 || model.vocabulary <= 65'536,
             "model.vocabulary", "must be at most 65536 with data.format uint16");
+  }
+
+  // Before anything is laid out, which takes time and memory with the size.
+  void size() const {
+    double parameters = 0;
+    for (const diloco::TensorSpec& tensor : intra::parameter_tensors(config_.model))
+      parameters += static_cast<double>(tensor.count());
+    require(parameters <= kParametersMax, "model.width",
+            "makes a model of " + format_fixed(parameters / 1e9, 0) +
+                " billion parameters, whose training state alone needs " +
+                format_bytes(parameters * kStateBytes) + " in every worker; at most " +
+                format_fixed(kParametersMax / 1e9, 0) +
+                " billion are possible: set a smaller model.width, model.hidden, "
+                "model.layers or model.vocabulary");
   }
 
   void training() const {

@@ -1,6 +1,7 @@
 #include "apps/run/config/config.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <system_error>
 
@@ -110,15 +111,36 @@ std::string to_toml(const Config& config) {
   return out;
 }
 
+namespace {
+
+template <typename Owner>
+void add_lines(std::set<std::string>& lines, const std::vector<Key<Owner>>& keys,
+               const Owner& owner, SharedBy by) {
+  for (const Key<Owner>& key : keys) {
+    if (key.shared_by == by) lines.insert(key.name + " = " + format_value(key.get(owner)) + "\n");
+  }
+}
+
+std::string joined(const std::set<std::string>& lines) {
+  return std::accumulate(lines.begin(), lines.end(), std::string());
+}
+
+}  // namespace
+
 std::string shared_settings(const Config& config) {
   std::set<std::string> lines;
-  for (const auto& key : config_keys()) {
-    if (key.shared) lines.insert(key.name + " = " + format_value(key.get(config)) + "\n");
-  }
+  add_lines(lines, config_keys(), config, SharedBy::run);
   lines.insert("regions.name = " + format_value(region_names_sorted(config)) + "\n");
-  std::string out;
-  for (const std::string& line : lines) out += line;
-  return out;
+  return joined(lines);
+}
+
+std::string region_settings(const Config& config, const std::string& region) {
+  std::set<std::string> lines;
+  for (const SharedBy by : {SharedBy::run, SharedBy::region}) {
+    add_lines(lines, config_keys(), config, by);
+  }
+  add_lines(lines, region_keys(), region_in(config, region), SharedBy::region);
+  return joined(lines);
 }
 
 diloco::Pace pace(const Config& config) {
@@ -205,6 +227,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.train.device = named.device;
   if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
   options.directory = region_directory;
+  options.settings = region_settings(config, region);
   return options;
 }
 

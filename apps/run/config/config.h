@@ -80,8 +80,11 @@ class ConfigError : public std::runtime_error {
 Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
 std::string to_toml(const Config& config);  // resolved, complete, loadable
-std::string shared_settings(
-    const Config& config);         // "key = value" lines of everything all regions must share
+// Sorted "key = value" lines of everything that all regions must share.
+std::string shared_settings(const Config& config);
+// Likewise of what a region's coordinator and its workers must share, but for who the regions are:
+// the log says that.
+std::string region_settings(const Config& config, const std::string& region);
 std::string reference_markdown();  // docs/configuration.md
 
 // How many steps the rounds have.

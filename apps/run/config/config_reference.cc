@@ -16,8 +16,10 @@ left out), `--set regions.NAME.key=value` a key of one region. Unknown keys and 
 and what is allowed. Relative paths are relative to the current directory. `causeway config FILE` checks a file and prints it
 with every default filled in.
 
-Keys marked *shared* must be the same in all regions: coordinators compare them when they connect and refuse each other,
-showing the difference, if they are not.
+Who must have the same value is in the column *shared*. *all*: all regions. Coordinators compare these keys when they connect and
+refuse each other, showing the difference, if they are not the same. *region*: a region's coordinator and all its workers. A worker
+shows its coordinator both kinds when it attaches, and is refused with every key that differs and both values. The other keys may
+differ from process to process.
 )";
 
 std::string cell(const std::string& text) {
@@ -33,12 +35,16 @@ std::string default_of(const Key<Owner>& key, const Owner& defaults) {
   return "`" + format_value(key.get(defaults)) + "`";
 }
 
+std::string shared_by(SharedBy by) {
+  return by == SharedBy::run ? "all" : by == SharedBy::region ? "region" : "";
+}
+
 template <typename Owner>
 std::string row(const Key<Owner>& key, const Owner& defaults) {
   const std::string allowed = key.allowed + (key.unit.empty() ? "" : " " + key.unit);
   return "| `" + key.name.substr(key.name.find('.') + 1) + "` | " + key.type + " | " +
          cell(allowed) + " | " + cell(default_of(key, defaults)) + " | " +
-         (key.shared ? "yes" : "") + " | " + cell(key.meaning) + " |\n";
+         shared_by(key.shared_by) + " | " + cell(key.meaning) + " |\n";
 }
 
 std::string heading(const std::string& title) {

@@ -35,11 +35,11 @@ auto name_writer(bool (*allowed)(char), std::string letters) {
 }
 
 void add_run_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(shared(C::text_as(
+  keys.push_back(of_run(C::text_as(
       "run.name", [](const Config& c) { return c.name; },
       name_writer(is_run_letter, "[A-Za-z0-9_-]"), "1 to 63 of [A-Za-z0-9_-]",
       "Names the run: its directory and its certificate authority.")));
-  keys.push_back(shared(C::integer(
+  keys.push_back(of_run(C::integer(
       "run.seed", "", [](auto& c) -> auto& { return c.train.seed; }, 0, kAnyInteger,
       "Seed of the initial weights, the order of the data and dropout.")));
 }
@@ -80,8 +80,8 @@ Key<Config> data_files_key() {
 
 void add_data_keys(std::vector<Key<Config>>& keys) {
   using Format = intra::DataOptions::Format;
-  keys.push_back(data_files_key());
-  keys.push_back(shared(C::choice<Format>(
+  keys.push_back(of_process(data_files_key()));
+  keys.push_back(of_run(C::choice<Format>(
       "data.format", [](auto& c) -> auto& { return c.data.format; },
       {{"text", Format::text},
        {"uint16", Format::uint16},
@@ -89,13 +89,13 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
        {"llmc", Format::llmc}},
       "text: bytes are tokens. uint16, uint32: little-endian tokens. llmc: the .bin shards of "
       "llm.c.")));
-  keys.push_back(
+  keys.push_back(of_process(
       defaults_to("model.from's",
                   C::directory(
                       "data.tokenizer", [](auto& c) -> auto& { return c.origin.tokenizer; },
                       "The directory of the tokenizer.json that the tokens were made with; it is "
-                      "copied beside the model (docs/tokenizer.md).")));
-  keys.push_back(shared(C::number(
+                      "copied beside the model (docs/tokenizer.md)."))));
+  keys.push_back(of_run(C::number(
       "data.validation_fraction", [](auto& c) -> auto& { return c.data.validation_fraction; },
       {0, 1, true, true}, "Last part of the tokens, kept for validation and never trained on.")));
 }
@@ -138,7 +138,7 @@ Key<Config> step_up_key() {
 
 void add_outer_keys(std::vector<Key<Config>>& keys) {
   using Kind = diloco::OuterOptions::Kind;
-  keys.push_back(shared(C::choice<Kind>(
+  keys.push_back(of_run(C::choice<Kind>(
       "outer.optimizer", [](auto& c) -> auto& { return c.outer.kind; },
       {{"nesterov", Kind::nesterov},
        {"sgd", Kind::sgd},
@@ -146,13 +146,13 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "How the averaged pseudo-gradient moves the shared weights. Use nesterov with a dense codec, "
       "sgd with a sparse one, and delayed_nesterov where rounds list few of the regions "
       "(docs/rounds.md).")));
-  keys.push_back(shared(C::number(
+  keys.push_back(of_run(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
       "Outer learning rate.")));
-  keys.push_back(shared(C::number(
+  keys.push_back(of_run(C::number(
       "outer.momentum", [](auto& c) -> auto& { return c.outer.momentum; }, {0, 1, false, true},
       "Outer momentum; unused by sgd.")));
-  keys.push_back(shared(C::integer(
+  keys.push_back(of_run(C::integer(
       "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
       "Rounds that delayed_nesterov sums up for one step of its momentum; each round alone moves "
       "the shared weights by its part. About the number of regions.")));
@@ -162,39 +162,39 @@ void add_codec_keys(std::vector<Key<Config>>& keys) {
   const std::string specs =
       "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
       "topk:k=64,value=2bit,index=rice";
-  keys.push_back(shared(C::text(
+  keys.push_back(of_run(C::text(
       "codec.matrix", [](auto& c) -> auto& { return c.codec.matrix; }, specs,
       "How pseudo-gradients of matrices are compressed.")));
-  keys.push_back(shared(C::text(
+  keys.push_back(of_run(C::text(
       "codec.vector", [](auto& c) -> auto& { return c.codec.vector; }, specs,
       "How pseudo-gradients of vectors (norms, biases) are compressed.")));
-  keys.push_back(shared(tensor_codecs_key()));
-  keys.push_back(shared(C::number(
+  keys.push_back(of_run(tensor_codecs_key()));
+  keys.push_back(of_run(C::number(
       "codec.error_max", [](auto& c) -> auto& { return c.codec.error_max; }, {0, 1},
       "Largest relative squared error of a tensor, ||p - Q(p)||^2 / ||p||^2. A tensor beyond it is "
       "sent with the next codec of step_up that stays within it, and the log says so; "
       "compression.jsonl in the region's directory has every tensor's error. 0: no bound.")));
-  keys.push_back(shared(step_up_key()));
-  keys.push_back(shared(C::boolean(
+  keys.push_back(of_run(step_up_key()));
+  keys.push_back(of_run(C::boolean(
       "codec.feedback", [](auto& c) -> auto& { return c.codec.feedback; },
       "Keep what compression dropped and add it to the next round. Sparse codecs need it.")));
-  keys.push_back(shared(C::boolean(
+  keys.push_back(of_run(C::boolean(
       "codec.force", [](auto& c) -> auto& { return c.codec.force; },
       "Allow a sparse codec without feedback: what it drops is lost and training is visibly worse. "
       "For experiments.")));
-  keys.push_back(shared(C::number(
+  keys.push_back(of_run(C::number(
       "codec.feedback_decay", [](auto& c) -> auto& { return c.codec.feedback_decay; }, {0, 1},
       "Factor on what feedback kept from the round before.")));
 }
 
 void add_place_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(defaults_to(
+  keys.push_back(of_process(defaults_to(
       "none", C::text(
                   "wan.profile", [](auto& c) -> auto& { return c.wan; }, "a file, or empty",
-                  "Scenario of the simulated WAN, used by `causeway simulate`.")));
-  keys.push_back(C::text(
+                  "Scenario of the simulated WAN, used by `causeway simulate`."))));
+  keys.push_back(of_process(C::text(
       "certificates.directory", [](auto& c) -> auto& { return c.certificates; }, "a directory",
-      "Certificates made by `causeway certs`, for runs started by hand."));
+      "Certificates made by `causeway certs`, for runs started by hand.")));
 }
 
 template <typename Owner, typename Access>
@@ -219,7 +219,7 @@ Key<Owner> endpoint_key(std::string name, Access access, std::string meaning,
 void add_witness_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(defaults_to(
       "none",
-      shared(C::text_as(
+      of_run(C::text_as(
           "witness.name", [](const Config& c) { return c.witness.name; },
           [](Config& c, const std::string& text) {
             c.witness.name.clear();
@@ -228,14 +228,14 @@ void add_witness_keys(std::vector<Key<Config>>& keys) {
           "1 to 63 of [a-z0-9-], or empty",
           "A process that votes without training (`causeway witness`), so that a run of two "
           "regions goes on when one is lost."))));
-  keys.push_back(defaults_to(
+  keys.push_back(of_process(defaults_to(
       "127.0.0.1:0", endpoint_key<Config>(
                          "witness.listen", [](auto& c) -> auto& { return c.witness.listen; },
-                         "Address it binds.")));
-  keys.push_back(defaults_to(
+                         "Address it binds."))));
+  keys.push_back(of_process(defaults_to(
       "listen", endpoint_key<Config>(
                     "witness.advertise", [](auto& c) -> auto& { return c.witness.advertise; },
-                    "Address that regions dial.")));
+                    "Address that regions dial."))));
 }
 
 Key<RegionConfig> device_key() {
@@ -280,25 +280,24 @@ const std::vector<Key<Config>>& config_keys() {
 const std::vector<Key<RegionConfig>>& region_keys() {
   static const std::vector<Key<RegionConfig>> keys = [] {
     std::vector<Key<RegionConfig>> all;
-    all.push_back(required(R::text_as(
+    all.push_back(of_run(required(R::text_as(
         "regions.name", [](const RegionConfig& r) { return r.name; },
         name_writer(is_region_letter, "[a-z0-9-]"), "1 to 63 of [a-z0-9-]",
-        "The region's name, bound to its certificate.")));
-    all.back().shared = true;
-    all.push_back(defaults_to("127.0.0.1:0",
-                              endpoint_key<RegionConfig>(
-                                  "regions.listen", [](auto& r) -> auto& { return r.listen; },
-                                  "Address its coordinator binds; port 0 takes any free one.")));
-    all.push_back(defaults_to(
+        "The region's name, bound to its certificate."))));
+    all.push_back(of_process(defaults_to(
+        "127.0.0.1:0", endpoint_key<RegionConfig>(
+                           "regions.listen", [](auto& r) -> auto& { return r.listen; },
+                           "Address its coordinator binds; port 0 takes any free one."))));
+    all.push_back(of_process(defaults_to(
         "listen",
         endpoint_key<RegionConfig>(
             "regions.advertise", [](auto& r) -> auto& { return r.advertise; },
-            "Address that other regions dial. Empty: none can dial it; it dials them.", true)));
-    all.push_back(R::integer(
+            "Address that other regions dial. Empty: none can dial it; it dials them.", true))));
+    all.push_back(of_region(R::integer(
         "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
-        "Worker processes that share the region's batch."));
-    all.push_back(device_key());
-    all.push_back(overlap_key());
+        "Worker processes that share the region's batch.")));
+    all.push_back(of_region(device_key()));
+    all.push_back(of_process(overlap_key()));
     return all;
   }();
   return keys;

@@ -1,5 +1,5 @@
 // The one table of configuration keys: name, type, unit, default, what is allowed, meaning, and
-// whether all regions must share it. Loading, printing and the reference page all walk this table,
+// who must have the same value. Loading, printing and the reference page all walk this table,
 // so a key exists in one place.
 #pragma once
 
@@ -16,6 +16,14 @@ namespace causeway::run {
 
 using Value = std::variant<std::int64_t, double, bool, std::string, std::vector<std::string>>;
 
+// Who must have the same value, and is refused with another one. Every key says it; a test looks.
+enum class SharedBy : std::uint8_t {
+  unsaid,
+  run,      // all regions: coordinators compare it when they meet
+  region,   // a region's coordinator and all its workers: compared when a worker attaches
+  process,  // nobody: each process may have its own
+};
+
 // A key of the whole run (Owner = Config) or of one region (Owner = RegionConfig).
 template <typename Owner>
 struct Key {
@@ -29,7 +37,7 @@ struct Key {
   // allowed.
   std::function<void(Owner&, const Value&)> set;
   std::string default_note;  // shown instead of the value of default_config()
-  bool shared = false;       // all regions must agree
+  SharedBy shared_by = SharedBy::unsaid;
   bool required = false;
 };
 

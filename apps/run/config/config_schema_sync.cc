@@ -17,59 +17,59 @@ constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 void add_sync_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(defaults_to(
       "the first region",
-      shared(C::text(
+      of_run(C::text(
           "sync.founder", [](auto& c) -> auto& { return c.sync.founder; }, "the name of a region",
           "The region with which `causeway simulate` founds a run, and whose files it shows."))));
-  keys.push_back(C::integer(
+  keys.push_back(of_process(C::integer(
       "sync.contributions_min", "regions",
       [](auto& c) -> auto& { return c.sync.rules.contributions_min; }, 0, 1024,
-      "Fewest regions a round may close with. 0: a majority."));
-  keys.push_back(shared(C::integer(
+      "Fewest regions a round may close with. 0: a majority.")));
+  keys.push_back(of_run(C::integer(
       "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.rules.staleness_max; },
       0, 16,
       "Rounds that a contribution may come late and still be listed, with weight x (1 + "
       "rounds)^-0.5. 0: what misses its round goes back into the residual.")));
-  keys.push_back(shared(C::boolean(
+  keys.push_back(of_run(C::boolean(
       "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.rules.speed_adaptive_k; },
       "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));
-  keys.push_back(seconds_key(
+  keys.push_back(of_process(seconds_key(
       "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.rules.election; },
       "If nothing is heard from the leader for this long, up to twice as long, another one is "
-      "elected. About ten times the longest round trip is right."));
-  keys.push_back(seconds_key(
+      "elected. About ten times the longest round trip is right.")));
+  keys.push_back(of_process(seconds_key(
       "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.rules.grace_min; },
-      "Shortest time a round waits for the last regions."));
-  keys.push_back(seconds_key(
+      "Shortest time a round waits for the last regions.")));
+  keys.push_back(of_process(seconds_key(
       "sync.grace_max_s", [](auto& c) -> auto& { return c.sync.rules.grace_max; },
-      "Longest time a round waits for the last regions."));
-  keys.push_back(C::number_as(
+      "Longest time a round waits for the last regions.")));
+  keys.push_back(of_process(C::number_as(
       "sync.spool_gib", "GiB",
       [](const Config& c) { return double(c.sync.spool_bytes_max) / kGibi; },
       [](Config& c, double gib) {
         c.sync.spool_bytes_max = static_cast<std::uint64_t>(std::llround(gib * kGibi));
       },
-      {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region."));
+      {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region.")));
   add_overlap_keys(keys);
 }
 
 void add_link_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(C::integer(
+  keys.push_back(of_process(C::integer(
       "links.connections", "", [](auto& c) -> auto& { return c.links.connections; }, 0, 64,
-      "Data connections to each peer. 0: 4, or 32 where TCP slows down after every pause."));
-  keys.push_back(C::text(
+      "Data connections to each peer. 0: 4, or 32 where TCP slows down after every pause.")));
+  keys.push_back(of_process(C::text(
       "links.congestion_control", [](auto& c) -> auto& { return c.links.congestion_control; },
       "auto, or a name of the kernel's",
       "TCP's congestion control. auto: bbr if the kernel allows it, otherwise the kernel's "
-      "default."));
+      "default.")));
   using inter::Shape;
-  keys.push_back(C::choice<std::optional<Shape>>(
+  keys.push_back(of_process(C::choice<std::optional<Shape>>(
       "links.topology", [](auto& c) -> auto& { return c.links.topology; },
       {{"auto", std::nullopt},
        {"direct", Shape::direct},
        {"ring", Shape::ring},
        {"relay", Shape::relay}},
       "How payloads travel between regions. auto: as the measured links suggest; the log says "
-      "which way and the time predicted."));
+      "which way and the time predicted.")));
 }
 
 }  // namespace causeway::run

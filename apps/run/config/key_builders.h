@@ -183,9 +183,20 @@ struct Keys {
   }
 };
 
+// Who must have the same value: see SharedBy.
 template <typename K>
-K shared(K key) {
-  key.shared = true;
+K of_run(K key) {
+  key.shared_by = SharedBy::run;
+  return key;
+}
+template <typename K>
+K of_region(K key) {
+  key.shared_by = SharedBy::region;
+  return key;
+}
+template <typename K>
+K of_process(K key) {
+  key.shared_by = SharedBy::process;
   return key;
 }
 template <typename K>

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -13,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include "apps/run/config/config_schema.h"
+#include "inter/base/file.h"
 
 namespace causeway::run {
 namespace {
@@ -290,11 +289,11 @@ class Loader {
 }  // namespace
 
 std::string read_config(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(file)) {
-    throw ConfigError(file.string() + ": cannot be read; give the path of a configuration file");
+  try {
+    return inter::read_regular_file(file, kFileBytesMax);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError(std::string(error.what()) + "; give the path of a configuration file");
   }
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 ParsedConfig parse_config(const std::string& text, const std::string& file,

@@ -26,6 +26,7 @@ extern "C" {
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::run {
 namespace {
@@ -85,16 +86,11 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
   give_up(failure);
 }
 
-int open_for_append(const std::filesystem::path& file) {
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) fail(errno, "cannot open " + file.string());
-  return fd;
-}
-
 pid_t start(const ProcessOptions& options) {
   assert(!options.arguments.empty());
-  const Descriptor log(open_for_append(options.log));
-  const Descriptor output(open_for_append(options.output.empty() ? options.log : options.output));
+  const Descriptor log = diloco::open_to_append(options.log);
+  const Descriptor output =
+      diloco::open_to_append(options.output.empty() ? options.log : options.output);
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno, "cannot create a pipe");
   Descriptor failure_out(ends[0]), failure_in(ends[1]);

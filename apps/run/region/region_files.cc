@@ -1,4 +1,5 @@
 #include "apps/run/region/region_files.h"
+#include "diloco/files/file_io.h"
 
 #include <cerrno>
 #include <charconv>
@@ -50,10 +51,9 @@ std::vector<std::string> lines_of(const std::filesystem::path& file) {
 }
 
 void append_lines(const std::filesystem::path& file, const std::vector<OrderedJson>& objects) {
-  std::ofstream stream(file, std::ios::app);
-  for (const OrderedJson& json : objects) stream << json.dump() << "\n";
-  if (!stream.flush())
-    throw std::system_error(errno, std::generic_category(), "cannot write " + file.string());
+  std::string lines;
+  for (const OrderedJson& json : objects) lines += json.dump() + "\n";
+  diloco::append_to_file(file, lines);
 }
 
 }  // namespace
@@ -157,13 +157,7 @@ std::string read_text_file(const std::filesystem::path& file) {
 }
 
 void write_text_file(const std::filesystem::path& file, const std::string& text) {
-  const std::filesystem::path temporary = file.string() + ".part";
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  if (!stream)
-    throw std::system_error(errno, std::generic_category(), "cannot write " + file.string());
-  std::filesystem::rename(temporary, file);
+  diloco::replace_file(file, text, diloco::Durability::visible);
 }
 
 }  // namespace causeway::run

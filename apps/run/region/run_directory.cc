@@ -55,7 +55,7 @@ void create_certificates(const fs::path& directory, const Config& config) {
 std::optional<diloco::Descriptor> open_alone(const fs::path& path) {
   const std::string flag = "--out " + path.string();
   try {
-    fs::create_directories(path);
+    diloco::create_private_directories(path);
     if (auto lock = diloco::lock_file(path / "lock")) return lock;
   } catch (const std::system_error& error) {
     throw ConfigError(flag + ": cannot be written (" + error.code().message() +
@@ -84,7 +84,7 @@ RunDirectory::RunDirectory(fs::path path, const Config& config, bool resume)
   lock_ = open_alone(path_);
   if (resume) refuse_another_run(config_file(), config);
   for (const RegionConfig& region : config.regions)
-    fs::create_directories(this->region(region.name));
+    diloco::create_private_directories(this->region(region.name));
   create_certificates(certificates(), config);
   if (!resume) write_spent({.began_s = seconds_since_epoch()});
   write_text_file(config_file(), to_toml(config));  // last: from here on it holds a run
@@ -114,7 +114,7 @@ void RunDirectory::link_outputs(const std::string& founder) const {
   const fs::path made = region(founder) / "checkpoints" / "final";
   const fs::path final = path_ / "checkpoints" / "final";
   fs::remove_all(final);
-  fs::create_directories(final);
+  diloco::create_private_directories(final);
   for (const auto& file : fs::directory_iterator(made)) {
     const fs::path linked = final / file.path().filename();
     std::error_code error;

@@ -87,9 +87,20 @@ asio::awaitable<void> Supervisor::keep_running(Child& child) {
     child.process = std::make_unique<Process>(executor_, command);
     const ExitStatus status = co_await child.process->wait();
     child.process.reset();
-    if (status.ok() || outcome_) co_return;
+    if (status.ok()) co_return;
+    if (outcome_) co_return note_if_not_saved(child, status);
     if (!co_await pause_before_restart(child, status)) co_return;
   }
+}
+
+// Whoever is interrupted saves, and says so by its exit code.
+void Supervisor::note_if_not_saved(const Child& child, const ExitStatus& status) {
+  const bool saved = status.signal == 0 && status.code == 130;
+  if (saved || outcome_->exit_code != 130 || !outcome_->problem.empty()) return;
+  outcome_->label = child.task.label;
+  outcome_->problem =
+      child.task.label + " ended with " + to_string(status) + " before it had saved";
+  outcome_->log = child.log;
 }
 
 // False: it is not to be started again.

@@ -53,9 +53,11 @@ struct Death {
 };
 
 struct SupervisionOutcome {
-  int exit_code = 0;    // 0; 2, 3 or 4 from a process; 1 died too often; 130 interrupted
-  std::string label;    // of the process that ended the run
-  std::string problem;  // one sentence, empty if exit_code is 0 or 130
+  int exit_code = 0;  // 0; 2, 3 or 4 from a process; 1 died too often; 130 interrupted
+  std::string label;  // of the process that ended the run
+  // One sentence: why the run ended, or which process was interrupted and could not save. Else
+  // empty.
+  std::string problem;
   std::filesystem::path log;
 };
 
@@ -91,6 +93,7 @@ class Supervisor {
  private:
   struct Child;
   asio::awaitable<void> keep_running(Child& child);
+  void note_if_not_saved(const Child& child, const ExitStatus& status);
   asio::awaitable<bool> pause_before_restart(Child& child, const ExitStatus& status);
   void end_if_the_rest_is_down();
   void end_all(SupervisionOutcome outcome);

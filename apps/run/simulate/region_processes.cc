@@ -1,4 +1,5 @@
 #include "apps/run/simulate/region_processes.h"
+#include "diloco/files/file_io.h"
 
 #include <algorithm>
 
@@ -110,7 +111,7 @@ std::vector<Supervised> baseline_processes(const Launch& launch, const std::stri
   std::vector<Supervised> processes;
   for (const RegionConfig& region : launch.config.regions) {
     const fs::path directory = launch.directory.baseline(region.name);
-    fs::create_directories(directory);
+    diloco::create_private_directories(directory);
     for (std::uint32_t rank = 0; rank < region.workers; ++rank, ++next) {
       ProcessOptions options = worker_command(launch, region.name, rank, directory);
       options.arguments.insert(options.arguments.end(),

@@ -227,10 +227,16 @@ class Simulation {
            (options_.wan == WanEngine::relay ? "" : " --wan " + std::string(engine_name()));
   }
 
+  static std::string what_is_saved(const SupervisionOutcome& outcome) {
+    if (outcome.problem.empty()) return "the state is saved";
+    return outcome.problem + ", so the steps since an earlier state on disk will be taken again";
+  }
+
   // Says how the run ended, if not well, and returns its exit code.
   int explain(const SupervisionOutcome& outcome) {
     if (outcome.exit_code == 130) {
-      std::printf("Interrupted; the state is saved. To go on:\n  %s\n", resume_command().c_str());
+      std::printf("Interrupted; %s. To go on:\n  %s\n", what_is_saved(outcome).c_str(),
+                  resume_command().c_str());
       return 130;
     }
     std::fprintf(stderr, "causeway: %s. The end of %s:\n", outcome.problem.c_str(),

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "apps/run/simulate/event.pb.h"
+#include "diloco/files/file_io.h"
 #include "inter/base/little_endian.h"
 
 namespace causeway::run {
@@ -44,8 +45,9 @@ std::string frame_record(std::string_view event) {
 
 TensorboardWriter::TensorboardWriter(const std::filesystem::path& directory)
     : file_(directory / "events.out.tfevents.0.causeway") {
-  std::filesystem::create_directories(directory);
-  stream_.open(file_, std::ios::binary | std::ios::trunc);
+  diloco::create_private_directories(directory);
+  std::filesystem::remove(file_);
+  out_ = diloco::open_to_append(file_);
   tensorboard::Event first;
   first.set_file_version("brain.Event:2");
   write(first.SerializeAsString());
@@ -66,9 +68,7 @@ void TensorboardWriter::scalars(double wall_time_s, std::int64_t step,
 
 void TensorboardWriter::write(std::string_view event) {
   const std::string record = frame_record(event);
-  if (!stream_.write(record.data(), static_cast<std::streamsize>(record.size())).flush()) {
-    throw std::system_error(errno, std::generic_category(), "cannot write " + file_.string());
-  }
+  diloco::write_all(out_.get(), std::as_bytes(std::span(record)), file_);
 }
 
 void write_tensorboard(const std::filesystem::path& out, const std::vector<Sample>& samples,

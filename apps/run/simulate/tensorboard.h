@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/run/region/region_files.h"
+#include "diloco/files/descriptor.h"
 
 namespace causeway::run {
 
@@ -31,7 +31,7 @@ class TensorboardWriter {
  private:
   void write(std::string_view event);
   std::filesystem::path file_;
-  std::ofstream stream_;
+  diloco::Descriptor out_;
 };
 
 // One directory per region under out/tensorboard: loss, tokens_per_s and wan_bytes by step.

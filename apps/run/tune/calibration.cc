@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/region/region_files.h"
+#include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "intra/data/data.h"
 
@@ -69,16 +70,10 @@ KnownLosses read_cache(const std::filesystem::path& file) {
 }
 
 void append(const std::filesystem::path& file, const LossKey& key, double loss) {
-  std::filesystem::create_directories(file.parent_path());
-  std::ofstream stream(file, std::ios::app);
-  stream << nlohmann::ordered_json{{"k", key.k},
-                                   {"steps", key.steps},
-                                   {"seed", key.seed},
-                                   {"val_loss", loss}}
-                .dump()
-         << "\n";
-  if (!stream.flush())
-    throw std::system_error(errno, std::generic_category(), "cannot write " + file.string());
+  diloco::create_private_directories(file.parent_path());
+  const nlohmann::ordered_json line{
+      {"k", key.k}, {"steps", key.steps}, {"seed", key.seed}, {"val_loss", loss}};
+  diloco::append_to_file(file, line.dump() + "\n");
 }
 
 std::array<LossKey, 3> triple(const LossKey& base) {

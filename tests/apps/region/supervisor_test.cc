@@ -233,7 +233,9 @@ TEST_F(SupervisorTest, InterruptLetsAllSaveAndRestartsNothing) {
                          shell("b", "kill -9 $$")},
                         {});
   when_written("ready", [&] { supervisor.interrupt(); });
-  EXPECT_EQ(run(supervisor).exit_code, 130);
+  const SupervisionOutcome outcome = run(supervisor);
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_EQ(outcome.problem, "");
   EXPECT_EQ(read_text_file(saved), "yes\n");
 }
 
@@ -247,7 +249,10 @@ TEST_F(SupervisorTest, KillEndsEvenThoseThatDoNotListen) {
     supervisor.interrupt();
     supervisor.kill();
   });
-  EXPECT_EQ(run(supervisor).exit_code, 130);
+  const SupervisionOutcome outcome = run(supervisor);
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_THAT(outcome.problem, ::testing::HasSubstr("a ended with killed by signal 9"));
+  EXPECT_THAT(outcome.problem, ::testing::HasSubstr("before it had saved"));
 }
 
 }  // namespace

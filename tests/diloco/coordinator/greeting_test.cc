@@ -59,7 +59,7 @@ TEST(Greeting, ThatIsNotOneIsRefused) {
 }
 
 TEST(ConfigDifferences, NameKeysThatOnlyOneSideHas) {
-  EXPECT_EQ(config_differences("x = 1\n", "y = 2\n", "b"),
+  EXPECT_EQ(config_differences({"x = 1\n", "here"}, {"y = 2\n", "in b"}),
             "x = 1 here, not set in b; y = not set here, 2 in b");
 }
 

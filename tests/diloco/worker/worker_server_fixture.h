@@ -34,6 +34,9 @@ inline bool keep(const std::string&) {
 // Welcomes every gathering, and answers each ready with the next scripted instruction.
 class Script : public WorkerServerHandler {
  public:
+  std::string objection(const AttachRequest& request) override {
+    return request.settings == unwanted ? "inner.lr = 1 here, 2 there" : "";
+  }
   void on_gathered(const AttachRequest& rank_0,
                    const std::vector<std::uint32_t>& without) override {
     attached.push_back(rank_0);
@@ -58,6 +61,7 @@ class Script : public WorkerServerHandler {
 
   WorkerServer* server = nullptr;
   std::function<void()> answer = [] {};
+  std::string unwanted = "inner.lr = 2\n";  // settings with which no worker may attach
   std::vector<AttachRequest> attached;
   std::vector<std::uint32_t> missing;  // when they gathered last
   std::vector<Contribution> contributions;

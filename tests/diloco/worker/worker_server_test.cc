@@ -32,6 +32,26 @@ TEST_P(WorkerServerTest, GathersAllRanksUnderAFreshName) {
   EXPECT_FALSE(first->lost());
 }
 
+TEST_P(WorkerServerTest, RefusesARankWithOtherSettingsAndGathersTheRest) {
+  start(1);
+  AttachRequest other = request(0, 1);
+  other.settings = "inner.lr = 2\n";
+  try {
+    WorkerSession::attach(other, keep);
+    FAIL() << "it was taken";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::config_mismatch);
+    EXPECT_NE(std::string(error.what()).find("inner.lr = 1 here, 2 there"), std::string::npos);
+  }
+  other.settings = "inner.lr = 1\n";
+  EXPECT_FALSE(WorkerSession::attach(other, keep)->lost());
+  on_server([&] {
+    EXPECT_EQ(script_.attached.size(), 1U);
+    EXPECT_EQ(script_.attached.front().settings, "inner.lr = 1\n");
+    return 0;
+  });
+}
+
 TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   start(2);
   auto second = std::async(std::launch::async, [this] { return attach(1, 2); });

@@ -15,6 +15,11 @@ TEST(MessageOf, KeepsTheCategorysWordsWhereThereAreNoOthers) {
   EXPECT_EQ(message_of(std::system_error(make_error_code(Errc::bad_data))), "unusable data");
 }
 
+TEST(MessageOf, LeavesThemOutAsOftenAsTheyAreThere) {
+  const std::system_error inner(Errc::bad_data, "a.txt is empty");
+  EXPECT_EQ(message_of(std::system_error(Errc::bad_data, inner.what())), "a.txt is empty");
+}
+
 TEST(MessageOf, MakesAWrappedErrorSayTheCategorysWordsOnce) {
   const std::system_error inner(Errc::bad_data, "the text is not UTF-8");
   const std::system_error outer(inner.code(), "a.txt: " + message_of(inner));

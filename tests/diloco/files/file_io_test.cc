@@ -1,0 +1,39 @@
+#include "diloco/files/file_io.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::diloco {
+namespace {
+
+TEST(LockFile, IsSeenAsLockedWhileSomebodyHasIt) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "lock";
+  EXPECT_FALSE(is_locked(file)) << "there is none";
+  {
+    const auto lock = lock_file(file);
+    ASSERT_TRUE(lock);
+    EXPECT_TRUE(is_locked(file));
+    EXPECT_FALSE(lock_file(file));
+  }
+  EXPECT_FALSE(is_locked(file));
+  EXPECT_TRUE(lock_file(file));
+}
+
+TEST(AppendToFile, AddsToAFileAndRefusesASymbolicLink) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "events", link = directory.path() / "link";
+  append_to_file(file, "a\n");
+  append_to_file(file, "b\n");
+  std::filesystem::create_symlink(file, link);
+  EXPECT_THROW(append_to_file(link, "c\n"), std::system_error);
+  EXPECT_THROW(lock_file(link), std::system_error);
+  EXPECT_EQ(read_file(file), "a\nb\n");
+  EXPECT_EQ(read_file(directory.path() / "none"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace causeway::diloco

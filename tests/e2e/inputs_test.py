@@ -1,0 +1,159 @@
+"""What the program is given by hand: files, flags, disks and standard output that are not as they should be."""
+import os
+import signal
+import stat
+import subprocess
+import sys
+import unittest
+
+from harness import CAUSEWAY, DEADLINE_S, REGIONS, wait_until
+from run_by_hand import RunByHand
+
+
+class Inputs(RunByHand):
+    def test_what_cannot_be_printed_is_an_error_of_every_subcommand_that_prints(self):
+        config = self.config(addresses=self.addresses)
+        founder = self.coordinator(config, "us-east", "--found")
+        directory = self.region_directory("us-east")
+        wait_until((directory / "status.json").exists, "status", founder)
+        for arguments in (["config", config], ["config"], ["--help"], ["--version"], ["worker", "--help"],
+                          ["protocol-states"], ["status", directory], ["status", directory, "--json"],
+                          ["members", "list", "--directory", directory],
+                          ["certs", "--directory", "certificates", "show"]):
+            with open("/dev/full", "w") as full:
+                ended = subprocess.run([CAUSEWAY, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE,
+                                       cwd=self.directory, timeout=DEADLINE_S)
+            self.assertEqual(ended.returncode, 1, arguments)
+            self.assertIn(b"standard output", ended.stderr, arguments)
+
+    def test_devices_and_pipes_are_neither_configuration_nor_data_nor_scenario(self):
+        config = self.config(addresses=self.addresses)
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        large = self.directory / "large.toml"
+        with open(large, "w") as file:
+            file.truncate(1 << 40)
+        for odd in (pipe, "/dev/zero", large):
+            said = "bytes, and at most" if odd == large else "is not a regular file"
+            self.assertIn(said, self.run_causeway("config", odd, code=2))
+            self.assertIn(said, self.run_causeway("wan-sim", odd, code=2))
+        for odd in (pipe, "/dev/zero"):
+            worker = self.start("worker", config, "--region", "us-east", "--directory",
+                                self.region_directory("us-east"), "--set", f"data.files={odd}")
+            self.assertIn("is not a regular file", self.finish(worker, code=2))
+
+    def test_words_that_are_not_known_are_refused_with_help_too(self):
+        for words in (["unknown", "subcommand", "--help"], ["confg", "--help"]):
+            self.assertIn(f"'{words[0]}' is not known here", self.run_causeway(*words, code=2))
+        self.assertIn("--set SECTION.KEY=VALUE", self.run_causeway("config", "--help"))
+        config = self.config()
+        printed = self.run_causeway("config", config, "--set", "inner.lr=0.5", "--set", "train.batch=12")
+        self.assertIn("lr = 0.5", printed)
+        self.assertIn("batch = 12", printed)
+
+    def test_a_model_that_no_machine_can_hold_is_refused_at_once_with_its_need(self):
+        config = self.config(addresses=self.addresses)
+        huge = ["--set", "model.layers=1024", "--set", "model.width=65536", "--set", "model.heads=1024",
+                "--set", "model.kv_heads=1024"]
+        output = self.run_causeway("config", config, *huge, code=2)
+        self.assertRegex(output, r"52777 billion parameters, whose training state alone needs 1\.48 PB")
+        large = ["--set", "model.layers=96", "--set", "model.width=12288", "--set", "model.heads=96",
+                 "--set", "model.kv_heads=96", "--set", "sync.spool_gib=1000000"]
+        worker = self.start("worker", config, "--region", "us-east", "--directory", self.region_directory("us-east"),
+                            *large)
+        self.assertRegex(self.finish(worker, code=2), r"needs up to \d+ MiB in every worker, and this host has \d+ MiB")
+
+    def test_founding_again_before_the_first_round_goes_on_and_is_refused_after_it(self):
+        config = self.config(addresses=self.addresses, steps=20_000)
+        taken = self.start_program(sys.executable, "-c", "import socket, sys, time\n"
+                                   "s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+                                   "print('bound', flush=True)\ntime.sleep(1000)",
+                                   self.addresses["us-east"].rpartition(":")[2])
+        wait_until(lambda: "bound" in taken.log.read_text(), "the port to be taken", taken)
+        self.assertIn("cannot listen on", self.finish(self.coordinator(config, "us-east", "--found"), code=2))
+        run_id = (self.region_directory("us-east") / "ledger" / "run").read_text()
+        taken.kill()
+        taken.wait()
+        coordinators = self.start_coordinators(config)
+        workers = self.start_workers(config, (1, 1, 1))
+        wait_until(lambda: self.status("us-east").get("version", 0) >= 1, "a round", coordinators[0])
+        self.assertEqual((self.region_directory("us-east") / "ledger" / "run").read_text(), run_id)
+        for child in coordinators + workers:
+            child.kill()
+            child.wait()
+        self.assertIn("already holds run", self.finish(self.coordinator(config, "us-east", "--found"), code=4))
+
+    def test_status_of_a_stopped_coordinator_says_so(self):
+        config = self.config(addresses=self.addresses)
+        founder = self.coordinator(config, "us-east", "--found")
+        directory = self.region_directory("us-east")
+        wait_until((directory / "status.json").exists, "status", founder)
+        self.assertNotIn("stopped", self.run_causeway("status", directory))
+        founder.kill()
+        founder.wait()
+        self.assertRegex(self.run_causeway("status", directory, code=3),
+                         r"stopped: no coordinator runs here; .* at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+        self.run_causeway("status", directory, "--json", code=3)
+        self.assertIn("Exit code 0:", self.run_causeway("status", "--help"))
+
+    def test_directories_of_a_run_are_private_and_nothing_is_written_through_a_symbolic_link(self):
+        config = self.config(addresses=self.addresses, steps=10)
+        directory = self.region_directory("us-east")
+        victim = self.directory / "victim"
+        victim.write_text("precious")
+        before = os.umask(0)
+        try:
+            directory.mkdir(parents=True, mode=0o700)
+            (directory / "ledger").mkdir(mode=0o700)
+            # What a killed process leaves, and what somebody who knows its name would put there.
+            leftover = directory / "ledger" / "raft.0123456789abcdef.tmp"
+            leftover.write_text("half")
+            for name in ("status.json.tmp", "ledger/raft.tmp", "status.json"):
+                (directory / name).symlink_to(victim)
+            self.finish_all(self.start_coordinators(config) + self.start_workers(config, (1, 1, 1)))
+        finally:
+            os.umask(before)
+        self.assertEqual(victim.read_text(), "precious")
+        self.assertFalse(leftover.exists())
+        self.assertFalse((directory / "status.json").is_symlink())
+        made = [path for region in REGIONS for path in self.region_directory(region).rglob("*") if path.is_dir()]
+        made += [self.region_directory("eu-west"), self.directory / "certificates"]
+        self.assertGreater(len(made), 10)
+        for path in made:
+            self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o700, path)
+
+    def test_a_second_interrupt_does_not_claim_that_the_state_is_saved(self):
+        config = self.config(steps=200_000)
+        child = self.start("simulate", config, "--out", self.out, "--wan", "none", "--no-baseline",
+                           "--set", "train.timed_step_ms=100000")
+        wait_until(lambda: self.status("us-east").get("progress", {}).get("phase") == "compute", "a step", child)
+        child.send_signal(signal.SIGINT)
+        wait_until(lambda: "interrupted: the state is being saved" in child.log.read_text(), "the first", child)
+        child.send_signal(signal.SIGINT)
+        output = self.finish(child, code=130)
+        self.assertIn("killed by signal 9", output)
+        self.assertIn("before it had saved", output)
+        self.assertNotIn("the state is saved", output)
+        self.assertIn("--resume", output)
+
+
+class FullDisk(RunByHand):
+    """A disk of 64 kB is a file system in a user namespace of its own."""
+
+    def test_a_disk_that_is_full_at_the_start_is_named_with_what_is_missing(self):
+        disk = self.directory / "disk"
+        disk.mkdir()
+        config = self.config(addresses=self.addresses)
+        inside = f"mount -t tmpfs -o size=64k none {disk} && head -c 1M /dev/zero > {disk}/filler; exec {CAUSEWAY} " \
+                 f"coordinator {config} --region us-east --directory {disk}/us-east --found"
+        child = self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", inside)
+        child.wait(DEADLINE_S)
+        output = child.log.read_text()
+        if "unshare" in output or "mount:" in output:
+            self.skipTest("no user namespaces with mounts here")
+        self.assertEqual(child.returncode, 5, output)
+        self.assertRegex(output, r"cannot (write|open) \S+us-east\S* \(\d+ bytes more are needed, 0 bytes are free\)")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

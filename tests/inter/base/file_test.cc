@@ -1,0 +1,141 @@
+#include "inter/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace causeway::inter {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string content_of(const fs::path& file) {
+  return read_regular_file(file, 1 << 20);
+}
+
+void write(const fs::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+}
+
+std::size_t files_in(const fs::path& directory) {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
+}
+
+std::string problem_of(const fs::path& file, std::size_t bytes_max) {
+  try {
+    read_regular_file(file, bytes_max);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(File, ThatIsToBeMadeIsNotMadeThroughASymbolicLink) {
+  const test::TemporaryDirectory directory;
+  const fs::path victim = directory.path() / "victim", link = directory.path() / "link";
+  write(victim, "precious");
+  fs::create_symlink(victim, link);
+  EXPECT_THROW(File(link, O_WRONLY | O_CREAT | O_TRUNC), std::system_error);
+  EXPECT_EQ(content_of(victim), "precious");
+  std::array<std::byte, 8> read{};
+  EXPECT_EQ(File(link, O_RDONLY).read_at(0, read), 8U) << "what is only read may be a link";
+}
+
+TEST(AtomicFile, ReplacesASymbolicLinkAndNotWhatItPointsTo) {
+  const test::TemporaryDirectory directory;
+  const fs::path victim = directory.path() / "victim", link = directory.path() / "state";
+  write(victim, "precious");
+  fs::create_symlink(victim, link);
+  fs::create_symlink(victim, link.string() + ".tmp");
+  AtomicFile file(link);
+  file.append(bytes_of("new"));
+  file.commit(Durability::on_disk);
+  EXPECT_EQ(content_of(victim), "precious");
+  EXPECT_FALSE(fs::is_symlink(link));
+  EXPECT_EQ(content_of(link), "new");
+}
+
+TEST(AtomicFile, LeavesNothingWithoutCommitAndHasANameThatNobodyForesees) {
+  const test::TemporaryDirectory directory;
+  {
+    const AtomicFile first(directory.path() / "state"), second(directory.path() / "state");
+    EXPECT_EQ(files_in(directory.path()), 2U);
+  }
+  EXPECT_EQ(files_in(directory.path()), 0U);
+}
+
+TEST(AtomicFile, GoesWhereItsDirectoryWasMoved) {
+  const test::TemporaryDirectory directory;
+  const fs::path before = directory.path() / "run", after = directory.path() / "moved";
+  fs::create_directory(before);
+  AtomicFile file(before / "state");
+  fs::rename(before, after);
+  fs::create_directory(before);
+  file.append(bytes_of("new"));
+  file.commit(Durability::visible);
+  EXPECT_EQ(content_of(after / "state"), "new");
+  EXPECT_EQ(files_in(before), 0U);
+}
+
+TEST(Leftovers, AreRemovedUnlessTheyAreBeingWritten) {
+  const test::TemporaryDirectory directory;
+  write(directory.path() / "raft.0123456789abcdef.tmp", "half");
+  write(directory.path() / "raft", "whole");
+  fs::create_symlink(directory.path() / "raft", directory.path() / "planted.tmp");
+  AtomicFile under_way(directory.path() / "state");
+  remove_leftovers(directory.path());
+  EXPECT_EQ(files_in(directory.path()), 3U);
+  EXPECT_EQ(content_of(directory.path() / "raft"), "whole");
+  under_way.append(bytes_of("new"));
+  under_way.commit(Durability::visible);
+  EXPECT_EQ(content_of(directory.path() / "state"), "new");
+}
+
+TEST(PrivateDirectories, AreTheirOwnersAloneWhateverTheUmask) {
+  const test::TemporaryDirectory directory;
+  const mode_t before = ::umask(0);
+  create_private_directories(directory.path() / "a" / "b");
+  ::umask(before);
+  for (const char* made : {"a", "a/b"}) {
+    EXPECT_EQ(fs::status(directory.path() / made).permissions(), fs::perms::owner_all) << made;
+  }
+  create_private_directories(directory.path() / "a" / "b");
+  write(directory.path() / "file", "");
+  EXPECT_THROW(create_private_directories(directory.path() / "file" / "c"), fs::filesystem_error);
+}
+
+TEST(ReadRegularFile, RefusesWhatMayNeverEndAndWhatIsTooLarge) {
+  const test::TemporaryDirectory directory;
+  const fs::path pipe = directory.path() / "pipe", file = directory.path() / "file";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  write(file, "12345678");
+  EXPECT_THAT(problem_of(pipe, 100), HasSubstr("pipe is not a regular file"));
+  EXPECT_THAT(problem_of("/dev/zero", 100), HasSubstr("/dev/zero is not a regular file"));
+  EXPECT_THAT(problem_of(directory.path(), 100), HasSubstr("is not a regular file"));
+  EXPECT_THAT(problem_of(directory.path() / "none", 100), HasSubstr("No such file"));
+  EXPECT_THAT(problem_of(file, 7), HasSubstr("has 8 bytes, and at most 7 are read"));
+  EXPECT_EQ(read_regular_file(file, 8), "12345678");
+}
+
+TEST(RoomLeft, IsSaidOfAFullDiskAlone) {
+  const test::TemporaryDirectory directory;
+  EXPECT_THAT(room_left(ENOSPC, directory.path() / "state", 4096),
+              testing::MatchesRegex(" \\(4096 bytes more are needed, [0-9]+ bytes are free\\)"));
+  EXPECT_EQ(room_left(EACCES, directory.path() / "state", 4096), "");
+}
+
+}  // namespace
+}  // namespace causeway::inter
