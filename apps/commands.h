@@ -15,6 +15,8 @@ void add_worker(CLI::App& app, int& exit_code);
 void add_certs(CLI::App& app, int& exit_code);
 void add_members(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
+void add_replay(CLI::App& app, int& exit_code);
+void add_ledger(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);

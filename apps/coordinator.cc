@@ -100,6 +100,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.parent = flags.fork;
   options.protocol = run::protocol_options(config, flags.region);
   options.shared_config = run::shared_settings(config);
+  if (config.keeps_all) options.kept_config = run::to_toml(config);
   options.directory = coordinator_directory(config, flags);
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);

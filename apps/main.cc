@@ -120,6 +120,8 @@ int main(int argc, char** argv) {
   causeway::apps::add_members(app, exit_code);
   causeway::apps::add_status(app, exit_code);
   causeway::apps::add_verify(app, exit_code);
+  causeway::apps::add_ledger(app, exit_code);
+  causeway::apps::add_replay(app, exit_code);
   causeway::apps::add_worker(app, exit_code);
   causeway::apps::add_certs(app, exit_code);
   causeway::apps::add_tune(app, exit_code);

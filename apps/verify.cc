@@ -1,7 +1,8 @@
-// causeway verify: whether two regions ran the same history.
+// causeway verify: whether regions ran the same history.
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <vector>
 
 #include "apps/commands.h"
 #include "apps/run/verify/verify.h"
@@ -10,18 +11,24 @@ namespace causeway::apps {
 
 void add_verify(CLI::App& app, int& exit_code) {
   struct Flags {
-    std::filesystem::path a, b, certificates;
+    std::vector<std::filesystem::path> paths;
+    std::filesystem::path certificates;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
-      "verify", "Compare two regions: ledgers, states after every round, snapshots");
-  command->add_option("RUN_A", flags->a, "A region's directory")->required();
-  command->add_option("RUN_B", flags->b, "Another region's directory")->required();
+      "verify", "Compare regions: ledgers, states after every round, payloads, snapshots, models");
+  command
+      ->add_option("DIRECTORY", flags->paths,
+                   "Regions' directories, or a run's, which stands for all its regions")
+      ->required();
   command->add_option("--certificates", flags->certificates,
-                      "Directory made by `causeway certs`: check the ledgers' signatures too");
+                      "Directory made by `causeway certs`, to check signatures with (default: "
+                      "certificates/ of the run's directory)");
   command->callback([flags, &exit_code] {
-    const run::Verification result = run::verify(flags->a, flags->b, flags->certificates);
+    const run::Verification result = run::verify(flags->paths, flags->certificates);
     for (const std::string& line : result.lines) std::cout << line << "\n";
+    std::cout << "covered:\n";
+    for (const std::string& line : result.covered) std::cout << "  " << line << "\n";
     std::cout << (result.same ? "verified: one history" : "NOT the same history") << "\n";
     exit_code = result.same ? 0 : 4;
   });

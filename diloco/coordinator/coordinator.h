@@ -49,6 +49,9 @@ struct CoordinatorOptions {
       shared_config;  // canonical text of everything all regions must share, "key = value" lines
   // Likewise of what this region's workers must share with it; empty: nothing is compared.
   std::string region_config = {};
+  // Of a region that keeps all that a replay of the run needs: the resolved configuration, which
+  // goes with it (archive.h). Empty: it keeps what the run needs.
+  std::string kept_config;
   std::filesystem::path directory;  // the region's own directory: ledger/, spool/, status.json,
                                     // events.jsonl, worker.sock
   // Where to copy what workers hand over, instead of in threads of its own: for tests.

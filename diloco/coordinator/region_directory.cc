@@ -13,6 +13,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/coordinator/origin.h"
+#include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
@@ -56,6 +57,7 @@ std::optional<Outcome> RegionDirectory::open() {
   for (const char* part : {"", "ledger"}) remove_leftovers(options_.directory / part);
   spool_.emplace(options_.directory / "spool", capacity_bytes);
   files_.emplace(options_.directory, options_.region);
+  if (!options_.kept_config.empty()) open_archive(options_.directory, options_.kept_config);
   return std::nullopt;
 }
 
@@ -148,6 +150,8 @@ void RegionDirectory::refuse_if_anothers(const Membership& membership) const {
 }
 
 void RegionDirectory::carry_out(const RemoveBlob& action) {
+  if (action.listed && !options_.kept_config.empty() && spool_->has(action.blob))
+    archive(options_.directory, spool_->path(action.blob));
   spool_->remove(action.blob);
   reached(ProtocolState::payload_removed);
 }

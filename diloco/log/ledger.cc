@@ -52,6 +52,15 @@ std::optional<Snapshot> read_snapshot(const std::filesystem::path& path) {
   }
 }
 
+std::optional<SignedFinish> read_finished(const std::filesystem::path& ledger_directory) {
+  const std::filesystem::path path = ledger_directory / "finished";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const auto file = parse_file<wire::FinishedFile>(path);
+  if (file.state().size() != sizeof(Digest)) throw_damaged(path, "has no state");
+  return SignedFinish{.at = {file.version(), decode_digest(file.state())},
+                      .signature = file.signature()};
+}
+
 std::string read_run_id(const std::filesystem::path& ledger_directory) {
   return read_line(ledger_directory / "run");
 }
@@ -215,28 +224,27 @@ void Ledger::save(std::span<const Contribution> contributions) {
   replace_file(directory_ / "contributions", file.SerializeAsString(), Durability::on_disk);
 }
 
-void Ledger::write_snapshot(const char* name, const Snapshot& snapshot) {
-  wire::Snapshot message;
-  encode(snapshot, &message);
-  replace_file(directory_ / name, message.SerializeAsString(), Durability::on_disk);
-}
-
 std::optional<Snapshot> Ledger::snapshot() const {
   return read_snapshot(directory_ / "snapshot");
 }
 
 void Ledger::save(const Snapshot& snapshot) {
-  write_snapshot("snapshot", snapshot);
+  wire::Snapshot message;
+  encode(snapshot, &message);
+  replace_file(directory_ / "snapshot", message.SerializeAsString(), Durability::on_disk);
 }
 
 std::optional<Applied> Ledger::finished() const {
-  const std::optional<Snapshot> at = read_snapshot(directory_ / "finished");
-  if (!at) return std::nullopt;
-  return Applied{at->version, at->state};
+  const std::optional<SignedFinish> finished = read_finished(directory_);
+  return finished ? std::optional(finished->at) : std::nullopt;
 }
 
 void Ledger::save_finished(Round version, const Digest& state) {
-  write_snapshot("finished", {.version = version, .state = state, .blob = {}});
+  wire::FinishedFile file;
+  file.set_version(version);
+  encode(state, file.mutable_state());
+  if (sign_) file.set_signature(sign_(signed_content(head_, {version, state})));
+  replace_file(directory_ / "finished", file.SerializeAsString(), Durability::on_disk);
 }
 
 }  // namespace causeway::diloco

@@ -5,7 +5,7 @@
 //   records        the committed log: ledger_file.h
 //   raft           what this voter has promised, and the rest of its log
 //   contributions  this region's own that are not settled, and its newest (payloads: spool)
-//   finished       version and digest that the worker was told to finish at
+//   finished       version and digest that the worker was told to finish at, signed
 //   snapshot       version, digest and blob of the newest snapshot in the spool
 //   lock           held by the one coordinator that uses the directory
 //
@@ -28,6 +28,12 @@ namespace causeway::diloco {
 
 // A file of this kind in any region's directory; none if there is none.
 std::optional<Snapshot> read_snapshot(const std::filesystem::path& path);
+// ledger/finished; none if there is none. Throws Errc::lineage naming it if it is damaged.
+struct SignedFinish {
+  Applied at;
+  std::string signature;  // of signed_content(the last entry's hash then, at); may be empty
+};
+std::optional<SignedFinish> read_finished(const std::filesystem::path& ledger_directory);
 // ledger/run; empty if there is none.
 std::string read_run_id(const std::filesystem::path& ledger_directory);
 
@@ -71,7 +77,6 @@ class Ledger : public CommittedLog {
   void open_incarnation();
   void open_records();
   void note_offset(std::size_t offset);
-  void write_snapshot(const char* name, const Snapshot& snapshot);
 
   std::filesystem::path directory_;
   Sign sign_;

@@ -27,6 +27,7 @@ struct FetchBlob {
 };
 struct RemoveBlob {
   inter::BlobId blob;
+  bool listed = false;  // a payload that counted: worth keeping where everything is kept
 };
 struct SaveContributions {
   std::vector<Contribution> contributions;

@@ -59,13 +59,13 @@ bool Spool::named(const inter::BlobId& blob) const {
   return false;
 }
 
-void Spool::discard(const inter::BlobId& blob) {
+void Spool::discard(const inter::BlobId& blob, bool listed) {
   if (named(blob)) return;
   if (!holds(blob) && !unclaimed_.contains(blob) && options_.witness) return;
   unclaimed_.erase(blob);
   blobs_.erase(blob);
   forget_progress(blob);
-  out_.push(RemoveBlob{blob});
+  out_.push(RemoveBlob{blob, listed});
 }
 
 bool Spool::may_report_progress(const inter::BlobId& blob, Time now) {
@@ -88,7 +88,7 @@ void Spool::release_old(const std::optional<Applied>& applied) {
   }
   while (released_ < keep_from) {
     const CommitRecord& record = history_.record(released_++);
-    for (const Participant& participant : record.participants) discard(participant.payload);
+    for (const Participant& participant : record.participants) discard(participant.payload, true);
   }
 }
 

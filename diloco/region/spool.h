@@ -40,8 +40,8 @@ class Spool {
   void leave_unclaimed(const inter::BlobId& blob) { unclaimed_[blob] = history_.version(); }
   void claim(const inter::BlobId& blob) { unclaimed_.erase(blob); }
   void leave_unclaimed_if_unnamed(const inter::BlobId& blob);
-  // Unless something names it.
-  void discard(const inter::BlobId& blob);
+  // Unless something names it. `listed`: as RemoveBlob has it.
+  void discard(const inter::BlobId& blob, bool listed = false);
   // Although a record names it: it is to be fetched again later. False: it is not here.
   bool drop(const inter::BlobId& blob) { return blobs_.erase(blob) > 0; }
   // Others were told how much of it is here, at most every kReportInterval.

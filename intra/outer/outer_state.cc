@@ -1,6 +1,8 @@
 #include "intra/outer/outer_state.h"
 
 #include <algorithm>
+#include <sstream>
+#include <stdexcept>
 #include <utility>
 
 namespace causeway::intra {
@@ -133,6 +135,25 @@ std::string describe_tensors(const diloco::Layout& layout) {
     description += '\n';
   }
   return description;
+}
+
+std::optional<diloco::Layout> parse_tensors(const std::string& description,
+                                            const std::string& expected) {
+  std::vector<diloco::TensorSpec> tensors;
+  std::istringstream lines(description);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    diloco::TensorSpec tensor;
+    words >> tensor.name;
+    for (std::int64_t extent = 0; words >> extent;) tensor.shape.push_back(extent);
+    tensors.push_back(std::move(tensor));
+  }
+  try {
+    diloco::Layout layout(std::move(tensors));
+    if (fingerprint(layout) == expected) return layout;
+  } catch (const std::invalid_argument&) {
+  }
+  return std::nullopt;
 }
 
 std::string fingerprint(const diloco::Layout& layout) {

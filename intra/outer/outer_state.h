@@ -102,6 +102,9 @@ diloco::Digest open_digest(const OuterState& state);
 
 // The parameter tensors, a line each: name, then extents, a space before each.
 std::string describe_tensors(const diloco::Layout& layout);
+// The layout of that text; none if it is not the one with this fingerprint.
+std::optional<diloco::Layout> parse_tensors(const std::string& description,
+                                            const std::string& fingerprint);
 // Of that text: equal fingerprints, equal layouts.
 std::string fingerprint(const diloco::Layout& layout);
 

@@ -294,9 +294,13 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
 void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state) {
   diloco::create_private_directories(checkpoint_directory(region_directory));
+  write_snapshot(snapshot_file(region_directory), layout, state);
+}
+
+void write_snapshot(const fs::path& file, const diloco::Layout& layout, const OuterState& state) {
   const std::vector<TensorView> tensors{flat_tensor("anchor", state.anchor),
                                         flat_tensor("momentum", state.momentum)};
-  write_safetensors(snapshot_file(region_directory), tensors,
+  write_safetensors(file, tensors,
                     {{"format", kFormat},
                      {"layout", fingerprint(layout)},
                      {"tensors", describe_tensors(layout)},

@@ -84,6 +84,9 @@ bool load_outer_state(const std::filesystem::path& region_directory, const diloc
 
 void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state);
+// The same under another name.
+void write_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
+                    const OuterState& state);
 // Adopts a snapshot, as OuterState::adopt. Throws Errc::bad_checkpoint, and leaves `state` not
 // intact, if it is not the state with this digest.
 void adopt_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,

@@ -9,6 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
@@ -180,6 +181,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Apply& apply) {
   diloco::reached(diloco::ProtocolState::record_received);
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
+  if (state_.version == 0 && record.state == state_.digest) archive_state();
   const std::vector<Outcome> outcomes =
       round_->apply(gathering_->group(), record, payloads, state_, trainer_.spans());
   trainer_.anchor_moved();
@@ -201,6 +203,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       restore.version, state_.version, state_.work.steps);
   trainer_.replace_state(
       [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
+  if (state_.version > 0) archive_state();
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   trainer_.save();
   diloco::reached(diloco::ProtocolState::restored);
@@ -215,6 +218,17 @@ void RoundDriver::adopt(const diloco::Restore& restore) {
   diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
   adopt_snapshot(file, round_->ownership().layout(), restore.version, restore.state, state_);
   std::filesystem::remove(file);
+}
+
+// A replay of the run begins from it, where all that one needs is kept.
+void RoundDriver::archive_state() {
+  trainer_.spans().settled(Flat::anchor);
+  trainer_.spans().settled(Flat::momentum);
+  together(gathering_->group(), "archiving the state", [&] {
+    const auto file = diloco::archived_state(region_.directory, state_.version);
+    if (!gathering_->leads() || !diloco::has_archive(region_.directory) || exists(file)) return;
+    write_snapshot(file, round_->ownership().layout(), state_);
+  });
 }
 
 std::optional<Stint> RoundDriver::follow(const diloco::Finish& finish) {

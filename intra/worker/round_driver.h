@@ -148,6 +148,7 @@ class RoundDriver {
   void hand_over(InFlight& own);
   void await_stored(InFlight& own);
   void adopt(const diloco::Restore& restore);
+  void archive_state();
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   SavePlan save_plan() const;
 

@@ -75,7 +75,10 @@ ROOMS = {
                       "intra/*", "wan-sim/*"],
     "apps/run/simulate": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/tune", "compression/*",
                           "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
-    "apps/run/verify": ["apps/run/config", "apps/run/region", "compression/*", "inter/*", "diloco/*", "intra/*"],
+    "apps/run/verify": ["apps/run/config", "apps/run/page", "apps/run/region", "compression/*", "inter/*", "diloco/*",
+                        "intra/*"],
+    "apps/run/replay": ["apps/run/config", "apps/run/page", "apps/run/verify", "compression/*", "inter/*", "diloco/*",
+                        "intra/*"],
     "apps": ["apps/*", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
 }
 FOLDERS = {name.split("/")[0] for name in ROOMS}

@@ -62,6 +62,7 @@ struct LinksConfig {
 struct Config : intra::Recipe {
   std::string name;
   SyncConfig sync;
+  bool keeps_all = false;  // all that a replay of the run needs
   LinksConfig links;
   std::vector<RegionConfig> regions;  // as in the file
   WitnessConfig witness;

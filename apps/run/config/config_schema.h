@@ -48,6 +48,7 @@ const std::vector<Key<RegionConfig>>& region_keys();
 void add_model_keys(std::vector<Key<Config>>& keys);
 void add_inner_keys(std::vector<Key<Config>>& keys);
 void add_train_keys(std::vector<Key<Config>>& keys);
+void add_ledger_keys(std::vector<Key<Config>>& keys);
 void add_sync_keys(std::vector<Key<Config>>& keys);
 void add_link_keys(std::vector<Key<Config>>& keys);
 void add_overlap_keys(std::vector<Key<Config>>& keys);

@@ -1,4 +1,4 @@
-// How regions synchronise, and over which links.
+// How regions synchronise, what they keep of it, and over which links.
 #include <cmath>
 
 #include "apps/run/config/config_schema.h"
@@ -50,6 +50,15 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       },
       {0.001, 1 << 20}, "Disk space for payloads and snapshots of each region.")));
   add_overlap_keys(keys);
+}
+
+void add_ledger_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(C::choice<bool>(
+      "ledger.keep", [](auto& c) -> auto& { return c.keeps_all; },
+      {{"needed", false}, {"all", true}},
+      "needed: the ledger, and payloads and snapshots as long as the run needs them. all: every "
+      "payload that counted and every state that the region began from as well, in archive/ of "
+      "its directory, so that `causeway replay` can compute the whole run again (docs/audit.md)."));
 }
 
 void add_link_keys(std::vector<Key<Config>>& keys) {

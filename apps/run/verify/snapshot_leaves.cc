@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <sstream>
-#include <stdexcept>
 
 #include "inter/base/append_item.h"
 #include "intra/outer/outer_state.h"
@@ -11,26 +9,6 @@
 
 namespace causeway::run {
 namespace {
-
-// What describe_tensors wrote, if it is of the layout that the snapshot says it is.
-std::optional<diloco::Layout> parse_layout(const std::string& description,
-                                           const std::string& fingerprint) {
-  std::vector<diloco::TensorSpec> tensors;
-  std::istringstream lines(description);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    diloco::TensorSpec tensor;
-    words >> tensor.name;
-    for (std::int64_t extent = 0; words >> extent;) tensor.shape.push_back(extent);
-    tensors.push_back(std::move(tensor));
-  }
-  try {
-    diloco::Layout layout(std::move(tensors));
-    if (intra::fingerprint(layout) == fingerprint) return layout;
-  } catch (const std::invalid_argument&) {
-  }
-  return std::nullopt;
-}
 
 std::vector<diloco::Digest> leaves_of(const intra::SafetensorsReader& file,
                                       const std::string& span) {
@@ -67,7 +45,7 @@ std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& 
   snapshot.state = diloco::state_digest(diloco::merkle_root(snapshot.spans["anchor"]),
                                         diloco::merkle_root(snapshot.spans["momentum"]));
   if (metadata.has("tensors")) {
-    snapshot.layout = parse_layout(metadata.get("tensors"), metadata.get("layout"));
+    snapshot.layout = intra::parse_tensors(metadata.get("tensors"), metadata.get("layout"));
   }
   return snapshot;
 }

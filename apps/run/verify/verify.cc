@@ -1,131 +1,66 @@
 #include "apps/run/verify/verify.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 
-#include "apps/run/region/region_files.h"
+#include "apps/run/verify/kept_payloads.h"
+#include "apps/run/verify/region_ledger.h"
+#include "apps/run/verify/signed_states.h"
 #include "apps/run/verify/snapshot_leaves.h"
 #include "diloco/files/error.h"
-#include "diloco/log/ledger_file.h"
-#include "inter/tls/pki.h"
-#include "inter/tls/signature.h"
+#include "intra/base/error.h"
+#include "intra/outer/state_file.h"
+#include "intra/published/checkpoint.h"
 
 namespace causeway::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-using States = std::map<diloco::Round, std::string>;  // hex digests by version
-
-const std::string* find(const States& states, diloco::Round version) {
-  const auto found = states.find(version);
-  return found == states.end() ? nullptr : &found->second;
-}
-
 struct Region {
-  fs::path directory;
-  std::string name;
-  std::string run_id;
-  std::vector<diloco::LedgerEntry> entries;
-  States reported;  // by events.jsonl
+  RegionLedger ledger;
+  States agreed;
+  std::optional<SignedStates> own;  // none: signatures are not checked
+  std::optional<SnapshotLeaves> snapshot;
+
+  const std::string& name() const { return ledger.name; }
 };
 
-std::string read_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
+std::string short_hex(const diloco::Digest& digest) {
+  return diloco::to_hex(digest).substr(0, 16);
 }
 
-Region open_region(const fs::path& directory) {
-  const fs::path ledger = directory / "ledger";
-  if (!fs::exists(ledger / "records")) {
-    throw std::system_error(make_error_code(diloco::Errc::lineage),
-                            directory.string() +
-                                " has no ledger/records: name a region's directory, " +
-                                "such as runs/NAME/regions/REGION");
-  }
-  Region region{.directory = directory,
-                .name = {},
-                .run_id = read_line(ledger / "run"),
-                .entries = {},
-                .reported = {}};
-  region.entries = diloco::read_ledger(ledger / "records", region.run_id);
-  for (const Event& event : read_events(directory / "events.jsonl")) {
-    region.name = event.region;
-    if (event.event == "round") region.reported[event.round + 1] = event.state;
-  }
-  if (region.name.empty()) region.name = fs::absolute(directory).lexically_normal().filename();
-  return region;
+std::string count(std::size_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-const diloco::CommitRecord* record_in(const diloco::LedgerEntry& entry) {
-  return std::get_if<diloco::CommitRecord>(&entry.entry.body);
-}
-
-std::string describe(const diloco::LedgerEntry& entry, std::size_t index) {
-  const diloco::CommitRecord* record = record_in(entry);
-  std::string text = "entry " + std::to_string(index + 1);
-  if (record == nullptr) return text + " (no round)";
-  text += " (round " + std::to_string(record->round) + ":";
-  for (const auto& participant : record->participants) text += " " + participant.region;
-  return text + ")";
-}
-
-// The state that the records agree on for each version, as far as there are records.
-States agreed_states(const Region& region) {
-  States states;
-  for (const diloco::LedgerEntry& entry : region.entries) {
-    const diloco::CommitRecord* record = record_in(entry);
-    if (record != nullptr) states[record->round] = diloco::to_hex(record->state);
-  }
-  return states;
-}
-
-// The states that the region signed it contributed from. A wrong one is healed if the right one of
-// that version, or of a higher one, came after it.
-struct SignedStates {
-  States right, healed, wrong;
-};
-
-SignedStates signed_states(const Region& region, const States& agreed) {
-  SignedStates states;
-  diloco::Round right_below = 0;  // versions that a right state came after
-  for (auto entry = region.entries.rbegin(); entry != region.entries.rend(); ++entry) {
-    const std::string* right = entry->own ? find(agreed, entry->own->version) : nullptr;
-    if (right == nullptr) continue;
-    const diloco::Round version = entry->own->version;
-    const std::string state = diloco::to_hex(entry->own->state);
-    if (state == *right) {
-      states.right[version] = state;
-      right_below = std::max(right_below, version + 1);
-    } else {
-      (version < right_below ? states.healed : states.wrong)[version] = state;
-    }
-  }
-  return states;
+std::string entries_of(std::size_t number) {
+  return std::to_string(number) + (number == 1 ? " entry" : " entries");
 }
 
 class Verifier {
  public:
-  Verifier(Region a, Region b) : a_(std::move(a)), b_(std::move(b)) {}
+  Verifier(const std::vector<RegionLedger>& ledgers, const fs::path& certificates)
+      : certificates_(certificates) {
+    for (const RegionLedger& ledger : ledgers)
+      regions_.push_back(
+          {.ledger = ledger, .agreed = agreed_states(ledger), .own = {}, .snapshot = {}});
+  }
 
-  Verification run(const fs::path& certificates) {
-    if (a_.run_id != b_.run_id) {
-      differ("different runs: " + a_.run_id + " in " + a_.name + ", " + b_.run_id + " in " +
-             b_.name);
-      return std::move(result_);
+  Verification run() {
+    if (certificates_.empty()) say("signatures are not checked; --certificates DIR checks them");
+    for (Region& region : regions_) {
+      if (!certificates_.empty()) check_signatures(region);
+      check_states(region);
     }
-    if (certificates.empty()) say("signatures are not checked; --certificates DIR checks them");
-    for (const Region* region : {&a_, &b_}) {
-      if (!certificates.empty()) check_signatures(*region, certificates);
-      check_states(*region);
-    }
+    choose_longest();
     compare_ledgers();
     compare_last_states();
     compare_snapshots();
+    check_payloads();
+    check_models();
     return std::move(result_);
   }
 
@@ -135,132 +70,218 @@ class Verifier {
     result_.same = false;
     say(line);
   }
-
-  void check_signatures(const Region& region, const fs::path& certificates) {
-    const inter::VerifyingKey key(inter::credentials_in(certificates, region.name).certificate);
-    for (std::size_t i = 0; i < region.entries.size(); ++i) {
-      const diloco::LedgerEntry& entry = region.entries[i];
-      if (!key.verify(diloco::signed_content(entry.hash), entry.signature)) {
-        return differ(region.name + ": " + describe(entry, i) +
-                      " is not signed by its certificate");
-      }
-      if (entry.own &&
-          !key.verify(diloco::signed_content(entry.hash, *entry.own), entry.own_signature)) {
-        return differ(region.name + ": the state that it contributed from at " +
-                      describe(entry, i) + " is not signed by its certificate");
-      }
-    }
-    say(region.name + ": " + std::to_string(region.entries.size()) +
-        " entries, all signed by its certificate");
+  void cover(const std::string& what, const std::string& how) {
+    result_.covered.push_back(what + ": " + how);
   }
 
-  // What the region itself had, by its ledger and by its events, against what the records agree on.
+  void check_signatures(Region& region) {
+    region.own = signed_states(region.ledger, region.agreed, certificates_);
+    if (!region.own->problem.empty()) {
+      differ(region.name() + ": " + region.own->problem);
+      region.own.reset();  // it may say anything
+      return;
+    }
+    say(region.name() + ": " + entries_of(region.ledger.entries.size()) +
+        ", all signed by its certificate");
+  }
+
   void check_states(const Region& region) {
-    const auto agreed = agreed_states(region);
-    const SignedStates own = signed_states(region, agreed);
-    std::size_t compared = 0, not_signed = 0;
-    for (const auto& [version, state] : agreed) {
-      const std::string* in_ledger = find(own.right, version);
-      const std::string* reported = find(region.reported, version);
-      const bool misreported = reported != nullptr && *reported != state;
-      const std::string* wrong = find(own.wrong, version);
-      const bool right_later = own.right.lower_bound(version) != own.right.end();
-      if (wrong == nullptr && misreported && !right_later) wrong = reported;
-      if (wrong != nullptr) return differ_in_state(region, version, *wrong, state);
-      if (misreported || own.healed.contains(version)) {
-        say(region.name + ": its state of version " + std::to_string(version) +
-            " was wrong, and was healed");
-      }
-      const bool right_reported = reported != nullptr && !misreported;
-      if (in_ledger != nullptr || right_reported) ++compared;
-      if (in_ledger == nullptr && right_reported) ++not_signed;
+    if (!region.own) {
+      return cover("states of " + region.name(), "not compared, as no signature says which it had");
     }
+    for (const auto& [version, state] : region.own->wrong) {
+      return differ(region.name() + ": its state of version " + std::to_string(version) + " (" +
+                    short_hex(state) + ") is not the agreed one (" +
+                    short_hex(region.agreed.at(version)) + "): " +
+                    (version == 0 ? "it began with other weights"
+                                  : "round " + std::to_string(version - 1) +
+                                        " was not applied as the others did"));
+    }
+    for (const auto& [version, state] : region.own->healed) {
+      say(region.name() + ": its state of version " + std::to_string(version) +
+          " was wrong, and was healed");
+    }
+    const std::size_t right = region.own->right.size(), all = region.agreed.size();
     std::string line =
-        region.name + ": " + std::to_string(compared) + " states are the agreed ones";
-    if (not_signed > 0) {
-      line +=
-          ", " + std::to_string(not_signed) + " of them only by events.jsonl, which is not signed";
-    }
-    say(line);
+        "it signed the agreed one of " + std::to_string(right) + " of " + count(all, "version");
+    if (right < all) line += "; of the others it contributed none, so there is none to compare";
+    cover("states of " + region.name(), line);
   }
 
-  void differ_in_state(const Region& region, diloco::Round version, const std::string& own,
-                       const std::string& agreed) {
-    differ(region.name + ": its state of version " + std::to_string(version) + " (" +
-           own.substr(0, 16) + ") is not the agreed one (" + agreed.substr(0, 16) + "): " +
-           (version == 0
-                ? "it began with other weights"
-                : "round " + std::to_string(version - 1) + " was not applied as the others did"));
+  // Of those that are signed, if any is: what the others are held against.
+  void choose_longest() {
+    longest_ = &*std::ranges::max_element(regions_, {}, [](const Region& region) {
+      return std::pair(region.own.has_value(), region.ledger.entries.size());
+    });
+    all_signed_ =
+        std::ranges::all_of(regions_, [](const Region& region) { return region.own.has_value(); });
   }
 
   void compare_ledgers() {
-    const std::size_t common = std::min(a_.entries.size(), b_.entries.size());
-    for (std::size_t i = 0; i < common; ++i) {
-      if (a_.entries[i].hash == b_.entries[i].hash) continue;
-      return differ("the ledgers differ from " + describe(a_.entries[i], i) + " in " + a_.name +
-                    " and " + describe(b_.entries[i], i) + " in " + b_.name + " on");
+    const auto& longest = longest_->ledger.entries;
+    std::size_t common = longest.size();
+    for (const Region& region : regions_) {
+      const auto& entries = region.ledger.entries;
+      common = std::min(common, entries.size());
+      for (std::size_t i = 0; i < std::min(entries.size(), longest.size()); ++i) {
+        if (entries[i].hash == longest[i].hash) continue;
+        return differ("the ledgers differ from " + describe(longest[i], i) + " in " +
+                      longest_->name() + " and " + describe(entries[i], i) + " in " +
+                      region.name() + " on");
+      }
+      if (region.ledger.torn_bytes > 0)
+        say(region.name() + ": the last " + std::to_string(region.ledger.torn_bytes) +
+            " bytes of its ledger are no whole entry: it was being written, or is damaged");
+      if (entries.size() < longest.size())
+        say(region.name() + ": its ledger ends " + entries_of(longest.size() - entries.size()) +
+            " before that of " + longest_->name());
     }
-    const auto rounds =
-        std::count_if(a_.entries.begin(), a_.entries.begin() + static_cast<std::ptrdiff_t>(common),
-                      [](const diloco::LedgerEntry& entry) { return record_in(entry) != nullptr; });
-    say("the history is the same in " + std::to_string(common) + " entries, " +
-        std::to_string(rounds) + " of them rounds");
-    const std::size_t more = std::max(a_.entries.size(), b_.entries.size()) - common;
-    if (more > 0) {
-      say((a_.entries.size() > common ? a_.name : b_.name) + " knows " + std::to_string(more) +
-          " more entries");
-    }
+    const auto rounds = std::count_if(longest.begin(), longest.end(), [](const auto& entry) {
+      return record_in(entry) != nullptr;
+    });
+    cover("entries", std::to_string(longest.size()) + ", " + std::to_string(rounds) +
+                         " of them rounds; the first " + std::to_string(common) +
+                         " are the same in " + count(regions_.size(), "ledger") +
+                         (all_signed_ ? ", signed in each" : "; not all are known to be signed"));
   }
 
   // No record follows the last round, so none says which state is the agreed one after it.
   void compare_last_states() {
-    if (a_.reported.empty() || b_.reported.empty()) return;
-    const auto& [version, state] = *a_.reported.rbegin();
-    const std::string* other = find(b_.reported, version);
-    const bool followed =
-        agreed_states(a_).contains(version) || agreed_states(b_).contains(version);
-    if (other == nullptr || followed) return;
-    const std::string which = "state of version " + std::to_string(version) + ", the last,";
-    if (*other == state) {
-      return say("the same " + which + " by events.jsonl, which is not signed");
+    const diloco::Round last = longest_->agreed.size();
+    std::map<std::string, diloco::Digest> signers;
+    for (const Region& region : regions_) {
+      if (region.own && region.own->finished && region.own->finished->version == last)
+        signers[region.name()] = region.own->finished->state;
     }
-    differ("another " + which + " in " + a_.name + " (" + state.substr(0, 16) + ") than in " +
-           b_.name + " (" + other->substr(0, 16) + "): they applied round " +
-           std::to_string(version - 1) + " differently");
+    const std::string which = "the state of version " + std::to_string(last) + ", the last";
+    for (const auto& [name, state] : signers) {
+      const auto& [first, finished] = *signers.begin();
+      if (state == finished) continue;
+      return differ("another state of version " + std::to_string(last) + ", the last, in " + first +
+                    " (" + short_hex(finished) + ") than in " + name + " (" + short_hex(state) +
+                    "): they applied round " + std::to_string(last - 1) + " differently");
+    }
+    if (signers.empty())
+      return cover(which, "not compared: no region signed one (it does when the run is over)");
+    last_state_ = signers.begin()->second;
+    std::string names;
+    for (const auto& [name, state] : signers) names += (names.empty() ? "" : ", ") + name;
+    cover(which, "the same by the signatures of " + names);
+  }
+
+  const diloco::Digest* known_state(diloco::Round version) const {
+    const auto agreed = longest_->agreed.find(version);
+    if (agreed != longest_->agreed.end()) return &agreed->second;
+    return version == longest_->agreed.size() && last_state_ ? &*last_state_ : nullptr;
   }
 
   void compare_snapshots() {
-    const auto snapshot_a = read_snapshot_leaves(a_.directory);
-    const auto snapshot_b = read_snapshot_leaves(b_.directory);
-    if (snapshot_a) check_snapshot(a_, *snapshot_a);
-    if (snapshot_b) check_snapshot(b_, *snapshot_b);
-    if (!snapshot_a || !snapshot_b) return say("there are not two snapshots to compare");
-    if (snapshot_a->version != snapshot_b->version) {
-      return say("the newest snapshots are of different versions: their numbers are not compared");
+    std::map<diloco::Round, const Region*> firsts;
+    for (Region& region : regions_) {
+      if (!read_snapshot(region)) continue;
+      const diloco::Round version = region.snapshot->version;
+      const std::string which = "version " + std::to_string(version);
+      check_snapshot(region, which);
+      const auto [first, fresh] = firsts.emplace(version, &region);
+      if (fresh) continue;
+      const auto where = first_difference(*first->second->snapshot, *region.snapshot);
+      if (where)
+        differ("the snapshots of " + which + " in " + first->second->name() + " and " +
+               region.name() + " differ first in " + *where);
     }
-    const std::string which = "the snapshots of version " + std::to_string(snapshot_a->version);
-    if (const auto where = first_difference(*snapshot_a, *snapshot_b)) {
-      return differ(which + " differ first in " + *where);
-    }
-    say(which + " are equal bit for bit");
   }
 
-  void check_snapshot(const Region& region, const SnapshotLeaves& snapshot) {
-    const auto agreed = agreed_states(region);
-    const std::string* state = find(agreed, snapshot.version);
-    if (state == nullptr || *state == diloco::to_hex(snapshot.state)) return;
-    differ(region.name + ": its snapshot of version " + std::to_string(snapshot.version) +
-           " is not the agreed state");
+  bool read_snapshot(Region& region) {
+    try {
+      region.snapshot = read_snapshot_leaves(region.ledger.directory);
+    } catch (const std::system_error& error) {
+      if (error.code() != intra::Errc::bad_checkpoint) throw;
+      differ(region.name() + ": " + intra::message_of(error));
+      return false;
+    }
+    if (!region.snapshot) cover("snapshot of " + region.name(), "there is none");
+    return region.snapshot.has_value();
   }
 
-  Region a_, b_;
+  void check_snapshot(const Region& region, const std::string& which) {
+    const diloco::Digest* state = known_state(region.snapshot->version);
+    const std::string name = "snapshot of " + region.name();
+    if (state == nullptr)
+      return cover(name, "of " + which + ", not compared: no signature says which state that is");
+    if (*state != region.snapshot->state)
+      return differ(region.name() + ": its snapshot of " + which + " is not the agreed state");
+    cover(name, "of " + which + ", which has the agreed state");
+  }
+
+  void check_payloads() {
+    std::vector<fs::path> directories;
+    for (const Region& region : regions_) directories.push_back(region.ledger.directory);
+    const KeptPayloads kept(directories);
+    std::size_t listed = 0, here = 0;
+    for (const diloco::CommitRecord* record : records_in(longest_->ledger)) {
+      for (const diloco::Participant& participant : record->participants) {
+        ++listed;
+        try {
+          if (kept.open(participant.payload)) ++here;
+        } catch (const std::system_error& error) {
+          if (error.code() != make_error_code(diloco::Errc::lineage)) throw;
+          differ("the payload of " + participant.region + " in round " +
+                 std::to_string(record->round) + ": " + intra::message_of(error));
+        }
+      }
+    }
+    std::string line = std::to_string(here) + " of " + std::to_string(listed) +
+                       " are here and are what the records list";
+    if (here < listed)
+      line += "; the others were not kept (ledger.keep = \"all\" keeps them)";
+    else if (listed > 0)
+      line += "; `causeway replay` computes the states again from them";
+    cover("payloads", line);
+  }
+
+  void check_models() {
+    for (const Region& region : regions_) {
+      const fs::path file = intra::checkpoint_directory(region.ledger.directory) / "final";
+      const std::string name = "model of " + region.name();
+      if (!fs::exists(file)) {
+        cover(name, "there is none (it is written when the run is over)");
+        continue;
+      }
+      try {
+        check_model(region, name, intra::load_model(file));
+      } catch (const std::system_error& error) {
+        if (error.code() != intra::Errc::bad_checkpoint) throw;
+        differ(region.name() + ": " + intra::message_of(error));
+      }
+    }
+  }
+
+  // Its tensors are the anchor of the snapshot that was taken with it.
+  void check_model(const Region& region, const std::string& name, const intra::LoadedModel& model) {
+    const auto round = model.metadata.find("round");
+    const bool same_version = region.snapshot && round != model.metadata.end() &&
+                              round->second == std::to_string(region.snapshot->version);
+    if (!same_version || known_state(region.snapshot->version) == nullptr)
+      return cover(name, "not compared: there is no snapshot of its version to compare it with");
+    if (diloco::merkle_leaves(model.params) != region.snapshot->spans.at("anchor"))
+      return differ(region.name() + ": its model is not the state of version " + round->second);
+    cover(name, "the weights of version " + round->second);
+  }
+
+  const fs::path certificates_;
+  std::vector<Region> regions_;
+  const Region* longest_ = nullptr;
+  bool all_signed_ = false;
+  std::optional<diloco::Digest> last_state_;
   Verification result_;
 };
 
 }  // namespace
 
-Verification verify(const fs::path& a, const fs::path& b, const fs::path& certificates) {
-  return Verifier(open_region(a), open_region(b)).run(certificates);
+Verification verify(const std::vector<fs::path>& paths, const fs::path& certificates) {
+  const std::vector<RegionLedger> ledgers = read_region_ledgers(paths);
+  const fs::path beside = certificates_beside(ledgers.front().directory);
+  return Verifier(ledgers, certificates.empty() ? beside : certificates).run();
 }
 
 }  // namespace causeway::run

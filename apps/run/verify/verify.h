@@ -1,5 +1,6 @@
-// Whether two regions ran the same history: their ledgers entry by entry, the states they reached
-// after every round, and the numbers of their newest snapshots.
+// Whether regions ran the same history, by what they signed: their ledgers entry by entry, the
+// states that they contributed from, the payloads that they still have, their newest snapshots and
+// the model at the end. It also says what of that it could not look at, and why.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +11,15 @@ namespace causeway::run {
 
 struct Verification {
   bool same = true;
-  std::vector<std::string> lines;  // what was compared and found, for people
+  std::vector<std::string> lines;    // what was compared and found, for people
+  std::vector<std::string> covered;  // a line for each kind of thing that a run leaves
 };
 
-// `a` and `b` are region directories (with ledger/ in them). `certificates`: the directory of
-// `causeway certs`, to check signatures with; empty: they are not checked. Throws std::system_error
-// if a ledger is missing or damaged.
-Verification verify(const std::filesystem::path& a, const std::filesystem::path& b,
+// `paths`: of regions, or of runs with regions/ in them. `certificates`: the directory of `causeway
+// certs`, to check signatures with; empty: that beside the regions, or no signature is checked, and
+// nothing is told that only a signature makes true. Throws std::system_error
+// (diloco::Errc::lineage) if a ledger is missing, empty or damaged, or if they are of several runs.
+Verification verify(const std::vector<std::filesystem::path>& paths,
                     const std::filesystem::path& certificates);
 
 }  // namespace causeway::run

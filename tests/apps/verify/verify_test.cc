@@ -3,177 +3,119 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <system_error>
+#include <fstream>
 
-#include <nlohmann/json.hpp>
-
-#include "diloco/files/error.h"
-#include "diloco/log/ledger.h"
-#include "inter/tls/pki.h"
-#include "inter/tls/signature.h"
-#include "intra/outer/state_file.h"
-#include "tests/apps/temporary.h"
+#include "diloco/files/archive.h"
+#include "diloco/files/file_io.h"
+#include "inter/blob/spool_files.h"
+#include "tests/apps/verify/past.h"
 
 namespace causeway::run {
 namespace {
 
+using past::kRounds;
+using past::layout;
+using past::Past;
+using past::state_of;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr diloco::Round kRounds = 3;
-
-const diloco::Layout& layout() {
-  static const diloco::Layout layout({{"embedding", {64, 128}}, {"head", {64, 64}}, {"norm", {7}}});
-  return layout;
-}
-
-// What a region of a run of three rounds leaves behind, and how it may differ from what it should
-// be.
-struct Past {
-  std::string name;
-  std::string run_id = "run-1";
-  diloco::Round rounds = kRounds;
-  std::function<void(diloco::CommitRecord&)> decide{};  // the records, before they are kept
-  std::function<void(diloco::Round, diloco::Digest&)>
-      report{};                                    // states after a round, as an event
-  std::function<void(diloco::Applied&)> hold{};    // states, as the ledger has them
-  std::function<void(intra::OuterState&)> take{};  // the snapshot
-  std::function<void(const std::string&, std::string&)> sign{};  // signatures
-  bool own_in_ledger = true;
-};
-
-intra::OuterState state_of(diloco::Round version) {
-  intra::OuterState state(layout());
-  for (std::size_t i = 0; i < state.anchor.size(); ++i) {
-    state.anchor[i] = static_cast<float>(version) + static_cast<float>(i) / 8;
-    state.momentum[i] = static_cast<float>(version) - static_cast<float>(i);
-  }
-  state.version = version;
-  state.digest = whole_digest(state);
-  return state;
-}
-
-diloco::CommitRecord record_of(diloco::Round round) {
-  return {.run_id = "run-1",
-          .round = round,
-          .participants = {{.region = "east", .round = round, .weight = 0.5F, .tokens = 10},
-                           {.region = "west", .round = round, .weight = 0.5F, .tokens = 10}},
-          .state = state_of(round).digest,
-          .next_k = 4};
-}
-
-class Verify : public testing::Test {
- protected:
-  Verify() {
-    inter::create_ca(certificates(), "run");
-    for (const char* name : {"east", "west"}) inter::add_region(certificates(), name);
-  }
-
-  std::filesystem::path certificates() const { return directory_ / "certificates"; }
-
-  std::filesystem::path write(const Past& past) const {
-    const std::filesystem::path region = directory_ / past.name;
-    std::filesystem::create_directories(region);
-    write_ledger(region, past);
-    write_events(region, past);
-    intra::OuterState snapshot = state_of(kRounds - 1);
-    if (past.take) past.take(snapshot);
-    intra::save_snapshot(region, layout(), snapshot);
-    return region;
-  }
-
-  Verification compare(const Past& east, const Past& west) const {
-    return verify(write(east), write(west), certificates());
-  }
-
-  TemporaryDirectory directory_;
-
- private:
-  void write_ledger(const std::filesystem::path& region, const Past& past) const {
-    const inter::SigningKey key(inter::credentials_in(certificates(), past.name).key);
-    diloco::Ledger ledger(region / "ledger", [&](const std::string& content) {
-      std::string signature = key.sign(content);
-      if (past.sign) past.sign(content, signature);
-      return signature;
-    });
-    ledger.set_run_id(past.run_id);
-    for (diloco::Round round = 0; round < past.rounds; ++round) {
-      diloco::CommitRecord record = record_of(round);
-      if (past.decide) past.decide(record);
-      diloco::Applied own{.version = round, .state = state_of(round).digest};
-      if (past.hold) past.hold(own);
-      const std::vector<diloco::LogEntry> entries{{.term = 1, .body = record}};
-      ledger.append(entries, past.own_in_ledger ? std::optional(own) : std::nullopt);
-    }
-  }
-
-  static void write_events(const std::filesystem::path& region, const Past& past) {
-    std::ofstream events(region / "events.jsonl");
-    for (diloco::Round round = 0; round < past.rounds; ++round) {
-      diloco::Digest state = state_of(round + 1).digest;
-      if (past.report) past.report(round, state);
-      events << nlohmann::json{{"round", round},
-                               {"region", past.name},
-                               {"participants", nlohmann::json::array()},
-                               {"state", diloco::to_hex(state)}}
-             << "\n";
-    }
-  }
-};
+using Verify = past::VerifyTest;
 
 TEST_F(Verify, EqualRegionsRanOneHistory) {
   const Verification found = compare({.name = "east"}, {.name = "west"});
   EXPECT_TRUE(found.same);
-  for (const std::string line :
-       {"east: 3 entries, all signed by its certificate", "west: 3 states are the agreed ones",
-        "the history is the same in 3 entries, 3 of them rounds",
-        "the same state of version 3, the last, by events.jsonl, which is not signed",
-        "the snapshots of version 2 are equal bit for bit"}) {
-    EXPECT_THAT(found.lines, Contains(line));
-  }
-}
-
-TEST_F(Verify, WithoutCertificatesItSaysThatNoSignatureIsChecked) {
-  const Verification found = verify(write({.name = "east"}), write({.name = "west"}), {});
-  EXPECT_TRUE(found.same);
-  EXPECT_THAT(found.lines, Contains(HasSubstr("signatures are not checked")));
-}
-
-// Ledgers of before regions put their own states there.
-TEST_F(Verify, StatesThatTheLedgerDoesNotHaveAreSaidToBeUnsigned) {
-  const Past west{.name = "west", .own_in_ledger = false};
-  const Verification found = compare({.name = "east"}, west);
-  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.lines, ElementsAre("east: 3 entries, all signed by its certificate",
+                                       "west: 3 entries, all signed by its certificate"));
   EXPECT_THAT(
-      found.lines,
-      Contains("west: 2 states are the agreed ones, 2 of them only by events.jsonl, which is "
-               "not signed"));
+      found.covered,
+      ElementsAre("states of east: it signed the agreed one of 3 of 3 versions",
+                  "states of west: it signed the agreed one of 3 of 3 versions",
+                  "entries: 3, 3 of them rounds; the first 3 are the same in 2 ledgers, signed in "
+                  "each",
+                  "the state of version 3, the last: the same by the signatures of east, west",
+                  "snapshot of east: of version 2, which has the agreed state",
+                  "snapshot of west: of version 2, which has the agreed state",
+                  "payloads: 0 of 6 are here and are what the records list; the others were not "
+                  "kept (ledger.keep = \"all\" keeps them)",
+                  "model of east: there is none (it is written when the run is over)",
+                  "model of west: there is none (it is written when the run is over)"));
+}
+
+TEST_F(Verify, WithoutCertificatesNothingIsToldThatOnlyASignatureMakesTrue) {
+  const auto wrong = [](diloco::Applied& own) { own.state[0] ^= 1; };
+  const Verification found =
+      verify({write({.name = "east"}), write({.name = "west", .hold = wrong})}, {});
+  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.lines, ElementsAre(HasSubstr("signatures are not checked")));
+  EXPECT_THAT(found.covered,
+              Contains("states of west: not compared, as no signature says which it had"));
+  EXPECT_THAT(found.covered, Contains(HasSubstr("not all are known to be signed")));
+  EXPECT_THAT(found.covered, Contains(HasSubstr("the last: not compared")));
+}
+
+TEST_F(Verify, ARunsDirectoryStandsForItsRegionsAndBringsItsCertificates) {
+  const std::filesystem::path regions = directory_ / "regions";
+  std::filesystem::create_directories(regions);
+  for (const std::string name : {"east", "west"})
+    std::filesystem::rename(write({.name = name}), regions / name);
+  const Verification found = verify({directory_ / "."}, {});
+  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.lines, Contains("west: 3 entries, all signed by its certificate"));
+  EXPECT_EQ(refusal({directory_ / ".", regions / "west"}),
+            (regions / "west").string() +
+                " was named twice: what is compared with itself is always equal");
+}
+
+TEST_F(Verify, AnEmptyLedgerIsRefused) {
+  const std::filesystem::path east = write({.name = "east", .rounds = 0});
+  EXPECT_THAT(refusal({east}), HasSubstr("has a ledger without entries"));
+  EXPECT_THAT(refusal({write({.name = "west"}), east}), HasSubstr("without entries"));
+}
+
+// It is not signed, and says what anybody wrote there.
+TEST_F(Verify, WhatEventsSayIsNotBelieved) {
+  const std::filesystem::path east = write({.name = "east"});
+  std::ofstream(east / "events.jsonl")
+      << R"({"round": 1, "region": "west", "participants": [], "state": "00"})"
+      << "\n";
+  const Verification found = verify({east}, certificates());
+  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.lines, ElementsAre("east: 3 entries, all signed by its certificate"));
+}
+
+// A wrong one that was healed looks like this.
+TEST_F(Verify, AStateThatWasChangedAfterItWasSignedIsNotTakenForAHealedOne) {
+  const std::filesystem::path east = write({.name = "east"}), west = write({.name = "west"});
+  const std::filesystem::path records = west / "ledger" / "records";
+  std::string bytes = diloco::read_file(records).value();
+  const diloco::Digest state = state_of(1).digest;
+  const std::size_t last = bytes.rfind(std::string(state.begin(), state.end()));
+  bytes[last] ^= 1;  // in own_state of entry 2: after that of the record
+  diloco::replace_file(records, bytes, diloco::Durability::visible);
+  const Verification found = verify({east, west}, certificates());
+  EXPECT_FALSE(found.same);
+  EXPECT_THAT(found.lines,
+              Contains("west: the state that it contributed from at entry 2 (round 1: east west) "
+                       "is not signed by its certificate"));
+  EXPECT_THAT(found.lines, Not(Contains(HasSubstr("healed"))));
 }
 
 TEST_F(Verify, ARegionThatIsAheadRanTheSameHistory) {
   const Verification found = compare({.name = "east", .rounds = kRounds - 1}, {.name = "west"});
   EXPECT_TRUE(found.same);
-  EXPECT_THAT(found.lines, Contains("west knows 1 more entries"));
-  EXPECT_THAT(found.lines, Not(Contains(HasSubstr("the last"))));
+  EXPECT_THAT(found.lines, Contains("east: its ledger ends 1 entry before that of west"));
 }
 
-TEST_F(Verify, NamesTheRegionAndRoundWhoseReportedStateIsAnother) {
-  const Past west{.name = "west",
-                  .report =
-                      [](diloco::Round round, diloco::Digest& state) {
-                        if (round == 1) state[0] ^= 1;
-                      },
-                  .own_in_ledger = false};
-  const Verification found = compare({.name = "east"}, west);
-  EXPECT_FALSE(found.same);
-  EXPECT_THAT(found.lines, Contains(testing::MatchesRegex(
-                               "west: its state of version 2 .* is not the agreed one .*: round 1 "
-                               "was not applied as the others did")));
-  EXPECT_THAT(found.lines, Contains("east: 3 states are the agreed ones"));
+TEST_F(Verify, SaysThatTheEndOfALedgerIsTorn) {
+  const std::filesystem::path east = write({.name = "east"}), west = write({.name = "west"});
+  const std::filesystem::path records = west / "ledger" / "records";
+  std::filesystem::resize_file(records, std::filesystem::file_size(records) - 1);
+  const Verification found = verify({east, west}, certificates());
+  EXPECT_THAT(found.lines, Contains(HasSubstr("of its ledger are no whole entry")));
+  EXPECT_THAT(found.lines, Contains("west: its ledger ends 1 entry before that of east"));
 }
 
 TEST_F(Verify, NamesTheRegionAndRoundWhoseSignedStateIsAnother) {
@@ -189,31 +131,63 @@ TEST_F(Verify, NamesTheRegionAndRoundWhoseSignedStateIsAnother) {
 
 // It contributed once from a wrong state, and from the right ones since.
 TEST_F(Verify, ARegionThatWasHealedRanTheSameHistory) {
-  const Past west{.name = "west",
-                  .report =
-                      [](diloco::Round round, diloco::Digest& state) {
-                        if (round == 0) state[0] ^= 1;
-                      },
-                  .hold =
-                      [](diloco::Applied& own) {
-                        if (own.version == 1) own.state[0] ^= 1;
-                      }};
+  const Past west{.name = "west", .hold = [](diloco::Applied& own) {
+                    if (own.version == 1) own.state[0] ^= 1;
+                  }};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_TRUE(found.same);
   EXPECT_THAT(found.lines, Contains("west: its state of version 1 was wrong, and was healed"));
-  EXPECT_THAT(found.lines, Contains("west: 2 states are the agreed ones"));
+  EXPECT_THAT(found.covered,
+              Contains(HasSubstr("states of west: it signed the agreed one of 2 of")));
 }
 
 // After the last round no record says what is agreed.
 TEST_F(Verify, NamesTheLastRoundIfItsResultsDiffer) {
-  const Past west{.name = "west", .report = [](diloco::Round round, diloco::Digest& state) {
-                    if (round + 1 == kRounds) state[0] ^= 1;
-                  }};
+  const Past west{.name = "west", .finish = [](diloco::Digest& state) { state[0] ^= 1; }};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_FALSE(found.same);
   EXPECT_THAT(found.lines, Contains(testing::MatchesRegex(
                                "another state of version 3, the last, in east .* than in west .*: "
                                "they applied round 2 differently")));
+}
+
+TEST_F(Verify, ALastStateThatTheRegionDidNotSignIsNotCompared) {
+  const Verification found =
+      compare({.name = "east", .finishes = false}, {.name = "west", .finishes = false});
+  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.covered, Contains("the state of version 3, the last: not compared: no region "
+                                      "signed one (it does when the run is over)"));
+}
+
+TEST_F(Verify, TheSnapshotOfTheLastVersionIsComparedToo) {
+  const auto change = [](intra::OuterState& state) { state.anchor[3] += 1; };
+  const Past east{.name = "east", .snapshot = kRounds};
+  EXPECT_THAT(compare(east, {.name = "west"}).covered,
+              Contains("snapshot of east: of version 3, which has the agreed state"));
+  const Past changed{.name = "changed", .take = change, .snapshot = kRounds};
+  inter::add_region(certificates(), "changed");
+  const Verification found = verify({write(changed)}, certificates());
+  EXPECT_FALSE(found.same);
+  EXPECT_THAT(found.lines, Contains("changed: its snapshot of version 3 is not the agreed state"));
+}
+
+TEST_F(Verify, CountsThePayloadsThatAreKeptAndNamesADamagedOne) {
+  const std::string content = "a payload";
+  const inter::BlobId id{diloco::sha256(std::as_bytes(std::span(content))), content.size()};
+  const Past past{.name = "east", .decide = [&](diloco::CommitRecord& record) {
+                    for (auto& participant : record.participants) participant.payload = id;
+                  }};
+  const std::filesystem::path east = write(past);
+  diloco::open_archive(east, "");
+  const std::filesystem::path file = inter::blob_path(diloco::archive_directory(east), id);
+  diloco::replace_file(file, content, diloco::Durability::visible);
+  EXPECT_THAT(verify({east}, certificates()).covered,
+              Contains(HasSubstr("payloads: 6 of 6 are here and are what the records list")));
+  diloco::replace_file(file, "a pbyload", diloco::Durability::visible);
+  const Verification found = verify({east}, certificates());
+  EXPECT_FALSE(found.same);
+  EXPECT_THAT(found.lines, Contains(HasSubstr("the payload of east in round 0: " + file.string() +
+                                              " is damaged")));
 }
 
 TEST_F(Verify, NamesTheFirstEntryInWhichLedgersDiffer) {
@@ -233,8 +207,10 @@ TEST_F(Verify, NamesTheFirstSliceInWhichSnapshotsDifferAndWhoseIsWrong) {
                   .take = [&](intra::OuterState& state) { state.anchor.at(element) += 1; }};
   const Verification found = compare({.name = "east"}, west);
   EXPECT_FALSE(found.same);
-  EXPECT_THAT(found.lines, Contains("the snapshots of version 2 differ first in anchor, elements "
-                                    "4096 to 8191 (embedding)"));
+  EXPECT_THAT(
+      found.lines,
+      Contains("the snapshots of version 2 in east and west differ first in anchor, elements "
+               "4096 to 8191 (embedding)"));
   EXPECT_THAT(found.lines, Contains("west: its snapshot of version 2 is not the agreed state"));
   EXPECT_THAT(found.lines, Not(Contains(HasSubstr("east: its snapshot"))));
 }
@@ -243,17 +219,11 @@ TEST_F(Verify, NamesMomentumAndVectorsToo) {
   const std::size_t element = layout().find("norm").offset;
   const Past west{.name = "west",
                   .take = [&](intra::OuterState& state) { state.momentum.at(element) += 1; }};
-  EXPECT_THAT(compare({.name = "east"}, west).lines,
-              Contains("the snapshots of version 2 differ first in momentum, elements 12288 to "
-                       "16383 (norm)"));
-}
-
-TEST_F(Verify, OfASnapshotOfAnotherVersionItSaysThatNumbersAreNotCompared) {
-  const Past west{.name = "west",
-                  .take = [](intra::OuterState& state) { state = state_of(kRounds - 2); }};
-  const Verification found = compare({.name = "east"}, west);
-  EXPECT_TRUE(found.same);
-  EXPECT_THAT(found.lines, Contains(HasSubstr("of different versions")));
+  EXPECT_THAT(
+      compare({.name = "east"}, west).lines,
+      Contains(
+          "the snapshots of version 2 in east and west differ first in momentum, elements 12288 to "
+          "16383 (norm)"));
 }
 
 TEST_F(Verify, NamesTheFirstEntryWithABadSignature) {
@@ -287,27 +257,20 @@ TEST_F(Verify, ALedgerSignedByAnotherRegionIsNotItsOwn) {
   const std::filesystem::path east = write({.name = "east"}), west = write({.name = "west"});
   std::filesystem::copy_file(east / "ledger" / "records", west / "ledger" / "records",
                              std::filesystem::copy_options::overwrite_existing);
-  const Verification found = verify(east, west, certificates());
+  const Verification found = verify({east, west}, certificates());
   EXPECT_FALSE(found.same);
   EXPECT_THAT(found.lines,
               Contains("west: entry 1 (round 0: east west) is not signed by its certificate"));
 }
 
-TEST_F(Verify, RegionsOfDifferentRunsAreNotCompared) {
-  const Verification found = compare({.name = "east"}, {.name = "west", .run_id = "run-2"});
-  EXPECT_FALSE(found.same);
-  EXPECT_THAT(found.lines, testing::ElementsAre("different runs: run-1 in east, run-2 in west"));
+TEST_F(Verify, RegionsOfDifferentRunsAreRefused) {
+  const auto east = write({.name = "east"}), west = write({.name = "west", .run_id = "run-2"});
+  EXPECT_THAT(refusal({east, west}), HasSubstr("is of run run-2, but"));
 }
 
 TEST_F(Verify, ADirectoryWithoutALedgerIsRefusedWithWhatToName) {
-  const std::filesystem::path east = write({.name = "east"});
-  try {
-    verify(east, directory_ / "nowhere", {});
-    ADD_FAILURE() << "compared with nothing";
-  } catch (const std::system_error& error) {
-    EXPECT_EQ(error.code(), diloco::Errc::lineage);
-    EXPECT_THAT(error.what(), HasSubstr("name a region's directory"));
-  }
+  EXPECT_THAT(refusal({write({.name = "east"}), directory_ / "nowhere"}),
+              HasSubstr("name a region's directory"));
 }
 
 }  // namespace

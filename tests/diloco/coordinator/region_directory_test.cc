@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "diloco/files/archive.h"
 #include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
 
 namespace causeway::diloco {
@@ -93,6 +95,36 @@ TEST(RegionDirectory, FillsInWhatOnlyThisDiskKnows) {
   EXPECT_EQ(options.heartbeat, options.election / 4);
   EXPECT_EQ(options.pace.k, 4);
   EXPECT_FALSE(options.witness);
+}
+
+TEST(RegionDirectory, KeepsPayloadsThatCountedWhereEverythingIsKept) {
+  const LoneRegion region;
+  const auto remove = [](RegionDirectory& directory, const std::string& content, bool listed) {
+    const inter::BlobId blob = directory.spool().put(std::as_bytes(std::span(content)));
+    const std::string name = directory.spool().path(blob).filename();
+    directory.carry_out(RemoveBlob{blob, listed});
+    EXPECT_FALSE(directory.spool().has(blob));
+    return name;
+  };
+  CoordinatorOptions options = region.options_;
+  options.directory = region.root_.path() / "keeps";
+  options.kept_config = "[run]\n";
+  RegionDirectory keeps(options);
+  EXPECT_FALSE(keeps.open());
+  const std::string listed = remove(keeps, "counted", true);
+  const std::string other = remove(keeps, "did not", false);
+  const std::filesystem::path archive = archive_directory(options.directory);
+  EXPECT_EQ(read_file(archive / listed), "counted");
+  EXPECT_FALSE(std::filesystem::exists(archive / other));
+  EXPECT_EQ(read_file(archived_config(options.directory)), "[run]\n");
+}
+
+TEST(RegionDirectory, KeepsNothingByDefault) {
+  LoneRegion region;
+  const std::string content = "counted";
+  const auto blob = region.directory_.spool().put(std::as_bytes(std::span(content)));
+  region.directory_.carry_out(RemoveBlob{blob, true});
+  EXPECT_FALSE(has_archive(region.options_.directory));
 }
 
 TEST(RegionDirectory, ProbesTheDiskAndLeavesNothing) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "diloco/log/raft_log.h"
@@ -179,6 +180,24 @@ TEST_F(SpoolTest, PayloadsGoWhenASnapshotAndTheWorkerAreBeyondThem) {
   EXPECT_EQ(spool_.first_missing(2), 5U);
   EXPECT_TRUE(spool_.drop(blob(3)));
   EXPECT_EQ(spool_.first_missing(2), 3U);
+}
+
+// What is kept for a replay of the run, where everything is.
+TEST_F(SpoolTest, OnlyPayloadsThatCountedAreMarkedAsListedWhenTheyGo) {
+  commit({made_by("b", 0, 1)});
+  for (const std::uint8_t number : {1, 7, 99}) spool_.put(blob(number));
+  spool_.adopt({.version = 1, .state = {}, .blob = blob(99)});
+  spool_.discard(blob(7));
+  for (int round = 0; round < 5; ++round) commit({});
+  spool_.release_old(Applied{6, {}});
+  spool_.adopt({.version = 6, .state = {}, .blob = blob(98)});
+  std::vector<std::pair<inter::BlobId, bool>> gone;
+  for (const Action& action : out_.take()) {
+    if (const auto* remove = std::get_if<RemoveBlob>(&action))
+      gone.emplace_back(remove->blob, remove->listed);
+  }
+  EXPECT_THAT(gone, ::testing::ElementsAre(std::pair(blob(7), false), std::pair(blob(1), true),
+                                           std::pair(blob(99), false)));
 }
 
 TEST_F(SpoolTest, ANewSnapshotReplacesTheOneBefore) {

@@ -1,0 +1,227 @@
+#include "apps/run/replay/replay.h"
+
+#include <algorithm>
+#include <future>
+#include <memory>
+
+#include "apps/run/replay/compare_moves.h"
+#include "apps/run/replay/first_difference.h"
+#include "apps/run/replay/replay_source.h"
+#include "apps/run/replay/replayed_model.h"
+#include "inter/base/append_item.h"
+#include "intra/collective/collective.h"
+#include "intra/outer/outer_round.h"
+
+namespace causeway::run {
+namespace {
+
+std::string version_text(diloco::Round version) {
+  return "version " + std::to_string(version);
+}
+
+std::string names_text(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) inter::append_item(text, name);
+  return text;
+}
+
+// Neither training nor contributing: a region of no name, which only applies records.
+intra::OuterRound applying(const Config& config, const diloco::Layout& layout) {
+  return {intra::OuterRound::Place{},
+          config.codec,
+          config.outer,
+          {.variant = diloco::OverlapOptions::Variant::synchronous,
+           .fragments = config.overlap.fragments,
+           .order = config.overlap.order,
+           .mixing = config.overlap.mixing},
+          layout};
+}
+
+class Replayer {
+ public:
+  explicit Replayer(const ReplayOptions& options)
+      : options_(options),
+        source_(options.paths, options.certificates, options.overrides),
+        layout_(source_.layout()),
+        round_(applying(source_.config(), layout_)),
+        alone_(intra::make_solo_collective()),
+        state_(layout_),
+        to_(options.to.value_or(source_.rounds())) {
+    check_options();
+  }
+
+  Replay run() {
+    if (!source_.signatures_checked())
+      say("signatures are not checked; --certificates DIR checks them");
+    source_.begin(options_.from, layout_, state_);
+    begun_at_ = state_.version;
+    while (replay_.right && state_.version < to_) {
+      write_model_if_asked();
+      take_round();
+    }
+    if (replay_.right) check_last();
+    write_model_if_asked();
+    tell();
+    return std::move(replay_);
+  }
+
+ private:
+  void say(const std::string& line) { replay_.lines.push_back(line); }
+
+  void check_options() const {
+    const auto within = [this](const std::string& flag, diloco::Round version, diloco::Round last) {
+      if (version <= last) return;
+      throw ConfigError(
+          flag + " " + std::to_string(version) + ": the " +
+          (last == source_.rounds() ? "run has versions" : "replay goes from version") + " 0 to " +
+          std::to_string(last));
+    };
+    within("--to", to_, source_.rounds());
+    within("--from", options_.from, to_);
+    within("--version", options_.model_version.value_or(to_), to_);
+    for (const Reweighting& change : options_.changes) {
+      if (change.round < options_.from || change.round >= to_) {
+        throw ConfigError("round " + std::to_string(change.round) + " of " + change.region +
+                          " is not replayed: the replay goes from version " +
+                          std::to_string(options_.from) + " to " + std::to_string(to_));
+      }
+      reweighted(source_.record(change.round), options_.changes);
+    }
+  }
+
+  void take_round() {
+    const diloco::Round number = state_.version;
+    if (const diloco::CommitRecord& record = source_.record(number); state_.digest != record.state)
+      return differ(record.state);
+    const auto payloads = next_payloads();
+    const bool changed = std::ranges::count(options_.changes, number, &Reweighting::round) > 0;
+    if (changed && !otherwise_) {
+      begin_otherwise();
+    }
+    if (otherwise_)
+      apply(reweighted(source_.record(number), options_.changes), payloads, *otherwise_);
+    apply(source_.record(number), payloads, state_);
+    if (changed && number == changed_from_) compare();
+  }
+
+  void begin_otherwise() {
+    changed_from_ = state_.version;
+    before_ = state_.anchor;
+    otherwise_ = std::make_unique<intra::OuterState>(layout_);
+    otherwise_->anchor = state_.anchor;
+    otherwise_->momentum = state_.momentum;
+    otherwise_->digest = state_.digest;
+    otherwise_->adopt(state_.version);
+  }
+
+  // The next round's are read and hashed meanwhile.
+  std::vector<diloco::MappedBytes> next_payloads() {
+    const diloco::Round number = state_.version;
+    auto payloads = ahead_.valid() ? ahead_.get() : source_.payloads(number);
+    if (number + 1 < to_)
+      ahead_ =
+          std::async(std::launch::async, [this, number] { return source_.payloads(number + 1); });
+    return payloads;
+  }
+
+  // The record's payloads, of which a changed record lists perhaps not all.
+  void apply(diloco::CommitRecord record, const std::vector<diloco::MappedBytes>& payloads,
+             intra::OuterState& state) {
+    const auto& listed = source_.record(record.round).participants;
+    std::vector<std::span<const std::byte>> bytes;
+    for (const diloco::Participant& one : record.participants) {
+      const auto place =
+          std::ranges::find(listed, key_of(one), [](const auto& other) { return key_of(other); });
+      bytes.push_back(payloads[static_cast<std::size_t>(place - listed.begin())].bytes());
+    }
+    record.state = state.digest;
+    round_.apply(*alone_, record, bytes, state);
+  }
+
+  void differ(const diloco::Digest& signed_state) {
+    replay_.right = false;
+    const std::string version = version_text(state_.version);
+    say("the state of " + version + " that the payloads give (" +
+        diloco::to_hex(state_.digest).substr(0, 16) + ") is not the one that was agreed on (" +
+        diloco::to_hex(signed_state).substr(0, 16) + "): the first difference is in round " +
+        std::to_string(state_.version - 1));
+    const ReplaySource::Signers signers = source_.signers(state_.version, state_.digest);
+    if (!signers.same.empty()) say("the computed state was signed by " + names_text(signers.same));
+    if (!signers.other.empty()) say("another one was signed by " + names_text(signers.other));
+    const auto [first, last] = source_.states().equal_range(state_.version);
+    bool told = false;
+    for (auto kept = first; kept != last; ++kept) {
+      const auto where = first_difference(layout_, state_, kept->second);
+      if (where) say(kept->second.string() + " differs first in " + *where);
+      told = told || where;
+    }
+    if (!told) say("no other state of " + version + " is kept, so the tensor is not known");
+  }
+
+  // After the last round no record tells, but what the regions signed at the end.
+  void check_last() {
+    const diloco::Round version = state_.version;
+    const ReplaySource::Signers signers = source_.signers(version, state_.digest);
+    if (version < source_.rounds()) {
+      if (state_.digest != source_.record(version).state)
+        return differ(source_.record(version).state);
+    } else if (!signers.other.empty() && signers.same.empty()) {
+      replay_.right = false;
+      say("the state of " + version_text(version) + ", the last, is " +
+          diloco::to_hex(state_.digest) + ", but " + names_text(signers.other) +
+          " signed another one");
+      return;
+    }
+    say(version_text(version) + " has state " + diloco::to_hex(state_.digest) + ", " +
+        (signers.same.empty()
+             ? version < source_.rounds() ? "which the ledger names" : "which no region signed"
+             : "signed by " + names_text(signers.same)));
+    if (otherwise_ && version > changed_from_ + 1) compare();
+    if (otherwise_ && options_.loss)
+      say(loss_text(source_.config(), layout_, state_.anchor, otherwise_->anchor));
+  }
+
+  void compare() {
+    for (const std::string& line :
+         compare_moves(layout_, state_.version, before_, state_.anchor, otherwise_->anchor))
+      say(line);
+  }
+
+  void write_model_if_asked() {
+    if (options_.model.empty() || state_.version != options_.model_version.value_or(to_) ||
+        !replay_.right)
+      return;
+    const intra::OuterState& state = otherwise_ ? *otherwise_ : state_;
+    write_replayed_model(options_.model, source_.config(), layout_, state);
+    say("the model of " + version_text(state.version) + (otherwise_ ? ", as changed," : "") +
+        " is in " + options_.model.string());
+  }
+
+  void tell() {
+    const diloco::Round right = state_.version - begun_at_;
+    if (replay_.right)
+      say(std::to_string(right) + " rounds were computed again, from version " +
+          std::to_string(begun_at_) + " to " + std::to_string(state_.version) +
+          ": every state is the one in the ledger");
+  }
+
+  const ReplayOptions& options_;
+  const ReplaySource source_;
+  const diloco::Layout layout_;
+  const intra::OuterRound round_;
+  const std::unique_ptr<intra::Collective> alone_;
+  intra::OuterState state_;                       // as it was decided
+  std::unique_ptr<intra::OuterState> otherwise_;  // as changed, from that round on
+  std::vector<float> before_;                     // the anchor that both began from
+  std::future<std::vector<diloco::MappedBytes>> ahead_;
+  diloco::Round to_ = 0, begun_at_ = 0, changed_from_ = 0;
+  Replay replay_;
+};
+
+}  // namespace
+
+Replay replay(const ReplayOptions& options) {
+  return Replayer(options).run();
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,158 @@
+#include "apps/run/replay/replay_source.h"
+
+#include <algorithm>
+
+#include "diloco/files/archive.h"
+#include "diloco/files/error.h"
+#include "intra/outer/state_file.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_replay(const std::string& why) {
+  throw std::system_error(make_error_code(diloco::Errc::lineage), why);
+}
+
+constexpr const char* kKeepAll =
+    "this run did not keep its payloads: set ledger.keep = \"all\" in a region's configuration "
+    "before a run that is to be replayed";
+
+std::vector<RegionLedger> longest_first(std::vector<RegionLedger> ledgers) {
+  std::ranges::stable_sort(ledgers, std::ranges::greater(),
+                           [](const RegionLedger& ledger) { return ledger.entries.size(); });
+  return ledgers;
+}
+
+std::vector<fs::path> directories_of(const std::vector<RegionLedger>& ledgers) {
+  std::vector<fs::path> directories;
+  for (const RegionLedger& ledger : ledgers) directories.push_back(ledger.directory);
+  return directories;
+}
+
+Config kept_config(const std::vector<RegionLedger>& ledgers,
+                   const std::vector<std::string>& overrides) {
+  for (const RegionLedger& ledger : ledgers) {
+    if (diloco::has_archive(ledger.directory))
+      return load_config(diloco::archived_config(ledger.directory), overrides);
+  }
+  refuse_replay(ledgers.front().directory.string() + " has no archive/: " + kKeepAll);
+}
+
+}  // namespace
+
+ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& certificates,
+                           const std::vector<std::string>& overrides)
+    : ledgers_(longest_first(read_region_ledgers(paths))),
+      records_(records_in(ledgers_.front())),
+      kept_(directories_of(ledgers_)),
+      config_(kept_config(ledgers_, overrides)) {
+  check_history();
+  const fs::path trusted =
+      certificates.empty() ? certificates_beside(ledgers_.front().directory) : certificates;
+  for (const RegionLedger& ledger : ledgers_) {
+    if (trusted.empty()) break;
+    SignedStates own = signed_states(ledger, agreed_states(ledgers_.front()), trusted);
+    if (!own.problem.empty()) refuse_replay(ledger.name + ": " + own.problem);
+    own_.emplace(ledger.name, std::move(own));
+  }
+  find_states();
+}
+
+void ReplaySource::check_history() const {
+  const auto& longest = ledgers_.front().entries;
+  for (const RegionLedger& ledger : ledgers_) {
+    if (ledger.entries.back().hash == longest[ledger.entries.size() - 1].hash) continue;
+    refuse_replay("the ledgers of " + ledger.name + " and " + ledgers_.front().name +
+                  " are not one history: `causeway verify` says where they part");
+  }
+}
+
+ReplaySource::Signers ReplaySource::signers(diloco::Round version,
+                                            const diloco::Digest& state) const {
+  Signers signers;
+  for (const auto& [region, own] : own_) {
+    if (own.finished && own.finished->version == version) {
+      (own.finished->state == state ? signers.same : signers.other).push_back(region);
+      continue;
+    }
+    for (const States* states : {&own.right, &own.healed, &own.wrong}) {
+      const auto found = states->find(version);
+      if (found == states->end()) continue;
+      (found->second == state ? signers.same : signers.other).push_back(region);
+      break;
+    }
+  }
+  return signers;
+}
+
+// ---- States to begin from ----
+
+void ReplaySource::find_states() {
+  const auto add = [this](const fs::path& file) {
+    diloco::Round version = 0;
+    intra::StateReader(file).read("version", version);
+    states_.emplace(version, file);
+  };
+  for (const RegionLedger& ledger : ledgers_) {
+    const fs::path snapshot = intra::snapshot_file(ledger.directory);
+    if (fs::exists(snapshot)) add(snapshot);
+    if (!diloco::has_archive(ledger.directory)) continue;
+    for (const auto& entry : fs::directory_iterator(diloco::archive_directory(ledger.directory))) {
+      if (entry.path().extension() == ".safetensors") add(entry.path());
+    }
+  }
+  if (states_.empty()) refuse_replay("there is no state to begin from: " + std::string(kKeepAll));
+}
+
+std::string ReplaySource::versions_kept() const {
+  std::string text;
+  for (auto entry = states_.begin(); entry != states_.end();
+       entry = states_.upper_bound(entry->first)) {
+    text += (text.empty() ? "" : ", ") + std::to_string(entry->first);
+  }
+  return text;
+}
+
+diloco::Layout ReplaySource::layout() const {
+  const intra::StateReader reader(states_.begin()->second);
+  auto layout = intra::parse_tensors(reader.get("tensors"), reader.get("layout"));
+  if (!layout) refuse_replay(reader.file().string() + " names other tensors than it holds");
+  return std::move(*layout);
+}
+
+void ReplaySource::begin(diloco::Round version, const diloco::Layout& layout,
+                         intra::OuterState& state) const {
+  const auto after = states_.upper_bound(version);
+  if (after == states_.begin()) {
+    refuse_replay("no state of version " + std::to_string(version) +
+                  " or an earlier one is kept; those of versions " + versions_kept() +
+                  " are: give --from");
+  }
+  const auto& [found, file] = *std::prev(after);
+  if (found >= rounds()) {
+    refuse_replay("the ledger ends at version " + std::to_string(rounds()) +
+                  ", and no round follows version " + std::to_string(found) +
+                  ": give a lower --from; states are kept of versions " + versions_kept());
+  }
+  state.run_id = run_id();
+  intra::adopt_snapshot(file, layout, found, record(found).state, state);
+}
+
+std::vector<diloco::MappedBytes> ReplaySource::payloads(diloco::Round round) const {
+  std::vector<diloco::MappedBytes> payloads;
+  for (const diloco::Participant& participant : record(round).participants) {
+    auto bytes = kept_.open(participant.payload);
+    if (!bytes) {
+      refuse_replay("the payload of " + participant.region + " in round " + std::to_string(round) +
+                    " (" + diloco::to_hex(participant.payload.hash) +
+                    ") is in none of these regions' spool/ or archive/: " + kKeepAll +
+                    ", or give the directories of other regions as well");
+    }
+    payloads.push_back(std::move(*bytes));
+  }
+  return payloads;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,89 @@
+#include "apps/run/replay/reweighting.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "apps/run/config/config.h"
+#include "inter/base/append_item.h"
+
+namespace causeway::run {
+namespace {
+
+template <typename Number>
+bool read_number(const std::string& text, Number& number) {
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+Reweighting parse_place(const std::string& text, const std::string& message) {
+  const std::size_t at = text.find('@');
+  Reweighting parsed{.region = text.substr(0, at), .round = 0, .weight = {}};
+  if (at == 0 || at == std::string::npos || !read_number(text.substr(at + 1), parsed.round))
+    throw ConfigError(message);
+  return parsed;
+}
+
+double sum_of_weights(const diloco::CommitRecord& record) {
+  double sum = 0;
+  for (const diloco::Participant& one : record.participants) sum += one.weight;
+  return sum;
+}
+
+void refuse_if_not_listed(const diloco::CommitRecord& record, const std::string& region) {
+  if (std::ranges::count(record.participants, region, &diloco::Participant::region) > 0) return;
+  std::string listed;
+  for (const diloco::Participant& one : record.participants) inter::append_item(listed, one.region);
+  throw ConfigError("round " + std::to_string(record.round) + " does not list " + region +
+                    "; it lists " + (listed.empty() ? "nobody" : listed));
+}
+
+void leave_out(diloco::CommitRecord& record, const std::string& region) {
+  const double before = sum_of_weights(record);
+  std::erase_if(record.participants,
+                [&](const diloco::Participant& one) { return one.region == region; });
+  const double after = sum_of_weights(record);
+  if (after == 0)
+    throw ConfigError("without " + region + " round " + std::to_string(record.round) +
+                      " would list nobody");
+  for (diloco::Participant& one : record.participants)
+    one.weight = static_cast<float>(one.weight * (before / after));
+}
+
+}  // namespace
+
+Reweighting parse_without(const std::string& text) {
+  return parse_place(text, "--without " + text + ": must be REGION@ROUND, such as eu-west@40");
+}
+
+Reweighting parse_weight(const std::string& text) {
+  const std::string message =
+      "--weight " + text + ": must be REGION@ROUND=WEIGHT, such as eu-west@40=0.25";
+  const std::size_t equals = text.find('=');
+  Reweighting parsed = parse_place(text.substr(0, equals), message);
+  float weight = 0;
+  if (equals == std::string::npos || !read_number(text.substr(equals + 1), weight) ||
+      !std::isfinite(weight) || weight < 0) {
+    throw ConfigError(message);
+  }
+  parsed.weight = weight;
+  return parsed;
+}
+
+diloco::CommitRecord reweighted(diloco::CommitRecord record,
+                                const std::vector<Reweighting>& changes) {
+  for (const Reweighting& change : changes) {
+    if (change.round != record.round) continue;
+    refuse_if_not_listed(record, change.region);
+    if (!change.weight) {
+      leave_out(record, change.region);
+      continue;
+    }
+    for (diloco::Participant& one : record.participants)
+      if (one.region == change.region) one.weight = *change.weight;
+  }
+  return record;
+}
+
+}  // namespace causeway::run

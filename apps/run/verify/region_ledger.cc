@@ -1,0 +1,134 @@
+#include "apps/run/verify/region_ledger.h"
+
+#include <algorithm>
+#include <set>
+
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "diloco/log/ledger.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_directory(const fs::path& path, const std::string& why) {
+  throw std::system_error(make_error_code(diloco::Errc::lineage), path.string() + why);
+}
+
+std::vector<fs::path> regions_of(const fs::path& path) {
+  std::vector<fs::path> regions;
+  if (fs::is_directory(path / "regions")) {
+    for (const auto& entry : fs::directory_iterator(path / "regions")) {
+      if (fs::exists(entry.path() / "ledger" / "records")) regions.push_back(entry.path());
+    }
+    std::ranges::sort(regions);
+  } else if (fs::exists(path / "ledger" / "records")) {
+    regions.push_back(path);
+  }
+  if (regions.empty()) {
+    refuse_directory(path,
+                     " has no ledger/records: name a region's directory, such as "
+                     "runs/NAME/regions/REGION, or a run's with regions/ in it");
+  }
+  return regions;
+}
+
+// The member whose disk this is, by the newest log entry that names it.
+std::string name_of(const fs::path& directory, const std::vector<diloco::LedgerEntry>& entries) {
+  std::string incarnation = diloco::read_file(directory / "ledger" / "incarnation").value_or("");
+  if (!incarnation.empty() && incarnation.back() == '\n') incarnation.pop_back();
+  for (auto entry = entries.rbegin(); entry != entries.rend() && !incarnation.empty(); ++entry) {
+    const auto* membership = std::get_if<diloco::Membership>(&entry->entry.body);
+    if (membership == nullptr) continue;
+    const auto member =
+        std::ranges::find(membership->members, incarnation, &diloco::Member::incarnation);
+    if (member != membership->members.end()) return member->region;
+  }
+  return fs::weakly_canonical(directory).filename();
+}
+
+}  // namespace
+
+std::vector<fs::path> region_directories(const std::vector<fs::path>& paths) {
+  std::vector<fs::path> regions;
+  std::set<fs::path> seen;
+  for (const fs::path& path : paths) {
+    for (const fs::path& region : regions_of(path)) {
+      if (!seen.insert(fs::weakly_canonical(region)).second)
+        refuse_directory(region, " was named twice: what is compared with itself is always equal");
+      regions.push_back(region);
+    }
+  }
+  return regions;
+}
+
+RegionLedger read_region_ledger(const fs::path& region_directory) {
+  const fs::path directory = region_directory / "ledger";
+  RegionLedger ledger{.directory = region_directory,
+                      .name = {},
+                      .run_id = diloco::read_run_id(directory),
+                      .entries = {}};
+  const auto keep = [&](diloco::LedgerEntry entry, std::size_t) {
+    ledger.entries.push_back(std::move(entry));
+  };
+  ledger.torn_bytes = diloco::scan_ledger(directory / "records", ledger.run_id, keep).torn_bytes;
+  if (ledger.entries.empty()) {
+    refuse_directory(region_directory,
+                     " has a ledger without entries: there is nothing to check. Was the run ever "
+                     "begun, or was ledger/records emptied? Take another region's directory");
+  }
+  ledger.name = name_of(region_directory, ledger.entries);
+  return ledger;
+}
+
+std::vector<RegionLedger> read_region_ledgers(const std::vector<fs::path>& paths) {
+  std::vector<RegionLedger> ledgers;
+  for (const fs::path& region : region_directories(paths)) {
+    ledgers.push_back(read_region_ledger(region));
+    const RegionLedger &first = ledgers.front(), &last = ledgers.back();
+    if (last.run_id == first.run_id) continue;
+    refuse_directory(region, " is of run " + last.run_id + ", but " + first.directory.string() +
+                                 " is of run " + first.run_id +
+                                 ": different runs; name regions of one run");
+  }
+  return ledgers;
+}
+
+fs::path certificates_beside(const fs::path& region_directory) {
+  const fs::path directory =
+      fs::weakly_canonical(region_directory).parent_path().parent_path() / "certificates";
+  return fs::exists(directory / "ca.crt") ? directory : fs::path();
+}
+
+const diloco::CommitRecord* record_in(const diloco::LedgerEntry& entry) {
+  return std::get_if<diloco::CommitRecord>(&entry.entry.body);
+}
+
+std::vector<const diloco::CommitRecord*> records_in(const RegionLedger& ledger) {
+  std::vector<const diloco::CommitRecord*> records;
+  for (const diloco::LedgerEntry& entry : ledger.entries) {
+    const diloco::CommitRecord* record = record_in(entry);
+    if (record == nullptr) continue;
+    if (record->round != records.size() || record->run_id != ledger.run_id) {
+      refuse_directory(ledger.directory, "/ledger/records has a record of round " +
+                                             std::to_string(record->round) + " of run " +
+                                             record->run_id + " where round " +
+                                             std::to_string(records.size()) + " of run " +
+                                             ledger.run_id + " belongs");
+    }
+    records.push_back(record);
+  }
+  return records;
+}
+
+std::string describe(const diloco::LedgerEntry& entry, std::size_t index) {
+  const diloco::CommitRecord* record = record_in(entry);
+  std::string text = "entry " + std::to_string(index + 1);
+  if (record == nullptr) return text + " (no round)";
+  text += " (round " + std::to_string(record->round) + ":";
+  for (const auto& participant : record->participants) text += " " + participant.region;
+  return text + ")";
+}
+
+}  // namespace causeway::run
