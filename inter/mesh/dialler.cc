@@ -24,6 +24,12 @@ SessionNonce random_nonce() {
 
 asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
   while (!self->stopping_ && !peer->removed) {
+    if (const auto delay = self->dials_in(*peer); delay.count() > 0) {
+      peer->retry.expires_after(delay);
+      std::error_code woken;
+      co_await peer->retry.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+      continue;
+    }
     std::string failure;
     try {
       co_await dial(self, peer);
@@ -33,7 +39,8 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     if (self->stopping_ || peer->removed) {
       break;
     }
-    if (const auto more = failure.empty() ? std::nullopt : peer->failures.note(failure)) {
+    const bool failed = !failure.empty() && !peer->session;
+    if (const auto more = failed ? peer->failures.note(failure) : std::nullopt) {
       spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
                    to_string(peer->endpoint), failure, *more);
     }
@@ -43,11 +50,25 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
   }
 }
 
+// 0: now. While there is a link, when to look again at the latest.
+std::chrono::milliseconds MeshCore::dials_in(const Peer& peer) const {
+  if (peer.session) {
+    return options_.reconnect_delay_max;
+  }
+  const auto waits =
+      dials_first(peer) ? std::chrono::milliseconds(0) : options_.second_dialler_delay;
+  return std::chrono::ceil<std::chrono::milliseconds>(peer.changed + waits -
+                                                      std::chrono::steady_clock::now());
+}
+
 asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const SessionNonce nonce = random_nonce();
   const Hello hello = self->hello(ConnectionKind::control, nonce);
   const Judge judge = self->judge(*peer);
   const auto control = co_await open(self, peer);
+  if (peer->session) {
+    co_return;  // it dialled us meanwhile
+  }
   {
     const auto give_up = [self, control] {
       control->close(Errc::deadline, "no answer to our greeting within " +
@@ -57,7 +78,7 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
     const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
     self->act_on(verdicts, *peer);
   }
-  const auto session = self->begin_session(peer, control, nonce);
+  const auto session = self->begin_session(peer, control, nonce, true);
   for (unsigned i = 0; i < self->options_.data_connections; ++i) {
     self->tasks_.spawn(keep_data_connection(self, peer, session, control->remote_endpoint()));
   }

@@ -157,7 +157,7 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
 void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoint& endpoint) {
   const auto peer = std::make_shared<Peer>(executor_, spool_, options_, name, endpoint);
   peers_[name] = peer;
-  if (dials(*peer)) {
+  if (!endpoint.host.empty()) {
     tasks_.spawn(dial_loop(self, peer));
   }
 }
@@ -166,12 +166,11 @@ void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endp
   if (peer->endpoint == endpoint) {
     return;
   }
-  const bool dialled = dials(*peer);
-  peer->endpoint = endpoint;
-  if (dialled != dials(*peer)) {
+  if (peer->endpoint.host.empty() != endpoint.host.empty()) {
     remove_peer(peer);
     add_peer(self, peer->name, endpoint);
   } else {
+    peer->endpoint = endpoint;
     peer->retry.cancel();  // no reason to wait for what was wrong with the old address
   }
 }
@@ -232,23 +231,36 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
 
 std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
                                                  const std::shared_ptr<Connection>& control,
-                                                 const SessionNonce& nonce) {
+                                                 const SessionNonce& nonce, bool we_dialled) {
   control->check_open();
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
+  if (keeps_link(*peer, we_dialled)) {
+    throw LinkError(Errc::refused, kOtherLinkReason);
+  }
+  take_down(*peer, kOtherLinkReason);
   auto session =
       std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
                                                peer->outgoing, peer->meter, router_, restarts_,
                                                [this](const BlobPass& pass) { pass_on(pass); }},
                                 control, nonce);
   peer->session = session;
+  peer->first_dialled = we_dialled == dials_first(*peer);
+  peer->changed = std::chrono::steady_clock::now();
   ++peer->connects;
   peer->failures.reset();
   peer->backoff.reset();
   spdlog::info("{}: {} is up at {}", options_.self, peer->name, control->remote());
   handler_.on_peer_up(peer->name);
   return session;
+}
+
+// Both dialled, and both ends keep the same link: that of who dials first. It is fresh then; an
+// older one is dead where somebody dials anew.
+bool MeshCore::keeps_link(const Peer& peer, bool we_dialled) const {
+  const bool fresh = std::chrono::steady_clock::now() < peer.changed + options_.handshake_deadline;
+  return peer.session && peer.first_dialled && fresh && we_dialled != dials_first(peer);
 }
 
 asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
@@ -315,6 +327,8 @@ void MeshCore::take_down(Peer& peer, const std::string& reason) {
   router_.on_peer_down(peer.name);
   peer.session->close(Errc::refused, reason);
   peer.session.reset();
+  peer.changed = std::chrono::steady_clock::now();
+  peer.retry.cancel();
   if (!stopping_) {
     spdlog::warn("{}: {} is down: {}", options_.self, peer.name, reason);
     handler_.on_peer_down(peer.name, reason);

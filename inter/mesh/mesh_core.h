@@ -3,6 +3,7 @@
 // something to end on.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "inter/door/strangers.h"
 #include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
+#include "inter/mesh/contest.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/open_connections.h"
@@ -37,6 +39,9 @@ struct Peer {
   LogThrottle failures;
   asio::steady_timer retry;
   std::shared_ptr<Session> session;  // set: the peer is up
+  bool first_dialled = false;        // it is a link of who dials first of the two
+  std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();  // up, or down
+  Contest contest;
   // At the listener: a control connection whose greeting is under way.
   std::weak_ptr<Connection> greeting;
   std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
@@ -65,8 +70,9 @@ class MeshCore {
   const Intake& intake() const { return *intake_; }
 
  private:
-  // Both ends must come to the same answer. A region that cannot be dialled dials everybody.
-  bool dials(const Peer& peer) const {
+  // Of the two, the one that dials at once; both ends must come to the same answer. A region that
+  // cannot be dialled dials everybody.
+  bool dials_first(const Peer& peer) const {
     if (options_.dial_only || peer.endpoint.host.empty()) {
       return options_.dial_only;
     }
@@ -89,10 +95,12 @@ class MeshCore {
                                           Hello theirs);
   static asio::awaitable<void> admit_observer(Self self, std::shared_ptr<Connection> connection,
                                               std::string name, Hello theirs);
+  std::string objection_to_link(Peer& peer, const Connection& control) const;
   void log_refusal(const Connection& connection, const std::string& reason);
 
   // dialler.cc
   static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
+  std::chrono::milliseconds dials_in(const Peer& peer) const;
   static asio::awaitable<void> dial(Self self, PeerPtr peer);
   static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
                                                     std::shared_ptr<Session> session,
@@ -110,7 +118,8 @@ class MeshCore {
   void act_on(const Verdicts& verdicts, const Peer& peer);
   std::shared_ptr<Session> begin_session(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
-                                         const SessionNonce& nonce);
+                                         const SessionNonce& nonce, bool we_dialled);
+  bool keeps_link(const Peer& peer, bool we_dialled) const;
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Session> session);
   void push_directly(Peer& peer, const BlobId& id);
