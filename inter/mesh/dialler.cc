@@ -24,7 +24,7 @@ SessionNonce random_nonce() {
 
 asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
   while (!self->stopping_ && !peer->removed) {
-    if (const auto delay = self->dials_in(*peer); delay.count() > 0) {
+    if (const auto delay = peer->dials_in(); delay.count() > 0) {
       peer->retry.expires_after(delay);
       std::error_code woken;
       co_await peer->retry.async_wait(asio::redirect_error(asio::use_awaitable, woken));
@@ -48,17 +48,6 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     std::error_code cancelled;
     co_await peer->retry.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
-}
-
-// 0: now. While there is a link, when to look again at the latest.
-std::chrono::milliseconds MeshCore::dials_in(const Peer& peer) const {
-  if (peer.session) {
-    return options_.reconnect_delay_max;
-  }
-  const auto waits =
-      dials_first(peer) ? std::chrono::milliseconds(0) : options_.second_dialler_delay;
-  return std::chrono::ceil<std::chrono::milliseconds>(peer.changed + waits -
-                                                      std::chrono::steady_clock::now());
 }
 
 asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {

@@ -107,7 +107,7 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
 
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
                                               PeerPtr peer, Hello theirs) {
-  const std::string objection = self->objection_to_link(*peer, *control);
+  const std::string objection = peer->objection_to_link(*control);
   if (!objection.empty()) {
     co_await refuse(*control, objection);
   }
@@ -129,21 +129,6 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   deadline.reset();
   peer->greeting.reset();
   co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce, false));
-}
-
-std::string MeshCore::objection_to_link(Peer& peer, const Connection& control) const {
-  if (!peer.session) {
-    return "";
-  }
-  if (keeps_link(peer, false)) {
-    return kOtherLinkReason;
-  }
-  if (!peer.contest.is_on(peer.changed, std::chrono::steady_clock::now())) {
-    return "";
-  }
-  return "two processes use the certificate of " + peer.name + ": one at " +
-         peer.session->remote() + ", whose link stays, and one at " + control.remote() +
-         "; end one of them, and if it is not yours, `causeway certs revoke " + peer.name + "`";
 }
 
 asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,

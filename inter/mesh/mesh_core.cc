@@ -12,17 +12,6 @@ namespace {
 
 using asio::ip::tcp;
 
-// FNV-1a: regions that share a seed must not share their jitter, and std::hash differs between
-// libraries.
-std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
-  std::uint64_t hash = 14695981039346656037ULL ^ seed;
-  const std::string names = self + "/" + peer;
-  for (const char character : names) {
-    hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
-  }
-  return hash;
-}
-
 constexpr const char* kRemovedReason = "the region left the roster";
 constexpr std::chrono::milliseconds kResolveBind{10'000};
 
@@ -55,15 +44,6 @@ bool choose_congestion_control(const asio::any_io_executor& executor, MeshOption
 }
 
 }  // namespace
-
-Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
-           const std::string& name_in, const Endpoint& endpoint_in)
-    : name(name_in),
-      endpoint(endpoint_in),
-      outgoing(spool, name_in),
-      backoff(options.reconnect_delay_min, options.reconnect_delay_max,
-              jitter_seed(options.seed, options.self, name_in)),
-      retry(executor) {}
 
 MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& spool,
                    MeshHandler& handler)
@@ -236,7 +216,7 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
-  if (keeps_link(*peer, we_dialled)) {
+  if (peer->keeps_link(we_dialled)) {
     throw LinkError(Errc::refused, kOtherLinkReason);
   }
   take_down(*peer, kOtherLinkReason);
@@ -246,7 +226,7 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
                                                [this](const BlobPass& pass) { pass_on(pass); }},
                                 control, nonce);
   peer->session = session;
-  peer->first_dialled = we_dialled == dials_first(*peer);
+  peer->first_dialled = we_dialled == peer->we_dial_first();
   peer->changed = std::chrono::steady_clock::now();
   ++peer->connects;
   peer->failures.reset();
@@ -254,13 +234,6 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   spdlog::info("{}: {} is up at {}", options_.self, peer->name, control->remote());
   handler_.on_peer_up(peer->name);
   return session;
-}
-
-// Both dialled, and both ends keep the same link: that of who dials first. It is fresh then; an
-// older one is dead where somebody dials anew.
-bool MeshCore::keeps_link(const Peer& peer, bool we_dialled) const {
-  const bool fresh = std::chrono::steady_clock::now() < peer.changed + options_.handshake_deadline;
-  return peer.session && peer.first_dialled && fresh && we_dialled != dials_first(peer);
 }
 
 asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,

@@ -31,6 +31,17 @@ struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
        const std::string& name_in, const Endpoint& endpoint_in);
 
+  // Whether we dial at once, and it only if there is no link for a while; both ends must come to
+  // the same answer. A region that cannot be dialled dials everybody.
+  bool we_dial_first() const;
+  // Until we dial; 0: now. While there is a link, until we look again.
+  std::chrono::milliseconds dials_in() const;
+  // Whether another link that one of the two dialled must give way to the one that stands.
+  bool keeps_link(bool we_dialled) const;
+  // To a link that it dialled. Empty: none.
+  std::string objection_to_link(const Connection& control);
+
+  const MeshOptions& options;  // of the mesh
   std::string name;
   Endpoint endpoint;
   bool removed = false;  // no longer in the roster: its coroutines end
@@ -70,14 +81,6 @@ class MeshCore {
   const Intake& intake() const { return *intake_; }
 
  private:
-  // Of the two, the one that dials at once; both ends must come to the same answer. A region that
-  // cannot be dialled dials everybody.
-  bool dials_first(const Peer& peer) const {
-    if (options_.dial_only || peer.endpoint.host.empty()) {
-      return options_.dial_only;
-    }
-    return options_.self < peer.name;
-  }
   void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
   void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
   void remove_peer(const PeerPtr& peer);
@@ -95,12 +98,10 @@ class MeshCore {
                                           Hello theirs);
   static asio::awaitable<void> admit_observer(Self self, std::shared_ptr<Connection> connection,
                                               std::string name, Hello theirs);
-  std::string objection_to_link(Peer& peer, const Connection& control) const;
   void log_refusal(const Connection& connection, const std::string& reason);
 
   // dialler.cc
   static asio::awaitable<void> dial_loop(Self self, PeerPtr peer);
-  std::chrono::milliseconds dials_in(const Peer& peer) const;
   static asio::awaitable<void> dial(Self self, PeerPtr peer);
   static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
                                                     std::shared_ptr<Session> session,
@@ -119,7 +120,6 @@ class MeshCore {
   std::shared_ptr<Session> begin_session(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
                                          const SessionNonce& nonce, bool we_dialled);
-  bool keeps_link(const Peer& peer, bool we_dialled) const;
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Session> session);
   void push_directly(Peer& peer, const BlobId& id);
