@@ -11,6 +11,7 @@
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
 #include <asio/signal_set.hpp>
 
 #include "apps/commands.h"
@@ -62,12 +63,24 @@ std::filesystem::path coordinator_directory(const run::Config& config,
   return std::filesystem::path("runs") / config.name / flags.region;
 }
 
+// "0.0.0.0" is every address of the host that listens there, and none to whoever dials it.
+void check_dialable(const std::string& region, const inter::Endpoint& endpoint) {
+  std::error_code is_name;
+  const auto address = asio::ip::make_address(endpoint.host, is_name);
+  if (is_name || !address.is_unspecified()) return;
+  throw run::ConfigError("region " + region + " would be announced at " +
+                         inter::to_string(endpoint) +
+                         ", which no other region can dial: set its advertise to an address of "
+                         "that host as others see it; listen may stay as it is");
+}
+
 std::vector<diloco::Member> members(const run::Config& config, const CoordinatorFlags& flags) {
   const auto peers = peer_addresses(config, flags);
   std::vector<diloco::Member> members;
   const auto add = [&](const std::string& name, const inter::Endpoint& advertise, bool witness) {
     const auto peer = peers.find(name);
     const inter::Endpoint& endpoint = peer == peers.end() ? advertise : peer->second;
+    check_dialable(name, endpoint);
     members.push_back({.region = name,
                        .address = endpoint.host.empty() ? "" : inter::to_string(endpoint),
                        .witness = witness});

@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "apps/budgeted_sink.h"
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "diloco/files/error.h"
@@ -106,7 +108,9 @@ int report_place(const std::filesystem::filesystem_error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "causeway", std::make_shared<causeway::apps::BudgetedSink>(
+                      std::make_shared<spdlog::sinks::stderr_color_sink_mt>())));
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
 

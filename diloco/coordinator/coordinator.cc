@@ -16,6 +16,7 @@
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/files/fault_point.h"
+#include "inter/base/log_budget.h"
 
 namespace causeway::diloco {
 namespace {
@@ -109,6 +110,7 @@ class Coordinator::Implementation {
   std::optional<WorkerSide> worker_;
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
   WaitLog wait_log_;
+  inter::LogBudget notes_{30};  // lines a minute of one kind
   inter::TaskGroup tasks_;
 };
 
@@ -279,7 +281,10 @@ void Coordinator::Implementation::carry_out(const Note& action) {
   const auto level = action.severity == Note::Severity::error     ? spdlog::level::err
                      : action.severity == Note::Severity::warning ? spdlog::level::warn
                                                                   : spdlog::level::info;
-  spdlog::log(level, "{}: {}", options_.region, action.text);
+  // Some say what another region did, which may do it without end.
+  const auto more = notes_.take(inter::LogBudget::kind_of(action.text));
+  if (!more) return;
+  spdlog::log(level, "{}: {}{}", options_.region, action.text, *more);
   if (action.severity == Note::Severity::error) {
     directory_.files().add_event("error", {}, action.text, driver_->protocol().version());
   }

@@ -24,6 +24,12 @@ SessionNonce random_nonce() {
 
 asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
   while (!self->stopping_ && !peer->removed) {
+    if (const auto delay = peer->dials_in(); delay.count() > 0) {
+      peer->retry.expires_after(delay);
+      std::error_code woken;
+      co_await peer->retry.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+      continue;
+    }
     std::string failure;
     try {
       co_await dial(self, peer);
@@ -33,7 +39,8 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     if (self->stopping_ || peer->removed) {
       break;
     }
-    if (const auto more = failure.empty() ? std::nullopt : peer->failures.note(failure)) {
+    const bool failed = !failure.empty() && !peer->session;
+    if (const auto more = failed ? peer->failures.note(failure) : std::nullopt) {
       spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
                    to_string(peer->endpoint), failure, *more);
     }
@@ -48,6 +55,9 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const Hello hello = self->hello(ConnectionKind::control, nonce);
   const Judge judge = self->judge(*peer);
   const auto control = co_await open(self, peer);
+  if (peer->session) {
+    co_return;  // it dialled us meanwhile
+  }
   {
     const auto give_up = [self, control] {
       control->close(Errc::deadline, "no answer to our greeting within " +
@@ -57,7 +67,7 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
     const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
     self->act_on(verdicts, *peer);
   }
-  const auto session = self->begin_session(peer, control, nonce);
+  const auto session = self->begin_session(peer, control, nonce, true);
   for (unsigned i = 0; i < self->options_.data_connections; ++i) {
     self->tasks_.spawn(keep_data_connection(self, peer, session, control->remote_endpoint()));
   }

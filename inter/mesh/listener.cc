@@ -20,14 +20,6 @@ std::string objection_to_name(const std::string& certified, const Hello& hello) 
          printable(certified) + "\"";
 }
 
-std::string objection_to_region(const std::string& self, const std::string& region, bool is_peer,
-                                bool we_dial) {
-  if (!is_peer) {
-    return "region \"" + printable(region) + "\" is not a peer of \"" + self + "\"";
-  }
-  return we_dial ? "\"" + self + "\" dials \"" + region + "\", not the other way round" : "";
-}
-
 }  // namespace
 
 asio::awaitable<void> MeshCore::serve(Self self, TlsDoor::Guest guest) {
@@ -80,9 +72,9 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   const auto found = self->peers_.find(region);
   const PeerPtr peer = found == self->peers_.end() ? nullptr : found->second;
   std::string objection = objection_to_name(region, theirs);
-  if (objection.empty()) {
-    objection = objection_to_region(self->options_.self, region, peer != nullptr,
-                                    peer != nullptr && self->dials(*peer));
+  if (objection.empty() && peer == nullptr) {
+    objection =
+        "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self + "\"";
   }
   if (!objection.empty()) {
     co_await refuse(*connection, objection);
@@ -115,6 +107,10 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
 
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
                                               PeerPtr peer, Hello theirs) {
+  const std::string objection = peer->objection_to_link(*control);
+  if (!objection.empty()) {
+    co_await refuse(*control, objection);
+  }
   // Whatever stood before belongs to a life of the peer that is over.
   self->take_down(*peer, "the region connected anew");
   if (const auto before = peer->greeting.lock()) {
@@ -132,7 +128,7 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   self->act_on(verdicts, *peer);
   deadline.reset();
   peer->greeting.reset();
-  co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce));
+  co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce, false));
 }
 
 asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,

@@ -2,10 +2,12 @@
 //
 // Per peer TLS 1.3 connections, mutually authenticated, to the peer's one listening port: one for
 // control messages, several for bulk data, so that bulk can never starve control. Of a pair, the
-// region whose name sorts first dials; a lost link is dialled again with exponential back-off and
-// jitter, for ever. A region that can only dial out dials all others. A peer is "up" when the
-// control connection stands and both sides accepted the other's greeting; a data connection that is
-// lost is dialled again while the peer stays up.
+// region whose name sorts first dials; the other one does when there is no link for a while, for
+// the first may have a wrong address. If both succeed, the link of the first stays. A lost link is
+// dialled again with exponential back-off and jitter, for ever. A region that can only dial out
+// dials all others. Of two processes with one certificate the first keeps its link. A peer is "up"
+// when the control connection stands and both sides accepted the other's greeting; a data
+// connection that is lost is dialled again while the peer stays up.
 //
 // Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
 // the control connection measure the round trip; a connection on which nothing arrives for the idle
@@ -64,6 +66,8 @@ struct MeshOptions {
   std::chrono::milliseconds credentials_interval{2'000};  // how often to look for replaced files
   std::chrono::milliseconds reconnect_delay_min{100};
   std::chrono::milliseconds reconnect_delay_max{5'000};
+  // Without a link for so long, the region that should be dialled dials too.
+  std::chrono::milliseconds second_dialler_delay{3'000};
   unsigned data_connections =
       0;  // per peer that we dial; 0: as many as the congestion control needs
   // Of TCP, by the kernel's name. "auto": bbr where the kernel lets us, otherwise what it has.

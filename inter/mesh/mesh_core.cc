@@ -12,17 +12,6 @@ namespace {
 
 using asio::ip::tcp;
 
-// FNV-1a: regions that share a seed must not share their jitter, and std::hash differs between
-// libraries.
-std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
-  std::uint64_t hash = 14695981039346656037ULL ^ seed;
-  const std::string names = self + "/" + peer;
-  for (const char character : names) {
-    hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
-  }
-  return hash;
-}
-
 constexpr const char* kRemovedReason = "the region left the roster";
 constexpr std::chrono::milliseconds kResolveBind{10'000};
 
@@ -55,15 +44,6 @@ bool choose_congestion_control(const asio::any_io_executor& executor, MeshOption
 }
 
 }  // namespace
-
-Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
-           const std::string& name_in, const Endpoint& endpoint_in)
-    : name(name_in),
-      endpoint(endpoint_in),
-      outgoing(spool, name_in),
-      backoff(options.reconnect_delay_min, options.reconnect_delay_max,
-              jitter_seed(options.seed, options.self, name_in)),
-      retry(executor) {}
 
 MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& spool,
                    MeshHandler& handler)
@@ -157,7 +137,7 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
 void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoint& endpoint) {
   const auto peer = std::make_shared<Peer>(executor_, spool_, options_, name, endpoint);
   peers_[name] = peer;
-  if (dials(*peer)) {
+  if (!endpoint.host.empty()) {
     tasks_.spawn(dial_loop(self, peer));
   }
 }
@@ -166,12 +146,11 @@ void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endp
   if (peer->endpoint == endpoint) {
     return;
   }
-  const bool dialled = dials(*peer);
-  peer->endpoint = endpoint;
-  if (dialled != dials(*peer)) {
+  if (peer->endpoint.host.empty() != endpoint.host.empty()) {
     remove_peer(peer);
     add_peer(self, peer->name, endpoint);
   } else {
+    peer->endpoint = endpoint;
     peer->retry.cancel();  // no reason to wait for what was wrong with the old address
   }
 }
@@ -232,17 +211,23 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
 
 std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
                                                  const std::shared_ptr<Connection>& control,
-                                                 const SessionNonce& nonce) {
+                                                 const SessionNonce& nonce, bool we_dialled) {
   control->check_open();
   if (peer->removed) {
     throw LinkError(Errc::refused, kRemovedReason);
   }
+  if (peer->keeps_link(we_dialled)) {
+    throw LinkError(Errc::refused, kOtherLinkReason);
+  }
+  take_down(*peer, kOtherLinkReason);
   auto session =
       std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
                                                peer->outgoing, peer->meter, router_, restarts_,
                                                [this](const BlobPass& pass) { pass_on(pass); }},
                                 control, nonce);
   peer->session = session;
+  peer->first_dialled = we_dialled == peer->we_dial_first();
+  peer->changed = std::chrono::steady_clock::now();
   ++peer->connects;
   peer->failures.reset();
   peer->backoff.reset();
@@ -315,6 +300,8 @@ void MeshCore::take_down(Peer& peer, const std::string& reason) {
   router_.on_peer_down(peer.name);
   peer.session->close(Errc::refused, reason);
   peer.session.reset();
+  peer.changed = std::chrono::steady_clock::now();
+  peer.retry.cancel();
   if (!stopping_) {
     spdlog::warn("{}: {} is down: {}", options_.self, peer.name, reason);
     handler_.on_peer_down(peer.name, reason);

@@ -3,6 +3,7 @@
 // something to end on.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "inter/door/strangers.h"
 #include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
+#include "inter/mesh/contest.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/open_connections.h"
@@ -29,6 +31,17 @@ struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
        const std::string& name_in, const Endpoint& endpoint_in);
 
+  // Whether we dial at once, and it only if there is no link for a while; both ends must come to
+  // the same answer. A region that cannot be dialled dials everybody.
+  bool we_dial_first() const;
+  // Until we dial; 0: now. While there is a link, until we look again.
+  std::chrono::milliseconds dials_in() const;
+  // Whether another link that one of the two dialled must give way to the one that stands.
+  bool keeps_link(bool we_dialled) const;
+  // To a link that it dialled. Empty: none.
+  std::string objection_to_link(const Connection& control);
+
+  const MeshOptions& options;  // of the mesh
   std::string name;
   Endpoint endpoint;
   bool removed = false;  // no longer in the roster: its coroutines end
@@ -37,6 +50,9 @@ struct Peer {
   LogThrottle failures;
   asio::steady_timer retry;
   std::shared_ptr<Session> session;  // set: the peer is up
+  bool first_dialled = false;        // it is a link of who dials first of the two
+  std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();  // up, or down
+  Contest contest;
   // At the listener: a control connection whose greeting is under way.
   std::weak_ptr<Connection> greeting;
   std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
@@ -65,13 +81,6 @@ class MeshCore {
   const Intake& intake() const { return *intake_; }
 
  private:
-  // Both ends must come to the same answer. A region that cannot be dialled dials everybody.
-  bool dials(const Peer& peer) const {
-    if (options_.dial_only || peer.endpoint.host.empty()) {
-      return options_.dial_only;
-    }
-    return options_.self < peer.name;
-  }
   void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
   void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
   void remove_peer(const PeerPtr& peer);
@@ -110,7 +119,7 @@ class MeshCore {
   void act_on(const Verdicts& verdicts, const Peer& peer);
   std::shared_ptr<Session> begin_session(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
-                                         const SessionNonce& nonce);
+                                         const SessionNonce& nonce, bool we_dialled);
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Session> session);
   void push_directly(Peer& peer, const BlobId& id);

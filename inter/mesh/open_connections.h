@@ -15,6 +15,7 @@
 namespace causeway::inter {
 
 inline constexpr const char* kStopReason = "this region stops";
+inline constexpr const char* kOtherLinkReason = "another link between the two stands";
 
 class OpenConnections {
  public:

@@ -66,6 +66,7 @@ class Session {
   asio::awaitable<void> wait(std::chrono::milliseconds delay);
 
   const SessionNonce& nonce() const { return nonce_; }
+  const std::string& remote() const { return control_->remote(); }  // for logs
   std::size_t data_connections() const { return data_.size(); }
 
  private:

@@ -1,13 +1,18 @@
 """Certificates that end, and what a stranger meets at the door of a run started by hand."""
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import unittest
 
 from harness import REGIONS, wait_until
 from run_by_hand import RunByHand
+
+sys.path.append(os.path.join(os.environ["CAUSEWAY_SOURCE"], "bench"))
+import hellos  # noqa: E402
 
 
 class Certificates(RunByHand):
@@ -46,6 +51,16 @@ class Certificates(RunByHand):
             child.send_signal(signal.SIGINT)
         for child in coordinators + workers:
             self.finish(child, code=130)
+
+
+class Announced(RunByHand):
+    """An address that nobody can dial is not announced."""
+
+    def test_every_address_of_a_host_is_refused_with_what_to_set(self):
+        config = self.config(addresses={**self.addresses, "us-east": "0.0.0.0:0"})
+        output = self.run_causeway("coordinator", config, "--region", "us-east", "--found", code=2)
+        self.assertIn("us-east would be announced at 0.0.0.0:0", output)
+        self.assertIn("set its advertise", output)
 
 
 class Strangers(RunByHand):
@@ -113,6 +128,38 @@ class Strangers(RunByHand):
             stranger.kill()
 
         self.run_with(knock)
+
+
+class Hellos(RunByHand):
+    """Hellos of strangers who never finish, at every coordinator's port, while three regions train."""
+
+    def test_a_run_goes_on_and_its_log_stays_short(self):
+        config = self.config(addresses=self.addresses, steps=20)
+        coordinators = self.start_coordinators(config)
+        ports = {region: int(address.rsplit(":", 1)[1]) for region, address in self.addresses.items()}
+        for region, child in zip(REGIONS, coordinators):
+            wait_until(lambda: (self.region_directory(region) / "listening_port").exists(), "its port", child)
+        knockers = [hellos.Knocker("127.0.0.1", port, group, rate=100)
+                    for port in ports.values() for group in ("x25519", "ffdhe8192")]
+        threads = [threading.Thread(target=knocker.run, args=(600,)) for knocker in knockers]
+        for thread in threads:
+            thread.start()
+        try:
+            workers = self.start_workers(config, (1, 1, 1))
+            outputs = [self.finish(child) for child in coordinators]
+            self.finish_all(workers)
+        finally:
+            for knocker in knockers:
+                knocker.ended.set()
+            for thread in threads:
+                thread.join()
+        for knocker in knockers:
+            answer = "server hello" if knocker.group == "x25519" else "alert"
+            self.assertGreater(knocker.answers[answer], 0, knocker.answers)
+            other = "alert" if knocker.group == "x25519" else "server hello"
+            self.assertEqual(knocker.answers[other], 0, "finite fields are refused, X25519 is not")
+        for output in outputs:
+            self.assertLess(output.count(": refused "), 100)
 
 
 if __name__ == "__main__":

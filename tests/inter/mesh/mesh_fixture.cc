@@ -174,6 +174,7 @@ MeshOptions MeshTest::options(const std::string& self) {
   options.heartbeat_interval = std::chrono::milliseconds(20);
   options.reconnect_delay_min = std::chrono::milliseconds(10);
   options.reconnect_delay_max = std::chrono::milliseconds(50);
+  options.second_dialler_delay = std::chrono::minutes(5);  // but in the tests of it
   return options;
 }
 

@@ -133,13 +133,6 @@ TEST_F(T15Listener, RegionThatIsNoPeer) {
   expect_honest_peer_works();
 }
 
-TEST_F(T15Listener, RegionThatShouldBeDialled) {
-  start_listener([](MeshOptions& options) { options.peers["c"] = {"127.0.0.1", 1}; });
-  rogue_tls(context_, port(), {pki_.credentials("c")}, hello_of("c"));
-  expect_refused("\"b\" dials \"c\", not the other way round");
-  expect_honest_peer_works();
-}
-
 TEST_F(T15Listener, Tls12) {
   start_listener();
   const auto rogue = rogue_tls(context_, port(), {pki_.credentials("a"), true}, hello_of("a"));

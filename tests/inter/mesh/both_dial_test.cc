@@ -1,0 +1,108 @@
+// Both regions of a pair dial, and one link is left; two processes with one certificate.
+#include "inter/mesh/mesh.h"
+#include "tests/inter/mesh/mesh_fixture.h"
+
+namespace causeway::inter {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class BothDial : public MeshTest {
+ protected:
+  static constexpr std::uint16_t kNobody = 1;
+
+  Region& start(const std::string& self, const std::string& peer, std::uint16_t port,
+                std::chrono::milliseconds second_dialler_delay) {
+    MeshOptions made = options(self);
+    made.second_dialler_delay = second_dialler_delay;
+    point(made, peer, port);
+    Region& region = add(made);
+    region.mesh->start();
+    return region;
+  }
+  bool linked(const Region& a, const Region& b) const {
+    return a.mesh->is_up("b") && b.mesh->is_up("a");
+  }
+  // Over one and the same link, or it would be lost.
+  void expect_messages(Region& a, Region& b) {
+    for (std::size_t i = 1; i <= 20; ++i) {
+      a.mesh->send("b", "to b");
+      b.mesh->send("a", "to a");
+      ASSERT_TRUE(run_until([&] { return a.messages.size() >= i && b.messages.size() >= i; }));
+    }
+  }
+};
+
+TEST_F(BothDial, AWrongAddressAtTheFirstDoesNotBreakThePair) {
+  Region& a = start("a", "b", kNobody, std::chrono::milliseconds(0));
+  Region& b = start("b", "a", a.mesh->listening_port(), std::chrono::milliseconds(0));
+  ASSERT_TRUE(run_until([&] { return linked(a, b); }));
+  expect_messages(a, b);
+  EXPECT_EQ(a.ups + b.ups, 2) << "it stays";
+  const BlobId id = a.spool.put(make_bytes(100'000));
+  a.mesh->push_blob("b", id);
+  EXPECT_TRUE(run_until([&] { return !b.blobs.empty(); })) << "and carries data both ways";
+}
+
+TEST_F(BothDial, ALinkThatWasLostIsDialledAgainFromThatSide) {
+  Region& a = start("a", "b", kNobody, std::chrono::milliseconds(0));
+  const auto proxy = std::make_shared<CutProxy>(context_, a.mesh->listening_port());
+  proxy->accept();
+  Region& b = start("b", "a", proxy->port(), std::chrono::milliseconds(0));
+  ASSERT_TRUE(run_until([&] { return linked(a, b); }));
+  proxy->cut_after(1);
+  a.mesh->send("b", "lost");
+  ASSERT_TRUE(run_until([&] { return !a.downs.empty() && !b.downs.empty() && linked(a, b); }));
+  proxy->close();
+}
+
+TEST_F(BothDial, OneLinkIsLeftWhenBothSucceed) {
+  for (int i = 0; i < 20; ++i) {
+    Region& a = start("a", "b", kNobody, std::chrono::milliseconds(0));
+    Region& b = start("b", "a", a.mesh->listening_port(), std::chrono::milliseconds(0));
+    a.mesh->set_peers({{"b", {"127.0.0.1", b.mesh->listening_port()}}});
+    ASSERT_TRUE(run_until([&] { return linked(a, b); }));
+    ASSERT_TRUE(run_until([&] {
+      return a.ups - static_cast<int>(a.downs.size()) == 1 &&
+             b.ups - static_cast<int>(b.downs.size()) == 1;
+    }));
+    EXPECT_LE(a.ups, 2);
+    EXPECT_LE(b.ups, 2);
+    stop(*a.mesh);
+    stop(*b.mesh);
+  }
+}
+
+TEST_F(BothDial, TheOneThatShouldBeDialledWaits) {
+  start_pair();
+  Region& b = *regions_[0];
+  Region& a = *regions_[1];
+  ASSERT_TRUE(run_until([&] { return linked(a, b); }));
+  EXPECT_FALSE(log_.has("b: no link to a"));
+  expect_messages(a, b);
+}
+
+TEST_F(BothDial, TwoProcessesWithOneCertificateAreToldSoAndTheFirstKeepsItsLink) {
+  start_pair();
+  Region& b = *regions_[0];
+  ASSERT_TRUE(run_until([&] { return b.mesh->is_up("a"); }));
+  Region& twin = start("a", "b", b.mesh->listening_port(), std::chrono::minutes(5));
+  Region& a = *regions_[1];
+  ASSERT_TRUE(run_until([&] { return !a.refusals.empty() || !twin.refusals.empty(); }));
+  EXPECT_THAT((a.refusals.empty() ? twin : a).refusals[0],
+              AllOf(HasSubstr("two processes use the certificate of a: one at 127.0.0.1:"),
+                    HasSubstr(", whose link stays, and one at 127.0.0.1:"),
+                    HasSubstr("end one of them"), HasSubstr("`causeway certs revoke a`")));
+  EXPECT_TRUE(log_.has("b: refused 127.0.0.1:"));
+  EXPECT_TRUE(log_.has(": two processes use the certificate of a"));
+  const int ups = b.ups;
+  EXPECT_EQ(ups, 4) << "the first link, and three that ended the one before";
+  Region& keeps = a.mesh->is_up("b") ? a : twin;
+  b.mesh->send("a", "to the one that stays");
+  ASSERT_TRUE(run_until([&] { return !keeps.messages.empty(); }));
+  EXPECT_EQ(b.ups, ups);
+}
+
+}  // namespace
+}  // namespace causeway::inter
