@@ -19,6 +19,10 @@ std::string version_text(diloco::Round version) {
   return "version " + std::to_string(version);
 }
 
+std::string first_digits(const diloco::Digest& digest) {
+  return diloco::to_hex(digest).substr(0, 16);
+}
+
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) inter::append_item(text, name);
@@ -138,13 +142,14 @@ class Replayer {
     round_.apply(*alone_, record, bytes, state);
   }
 
-  void differ(const diloco::Digest& signed_state) {
+  // `agreed`: what the ledger names; none after the last round.
+  void differ(const std::optional<diloco::Digest>& agreed) {
     replay_.right = false;
     const std::string version = version_text(state_.version);
-    say("the state of " + version + " that the payloads give (" +
-        diloco::to_hex(state_.digest).substr(0, 16) + ") is not the one that was agreed on (" +
-        diloco::to_hex(signed_state).substr(0, 16) + "): the first difference is in round " +
-        std::to_string(state_.version - 1));
+    say("the state of " + version + " that the payloads give (" + first_digits(state_.digest) +
+        ") is not the one " +
+        (agreed ? "that was agreed on (" + first_digits(*agreed) + ")" : "that was signed") +
+        ": the first difference is in round " + std::to_string(state_.version - 1));
     const ReplaySource::Signers signers = source_.signers(state_.version, state_.digest);
     if (!signers.same.empty()) say("the computed state was signed by " + names_text(signers.same));
     if (!signers.other.empty()) say("another one was signed by " + names_text(signers.other));
@@ -166,11 +171,7 @@ class Replayer {
       if (state_.digest != source_.record(version).state)
         return differ(source_.record(version).state);
     } else if (!signers.other.empty() && signers.same.empty()) {
-      replay_.right = false;
-      say("the state of " + version_text(version) + ", the last, is " +
-          diloco::to_hex(state_.digest) + ", but " + names_text(signers.other) +
-          " signed another one");
-      return;
+      return differ(std::nullopt);
     }
     say(version_text(version) + " has state " + diloco::to_hex(state_.digest) + ", " +
         (signers.same.empty()

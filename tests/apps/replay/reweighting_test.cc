@@ -1,0 +1,91 @@
+#include "apps/run/replay/reweighting.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/run/config/config.h"
+#include "apps/run/replay/compare_moves.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+
+diloco::CommitRecord three_regions() {
+  return {.run_id = "run",
+          .round = 4,
+          .participants = {{.region = "ap", .round = 4, .weight = 0.5F},
+                           {.region = "eu", .round = 3, .weight = 0.125F},
+                           {.region = "eu", .round = 4, .weight = 0.125F},
+                           {.region = "us", .round = 4, .weight = 0.25F}}};
+}
+
+std::vector<float> weights_after(const std::vector<Reweighting>& changes) {
+  std::vector<float> weights;
+  for (const auto& one : reweighted(three_regions(), changes).participants)
+    weights.push_back(one.weight);
+  return weights;
+}
+
+template <typename Call>
+std::string refusal_of(Call call) {
+  try {
+    call();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Reweighting, WhoIsLeftOutLeavesItsWeightToTheOthersInProportion) {
+  EXPECT_THAT(weights_after({{"eu", 4, {}}}),
+              testing::ElementsAre(testing::FloatEq(2.0F / 3), testing::FloatEq(1.0F / 3)));
+  EXPECT_THAT(weights_after({{"ap", 4, {}}}), testing::ElementsAre(0.25F, 0.25F, 0.5F));
+}
+
+TEST(Reweighting, AWeightIsPutInPlaceOfTheRecords) {
+  EXPECT_THAT(weights_after({{"us", 4, 0.0F}, {"ap", 4, 1.0F}}),
+              testing::ElementsAre(1.0F, 0.125F, 0.125F, 0.0F));
+}
+
+TEST(Reweighting, OtherRoundsStayAsTheyAre) {
+  EXPECT_THAT(weights_after({{"us", 5, {}}}), testing::ElementsAre(0.5F, 0.125F, 0.125F, 0.25F));
+}
+
+TEST(Reweighting, WhoIsNotListedCannotBeLeftOut) {
+  EXPECT_EQ(refusal_of([] {
+              weights_after({{"sa", 4, {}}});
+            }),
+            "round 4 does not list sa; it lists ap, eu, eu, us");
+  EXPECT_EQ(refusal_of([] {
+              weights_after({{"ap", 4, {}}, {"eu", 4, {}}, {"us", 4, {}}});
+            }),
+            "without us round 4 would list nobody");
+}
+
+TEST(Reweighting, IsReadAsRegionRoundAndWeight) {
+  const Reweighting without = parse_without("eu-west@40"), weight = parse_weight("eu-west@40=0.25");
+  EXPECT_EQ(without.region, "eu-west");
+  EXPECT_EQ(without.round, 40U);
+  EXPECT_FALSE(without.weight);
+  EXPECT_EQ(weight.region, "eu-west");
+  EXPECT_EQ(weight.weight, 0.25F);
+  for (const char* text : {"", "eu", "@4", "eu@", "eu@x", "eu@-1", "eu@4=1"})
+    EXPECT_THAT(refusal_of([&] { parse_without(text); }), HasSubstr("must be REGION@ROUND"))
+        << text;
+  for (const char* text : {"eu@4", "eu@4=", "eu@4=x", "eu@4=-1", "eu@4=inf", "eu@4=nan"})
+    EXPECT_THAT(refusal_of([&] { parse_weight(text); }), HasSubstr("=WEIGHT")) << text;
+}
+
+TEST(Apart, MeasuresTwoMovesFromOnePlace) {
+  const std::vector<float> origin{1, 1}, a{4, 5}, b{-3, 4};
+  const Apart moves = apart(origin, a, b);
+  EXPECT_DOUBLE_EQ(moves.norm_a, 5);
+  EXPECT_DOUBLE_EQ(moves.norm_b, 5);
+  EXPECT_DOUBLE_EQ(moves.norm_difference * moves.norm_difference, 50);
+  EXPECT_DOUBLE_EQ(moves.cosine, 0);
+  EXPECT_DOUBLE_EQ(apart(origin, origin, a).cosine, 1);
+}
+
+}  // namespace
+}  // namespace causeway::run
