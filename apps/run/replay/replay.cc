@@ -4,6 +4,8 @@
 #include <future>
 #include <memory>
 
+#include <omp.h>
+
 #include "apps/run/replay/compare_moves.h"
 #include "apps/run/replay/first_difference.h"
 #include "apps/run/replay/replay_source.h"
@@ -52,6 +54,8 @@ class Replayer {
         state_(layout_),
         to_(options.to.value_or(source_.rounds())) {
     check_options();
+    // A thread of our own reads ahead; OpenMP's, while they wait, would take its processor.
+    omp_set_num_threads(1);
   }
 
   Replay run() {
