@@ -195,7 +195,7 @@ def decode(data, spec, elements):
     varies = name in ("topk-global", "threshold") or options.get("skip-zeros") == "yes"
     counts = reader.table(n) if varies else np.full(n, CHUNK if name == "dense" else int(options["k"]))
     sizes = reader.table(n) if options.get("index") == "rice" else np.zeros(n, int)
-    positions, values = [], []
+    positions, values = [np.empty(0, int)], [np.empty(0, F)]
     for chunk, (k, size) in enumerate(zip(counts.tolist(), sizes.tolist())):
         if not k:
             continue
@@ -203,7 +203,7 @@ def decode(data, spec, elements):
             read_positions(reader, options["index"], k, size + rice_fewest(k))
         positions.append(index + CHUNK * chunk)
         values.append(read_values(reader, kind, k, options))
-    return (np.concatenate(positions), np.concatenate(values)) if positions else ([], [])
+    return np.concatenate(positions), np.concatenate(values)
 
 
 def read_payload(data):

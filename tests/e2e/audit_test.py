@@ -16,19 +16,21 @@ ROUND = re.compile(r"^(\d+) ([0-9a-f]{64}) as in the ledger$", re.MULTILINE)
 
 
 class Audit(EndToEnd):
-    def run_that_keeps_everything(self, steps=30, **settings):
-        self.simulate(self.config(steps=steps, **settings), "--set", "ledger.keep=all")
+    def run_that_keeps_everything(self, *more, steps=30, **settings):
+        overrides = [word for setting in ("ledger.keep=all", *more) for word in ("--set", setting)]
+        self.simulate(self.config(steps=steps, **settings), *overrides)
         return self.out / "regions" / REGIONS[1]
 
     def example(self, region):
         program = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "examples" / "audit" / "audit.py"
         return self.finish(self.start_program(sys.executable, program, region, self.out / "certificates"))
 
-    def assert_example_agrees(self, **settings):
-        region = self.run_that_keeps_everything(**settings)
+    def assert_example_agrees(self, *more, versions=6, **settings):
+        region = self.run_that_keeps_everything(*more, **settings)
         states = dict(ROUND.findall(self.example(region)))
-        self.assertEqual(list(states), [str(version) for version in range(7)])
-        self.assertIn(f"version 6 has state {states['6']}, signed by", self.run_causeway("replay", self.out))
+        self.assertEqual(list(states), [str(version) for version in range(versions + 1)])
+        self.assertIn(f"version {versions} has state {states[str(versions)]}, signed by",
+                      self.run_causeway("replay", self.out))
 
     @unittest.skipIf(numpy is None, "needs numpy")
     def test_the_example_computes_the_states_of_a_dense_run(self):
@@ -37,6 +39,12 @@ class Audit(EndToEnd):
     @unittest.skipIf(numpy is None, "needs numpy")
     def test_the_example_computes_the_states_of_a_sparse_run(self):
         self.assert_example_agrees(**SPARSE)
+
+    @unittest.skipIf(numpy is None, "needs numpy")
+    def test_the_example_computes_the_states_of_a_run_in_fragments(self):
+        self.assert_example_agrees(
+            "sync.variant=streaming", "sync.fragments=2", "outer.delay=3", "codec.vector=dense:bf16", k=6, versions=11,
+            codec="threshold:t=1.5,value=1bit,block=64,index=rice", optimizer="delayed_nesterov", outer_lr=0.6)
 
     def test_replay_writes_models_and_compares_weightings(self):
         self.run_that_keeps_everything()

@@ -10,7 +10,10 @@
 #include "apps/run/replay/first_difference.h"
 #include "apps/run/replay/replay_source.h"
 #include "apps/run/replay/replayed_model.h"
+#include "compression/base/codec.h"
+#include "diloco/files/error.h"
 #include "inter/base/append_item.h"
+#include "intra/base/error.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
 
@@ -143,7 +146,12 @@ class Replayer {
       bytes.push_back(payloads[static_cast<std::size_t>(place - listed.begin())].bytes());
     }
     record.state = state.digest;
-    round_.apply(*alone_, record, bytes, state);
+    try {
+      round_.apply(*alone_, record, bytes, state);
+    } catch (const std::system_error& error) {  // its hash is right: it was made like this
+      if (error.code() != compression::Errc::malformed) throw;
+      throw std::system_error(make_error_code(diloco::Errc::lineage), intra::message_of(error));
+    }
   }
 
   // `agreed`: what the ledger names; none after the last round.

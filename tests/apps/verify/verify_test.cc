@@ -69,6 +69,21 @@ TEST_F(Verify, ARunsDirectoryStandsForItsRegionsAndBringsItsCertificates) {
                 " was named twice: what is compared with itself is always equal");
 }
 
+// Whatever the directory is called.
+TEST_F(Verify, ARegionIsTheMemberWhoseDiskItIs) {
+  const std::filesystem::path region = directory_ / "elsewhere";
+  const inter::SigningKey key(inter::credentials_in(certificates(), "west").key);
+  {
+    diloco::Ledger ledger(region / "ledger",
+                          [&](const std::string& content) { return key.sign(content); });
+    const diloco::Membership members{
+        {{.region = "east"}, {.region = "west", .incarnation = ledger.incarnation()}}, {}};
+    ledger.found("run-1", {.term = 1, .body = members});
+  }
+  EXPECT_THAT(verify({region}, certificates()).lines,
+              ElementsAre("west: 1 entry, all signed by its certificate"));
+}
+
 TEST_F(Verify, AnEmptyLedgerIsRefused) {
   const std::filesystem::path east = write({.name = "east", .rounds = 0});
   EXPECT_THAT(refusal({east}), HasSubstr("has a ledger without entries"));
