@@ -22,7 +22,7 @@ fs::path archived_state(const fs::path& region_directory, std::uint64_t version)
 }
 
 void open_archive(const fs::path& region_directory, const std::string& config) {
-  fs::create_directories(archive_directory(region_directory));
+  create_private_directories(archive_directory(region_directory));
   replace_file(archived_config(region_directory), config, Durability::on_disk);
 }
 

@@ -6,6 +6,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::diloco {
 namespace {
@@ -95,6 +96,28 @@ TEST(RegionDirectory, FillsInWhatOnlyThisDiskKnows) {
   EXPECT_EQ(options.heartbeat, options.election / 4);
   EXPECT_EQ(options.pace.k, 4);
   EXPECT_FALSE(options.witness);
+}
+
+// The hashes do not cover them, so nothing else would notice.
+TEST(RegionDirectory, TellsOfASignatureThatTheDiskChanged) {
+  LoneRegion region;
+  region.begin();
+  region.directory_.close();
+  CoordinatorOptions options = region.options_;
+  options.start = Start::resume;
+  const std::filesystem::path records = options.directory / "ledger" / "records";
+  const auto tells = [&] {
+    const test::CapturedLog log;
+    EXPECT_FALSE(RegionDirectory(options).open());
+    return log.has("entries are not signed by this region, entry 1 first");
+  };
+  EXPECT_FALSE(tells());
+  std::string bytes = read_file(records).value();
+  const std::vector<LedgerEntry> entries =
+      read_ledger(records, read_run_id(options.directory / "ledger"));
+  bytes[bytes.find(entries.front().signature)] ^= 1;
+  replace_file(records, bytes, Durability::visible);
+  EXPECT_TRUE(tells());
 }
 
 TEST(RegionDirectory, KeepsPayloadsThatCountedWhereEverythingIsKept) {
