@@ -85,7 +85,8 @@ void change(const MembersFlags& flags, bool remove) {
           std::make_error_code(std::errc::timed_out),
           "the run has not taken the change in " + std::to_string(kPatience.count()) +
               " s: most of its regions must be reachable (`causeway status`), and a removal must "
-              "leave enough votes (`causeway members list`)");
+              "leave enough votes (`causeway members list`). To remove or change a region that "
+              "votes, ask at the leader, or in more than half of the other regions");
     }
     asio::steady_timer(context, kPoll).wait();
   }

@@ -243,7 +243,7 @@ void Raft::advance_commit(Time now) {
 void Raft::set_commit(Index index, Time now) {
   if (index > commit_) {
     progress_at_ = now;
-    patience_.clear();
+    may_ask_at_.clear();
   }
   commit_ = std::max(commit_, index);
   electorate_.set_committed(commit_);

@@ -106,6 +106,8 @@ class Raft {
   // Leader, and everything that earlier leaders may have committed is known to be.
   bool leads() const { return role_ == Role::leader && commit_ >= own_first_; }
   const std::optional<std::string>& leader() const { return leader_; }
+  // It leads, or heard lately from the leader that it follows.
+  bool is_led(Time now) const { return leader_ && leader_is_alive(now); }
   Term term() const { return term_; }
   const std::string& vote() const { return vote_; }
   const RaftLog& log() const { return log_; }
@@ -133,15 +135,10 @@ class Raft {
     bool awaiting = false;  // an answer to AppendEntries
     Term said = 0;          // the term that it was in, by its last word
   };
-  // How often a region may raise the term by asking for votes.
-  struct Patience {
-    Time until{0};  // not before
-    unsigned failures = 0;
-  };
 
   void add(LogEntry entry);
   Term towards(Term said) const;
-  Term latest_said() const;
+  Term latest_said(Term step) const;
   bool has_followers(Time now) const;
   void give_way_or_renew(Time now);
   bool may_ask(const std::string& region, Time now);
@@ -184,10 +181,10 @@ class Raft {
   Time progress_at_{0};          // more was committed, or another leader was followed
   std::string shunned_;          // a region that led in name only
   Time shunned_until_{0};
-  Index own_first_ = 0;                // of a leader: its first entry
-  Time renew_at_{0};                   // of a leader: not before
-  std::map<std::string, Peer> peers_;  // connected
-  std::map<std::string, Patience> patience_;
+  Index own_first_ = 0;                     // of a leader: its first entry
+  Time renew_at_{0};                        // of a leader: not before
+  std::map<std::string, Peer> peers_;       // connected
+  std::map<std::string, Time> may_ask_at_;  // not before, for a later term
   Output output_;
   bool contradicted_ = false;  // by the message that is being taken in
 };

@@ -8,9 +8,10 @@ namespace causeway::diloco {
 namespace {
 
 constexpr Term kTermStep = Term{1} << 16U;
-constexpr int kRenewal = 16;         // election timeouts
-constexpr int kBarren = 8;           // election timeouts
-constexpr unsigned kDoublings = 5U;  // of the patience with a candidate
+constexpr Term kCandidatesStep = 64;           // less, so that the others can follow
+constexpr Term kLeadersStep = 64 * kTermStep;  // more, so that it gets above whoever is raised
+constexpr int kRenewal = 16;                   // election timeouts
+constexpr int kBarren = 8;                     // election timeouts
 
 // Whether a log that ends so has all that this one may have committed.
 bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
@@ -49,7 +50,7 @@ void Raft::become_follower(Term term, std::optional<std::string> leader, Time no
 void Raft::stand(Role candidacy, Time now) {
   const bool pre = candidacy == Role::pre_candidate;
   const bool asked_before = !pre && role_ == Role::pre_candidate;
-  if (const Term latest = latest_said(); !asked_before && latest > term_) {
+  if (const Term latest = latest_said(kCandidatesStep); !asked_before && latest > term_) {
     term_ = latest;
     vote_.clear();
     output_.save = true;
@@ -102,10 +103,11 @@ Term Raft::towards(Term said) const {
   return std::min(said, term_ + kTermStep);
 }
 
-Term Raft::latest_said() const {
+Term Raft::latest_said(Term step) const {
   Term latest = term_;
   for (const auto& [region, peer] : peers_) latest = std::max(latest, peer.said);
-  return towards(latest);
+  return plants(options_.planted, PlantedBug::believe_terms) ? latest
+                                                             : std::min(latest, term_ + step);
 }
 
 // Enough that were heard lately are in this leader's term.
@@ -120,7 +122,7 @@ bool Raft::has_followers(Time now) const {
 
 // A leader that cannot reach enough others may have been replaced: it stops before it misleads.
 void Raft::check_quorum(Time now) {
-  if (!has_followers(now)) become_follower(latest_said(), std::nullopt, now);
+  if (!has_followers(now)) become_follower(latest_said(kTermStep), std::nullopt, now);
 }
 
 // Somebody is in a later term. If others follow this leader all the same, its word alone does not
@@ -129,20 +131,24 @@ void Raft::check_quorum(Time now) {
 void Raft::give_way_or_renew(Time now) {
   if (role_ != Role::leader) return;
   const bool believes = plants(options_.planted, PlantedBug::believe_terms);
-  if (believes || !has_followers(now)) return become_follower(latest_said(), std::nullopt, now);
+  if (believes || !has_followers(now)) {
+    return become_follower(latest_said(kTermStep), std::nullopt, now);
+  }
   if (now < renew_at_) return;
   renew_at_ = now + kRenewal * options_.election;
+  term_ = latest_said(kLeadersStep);
   leader_heard_at_ = now;  // nobody gets this region's vote meanwhile
   stand(Role::candidate, now);
 }
 
-// Whether a candidate may raise the term here now.
+// Whether a candidate may raise the term here now. By chance, so that a member that raises one
+// region's term as often as it may does not keep it out of the others' reach for ever.
 bool Raft::may_ask(const std::string& region, Time now) {
   if (leader_ == region) return true;  // it renews itself
-  Patience& patience = patience_[region];
-  if (now < patience.until) return false;
-  patience.until = now + (1U << patience.failures) * options_.election;
-  patience.failures = std::min(patience.failures + 1, kDoublings);
+  Time& not_before = may_ask_at_[region];
+  if (now < not_before) return false;
+  std::uniform_int_distribution<Time::rep> pause(0, 4 * options_.election.count());
+  not_before = now + Time{pause(random_)};
   return true;
 }
 
@@ -172,7 +178,8 @@ void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
   if (request.term < term_ || disturbs) return send(region, reply);
   if (request.term > term_) {
     if (!may_ask(region, now)) return send(region, reply);
-    become_follower(towards(request.term), std::nullopt, now);
+    const Term reached = leader_ == region ? request.term : towards(request.term);
+    become_follower(reached, std::nullopt, now);
   }
   reply.term = term_;
   const bool free = vote_.empty() || vote_ == region;

@@ -39,12 +39,15 @@ std::uint64_t Fetcher::on_progress(const inter::BlobId& blob, std::uint64_t rece
   Entry& entry = found->second;
   const std::uint64_t growth_bytes = received_bytes - entry.received_bytes;
   entry.received_bytes = received_bytes;
+  entry.unanswered = 0;
+  in_vain_.erase(blob);
   entry.retry_after = kRetryMin;
   entry.ask_at = now + kRetryMin;
   return growth_bytes;
 }
 
 void Fetcher::on_peer_up(const std::string& peer, Time now) {
+  in_vain_.clear();
   for (auto& [blob, entry] : entries_) {
     if (entry.asked.empty() || entry.source == peer) entry.ask_at = std::min(entry.ask_at, now);
   }
@@ -72,6 +75,7 @@ std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time
     if (entry.ask_at > now) continue;
     entry.asked = choose(entry, up);
     ++entry.attempts;
+    if (++entry.unanswered > 2 * up.size()) in_vain_.insert(blob);
     entry.ask_at = now + entry.retry_after;
     entry.retry_after = std::min(2 * entry.retry_after, kRetryMax);
     requests.push_back({entry.asked, blob});

@@ -39,6 +39,10 @@ class Fetcher {
   std::vector<Request> due(const std::set<std::string>& up, Time now);
   std::optional<Time> next_deadline() const;
 
+  // Everybody was asked for it more than once, and nothing came: whoever says to have it may lie.
+  // Until it comes, or somebody connects.
+  bool in_vain(const inter::BlobId& blob) const { return in_vain_.contains(blob); }
+
   std::vector<inter::BlobId> wanted() const;
   std::uint64_t received_bytes(const inter::BlobId& blob) const;
 
@@ -48,12 +52,14 @@ class Fetcher {
     std::string asked;   // the peer that is expected to be sending
     std::uint64_t received_bytes = 0;
     std::size_t attempts = 0;
+    std::size_t unanswered = 0;  // attempts since it grew
     Time retry_after{0};
     Time ask_at{0};
   };
   static const std::string& choose(const Entry& entry, const std::set<std::string>& up);
 
   std::map<inter::BlobId, Entry> entries_;
+  std::set<inter::BlobId> in_vain_;
 };
 
 }  // namespace causeway::diloco

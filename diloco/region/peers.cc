@@ -81,12 +81,12 @@ void Peers::doubt(const std::string& peer, const std::string& what, const Member
                 "or it lies: look at it, and revoke its certificate if you do not trust it");
 }
 
-std::string Peers::that_differ_from(const Applied& applied) const {
-  std::string differing;
+std::vector<std::string> Peers::that_differ_from(const Applied& applied) const {
+  std::vector<std::string> differing;
   for (const auto& [name, peer] : peers_) {
     if (!peer.status || !peer.status->applied) continue;
     if (peer.status->applied->version != applied.version) continue;
-    if (peer.status->applied->state != applied.state) differing += " " + name;
+    if (peer.status->applied->state != applied.state) differing.push_back(name);
   }
   return differing;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "diloco/log/messages.h"
 #include "diloco/region/outbox.h"
@@ -30,8 +31,8 @@ class Peers {
   bool any_heard() const;
   // Two of them say that they have more records than this, or the leader does.
   bool are_ahead_of(Round version, const std::optional<std::string>& leader) const;
-  // All that said that they hold another state of the same version, each after a space.
-  std::string that_differ_from(const Applied& applied) const;
+  // All that said that they hold another state of the same version.
+  std::vector<std::string> that_differ_from(const Applied& applied) const;
 
   // `what`, a clause, is what the peer says against that which is committed here. That counts only
   // when a majority stands behind it: then this region's ledger is the one that was replaced or

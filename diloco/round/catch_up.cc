@@ -29,6 +29,15 @@ bool CatchUp::can_replay(Round from) const {
   return missing == history_.version() || peers_.any_has_payloads(missing);
 }
 
+bool CatchUp::replays_in_vain(Round from) const {
+  const Round missing = spool_.first_missing(from);
+  if (missing == history_.version()) return false;
+  const auto& listed = history_.record(missing).participants;
+  return std::ranges::any_of(listed, [this](const Participant& participant) {
+    return !spool_.holds(participant.payload) && fetcher_.in_vain(participant.payload);
+  });
+}
+
 bool CatchUp::trusted(const Snapshot& snapshot) const {
   const std::optional<Origin>& origin = agreement_.origin();
   if (snapshot.version > history_.version()) return false;
@@ -83,7 +92,8 @@ bool CatchUp::choose_target() {
 std::optional<Snapshot> CatchUp::find_target() const {
   if (!worker_.attached()) return {};
   const Round applied = worker_.applied()->version;
-  const bool behind = applied < history_.version() && !can_replay(applied);
+  const bool behind =
+      applied < history_.version() && (!can_replay(applied) || replays_in_vain(applied));
   if (!behind && !worker_.distrusted()) return {};
   if (own_snapshot_helps()) return {};
   std::optional<Snapshot> best;
@@ -91,6 +101,7 @@ std::optional<Snapshot> CatchUp::find_target() const {
     const Status* status = peers_.status(name);
     if (status == nullptr || !status->snapshot) continue;
     const Snapshot& offered = *status->snapshot;
+    if (fetcher_.in_vain(offered.blob)) continue;
     const bool useful =
         worker_.distrusted() ? helps(offered) : offered.version > applied && trusted(offered);
     if (!useful) continue;

@@ -17,6 +17,8 @@ class CatchUp {
   // ---- Questions ----
   // The payloads of rounds [from, version) are here or at a peer that can be asked.
   bool can_replay(Round from) const;
+  // Whoever says to have what is missing did not send it.
+  bool replays_in_vain(Round from) const;
   // It is what the run agreed on, as far as that can be known.
   bool trusted(const Snapshot& snapshot) const;
   // A worker that adopts it can go on from there.

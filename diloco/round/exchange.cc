@@ -70,12 +70,14 @@ void Exchange::time_outcome(Time now) {
 // ---- Others' ----
 
 void Exchange::hear(const std::string& peer, const Holding& holding, Time now) {
-  const Contribution& contribution = holding.contribution;
-  const ContributionKey key = key_of(contribution);
-  const inter::BlobId& payload = contribution.payload;
+  const ContributionKey key = key_of(holding.contribution);
   if (history_.run_id().empty()) return;
-  if (!contributions_.judge(peer, contribution, agreement_.members())) return;
-  if (!is_news(peer, contribution)) return;
+  if (!contributions_.judge(peer, holding.contribution, agreement_.members())) return;
+  if (!is_news(peer, holding.contribution)) return;
+  // What is known of another region's contribution, nobody else can change.
+  const Contribution* known = peer == key.region ? nullptr : contributions_.find(key);
+  const Contribution contribution = known == nullptr ? holding.contribution : *known;
+  const inter::BlobId& payload = contribution.payload;
   contributions_.put(contribution);
   spool_.claim(payload);
   contributions_.set_held(key, peer, holding.received_bytes);
@@ -95,6 +97,7 @@ bool Exchange::is_news(const std::string& peer, const Contribution& contribution
   const bool own = key.region == options_.self;
   if (known == nullptr) {
     if (own) return false;  // of a lost disk
+    if (contribution.sits_out && peer != key.region && peers_.is_up(key.region)) return false;
     return peer == key.region ? displaces_older(key)
                               : key.round <= history_.version() + kRecordsAhead;
   }

@@ -36,16 +36,13 @@ bool MemberChanges::suffices(const Asked& asked) const {
   const std::string& region = asked.change.member.region;
   if (asked.by.contains(self_) || asked.by.contains(region)) return true;
   const Membership others = without(membership, region);
-  std::size_t words = 0, voters = 0;
-  for (const Member& member : others.members) {
-    const bool asks = asked.by.contains(member.region);
-    words += asks ? 1 : 0;
-    voters += !asks && !member.incarnation.empty() ? 1 : 0;
-  }
+  const auto words = static_cast<std::size_t>(std::ranges::count_if(
+      others.members, [&asked](const Member& member) { return asked.by.contains(member.region); }));
   if (2 * words > others.members.size()) return true;
-  if (asked.change.remove) return words > 0 && 2 * voters > others.voters();
+  if (words == 0) return false;
+  if (asked.change.remove) return others.voters() == membership.voters();
   // One after the other: each counts among those of whom most must vote.
-  return words > 0 && others == membership && membership.voters() == membership.members.size();
+  return others == membership && membership.voters() == membership.members.size();
 }
 
 std::optional<Membership> MemberChanges::next_asked() {

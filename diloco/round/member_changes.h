@@ -20,9 +20,8 @@ class MemberChanges {
         out_(region.out) {}
 
   // `by`: this region if its own operator asks, otherwise a member, who may lie. A member's word is
-  // enough for what is about itself, for a new region, and to remove another one if the voters that
-  // are left without either are most of those that are left. For anything else more than half of
-  // the members must say the same, whom it is about not counted.
+  // enough for what is about itself, for a new region, and to remove one without a vote. For
+  // anything else more than half of the members must say the same, whom it is about not counted.
   void ask(const ChangeMember& change, const std::string& by);
   void clear() { asked_.clear(); }
   // The membership to propose now, if any.

@@ -175,7 +175,7 @@ void RoundProtocol::on(const PeerSaid& event) {
     if (raft.leads()) leader_.ask(change, peer);
   };
   std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, agree, ask,
-                   [&](const Finished&) { end_.on_finished(peer, now_); },
+                   [&](const Finished&) { end_.on_finished(peer); },
                    [&](const auto& other) { hear(peer, other); }},
              event.message);
 }

@@ -10,6 +10,7 @@ using std::chrono::seconds;
 constexpr Time kLingerMax = seconds{60};
 constexpr Time kGoodbye = seconds{10};   // for the other regions to hear that the run is over
 constexpr std::uint32_t kBarrenMax = 3;  // rounds
+constexpr int kPatienceMax = 8;          // times that a region which moves is waited for at the end
 
 }  // namespace
 
@@ -33,10 +34,10 @@ void RunEnd::add(const CommitRecord& record, Time now) {
   if (barren_ >= kBarrenMax && !barren_until_) barren_until_ = now + kGoodbye;
 }
 
-void RunEnd::on_finished(const std::string& peer, Time now) {
-  // Whoever leads has all that is committed, even if this region does not know yet who that is.
+// Whoever leads has all that is committed. This region may hear so before it knows who leads.
+void RunEnd::note_finished(Time now) {
   const std::optional<std::string>& leader = agreement_.leader();
-  if ((!leader || peer == leader) && !finished_at_) finished_at_ = now;
+  if (!finished_at_ && leader && said_finished_.contains(*leader)) finished_at_ = now;
 }
 
 void RunEnd::tell(const std::string& peer) {
@@ -44,6 +45,8 @@ void RunEnd::tell(const std::string& peer) {
 }
 
 void RunEnd::check(Time now) {
+  note_finished(now);
+  if (history_.over() && !over_at_) over_at_ = now;
   if (!out_.ended()) check_barren(now);
   if (!out_.ended()) check_stuck(now);
   if (out_.ended() || (!history_.over() && !finished_at_)) return;
@@ -103,9 +106,24 @@ std::optional<Time> RunEnd::leader_deadline() const {
     return region == options_.self || peers_.is_up(region);
   });
   if (!reachable) return progress_at_ + linger();
-  // It may be in the middle of inner steps, which the end does not interrupt.
-  const Time round = leader_.decider()->slowest(history_.nominal_k(history_.version() - 1));
-  return progress_at_ + std::max(options_.grace_max, linger()) + round;
+  // It may be in the middle of inner steps, which the end does not interrupt. A member that lies
+  // could go on to move for ever.
+  const Time patience = std::max(options_.grace_max, linger()) + longest_round(waiting);
+  return std::min(progress_at_ + patience,
+                  over_at_.value_or(progress_at_) + kPatienceMax * patience);
+}
+
+// Of those that regions which are waited for may still be at.
+Time RunEnd::longest_round(const std::set<std::string>& waiting) const {
+  std::uint32_t steps = history_.nominal_k(history_.version() - 1);
+  for (const std::string& region : waiting) {
+    const Status* status = peers_.status(region);
+    const bool behind = status != nullptr && status->applied;
+    const Round at = behind ? status->applied->version : history_.version();
+    if (at < history_.version() && at >= history_.kept_from())
+      steps = std::max(steps, history_.nominal_k(at));
+  }
+  return leader_.decider()->slowest(steps);
 }
 
 void RunEnd::check_as_leader(Time now) {
@@ -138,14 +156,24 @@ void RunEnd::check_as_follower(Time now) {
   }
 }
 
-// If all regions that are known hold the same.
+// If no majority holds another state. One that says so alone is named.
 void RunEnd::end_well() {
-  if (const std::optional<Applied>& applied = worker_.applied()) {
-    const std::string differing = peers_.that_differ_from(*applied);
-    if (!differing.empty()) {
-      return out_.end(4, "the final state here (" + to_hex(applied->state) +
-                             ") differs from that of" + differing);
+  const std::set<std::string> regions = agreement_.members().regions();
+  std::size_t against = 0;
+  std::string names;
+  const std::optional<Applied>& applied = worker_.applied();
+  if (applied) {
+    for (const std::string& name : peers_.that_differ_from(*applied)) {
+      names += " " + name;
+      against += regions.contains(name) ? 1 : 0;
     }
+  }
+  const bool outvoted = 2 * (regions.size() - std::min(against, regions.size())) <= regions.size();
+  if (!names.empty()) {
+    const std::string what =
+        "the final state here (" + to_hex(applied->state) + ") differs from that of" + names;
+    if (outvoted) return out_.end(4, what);
+    out_.note(Note::Severity::error, what + ", which most regions do not hold");
   }
   catch_up_.confirm_final_snapshot();
   out_.end(0, "the run is complete");

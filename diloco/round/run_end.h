@@ -23,7 +23,7 @@ class RunEnd {
   // Something moved: whoever waits goes on waiting.
   void note_progress(Time now) { progress_at_ = now; }
   void add(const CommitRecord& record, Time now);
-  void on_finished(const std::string& peer, Time now);  // it says that the run is over
+  void on_finished(const std::string& peer) { said_finished_.insert(peer); }  // the run is over
   // To a peer that comes back meanwhile.
   void tell(const std::string& peer);
 
@@ -33,6 +33,8 @@ class RunEnd {
   std::array<std::optional<Time>, 3> deadlines() const;
 
  private:
+  void note_finished(Time now);
+  Time longest_round(const std::set<std::string>& waiting) const;
   void check_barren(Time now);
   void check_stuck(Time now);
   void check_as_leader(Time now);
@@ -61,6 +63,8 @@ class RunEnd {
   CatchUp& catch_up_;
 
   Time progress_at_{0};               // a region that is not done yet last moved
+  std::set<std::string> said_finished_;
+  std::optional<Time> over_at_;       // the last round was seen to be committed
   std::optional<Time> finished_at_;   // the leader said that the run is over
   std::uint32_t barren_ = 0;          // rounds in a row that listed nothing
   std::optional<Time> barren_until_;  // if there were too many: when the run ends

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <vector>
 
 namespace causeway::diloco {
 
@@ -24,11 +25,15 @@ std::uint32_t Speeds::adapted(std::uint32_t k, const std::string& region) const 
 }
 
 Time Speeds::slowest(std::uint32_t steps) const {
-  constexpr double kMostS = 86'400;  // whatever a region claims
-  double most_s = 0;
-  for (const auto& [region, steps_per_s] : steps_per_s_)
-    most_s = std::max(most_s, steps / steps_per_s);
-  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(std::min(most_s, kMostS)));
+  // Whatever a region claims.
+  constexpr double kMostS = 86'400;
+  constexpr double kOfMedian = 16;
+  if (steps_per_s_.empty()) return Time{0};
+  std::vector<double> took_s;
+  for (const auto& [region, steps_per_s] : steps_per_s_) took_s.push_back(steps / steps_per_s);
+  std::ranges::sort(took_s);
+  const double most_s = std::min({took_s.back(), kOfMedian * took_s[took_s.size() / 2], kMostS});
+  return std::chrono::duration_cast<Time>(std::chrono::duration<double>(most_s));
 }
 
 }  // namespace causeway::diloco

@@ -96,7 +96,8 @@ void WorkerOrders::catch_up() {
   const std::optional<Snapshot>& snapshot = spool_.snapshot();
   const bool restorable = snapshot && snapshot->version > applied && catch_up_.trusted(*snapshot);
   // Before any peer was heard, a payload may still turn out to be available.
-  if (peers_.any_heard() && restorable && !catch_up_.can_replay(applied)) restore();
+  const bool stays = catch_up_.can_replay(applied) && !catch_up_.replays_in_vain(applied);
+  if (peers_.any_heard() && restorable && !stays) restore();
 }
 
 void WorkerOrders::apply(const CommitRecord& record) {

@@ -18,6 +18,7 @@ Cluster::Cluster(ClusterOptions options)
   if (options_.real_links) begin_real_links();
   found(nodes_.at(options_.regions.front()));
   for (const std::string& region : options_.regions) start(region);
+  if (!options_.liar.empty()) lie();
 }
 
 Cluster::~Cluster() = default;
@@ -27,6 +28,10 @@ void Cluster::found(Node& node) {
   Membership membership;
   for (const std::string& region : options_.regions) {
     membership = with(membership, {.region = region, .witness = region == options_.witness});
+    if (options_.liar.empty()) continue;
+    Member voter = *membership.find(region);
+    voter.incarnation = nodes_.at(region).incarnation;
+    membership = with(membership, voter);
   }
   Member founder = *membership.find(options_.regions.front());
   founder.incarnation = node.incarnation;
@@ -70,7 +75,8 @@ bool Cluster::finish(Time limit) {
   // A witness that was out of reach at the end does not hear that there is nobody left.
   const auto all_ended = [this] {
     return std::ranges::all_of(nodes_, [this](const auto& node) {
-      return node.first == options_.witness || node.second.outcome.has_value();
+      return node.first == options_.witness || !honest(node.first) ||
+             node.second.outcome.has_value();
     });
   };
   while (!all_ended() && step(limit)) {
@@ -78,14 +84,14 @@ bool Cluster::finish(Time limit) {
   return std::ranges::all_of(nodes_, [this](const auto& node) {
     const int code = membership().find(node.first) == nullptr ? 3 : 0;  // 3: removed
     const bool ended = node.second.outcome && node.second.outcome->exit_code == code;
-    return node.first == options_.witness || ended;
+    return node.first == options_.witness || !honest(node.first) || ended;
   });
 }
 
 // ---- Processes ----
 
 bool Cluster::alive(const std::string& region) const {
-  return nodes_.at(region).protocol != nullptr;
+  return nodes_.at(region).protocol != nullptr || !honest(region);
 }
 
 void Cluster::die(const std::string& region) {
@@ -159,7 +165,7 @@ std::optional<Round> Cluster::rounds_of_run() const {
 
 void Cluster::start(const std::string& region) {
   Node& node = nodes_.at(region);
-  if (node.outcome) return;
+  if (node.outcome || !honest(region)) return;
   if (!node.protocol) {
     ProtocolOptions options;
     options.self = region;
@@ -259,6 +265,9 @@ History::Evidence Cluster::evidence(const std::string& region, Index index,
     const bool has = log.size() >= index;
     if (has && testing::serialize(log[index - 1]) == testing::serialize(entry)) ++evidence.copies;
   };
+  // Nobody can know better than what a region says of its own disk.
+  const std::size_t claimed = options_.liar.empty() ? 0 : 1;
+  evidence.copies = claimed;
   for (const RaftState& lost : lost_logs_) count_copy(lost.log);
   for (const auto& [name, node] : nodes_) {
     count_copy(node.disk.raft.log);
@@ -266,7 +275,9 @@ History::Evidence Cluster::evidence(const std::string& region, Index index,
   }
   if (const auto* record = std::get_if<CommitRecord>(&entry.body)) {
     for (const Participant& participant : record->participants) {
-      evidence.holders[to_hex(participant.payload.hash)] = stored_.at(participant.payload).size();
+      if (!stored_.contains(participant.payload)) throw Violation("what nobody has is listed");
+      const std::size_t holders = stored_.at(participant.payload).size();
+      evidence.holders[to_hex(participant.payload.hash)] = holders + claimed;
     }
   }
   return evidence;

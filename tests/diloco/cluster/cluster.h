@@ -34,6 +34,9 @@ struct ClusterOptions {
   std::uint32_t fragments = 1;
   std::uint32_t overlap_steps = 0;  // of the 4 of a round
   PlantedBug planted = PlantedBug::none;
+  // One of the regions, not the first: a key that is used to lie (cluster_liar.cc). No process of
+  // the protocol runs there. All regions vote from the start.
+  std::string liar{};
   Round checkpoint_rounds = 3;
   Time compute_min = std::chrono::milliseconds{2'000};
   Time compute_max = std::chrono::milliseconds{4'000};
@@ -76,6 +79,7 @@ class Cluster {
   void corrupt_state(const std::string& region);  // the worker's state goes wrong
 
   bool alive(const std::string& region) const;
+  bool honest(const std::string& region) const { return region != options_.liar; }
   const std::vector<CommitRecord>& history() const { return history_.records(); }
   std::optional<std::string> leader() const;  // that leads; the one of the highest term
   Term term() const;                          // highest
@@ -160,6 +164,14 @@ class Cluster {
   void disconnect(const std::string& a, const std::string& b);
   void drop_links(const std::string& region);
   void send(const std::string& from, const std::string& to, const Message& message);
+  void overhear(const Message& message);
+  void lie();
+  Message make_lie(const std::string& to);
+  RaftMessage make_raft_lie(const std::string& to);
+  Holding make_holding_lie(const std::string& to);
+  std::uint64_t near(std::uint64_t value);
+  Digest any_digest(const Digest& known);
+  void deliver_lie(const std::string& to, const std::string& bytes);
   void transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
                 std::uint64_t offset);
   void store(const std::string& region, const inter::BlobId& blob);
@@ -200,6 +212,7 @@ class Cluster {
   std::map<std::pair<std::string, std::string>, Link> links_;
   History history_;
   std::vector<RaftState> lost_logs_;  // of wiped disks, which had acknowledged them
+  std::vector<Message> overheard_;    // by the liar
   std::map<inter::BlobId, std::set<std::string>> stored_;  // ever, and not removed since
   std::uint64_t incarnations_ = 0;
   std::size_t restores_ = 0;

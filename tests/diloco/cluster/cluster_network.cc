@@ -34,7 +34,8 @@ void Cluster::connect(const std::string& a, const std::string& b) {
       const bool missed_the_loss = std::exchange(later.up[self], true);
       if (missed_the_loss) deliver(self, PeerDown{peer});
       Node& node = nodes_.at(self);
-      const bool learns = node.disk.run_id.empty() && !nodes_.at(peer).disk.run_id.empty();
+      const bool learns =
+          node.disk.run_id.empty() && !nodes_.at(peer).disk.run_id.empty() && honest(self);
       if (alive(self) && learns) {
         node.disk.run_id = kRunId;
         deliver(self, RunIdLearned{kRunId});
@@ -100,9 +101,13 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
   last = std::max(last, now_ + random_time(milliseconds{5}, milliseconds{300}));
   // Through the wire format, as the real thing.
   const auto arrive = [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
-    if (link(from, to).epoch == epoch) deliver(to, PeerSaid{from, parse_message(bytes)});
+    if (link(from, to).epoch != epoch) return;
+    if (!honest(from)) return deliver_lie(to, bytes);
+    deliver(to, PeerSaid{from, parse_message(bytes)});
   };
-  if (++state.queued[to] > kQueuedMax) throw Violation(from + " floods " + to + " with messages");
+  if (!honest(to)) overhear(message);
+  if (++state.queued[to] > kQueuedMax && honest(from))
+    throw Violation(from + " floods " + to + " with messages");
   at(last, [this, from, to, arrive] {
     --link(from, to).queued[to];
     arrive();
@@ -120,7 +125,7 @@ void Cluster::transfer(const std::string& from, const std::string& to, const int
      [this, from, to, blob, offset, epoch = state.epoch] {
        Node& receiver = nodes_.at(to);
        const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
-       if (link(from, to).epoch != epoch || !alive(to) || !held) return;
+       if (link(from, to).epoch != epoch || !receiver.protocol || !held) return;
        if (receiver.disk.blobs.contains(blob)) return;
        std::uint64_t& partial = receiver.partial[blob];
        const std::uint64_t end = std::min(offset + kChunkBytes, blob.size_bytes);

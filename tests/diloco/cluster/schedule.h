@@ -43,6 +43,9 @@ struct Schedule {
 Schedule make_schedule(std::uint64_t seed);
 // The same in runs that were forked, or whose members change meanwhile.
 Schedule make_changing_schedule(std::uint64_t seed);
+// One member lies (cluster_liar.cc), and the others keep to what can be survived beside it: of an
+// odd number none is lost, of an even number one at a time. None of the honest is cut off.
+Schedule make_lying_schedule(std::uint64_t seed);
 Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
 
 struct Result {

@@ -36,6 +36,17 @@ TEST_P(ChangingSchedules, KeepOneHistoryWhileMembersComeAndGo) {
 }
 INSTANTIATE_TEST_SUITE_P(Blocks, ChangingSchedules, ::testing::Range(0, 6));
 
+class LyingSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
+  constexpr std::uint64_t kLies = 120;
+  const auto first = static_cast<std::uint64_t>(GetParam()) * kLies;
+  for (std::uint64_t seed = first; seed < first + kLies; ++seed) {
+    const Schedule schedule = make_lying_schedule(seed);
+    if (!run(schedule).failure.empty()) return ADD_FAILURE() << report(schedule), void();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, LyingSchedules, ::testing::Range(0, 2));
+
 // ---- Known bugs ----
 
 struct Plant {
@@ -61,6 +72,23 @@ TEST_P(PlantedBugs, AreFoundByTheCheckers) {
   }
   FAIL() << "no checker noticed";
 }
+
+// Of those that only a member that lies brings out.
+class BugsForALiar : public ::testing::TestWithParam<Plant> {};
+
+TEST_P(BugsForALiar, AreFoundByTheCheckers) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Schedule schedule = make_lying_schedule(seed);
+    schedule.options.planted = GetParam().bug;
+    if (!run(schedule).failure.empty()) return;
+  }
+  FAIL() << "no checker noticed";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, BugsForALiar,
+                         ::testing::Values(Plant{PlantedBug::believe_terms, "BelieveTerms"},
+                                           Plant{PlantedBug::believe_heads, "BelieveHeads"}),
+                         [](const auto& plant) { return plant.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
     Each, PlantedBugs,

@@ -121,9 +121,9 @@ TEST(Peers, NameThoseOfAnotherState) {
     peers.set_up(name, name);
     peers.hear(name, other);
   }
-  EXPECT_EQ(peers.that_differ_from({2, Digest{}}), " b c");
-  EXPECT_EQ(peers.that_differ_from({2, Digest{1}}), "");
-  EXPECT_EQ(peers.that_differ_from({1, Digest{}}), "");
+  EXPECT_THAT(peers.that_differ_from({2, Digest{}}), ::testing::ElementsAre("b", "c"));
+  EXPECT_THAT(peers.that_differ_from({2, Digest{1}}), ::testing::IsEmpty());
+  EXPECT_THAT(peers.that_differ_from({1, Digest{}}), ::testing::IsEmpty());
 }
 
 }  // namespace
