@@ -19,7 +19,7 @@ struct HandshakeRate {
 struct HandshakeLimits {
   HandshakeRate stranger{100, 400};   // one address; of IPv6 one network of 64 bits
   HandshakeRate strangers{400, 800};  // all of them
-  HandshakeRate expected{400, 1000};  // an address that members come from
+  HandshakeRate expected{400, 4000};  // an address that members come from, each with many links
 };
 
 class HandshakeBudget {

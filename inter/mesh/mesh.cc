@@ -23,7 +23,8 @@ std::uint64_t peak_bytes(const MeshOptions& options, std::uint64_t spool_capacit
       std::max<std::uint64_t>(options.data_connections, kDataConnectionsMax);
   const std::uint64_t maps =
       4 * (std::min(spool_capacity_bytes, kBlobBytesMax) / kSmallChunkBytes / 8);
-  return options.peers.size() * (control + connections * data) + kUnauthenticatedMax * kTlsBytes +
+  const std::uint64_t strangers = 2 * kUnauthenticatedMax;  // before and after their certificate
+  return options.peers.size() * (control + connections * data) + strangers * kTlsBytes +
          kHashReadBytes + maps;
 }
 
