@@ -203,6 +203,7 @@ TEST_F(DeciderTest, ListsNothingOnTheWordOfOneThatSpeaksForAnother) {
   give(contribution("c"));
   decider_.add(contribution("b"), "c", 1000, Time{0});
   decider_.add(contribution("b"), "a", 1000, Time{0});
+  give(contribution("a"));
   EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
 }
 
