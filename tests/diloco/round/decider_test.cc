@@ -197,7 +197,6 @@ TEST_F(DeciderTest, ListsNothingOnTheWordOfOneThatSpeaksForAnother) {
   const Time late = decider_.deadline().value();
   const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, late).record;
   ASSERT_TRUE(record && record->participants.size() == 2);
-  // Out of reach it cannot speak, and two others that hold the payload are enough.
   decider_ = Decider(options(2), membership(), nullptr);
   decider_.set_up("c", true);
   give(contribution("c"));
