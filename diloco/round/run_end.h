@@ -62,7 +62,7 @@ class RunEnd {
   const Leader& leader_;
   CatchUp& catch_up_;
 
-  Time progress_at_{0};               // a region that is not done yet last moved
+  Time progress_at_{0};  // a region that is not done yet last moved
   std::set<std::string> said_finished_;
   std::optional<Time> over_at_;       // the last round was seen to be committed
   std::optional<Time> finished_at_;   // the leader said that the run is over

@@ -1,5 +1,6 @@
 // Cluster: what connects the regions.
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "tests/diloco/cluster/cluster_parts.h"
@@ -103,7 +104,11 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
   const auto arrive = [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
     if (link(from, to).epoch != epoch) return;
     if (!honest(from)) return deliver_lie(to, bytes);
-    deliver(to, PeerSaid{from, parse_message(bytes)});
+    try {
+      deliver(to, PeerSaid{from, parse_message(bytes)});
+    } catch (const std::system_error& error) {
+      throw Violation(from + " says what cannot be parsed: " + error.what());
+    }
   };
   if (!honest(to)) overhear(message);
   if (++state.queued[to] > kQueuedMax && honest(from))

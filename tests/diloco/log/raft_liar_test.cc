@@ -1,0 +1,137 @@
+// Raft with a member that lies, in what it says of terms and of who leads.
+#include <gtest/gtest.h>
+
+#include "tests/diloco/log/raft_fixture.h"
+
+namespace causeway::diloco {
+namespace {
+
+class LyingMember : public RaftTest {
+ protected:
+  void SetUp() override {
+    build({"a", "b", "c"});
+    connect_all();
+    run(seconds{3});
+    first_ = leader();
+    liar_ = first_ == "c" ? "b" : "c";
+    honest_ = first_ == "a" ? (liar_ == "b" ? "c" : "b") : "a";
+    mute_ = liar_;
+  }
+  void says(const std::string& to, decltype(RaftMessage::body) body) {
+    nodes_.at(to)->on_message(liar_, {liar_ + "1", std::move(body)}, now_);
+  }
+  static std::vector<Term> terms(Term own) {
+    return {0, 1, own - 1, own, own + 1, own + 2, own + 1'000'000, kTermMax - 1, kTermMax};
+  }
+  std::string first_, liar_, honest_;
+};
+
+// Whatever one member says of terms, the leader leads on or is back within one round trip, and no
+// term comes near the end of all terms.
+TEST_F(LyingMember, DoesNotDeposeALeaderThatTheOthersFollow) {
+  Round round = 0;
+  for (int turn = 0; turn < 20; ++turn) {
+    for (const std::string& to : {first_, honest_}) {
+      for (const Term term : terms(nodes_.at(to)->term())) {
+        says(to, AppendReply{.term = term});
+        says(to, VoteReply{.term = term});
+        says(to, VoteReply{.term = term, .pre = true, .granted = true});
+        says(to, VoteRequest{.term = term, .last_index = ~Index{0}, .last_term = term});
+        says(to, VoteRequest{.term = term, .pre = true, .last_index = 99, .last_term = term});
+        says(to, AppendEntries{
+                     .term = term, .previous_index = 99, .previous_term = term, .entries = {}});
+      }
+    }
+    run(milliseconds{50});
+    ASSERT_EQ(leader(), first_);
+    nodes_.at(first_)->propose(record(round++), now_);
+    run(milliseconds{500});
+    ASSERT_EQ(records(honest_), round);
+  }
+  EXPECT_LT(nodes_.at(first_)->term(), Term{1} << 20U);
+}
+
+// It costs elections, each time fewer.
+TEST_F(LyingMember, DoesNotKeepTheOthersFromElectingALeader) {
+  cut_off(first_);
+  std::string elected;
+  for (int turn = 0; turn < 6000 && elected.empty(); ++turn) {
+    Raft& raft = *nodes_.at(honest_);
+    says(honest_,
+         VoteRequest{.term = raft.term() + 1, .last_index = 999, .last_term = raft.term()});
+    says(honest_, VoteReply{.term = raft.term() + 5});
+    run(milliseconds{10});
+    if (turn == 300) {
+      connect(first_, honest_);
+      connect(first_, liar_);
+    }
+    if (raft.leader() && raft.leader() != liar_ && turn > 300) elected = *raft.leader();
+  }
+  EXPECT_TRUE(elected == first_ || elected == honest_) << elected;
+}
+
+TEST_F(LyingMember, CannotClaimToLeadTheTermOfAnother) {
+  Raft& raft = *nodes_.at(honest_);
+  const Index last = raft.log().last();
+  AppendEntries append{.term = raft.term(),
+                       .previous_index = last,
+                       .previous_term = raft.log().term_at(last),
+                       .entries = {{.term = raft.term(), .body = record(7)}},
+                       .commit = last + 1};
+  says(honest_, append);
+  EXPECT_EQ(raft.log().last(), last);
+  append.term = append.entries[0].term = raft.term() + 1;
+  says(honest_, append);
+  EXPECT_EQ(raft.log().last(), last);
+  EXPECT_EQ(raft.leader(), first_);
+}
+
+TEST_F(LyingMember, IsNotFollowedAgainstWhatIsCommitted) {
+  cut_off(first_);
+  run(seconds{1});
+  Raft& raft = *nodes_.at(honest_);
+  const Term term = raft.term();
+  const AppendEntries append{
+      .term = term + 1, .previous_index = 1, .previous_term = term + 1, .entries = {}};
+  EXPECT_FALSE(raft.on_message(liar_, {liar_ + "1", append}, now_));
+  EXPECT_EQ(raft.term(), term);
+  EXPECT_TRUE(raft.on_message(liar_, {liar_ + "1", AppendReply{.term = term}}, now_));
+}
+
+// One that says that it leads, and never has anything committed.
+TEST_F(LyingMember, IsNotFollowedForLongIfItLeadsNowhere) {
+  cut_off(first_);
+  Raft& raft = *nodes_.at(honest_);
+  int followed = 0;
+  for (int turn = 0; turn < 3000; ++turn) {
+    const Term term = std::max(raft.term(), Term{2} + nodes_.at(first_)->term());
+    says(honest_,
+         AppendEntries{.term = term, .previous_index = 999, .previous_term = term, .entries = {}});
+    followed += raft.leader() == liar_ ? 1 : 0;
+    raft.tick(now_);
+    raft.take();
+    now_ += milliseconds{10};
+  }
+  EXPECT_GT(followed, 0);
+  EXPECT_LT(followed, 2000);
+}
+
+// An honest region that was away while the others held many elections.
+TEST_F(LyingMember, OrNot_AFarTermOfALeaderIsReached) {
+  cut_off(honest_);
+  Raft& raft = *nodes_.at(honest_);
+  const Term far = raft.term() + 200'000;
+  raft.on_peer_up(liar_, liar_ + "1", now_);
+  for (int turn = 0; turn < 2000 && raft.leader() != liar_; ++turn) {
+    says(honest_,
+         AppendEntries{.term = far, .previous_index = 1, .previous_term = 1, .entries = {}});
+    raft.tick(now_);
+    raft.take();
+    now_ += milliseconds{10};
+  }
+  EXPECT_EQ(raft.leader(), liar_);
+  EXPECT_EQ(raft.term(), far);
+}
+
+}  // namespace
+}  // namespace causeway::diloco
