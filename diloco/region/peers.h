@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "diloco/log/messages.h"
 #include "diloco/region/outbox.h"
@@ -38,6 +39,9 @@ class Peers {
   // edited, and it ends. Anybody else is named and not listened to, until its link comes up anew.
   void doubt(const std::string& peer, const std::string& what, const Membership& members, Time now);
   bool doubts(const std::string& peer) const { return doubted_.contains(peer); }
+
+  // Those that are up and said that they read other data than this.
+  std::vector<std::string> that_read_other(const Digest& data) const;
 
   // It is up and says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
