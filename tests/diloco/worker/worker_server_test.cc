@@ -75,8 +75,8 @@ TEST_P(WorkerServerTest, RefusesARankThatReadsOtherDataThanTheOthers) {
     EXPECT_NE(std::string(error.what()).find("reads other training data"), std::string::npos);
   }
   second.data = Digest{1};
-  EXPECT_FALSE(WorkerSession::attach(second, keep)->lost());
-  EXPECT_FALSE(waiting.get()->lost());
+  const auto other = WorkerSession::attach(second, keep);
+  EXPECT_EQ(waiting.get()->attachment().generation, other->attachment().generation);
 }
 
 TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
