@@ -8,12 +8,12 @@
 
 namespace causeway::apps {
 
-// CLI11's own would swallow what follows the value, such as CONFIG.
+// As an option of one value: CLI11's lists would swallow what follows the value, such as CONFIG,
+// and say so in the help.
 inline CLI::Option* add_repeated(CLI::App& command, const std::string& flag,
                                  std::vector<std::string>& values, const std::string& meaning) {
-  return command.add_option(flag, values, meaning)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  const auto add = [&values](const std::string& value) { values.push_back(value); };
+  return command.add_option_function<std::string>(flag, add, meaning)->trigger_on_parse();
 }
 
 inline void add_set_option(CLI::App& command, std::vector<std::string>& overrides) {

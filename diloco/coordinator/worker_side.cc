@@ -192,8 +192,10 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   const bool missed = rank_0.version > 0 && rank_0.version <= protocol.version() &&
                       context_.directory.files().next_round() == rank_0.version - 1;
   if (missed) context_.ending.guard([&] { add_applied_round(rank_0.version - 1, rank_0.state); });
-  context_.driver.handle(
-      WorkerAttached{{rank_0.version, rank_0.state}, rank_0.has_lineage, rank_0.run_id});
+  context_.driver.handle(WorkerAttached{.holds = {rank_0.version, rank_0.state},
+                                        .has_lineage = rank_0.has_lineage,
+                                        .run_id = rank_0.run_id,
+                                        .common_data = rank_0.common_data});
 }
 
 // A region that goes on without some of its ranks says so.

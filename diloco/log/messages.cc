@@ -31,6 +31,7 @@ void put(const Status& status, wire::PeerMessage* out) {
   body->set_payloads_from(status.payloads_from);
   if (status.snapshot) encode(*status.snapshot, body->mutable_snapshot());
   body->set_received_bytes(status.received_bytes);
+  if (status.data) encode(*status.data, body->mutable_data());
 }
 
 void put(const Holding& holding, wire::PeerMessage* out) {
@@ -70,6 +71,7 @@ Status take(const wire::Status& body) {
     status.applied = {.version = body.applied(), .state = decode_digest(body.applied_state())};
   }
   if (body.has_snapshot()) status.snapshot = decode(body.snapshot());
+  if (!body.data().empty()) status.data = decode_digest(body.data());
   return status;
 }
 

@@ -38,6 +38,8 @@ struct Status {
       0;  // the sender holds every listed payload of rounds [payloads_from, version)
   std::optional<Snapshot> snapshot;
   std::uint64_t received_bytes = 0;  // of what it is fetching: grows while it makes progress
+  // Of the data that all regions must have in common, as its worker reads it, when known.
+  std::optional<Digest> data = {};
   bool operator==(const Status&) const = default;
 };
 

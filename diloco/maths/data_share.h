@@ -1,7 +1,7 @@
 // Which part of the training data a region reads in a round. It follows from the commit records
 // alone: the regions that the record before the round names share each pass over the data in equal
 // parts, in the order of their names. When they change, a new pass begins, so that no sample is in
-// two parts of one pass.
+// two parts of one pass. Regions that have data of their own each have one part of one.
 #pragma once
 
 #include <cstdint>

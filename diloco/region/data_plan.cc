@@ -17,6 +17,7 @@ void DataPlan::add(const CommitRecord& record) {
   for (const Standing& standing : record.standings) regions.insert(standing.region);
   if (regions.empty() || regions == regions_) return;
   regions_ = std::move(regions);
+  if (own_data_) return;
   ++pass_;
   begin_ = cursor_;
 }
@@ -25,6 +26,7 @@ std::optional<DataShare> DataPlan::share() const {
   if (regions_.empty()) return DataShare{};
   const auto self = regions_.find(region_);
   if (self == regions_.end()) return std::nullopt;
+  if (own_data_) return DataShare{.index = 0, .count = 1};
   return DataShare{.index = static_cast<std::uint32_t>(std::distance(regions_.begin(), self)),
                    .count = static_cast<std::uint32_t>(regions_.size()),
                    .pass = pass_,

@@ -13,7 +13,9 @@ namespace causeway::diloco {
 
 class DataPlan {
  public:
-  explicit DataPlan(std::string region) : region_(std::move(region)) {}
+  // `own_data`: each region has data of its own, and all of it is its share, in one pass for ever.
+  explicit DataPlan(std::string region, bool own_data = false)
+      : region_(std::move(region)), own_data_(own_data) {}
 
   // The log's first members share the data of the first rounds; later calls change nothing.
   void begin(const Membership& first);
@@ -25,6 +27,7 @@ class DataPlan {
 
  private:
   std::string region_;
+  bool own_data_;
   std::set<std::string> regions_;  // of the next round
   std::uint64_t pass_ = 0;
   std::uint64_t begin_ = 0;

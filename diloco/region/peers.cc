@@ -91,6 +91,15 @@ std::vector<std::string> Peers::that_differ_from(const Applied& applied) const {
   return differing;
 }
 
+std::vector<std::string> Peers::that_read_other(const Digest& data) const {
+  std::vector<std::string> differing;
+  for (const std::string& name : up_) {
+    const Status* const known = status(name);
+    if (known != nullptr && known->data && *known->data != data) differing.push_back(name);
+  }
+  return differing;
+}
+
 bool Peers::has_payloads(const std::string& peer, Round round) const {
   const Status* known = is_up(peer) ? status(peer) : nullptr;
   return known != nullptr && diloco::has_payloads(*known, round);

@@ -40,6 +40,9 @@ class Peers {
   void doubt(const std::string& peer, const std::string& what, const Membership& members, Time now);
   bool doubts(const std::string& peer) const { return doubted_.contains(peer); }
 
+  // Those that are up and said that they read other data than this.
+  std::vector<std::string> that_read_other(const Digest& data) const;
+
   // It is up and says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
   bool any_has_payloads(Round round) const;

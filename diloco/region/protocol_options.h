@@ -22,6 +22,7 @@ struct ProtocolOptions : SyncRules {
   std::string self = {};
   std::string incarnation = {};  // of this region's disk
   bool witness = false;          // no worker, no payloads: a vote alone
+  bool own_data = false;         // each region reads data of its own, all of it
   Pace pace = {};
   KPolicyOptions k_policy = {};  // without limits: K stays
   // Inner steps that this region's worker goes on with after it contributed, before it needs the

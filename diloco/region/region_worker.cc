@@ -13,8 +13,10 @@ constexpr int kHealsMax = 3;
 
 // ---- The session ----
 
-void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id) {
+void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id,
+                          const std::optional<Digest>& data) {
   session_ = Session{.run_id = std::move(run_id)};
+  data_ = data;
   applied_ = holds;
 }
 

@@ -17,8 +17,11 @@ class RegionWorker {
 
   // ---- The session ----
   // `run_id`: of the run that its training state belongs to, if it has one.
-  void attach(const Applied& holds, std::optional<std::string> run_id);
+  // `data`: of what all regions must read.
+  void attach(const Applied& holds, std::optional<std::string> run_id,
+              const std::optional<Digest>& data = {});
   void lose() { session_.reset(); }
+  const std::optional<Digest>& data() const { return data_; }  // of the one that attached last
   bool attached() const { return session_.has_value(); }
   // False: its training state is another run's, and this region ends.
   bool belongs_to(const std::string& run_id);
@@ -66,6 +69,7 @@ class RegionWorker {
 
   Outbox& out_;
   std::optional<Session> session_;
+  std::optional<Digest> data_;
   std::optional<Applied> applied_;
   std::optional<Applied> distrusted_;
   std::map<Round, int> heals_;  // by version: how often

@@ -11,7 +11,7 @@ namespace causeway::diloco {
 RunHistory::RunHistory(const ProtocolOptions& options, const RaftLog& log)
     : options_(options),
       records_(log),
-      data_plan_(options.self),
+      data_plan_(options.self, options.own_data),
       k_policy_(options.k_policy, options.pace.k) {
   steps_before_.push(0);
 }

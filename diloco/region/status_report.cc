@@ -10,7 +10,8 @@ Status StatusReport::status() const {
           .applied = worker_.applied(),
           .payloads_from = spool_.payloads_from(),
           .snapshot = spool_.snapshot(),
-          .received_bytes = received_bytes_};
+          .received_bytes = received_bytes_,
+          .data = worker_.data()};
 }
 
 void StatusReport::publish(Time now) {

@@ -34,6 +34,7 @@ struct WorkerAttached {
   Applied holds;
   bool has_lineage = false;
   std::string run_id;
+  std::optional<Digest> common_data = {};  // as in AttachRequest
 };
 struct WorkerLost {};
 struct WorkerReady {};  // it asks what to do

@@ -37,8 +37,10 @@ void RoundProtocol::start(Time now) {
 
 void RoundProtocol::take_in(const Event& event) {
   RegionWorker& worker = region_.worker;
-  const auto attach = [&worker](const WorkerAttached& by) {
-    worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt);
+  const auto attach = [this, &worker](const WorkerAttached& by) {
+    worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt,
+                  by.common_data);
+    end_.check_data(true);
   };
   const auto offer = [this](const WorkerOffered& by) {
     region_.spool.offer(by.snapshot);
@@ -189,6 +191,7 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
   if (heard == Peers::Heard::stale) return;  // of an older round
   if (heard == Peers::Heard::news) end_.note_progress(now_);
   leader_.set_applied(peer, status.applied);
+  end_.check_data(false);
 }
 
 void RoundProtocol::hear(const std::string& peer, const Diverged& diverged) {

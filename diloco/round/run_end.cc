@@ -1,6 +1,8 @@
 #include "diloco/round/run_end.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace causeway::diloco {
 namespace {
@@ -32,6 +34,27 @@ void RunEnd::add(const CommitRecord& record, Time now) {
   barren_ = record.participants.empty() ? barren_ + 1 : 0;
   if (barren_ == 0) barren_until_.reset();
   if (barren_ >= kBarrenMax && !barren_until_) barren_until_ = now + kGoodbye;
+}
+
+void RunEnd::check_data(bool just_attached) {
+  if (!worker_.data()) return;
+  const std::vector<std::string> others = peers_.that_read_other(*worker_.data());
+  std::string text = "this region reads other data (" + to_hex(*worker_.data()).substr(0, 12) + ")";
+  for (const std::string& peer : others) {
+    text += (peer == others.front() ? " than " : ", ") + peer + " (" +
+            to_hex(*peers_.status(peer)->data).substr(0, 12) + ")";
+  }
+  text +=
+      ": give all regions the same files in data.files and data.validation_files, or set "
+      "data.mode = \"per-region\" in all of them";
+  const std::size_t regions = agreement_.members().regions().size();
+  const bool begins = just_attached || history_.version() == 0;
+  const std::size_t most = begins ? (regions + 1) / 2 : regions / 2 + 1;
+  if (!others.empty() && others.size() >= most) return out_.end(2, text);
+  const std::set<std::string> now(others.begin(), others.end());
+  if (std::exchange(told_of_data_, now) != now && !now.empty()) {
+    out_.note(Note::Severity::warning, text);
+  }
 }
 
 // Whoever leads has all that is committed. This region may hear so before it knows who leads.

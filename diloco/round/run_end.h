@@ -27,6 +27,10 @@ class RunEnd {
   // To a peer that comes back meanwhile.
   void tell(const std::string& peer);
 
+  // Ends this region if most regions read other data than it. Of two equal halves, whoever begins
+  // gives way to who trained before: at version 0 both, later the one whose worker just attached.
+  void check_data(bool just_attached);
+
   // Ends this region if it is time.
   void check(Time now);
   // When to look again at the latest.
@@ -62,7 +66,8 @@ class RunEnd {
   const Leader& leader_;
   CatchUp& catch_up_;
 
-  Time progress_at_{0};  // a region that is not done yet last moved
+  std::set<std::string> told_of_data_;  // regions that read other data, as last told
+  Time progress_at_{0};                 // a region that is not done yet last moved
   std::set<std::string> said_finished_;
   std::optional<Time> over_at_;       // the last round was seen to be committed
   std::optional<Time> finished_at_;   // the leader said that the run is over

@@ -11,6 +11,20 @@ RankGroup::RankGroup(asio::any_io_executor executor, const WorkerServerOptions& 
                      WorkerServerHandler& handler)
     : executor_(std::move(executor)), options_(options), handler_(&handler) {}
 
+// Ranks that read other data would take each other's samples for their own.
+std::string RankGroup::objection(const AttachRequest& request) const {
+  for (const auto& [rank, session] : members()) {
+    const bool same = !request.data || !session->request->data || rank == request.rank ||
+                      *request.data == *session->request->data;
+    if (same) continue;
+    return "rank " + std::to_string(request.rank) + " of " + options_.region +
+           " reads other training data (" + to_hex(*request.data).substr(0, 12) + ") than rank " +
+           std::to_string(rank) + " (" + to_hex(*session->request->data).substr(0, 12) +
+           "): give both the same files in data.files";
+  }
+  return {};
+}
+
 void RankGroup::enter(const SessionPointer& session) {
   dismiss(roster_.enter(session->request->rank, session));
 }

@@ -36,6 +36,8 @@ class RankGroup {
   RankGroup(asio::any_io_executor executor, const WorkerServerOptions& options,
             WorkerServerHandler& handler);
 
+  // Why a rank may not enter beside those that are there; empty: it may.
+  std::string objection(const AttachRequest& request) const;
   // Of a session that has a request. Sessions that end by it are closed.
   void enter(const SessionPointer& session);
   void leave(const SessionPointer& session);

@@ -37,6 +37,10 @@ Order decode_order(const WireOrder& message) {
                     .begin = share.begin()}};
 }
 
+std::optional<Digest> to_digest(const std::string& bytes) {
+  return bytes.empty() ? std::nullopt : std::optional(decode_digest(bytes));
+}
+
 }  // namespace
 
 AttachRequest to_request(const worker_wire::Attach& message) {
@@ -49,7 +53,9 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .has_lineage = message.has_lineage(),
           .run_id = message.run_id(),
           .contributed = message.contributed(),
-          .settings = message.settings()};
+          .settings = message.settings(),
+          .data = to_digest(message.data()),
+          .common_data = to_digest(message.common_data())};
 }
 
 CoordinatorMessage to_message(const Train& order) {

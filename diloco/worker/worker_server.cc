@@ -196,8 +196,9 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                   options_.region + ", not rank " + std::to_string(request.rank) + " of " +
                   std::to_string(request.world) + " of " + request.region));
     }
-    if (const std::string why = handler_->objection(request); !why.empty())
-      return session->send_last(refusal(why));
+    std::string why = handler_->objection(request);
+    if (why.empty()) why = group_.objection(request);
+    if (!why.empty()) return session->send_last(refusal(why));
     session->request = std::move(request);
     group_.enter(session);
   }

@@ -80,6 +80,8 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_run_id(request_.run_id);
   attach->set_contributed(request_.contributed);
   attach->set_settings(request_.settings);
+  if (request_.data) encode(*request_.data, attach->mutable_data());
+  if (request_.common_data) encode(*request_.common_data, attach->mutable_common_data());
   link_.send(message);
 
   link_.wait_for("the coordinator's answer");

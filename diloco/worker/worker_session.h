@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,6 +48,9 @@ struct AttachRequest {
   // "key = value" lines of what this worker was configured with and must share with its
   // coordinator, which refuses it if they differ. Empty: a trainer with settings of its own.
   std::string settings = {};
+  // Digests of the data that this worker reads: what all ranks of the region must have in common,
+  // and what all regions must. None: nothing is compared.
+  std::optional<Digest> data = {}, common_data = {};
 };
 
 struct Attachment {

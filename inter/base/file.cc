@@ -213,13 +213,15 @@ void remove_leftovers(const std::filesystem::path& directory) {
 }
 
 void create_private_directories(const std::filesystem::path& directory) {
-  if (directory.empty() || std::filesystem::is_directory(directory)) return;
-  create_private_directories(directory.parent_path());
-  if (::mkdir(directory.c_str(), 0700) == 0) return;
-  const int error = errno == EEXIST ? ENOTDIR : errno;
-  if (std::filesystem::is_directory(directory)) return;  // somebody else made it meanwhile
-  throw std::filesystem::filesystem_error("cannot create a directory", directory,
-                                          std::error_code(error, std::generic_category()));
+  std::filesystem::path made;
+  for (const std::filesystem::path& part : directory) {
+    made /= part;
+    if (std::filesystem::is_directory(made) || ::mkdir(made.c_str(), 0700) == 0) continue;
+    const int error = errno == EEXIST ? ENOTDIR : errno;
+    if (std::filesystem::is_directory(made)) continue;  // somebody else made it meanwhile
+    throw std::filesystem::filesystem_error("cannot create a directory", directory,
+                                            std::error_code(error, std::generic_category()));
+  }
 }
 
 std::string read_regular_file(const std::filesystem::path& path, std::size_t bytes_max) {

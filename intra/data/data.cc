@@ -175,7 +175,7 @@ class Dataset::Implementation {
   std::uint64_t train_tokens() const { return train_tokens_; }
   std::uint64_t validation_tokens() const { return tokens_ - train_tokens_; }
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
-  std::string fingerprint() const;
+  diloco::Digest fingerprint() const;
 
  private:
   std::vector<Shard> shards_;
@@ -184,8 +184,8 @@ class Dataset::Implementation {
 };
 
 Dataset::Implementation::Implementation(const DataOptions& options) {
-  if (!(options.validation_fraction >= 0 && options.validation_fraction < 1)) {
-    refuse_data("validation_fraction", "must be at least 0 and below 1");
+  if (!(options.validation_fraction >= 0 && options.validation_fraction <= 1)) {
+    refuse_data("validation_fraction", "must be 0 to 1");
   }
   // Tokens are handed out as int32.
   const auto vocabulary = static_cast<std::uint64_t>(
@@ -219,7 +219,7 @@ void Dataset::Implementation::read(std::uint64_t first, std::span<std::int32_t> 
   }
 }
 
-std::string Dataset::Implementation::fingerprint() const {
+diloco::Digest Dataset::Implementation::fingerprint() const {
   std::vector<std::byte> parts;
   const auto append = [&parts](const auto& value) {
     const auto bytes = std::as_bytes(std::span{&value, 1});
@@ -227,12 +227,19 @@ std::string Dataset::Implementation::fingerprint() const {
   };
   for (const Shard& shard : shards_) {
     const std::span<const std::byte> bytes = shard.file.bytes();
-    const std::size_t part = std::min<std::size_t>(bytes.size(), 1 << 20);
     append(std::uint64_t{bytes.size()});
-    append(diloco::sha256(bytes.first(part)));
-    append(diloco::sha256(bytes.last(part)));
+    if (bytes.size() <= kFingerprintBlocks * kFingerprintBlockBytes) {
+      append(diloco::sha256(bytes));
+      continue;
+    }
+    const std::uint64_t room = bytes.size() - kFingerprintBlockBytes;
+    for (std::uint64_t block = 0; block + 1 < kFingerprintBlocks; ++block) {
+      const std::uint64_t begin = room / (kFingerprintBlocks - 1) * block;
+      append(diloco::sha256(bytes.subspan(begin, kFingerprintBlockBytes)));
+    }
+    append(diloco::sha256(bytes.last(kFingerprintBlockBytes)));
   }
-  return diloco::to_hex(diloco::sha256(parts));
+  return diloco::sha256(parts);
 }
 
 Dataset::Dataset(const DataOptions& options)
@@ -257,7 +264,7 @@ void Dataset::read_validation(std::uint64_t first, std::span<std::int32_t> out) 
   implementation_->read(train_tokens() + first, out);
 }
 
-std::string Dataset::fingerprint() const {
+diloco::Digest Dataset::fingerprint() const {
   return implementation_->fingerprint();
 }
 

@@ -16,12 +16,16 @@
 #include <vector>
 
 #include "diloco/maths/data_share.h"
+#include "diloco/maths/digest.h"
 
 namespace causeway::intra {
 
 struct DataOptions {
   enum class Format { text, uint16, uint32, llmc };  // llmc: 256-int32-header .bin shards of llm.c
   std::vector<std::string> files;  // paths or globs; every match is read, in sorted order
+  // Likewise: a set that every region validates on, beside its own validation part. Empty: none.
+  std::vector<std::string> validation_files = {};
+  bool per_region = false;  // `files` are the region's own, all of them, not a run's to share out
   Format format = Format::text;
   double validation_fraction = 0.05;  // the last part of the tokens, never trained on
   std::int64_t vocabulary = 256;      // a token at or above it is refused with file and position
@@ -41,8 +45,10 @@ class Dataset {
   // Tokens [first, first + out.size()) of the training or validation part.
   void read_train(std::uint64_t first, std::span<std::int32_t> out) const;
   void read_validation(std::uint64_t first, std::span<std::int32_t> out) const;
-  // SHA-256 of sizes and contents' first and last MiB of each file: regions must share it. Hex.
-  std::string fingerprint() const;
+  // SHA-256 of the files' sizes and of kFingerprintBlocks blocks of each, evenly spread, the first
+  // and the last among them; of the whole file if it is small. Names do not matter.
+  diloco::Digest fingerprint() const;
+  static constexpr std::uint64_t kFingerprintBlocks = 16, kFingerprintBlockBytes = 1 << 16;
 
  private:
   class Implementation;

@@ -38,15 +38,30 @@ std::uint64_t dropout_seed(const WorkerOptions& options) {
   return options.train.seed ^ (0x9E3779B97F4A7C15ULL * (options.region_index + 1));
 }
 
+// All of it is for validation.
+DataOptions common_validation(DataOptions options) {
+  options.files = options.validation_files;
+  options.validation_fraction = 1;
+  return options;
+}
+
+diloco::Digest digest_of(const std::vector<diloco::Digest>& parts) {
+  return diloco::sha256(std::as_bytes(std::span(parts)));
+}
+
 class ModelTrainer : public InnerTrainer {
  public:
   ModelTrainer(const WorkerOptions& options, std::unique_ptr<Stepper> stepper)
       : options_(options),
         stepper_(std::move(stepper)),
         dataset_(options.data),
-        sampler_(dataset_, options.model.context, options.train.seed, options.region_index,
-                 options.region_count) {
+        sampler_(dataset_, options.model.context, options.train.seed,
+                 options.data.per_region ? 0 : options.region_index,
+                 options.data.per_region ? 1 : options.region_count) {
     check_validation(dataset_, options.model.context);
+    if (options.data.validation_files.empty()) return;
+    common_.emplace(common_validation(options.data));
+    check_validation(*common_, options.model.context);
   }
 
   void join(Collective& group, TrainingState& state) override {
@@ -89,17 +104,40 @@ class ModelTrainer : public InnerTrainer {
   }
 
   double evaluate(std::span<const float> params, std::uint64_t sequences) override {
+    return evaluate_on(dataset_, params, sequences);
+  }
+
+  std::optional<double> evaluate_common(std::span<const float> params,
+                                        std::uint64_t sequences) override {
+    if (!common_) return std::nullopt;
+    return evaluate_on(*common_, params, sequences);
+  }
+
+  DataFingerprints data() const override {
+    std::vector<diloco::Digest> all, common;
+    all.push_back(dataset_.fingerprint());
+    if (!options_.data.per_region) common = all;
+    if (common_) {
+      all.push_back(common_->fingerprint());
+      common.push_back(all.back());
+    }
+    DataFingerprints both{.of_region = digest_of(all), .of_run = {}};
+    if (!common.empty()) both.of_run = digest_of(common);
+    return both;
+  }
+
+ private:
+  double evaluate_on(const Dataset& data, std::span<const float> params, std::uint64_t sequences) {
     stepper_->settle(Settle::params);
     stepper_->params_changed();
     const double loss = validation_loss(
         options_.model.context,
-        [&](const Batch& batch) { return stepper_->evaluate(batch, params); }, dataset_, sequences,
+        [&](const Batch& batch) { return stepper_->evaluate(batch, params); }, data, sequences,
         *group_);
     stepper_->params_changed();
     return loss;
   }
 
- private:
   // This rank's part of the gradient.
   void backward(const InnerStep& step) {
     const std::int64_t parts =
@@ -149,6 +187,7 @@ class ModelTrainer : public InnerTrainer {
   const WorkerOptions& options_;
   std::unique_ptr<Stepper> stepper_;
   Dataset dataset_;
+  std::optional<Dataset> common_;  // data.validation_files
   Sampler sampler_;
   std::vector<std::int32_t> tokens_, targets_;  // one micro-batch
   Share share_;                                 // this rank's, in its group

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -26,6 +27,11 @@ struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
   double in_region_s = 0;  // that the step waited for sums over the ranks
+};
+
+// Of the data that is read; none: there is none. Digests as diloco::AttachRequest has them.
+struct DataFingerprints {
+  std::optional<diloco::Digest> of_region, of_run;
 };
 
 class InnerTrainer {
@@ -66,6 +72,13 @@ class InnerTrainer {
   // Loss of `params` on so many sequences of the validation part, shared among the ranks of the
   // group.
   virtual double evaluate(std::span<const float> params, std::uint64_t sequences) = 0;
+  // Likewise on data.validation_files; none: there are none.
+  virtual std::optional<double> evaluate_common(std::span<const float> /*params*/,
+                                                std::uint64_t /*sequences*/) {
+    return std::nullopt;
+  }
+
+  virtual DataFingerprints data() const { return {}; }
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

@@ -43,7 +43,8 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       state_(options.inner, layout_),
       host_spans_(layout_, state_),
       driver_(region_of(options), state_, *this),
-      trainer_(make_inner_trainer(options)) {
+      trainer_(make_inner_trainer(options)),
+      data_(trainer_->data()) {
   if (options_.train.timed_step_ms > 0) {
     spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
                  options_.train.timed_step_ms);
@@ -118,7 +119,10 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
                             .deadline = options_.train.rank_deadline,
                             .host = options_.meeting_host});
   };
-  return std::make_unique<Gathering>(driver_.request(), attach_, make_group, interrupted_);
+  diloco::AttachRequest request = driver_.request();
+  request.data = data_.of_region;
+  request.common_data = data_.of_run;
+  return std::make_unique<Gathering>(request, attach_, make_group, interrupted_);
 }
 
 void RegionWorker::gather() {
@@ -273,6 +277,8 @@ WorkerResult RegionWorker::make_result() {
           .run_steps = options_.train.steps,
           .val_loss = trainer_->evaluate(spans().settled(Flat::anchor),
                                          options_.train.validation_sequences),
+          .common_val_loss = trainer_->evaluate_common(spans().settled(Flat::anchor),
+                                                       options_.train.validation_sequences),
           .compute_s = state_.compute_s,
           .wait_s = state_.wait_s,
           .in_region_s = state_.in_region_s,

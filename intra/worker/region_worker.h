@@ -79,6 +79,7 @@ class RegionWorker final : private RoundTrainer {
   RoundDriver driver_;
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
+  const DataFingerprints data_;
   diloco::Progress progress_;
   Stopwatch stopwatch_;
 };

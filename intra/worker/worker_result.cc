@@ -23,6 +23,8 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
          {"rounds", result.rounds},
          {"run_steps", result.run_steps},
          {"val_loss", result.val_loss},
+         {"common_val_loss", result.common_val_loss ? nlohmann::json(*result.common_val_loss)
+                                                    : nlohmann::json(nullptr)},
          {"compute_s", result.compute_s},
          {"wait_s", result.wait_s},
          {"in_region_s", result.in_region_s},
@@ -42,12 +44,15 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
   if (!json.is_object()) return std::nullopt;
   try {
     const auto& loss = json.at("val_loss");
+    const auto common = json.find("common_val_loss");
+    const bool has_common = common != json.end() && common->is_number();
     return WorkerResult{
         .steps = json.at("steps"),
         .tokens = json.at("tokens"),
         .rounds = json.at("rounds"),
         .run_steps = json.at("run_steps"),
         .val_loss = loss.is_null() ? std::nan("") : loss.get<double>(),
+        .common_val_loss = has_common ? std::optional(common->get<double>()) : std::nullopt,
         .compute_s = json.at("compute_s"),
         .wait_s = json.at("wait_s"),
         .in_region_s = json.at("in_region_s"),

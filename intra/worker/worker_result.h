@@ -19,6 +19,7 @@ struct WorkerResult {
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
   std::uint64_t run_steps = 0;  // of the run that it is the result of
   double val_loss = 0;
+  std::optional<double> common_val_loss = {};  // on data.validation_files
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
   std::uint64_t memory_peak_bytes = 0, device_memory_peak_bytes = 0;

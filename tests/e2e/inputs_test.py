@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, DEADLINE_S, REGIONS, wait_until
+from harness import CAUSEWAY, DEADLINE_S, REGIONS, read_json, wait_until
 from run_by_hand import RunByHand
 
 
@@ -82,6 +82,44 @@ class Inputs(RunByHand):
             child.kill()
             child.wait()
         self.assertIn("already holds run", self.finish(self.coordinator(config, "us-east", "--found"), code=4))
+
+    def test_a_region_or_a_rank_with_other_data_is_refused_by_name(self):
+        workers = (2, 1, 1)
+        config = self.config(workers=workers, addresses=self.addresses, steps=20_000)
+        other = self.directory / "other"
+        text = (self.directory / "text").read_text()
+        other.write_text(text[:50_000] + "#" + text[50_001:])  # as large, another byte in the middle
+        coordinators = self.start_coordinators(config)
+        trained = [self.worker(config, "us-east", 0)]
+        wait_until(lambda: "rank 1 of us-east to attach" in trained[0].log.read_text(), "rank 0", trained[0])
+        odd = self.start("worker", config, "--region", "us-east", "--rank", 1, "--directory",
+                         self.region_directory("us-east"), "--set", f"data.files={other}")
+        self.assertRegex(self.finish(odd, code=2), r"rank 1 of us-east reads other training data \([0-9a-f]{12}\) than rank 0")
+        trained += [self.worker(config, "us-east", 1), self.worker(config, "ap-northeast")]
+        odd = self.start("worker", config, "--region", "eu-west", "--directory", self.region_directory("eu-west"),
+                         "--set", f"data.files={other}")
+        refusal = r"reads other data \([0-9a-f]{12}\) than ap-northeast \([0-9a-f]{12}\), us-east \("
+        self.assertRegex(self.finish(odd, code=2), refusal)
+        self.assertRegex(self.finish(coordinators[1], code=2), refusal)
+        wait_until(lambda: self.status("us-east").get("version", 0) >= 2, "two rounds without it", coordinators[0])
+
+    def test_regions_with_data_of_their_own_declare_it_and_share_a_validation_set(self):
+        config = self.config(addresses=self.addresses, steps=20)
+        common = self.directory / "common"
+        common.write_text(self.make_text()[:20_000])
+        text = config.read_text().replace("[data]", f'[data]\nmode = "per-region"\nvalidation_files = ["{common}"]')
+        for number, region in enumerate(REGIONS):
+            own = self.directory / f"own-{number}"
+            own.write_text(self.make_text()[:60_000 + 1_000 * number].replace("king", "queen" if number else "king"))
+            text = text.replace(f'name = "{region}"', f'name = "{region}"\ndata_files = ["{own}"]')
+        config.write_text(text)
+        self.finish_all(self.start_coordinators(config) + self.start_workers(config, (1, 1, 1)))
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assertEqual(len({result["common_val_loss"] for result in results}), 1, results)
+        self.assertEqual(len({result["val_loss"] for result in results}), 3, results)
+        share = self.status("eu-west")["share"]
+        self.assertEqual((share["index"], share["count"], share["pass"]), (0, 1, 0))
 
     def test_status_of_a_stopped_coordinator_says_so(self):
         config = self.config(addresses=self.addresses)

@@ -190,6 +190,7 @@ diloco::ProtocolOptions protocol_options(const Config& config, const std::string
   options.overlap_steps = overlap_steps(config, region);
   options.outer_momentum = config.outer.momentum;
   options.spool_bytes = config.sync.spool_bytes_max;
+  options.own_data = config.data.per_region;
   return options;
 }
 
@@ -224,6 +225,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.rank = rank;
   options.world = named.workers;
   static_cast<intra::Recipe&>(options) = config;
+  if (!named.data_files.empty()) options.data.files = named.data_files;
   options.train.device = named.device;
   if (config.sync.k_auto) options.train.held_out_sequences = config.sync.held_out_sequences;
   options.directory = region_directory;

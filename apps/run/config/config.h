@@ -28,7 +28,8 @@ struct RegionConfig {
   inter::Endpoint advertise;  // what other regions dial; no host: it dials them
   std::uint32_t workers = 1;
   intra::Device device = intra::Device::cpu;
-  std::int64_t overlap_steps = -1;  // -1: sync.overlap_steps
+  std::int64_t overlap_steps = -1;           // -1: sync.overlap_steps
+  std::vector<std::string> data_files = {};  // empty: data.files
 };
 
 // Votes, but neither trains nor holds payloads.

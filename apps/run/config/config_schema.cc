@@ -44,62 +44,6 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
       "Seed of the initial weights, the order of the data and dropout.")));
 }
 
-// A list of texts, or one text alone.
-std::vector<std::string> texts_of(const Value& value, const std::string& allowed) {
-  std::vector<std::string> texts;
-  if (const auto* one = std::get_if<std::string>(&value)) {
-    texts = {*one};
-  } else if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
-    texts = *list;
-  } else {
-    throw std::invalid_argument("must be a list of texts: " + allowed);
-  }
-  const auto has_zero = [](const std::string& t) { return t.find('\0') != std::string::npos; };
-  if (std::any_of(texts.begin(), texts.end(), has_zero))
-    throw std::invalid_argument("must not contain a zero byte");
-  return texts;
-}
-
-Key<Config> data_files_key() {
-  auto key = C::make(
-      "data.files", "list of texts",
-      "Paths or globs; every match is read, in sorted order. Relative to the current directory.");
-  key.allowed = "one or more paths or globs";
-  key.required = true;
-  key.get = [](const Config& c) -> Value { return c.data.files; };
-  key.set = [](Config& c, const Value& value) {
-    std::vector<std::string> files = texts_of(value, "paths or globs, in quotes");
-    const auto empty = [](const std::string& file) { return file.empty(); };
-    if (files.empty() || std::any_of(files.begin(), files.end(), empty)) {
-      throw std::invalid_argument("must be a list of one or more paths or globs, in quotes");
-    }
-    c.data.files = std::move(files);
-  };
-  return key;
-}
-
-void add_data_keys(std::vector<Key<Config>>& keys) {
-  using Format = intra::DataOptions::Format;
-  keys.push_back(of_process(data_files_key()));
-  keys.push_back(of_run(C::choice<Format>(
-      "data.format", [](auto& c) -> auto& { return c.data.format; },
-      {{"text", Format::text},
-       {"uint16", Format::uint16},
-       {"uint32", Format::uint32},
-       {"llmc", Format::llmc}},
-      "text: bytes are tokens. uint16, uint32: little-endian tokens. llmc: the .bin shards of "
-      "llm.c.")));
-  keys.push_back(of_process(
-      defaults_to("model.from's",
-                  C::directory(
-                      "data.tokenizer", [](auto& c) -> auto& { return c.origin.tokenizer; },
-                      "The directory of the tokenizer.json that the tokens were made with; it is "
-                      "copied beside the model (docs/tokenizer.md)."))));
-  keys.push_back(of_run(C::number(
-      "data.validation_fraction", [](auto& c) -> auto& { return c.data.validation_fraction; },
-      {0, 1, true, true}, "Last part of the tokens, kept for validation and never trained on.")));
-}
-
 Key<Config> tensor_codecs_key() {
   auto key = C::make("codec.tensors", "list of texts",
                      "Codecs of single matrices by name: the first pattern that matches is used, "
@@ -299,6 +243,7 @@ const std::vector<Key<RegionConfig>>& region_keys() {
         "Worker processes that share the region's batch.")));
     all.push_back(of_region(device_key()));
     all.push_back(of_process(overlap_key()));
+    all.push_back(of_process(region_data_key()));
     return all;
   }();
   return keys;

@@ -46,6 +46,7 @@ const std::vector<Key<RegionConfig>>& region_keys();
 
 // Each of the config_schema_*.cc that it is named after.
 void add_model_keys(std::vector<Key<Config>>& keys);
+void add_data_keys(std::vector<Key<Config>>& keys);
 void add_inner_keys(std::vector<Key<Config>>& keys);
 void add_train_keys(std::vector<Key<Config>>& keys);
 void add_ledger_keys(std::vector<Key<Config>>& keys);
@@ -53,6 +54,7 @@ void add_sync_keys(std::vector<Key<Config>>& keys);
 void add_link_keys(std::vector<Key<Config>>& keys);
 void add_overlap_keys(std::vector<Key<Config>>& keys);
 Key<RegionConfig> overlap_key();
+Key<RegionConfig> region_data_key();
 
 // Every key at its default; 0 and empty still stand for "derived from other keys" (see resolve in
 // config.cc).

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <stdexcept>
 
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/key_builders.h"
@@ -59,6 +60,21 @@ std::string format_value(const Value& value) {
     inter::append_item(items, quote(item));
   }
   return "[" + items + "]";
+}
+
+std::vector<std::string> texts_of(const Value& value, const std::string& allowed) {
+  std::vector<std::string> texts;
+  if (const auto* one = std::get_if<std::string>(&value)) {
+    texts = {*one};
+  } else if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    texts = *list;
+  } else {
+    throw std::invalid_argument("must be a list of texts: " + allowed);
+  }
+  const auto has_zero = [](const std::string& t) { return t.find('\0') != std::string::npos; };
+  if (std::any_of(texts.begin(), texts.end(), has_zero))
+    throw std::invalid_argument("must not contain a zero byte");
+  return texts;
 }
 
 }  // namespace causeway::run

@@ -27,6 +27,9 @@ double widen(double value);
 double widen(float value);
 std::string format_number(double value);  // shortest text that reads back as the same value
 
+// A list of texts, or one text alone. Throws std::invalid_argument with what is allowed.
+std::vector<std::string> texts_of(const Value& value, const std::string& allowed);
+
 struct Range {
   double minimum = 0;
   double maximum = kInfinity;

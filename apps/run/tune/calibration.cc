@@ -84,7 +84,8 @@ std::array<LossKey, 3> triple(const LossKey& base) {
 
 // Runs of timed steps have none, and no calibration either.
 std::string data_fingerprint(const Config& config) {
-  return config.train.timed_step_ms > 0 ? "" : intra::Dataset(config.data).fingerprint();
+  return config.train.timed_step_ms > 0 ? ""
+                                        : diloco::to_hex(intra::Dataset(config.data).fingerprint());
 }
 
 class Calibrator {

@@ -36,6 +36,15 @@ TEST(DataPlan, TheFirstMembersShareTheData) {
   EXPECT_EQ(plan.share(), (DataShare{.index = 1, .count = 3}));
 }
 
+TEST(DataPlan, ARegionWithDataOfItsOwnReadsAllOfItWhoeverComesAndGoes) {
+  DataPlan plan("b", true);
+  plan.begin(members({"a", "b", "c"}));
+  EXPECT_EQ(plan.share(), (DataShare{.index = 0, .count = 1}));
+  plan.add(record({"a", "b"}, 40));
+  EXPECT_EQ(plan.share(), (DataShare{.index = 0, .count = 1}));
+  EXPECT_EQ(plan.cursor(), 40U);
+}
+
 TEST(DataPlan, WhoeverNoRecordNamesHasNoShareYet) {
   DataPlan plan("d");
   plan.begin(members({"a", "b", "c"}));

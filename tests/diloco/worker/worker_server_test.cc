@@ -52,6 +52,33 @@ TEST_P(WorkerServerTest, RefusesARankWithOtherSettingsAndGathersTheRest) {
   });
 }
 
+TEST_P(WorkerServerTest, RefusesARankThatReadsOtherDataThanTheOthers) {
+  start(2);
+  AttachRequest first = request(0, 2), second = request(1, 2);
+  first.data = Digest{1};
+  second.data = Digest{2};
+  std::promise<void> there;
+  bool told = false;
+  auto waiting = std::async(std::launch::async, [&] {
+    return WorkerSession::attach(first, [&](const std::string& what) {
+      const bool first_word = what.starts_with("rank 1") && !std::exchange(told, true);
+      if (first_word) there.set_value();
+      return true;
+    });
+  });
+  there.get_future().get();
+  try {
+    const auto gathered = WorkerSession::attach(second, keep);
+    FAIL() << "it was taken";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::config_mismatch);
+    EXPECT_NE(std::string(error.what()).find("reads other training data"), std::string::npos);
+  }
+  second.data = Digest{1};
+  const auto other = WorkerSession::attach(second, keep);
+  EXPECT_EQ(waiting.get()->attachment().generation, other->attachment().generation);
+}
+
 TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   start(2);
   auto second = std::async(std::launch::async, [this] { return attach(1, 2); });

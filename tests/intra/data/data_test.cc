@@ -111,6 +111,8 @@ TEST(Dataset, ValidatesOnTheLastPart) {
   dataset.read_validation(0, tokens);
   EXPECT_THAT(tokens, testing::ElementsAre('7', '8', '9'));
   split.validation_fraction = 1;
+  EXPECT_EQ(Dataset(split).train_tokens(), 0U) << "all of it is for validation";
+  split.validation_fraction = 1.1;
   expect_refusal(Errc::bad_data, {"validation_fraction"}, [&] { Dataset{split}; });
 }
 
@@ -120,12 +122,20 @@ TEST(Dataset, FingerprintTellsContentsAndOrderApart) {
     return Dataset(options({file}, Format::text)).fingerprint();
   };
   std::string text(3 << 20, 'x');
-  const std::string first = fingerprint(directory.file("a", text));
-  EXPECT_EQ(first.size(), 64U);
+  const diloco::Digest first = fingerprint(directory.file("a", text));
   EXPECT_EQ(fingerprint(directory.file("b", text)), first) << "names must not matter";
   text.back() = 'y';
   EXPECT_NE(fingerprint(directory.file("c", text)), first);
   EXPECT_NE(fingerprint(directory.file("d", text + "y")), first);
+  for (const std::size_t block : {0U, 7U, 14U}) {
+    std::string other(3 << 20, 'x');
+    other[((3 << 20) - (1 << 16)) / 15 * block + 100] = 'y';
+    EXPECT_NE(fingerprint(directory.file("e", other)), first) << block;
+  }
+  std::string small(1000, 'x');
+  const diloco::Digest whole = fingerprint(directory.file("f", small));
+  small[500] = 'y';
+  EXPECT_NE(fingerprint(directory.file("g", small)), whole);
 }
 
 TEST(Dataset, RefusesWhatIsNoDataFileAndNamesIt) {

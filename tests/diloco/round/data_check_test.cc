@@ -1,0 +1,107 @@
+// Regions that read different data where all should read the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "diloco/round/run_end.h"
+
+namespace causeway::diloco {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Region "a" of three, or of two; the others are up.
+class DataCheckTest : public ::testing::Test {
+ protected:
+  void begin(std::initializer_list<const char*> regions, Round version = 0) {
+    ProtocolOptions options;
+    options.self = "a";
+    PersistentState state;
+    state.run_id = "run1";
+    Membership membership;
+    for (const char* name : regions) {
+      Member member;
+      member.region = name;
+      member.incarnation = std::string(name) + "'s disk";
+      membership = with(membership, member);
+    }
+    state.raft.log = {{.term = 1, .body = membership}};
+    for (Round round = 0; round < version; ++round) {
+      CommitRecord record;
+      record.run_id = "run1";
+      record.round = round;
+      state.raft.log.push_back({.term = 1, .body = record});
+    }
+    state.raft.committed = state.raft.log.size();
+    region_.emplace(options, state);
+    leader_.emplace(*region_);
+    catch_up_.emplace(*region_);
+    end_.emplace(*region_, *leader_, *catch_up_);
+    region_->agreement.start(Time{0});
+  }
+
+  void reads(const std::string& region, std::uint8_t data) {
+    const Digest digest{data};
+    if (region == "a") return region_->worker.attach({}, std::nullopt, digest);
+    region_->peers.set_up(region, region + "'s disk");
+    Status status;
+    status.data = digest;
+    region_->peers.hear(region, status);
+  }
+
+  // What it ends with, or is told; empty: nothing.
+  std::string said(bool just_attached) {
+    end_->check_data(just_attached);
+    for (const Action& action : region_->out.take()) {
+      if (const auto* end = std::get_if<EndRun>(&action))
+        return "ends " + std::to_string(end->exit_code) + ": " + end->message;
+      if (const auto* note = std::get_if<Note>(&action)) return "notes: " + note->text;
+    }
+    return "";
+  }
+
+  std::optional<Region> region_;
+  std::optional<Leader> leader_;
+  std::optional<CatchUp> catch_up_;
+  std::optional<RunEnd> end_;
+};
+
+TEST_F(DataCheckTest, TheOddOneOfThreeEndsAndTheOthersAreToldOnce) {
+  begin({"a", "b", "c"});
+  reads("a", 1);
+  EXPECT_EQ(said(true), "") << "nothing is known of the others";
+  reads("b", 2);
+  EXPECT_THAT(said(false), AllOf(HasSubstr("notes: "), HasSubstr("other data (0100"),
+                                 HasSubstr("than b (0200"), HasSubstr("data.mode")));
+  EXPECT_EQ(said(false), "");
+  reads("c", 2);
+  EXPECT_THAT(said(false),
+              AllOf(HasSubstr("ends 2: "), HasSubstr("b (0200"), HasSubstr("c (0200")));
+}
+
+TEST_F(DataCheckTest, OfTwoBothEndBeforeTheFirstRound) {
+  begin({"a", "b"});
+  reads("a", 1);
+  reads("b", 2);
+  EXPECT_THAT(said(false), HasSubstr("ends 2: "));
+}
+
+TEST_F(DataCheckTest, OfTwoTheOneThatComesBackWithOtherDataEndsLater) {
+  begin({"a", "b"}, 1);
+  reads("a", 1);
+  reads("b", 2);
+  EXPECT_THAT(said(false), HasSubstr("notes: ")) << "b came back";
+  EXPECT_THAT(said(true), HasSubstr("ends 2: ")) << "this one did";
+}
+
+TEST_F(DataCheckTest, NothingIsSaidOfTheSameDataOrOfDataThatNobodyNamed) {
+  begin({"a", "b", "c"});
+  EXPECT_EQ(said(true), "");
+  reads("b", 2);
+  EXPECT_EQ(said(true), "");
+  reads("a", 2);
+  EXPECT_EQ(said(true), "");
+}
+
+}  // namespace
+}  // namespace causeway::diloco
