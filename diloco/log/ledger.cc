@@ -33,12 +33,6 @@ void replace_checked(const std::filesystem::path& path, const Wire& message) {
   replace_file(path, with_checksum(message.SerializeAsString()), Durability::on_disk);
 }
 
-std::string serialize(const LogEntry& entry) {
-  wire::LogEntry message;
-  encode(entry, &message);
-  return message.SerializeAsString();
-}
-
 template <typename Wire>
 Wire parse_file(const std::filesystem::path& path) {
   Wire message;
@@ -229,7 +223,7 @@ void Ledger::append(std::span<const LogEntry> entries, const std::optional<Appli
   const std::filesystem::path path = directory_ / "records";
   std::string bytes;
   for (const LogEntry& entry : entries) {
-    const std::string content = serialize(entry);
+    const std::string content = content_of(entry);
     head_ = chain_next(head_, content);
     note_offset(records_bytes_ + bytes.size());
     bytes += ledger_bytes(content, head_, own, sign_);

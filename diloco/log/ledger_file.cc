@@ -127,6 +127,12 @@ std::vector<LogEntry> parse_entries(std::string_view bytes) {
   return entries;
 }
 
+std::string content_of(const LogEntry& entry) {
+  wire::LogEntry message;
+  encode(entry, &message);
+  return message.SerializeAsString();
+}
+
 std::string ledger_bytes(const std::string& entry, const Digest& hash,
                          const std::optional<Applied>& own, const Sign& sign) {
   wire::LedgerEntry message;

@@ -58,6 +58,8 @@ std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const st
 // The entries in `bytes`, which were checked before and are whole. Throws Errc::malformed.
 std::vector<LogEntry> parse_entries(std::string_view bytes);
 
+// The bytes that an entry's hash is of.
+std::string content_of(const LogEntry& entry);
 // One entry of the file. Without `sign` its signatures are empty.
 std::string ledger_bytes(const std::string& entry, const Digest& hash,
                          const std::optional<Applied>& own, const Sign& sign);
