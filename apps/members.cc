@@ -34,9 +34,7 @@ diloco::Membership membership_in(const std::filesystem::path& directory) {
     throw run::ConfigError("--directory " + directory.string() +
                            ": no ledger there; name a region's directory");
   }
-  std::ifstream file(ledger / "run");
-  std::string run_id;
-  std::getline(file, run_id);
+  const std::string run_id = diloco::read_run_id(ledger);
   diloco::Membership membership;
   for (const auto& entry : diloco::read_ledger(ledger / "records", run_id)) {
     if (const auto* body = std::get_if<diloco::Membership>(&entry.entry.body)) membership = *body;

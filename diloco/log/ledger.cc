@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/files/random_name.h"
+#include "diloco/log/recovery.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/hash_chain.h"
 
@@ -21,22 +23,22 @@ constexpr Index kStride = 64;
 
 // A one-line file; empty if it does not exist.
 std::string read_line(const std::filesystem::path& path) {
-  std::string line = read_file(path).value_or("");
-  if (!line.empty() && line.back() == '\n') line.pop_back();
-  return line;
+  const auto text = line_without_checksum(read_file(path).value_or(""));
+  if (!text) throw_damaged(path, "its checksum is not that of its text");
+  return *text;
 }
 
-std::string serialize(const LogEntry& entry) {
-  wire::LogEntry message;
-  encode(entry, &message);
-  return message.SerializeAsString();
+template <typename Wire>
+void replace_checked(const std::filesystem::path& path, const Wire& message) {
+  replace_file(path, with_checksum(message.SerializeAsString()), Durability::on_disk);
 }
 
 template <typename Wire>
 Wire parse_file(const std::filesystem::path& path) {
   Wire message;
-  if (!message.ParseFromString(read_file(path).value_or("")))
-    throw_damaged(path, "cannot be parsed");
+  const auto content = without_checksum(read_file(path).value_or(""));
+  if (!content) throw_damaged(path, "its checksum is not that of its content");
+  if (!message.ParseFromString(*content)) throw_damaged(path, "cannot be parsed");
   return message;
 }
 
@@ -65,6 +67,12 @@ std::string read_run_id(const std::filesystem::path& ledger_directory) {
   return read_line(ledger_directory / "run");
 }
 
+std::string read_incarnation(const std::filesystem::path& ledger_directory) {
+  const auto bytes = read_file(ledger_directory / "incarnation");
+  const std::string name = line_without_checksum(bytes.value_or("")).value_or("");
+  return is_random_name(name) ? name : "";
+}
+
 Ledger::Ledger(std::filesystem::path directory, Sign sign)
     : directory_(std::move(directory)), sign_(std::move(sign)) {
   create_private_directories(directory_);
@@ -89,19 +97,19 @@ void Ledger::lock() {
 }
 
 void Ledger::open_incarnation() {
-  const std::filesystem::path path = directory_ / "incarnation";
-  incarnation_ = read_line(path);
-  if (is_random_name(incarnation_)) return;
-  if (!incarnation_.empty() || std::filesystem::exists(directory_ / "records")) {
-    throw_damaged(path, "missing or garbled: this directory no longer knows what it promised");
-  }
+  incarnation_ = read_incarnation(directory_);
+  if (incarnation_.empty() && !std::filesystem::exists(directory_ / "records")) rename_voter();
+}
+
+// From here on it promises under another name.
+void Ledger::rename_voter() {
   incarnation_ = random_name();
-  replace_file(path, incarnation_ + "\n", Durability::on_disk);
+  replace_file(directory_ / "incarnation", line_with_checksum(incarnation_), Durability::on_disk);
 }
 
 void Ledger::set_run_id(const std::string& run_id) {
   assert(run_id_.empty() && !run_id.empty());
-  replace_file(directory_ / "run", run_id + "\n", Durability::on_disk);
+  replace_file(directory_ / "run", line_with_checksum(run_id), Durability::on_disk);
   run_id_ = run_id;
   head_ = chain_start(run_id_);
 }
@@ -111,7 +119,7 @@ void Ledger::found(const std::string& run_id, const LogEntry& first) {
   assert(run_id_.empty() && committed_ == 0);
   head_ = chain_start(run_id);
   append(std::span(&first, 1));
-  replace_file(directory_ / "run", run_id + "\n", Durability::on_disk);
+  replace_file(directory_ / "run", line_with_checksum(run_id), Durability::on_disk);
   run_id_ = run_id;
 }
 
@@ -120,17 +128,51 @@ void Ledger::open_records() {
   records_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (records_fd_ < 0) throw_errno("create", path);
   head_ = chain_start(run_id_);
-  const LedgerExtent extent =
-      scan_ledger(path, run_id_, [this](const LedgerEntry& entry, std::size_t offset) {
+  Membership newest;
+  const LedgerExtent extent = scan_entries(
+      read_file(path).value_or(""), run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
         head_ = entry.hash;
         note_offset(offset);
+        const auto* members = std::get_if<Membership>(&entry.entry.body);
+        if (members != nullptr) newest = *members;
       });
   records_bytes_ = extent.whole_bytes;
+  recover_promises(extent, newest);
   if (extent.torn_bytes == 0) return;
   spdlog::warn("{}: {} bytes of an unfinished entry were cut off", path.string(),
                extent.torn_bytes);
-  if (::ftruncate(records_fd_, static_cast<off_t>(extent.whole_bytes)) != 0) {
-    throw_errno("truncate", path);
+  cut_records(extent.whole_bytes);
+}
+
+// What was lost is lost by the disk that had promised it: another one takes its place, before what
+// is left of the files is put in order.
+void Ledger::recover_promises(const LedgerExtent& extent, const Membership& newest) {
+  const Recovery recovery =
+      recover(extent, committed_, read_file(directory_ / "raft").value_or(""));
+  const std::string lost = incarnation_.empty() ? "ledger/incarnation is damaged" : recovery.lost;
+  if (!lost.empty()) {
+    // Nobody else has what only this region knew.
+    if (newest.voters() < 2) throw_damaged(directory_, lost);
+    spdlog::error(
+        "{}: {}. What was behind it is not used. This region has no vote until the others have "
+        "given it a new one, and gets the rest of the log from them. Check the disk",
+        directory_.string(), lost);
+    rename_voter();
+  }
+  if (!extent.damage.empty()) {
+    const std::string all = read_file(directory_ / "records").value_or("");
+    replace_file(directory_ / "records.damaged", all.substr(extent.whole_bytes),
+                 Durability::on_disk);
+    cut_records(extent.whole_bytes);
+  }
+  if (lost.empty()) return;
+  const Promises& rest = recovery.promises;
+  save_raft(std::max<Term>(rest.term, 1), "", rest.first_index, {});
+}
+
+void Ledger::cut_records(std::size_t bytes) {
+  if (::ftruncate(records_fd_, static_cast<off_t>(bytes)) != 0) {
+    throw_errno("truncate", directory_ / "records");
   }
 }
 
@@ -142,25 +184,17 @@ void Ledger::note_offset(std::size_t offset) {
 // ---- The log ----
 
 RaftState Ledger::raft() const {
-  const auto file = parse_file<wire::RaftFile>(directory_ / "raft");
-  // Nothing is promised only before a founder's first entry has a second.
-  if (file.term() == 0 && committed_ > 1) {
-    throw_damaged(directory_ / "raft", "missing: this directory no longer knows what it promised");
-  }
+  const auto [promises, lost] =
+      recover({}, committed_, read_file(directory_ / "raft").value_or(""));
+  if (!lost.empty()) throw_damaged(directory_, lost);
   const Index newest = std::min<Index>(committed_, kStride);
-  RaftState state{.term = file.term(),
-                  .vote = file.vote(),
+  RaftState state{.term = promises.term,
+                  .vote = promises.vote,
                   .log = read(committed_ + 1 - newest, newest),
                   .committed = committed_,
                   .first = committed_ + 1 - newest,
                   .earlier = this};
-  if (file.entries_size() > 0 && file.first_index() > state.committed + 1) {
-    throw_damaged(directory_ / "records", "entries are missing at its end");
-  }
-  for (int i = 0; i < file.entries_size(); ++i) {
-    const Index index = file.first_index() + static_cast<Index>(i);
-    if (index > state.committed) state.log.push_back(decode(file.entries(i)));
-  }
+  state.log.insert(state.log.end(), promises.entries.begin(), promises.entries.end());
   for (const LogEntry& entry : state.log) state.term = std::max(state.term, entry.term);
   return state;
 }
@@ -189,7 +223,7 @@ void Ledger::append(std::span<const LogEntry> entries, const std::optional<Appli
   const std::filesystem::path path = directory_ / "records";
   std::string bytes;
   for (const LogEntry& entry : entries) {
-    const std::string content = serialize(entry);
+    const std::string content = content_of(entry);
     head_ = chain_next(head_, content);
     note_offset(records_bytes_ + bytes.size());
     bytes += ledger_bytes(content, head_, own, sign_);
@@ -201,12 +235,8 @@ void Ledger::append(std::span<const LogEntry> entries, const std::optional<Appli
 
 void Ledger::save_raft(Term term, const std::string& vote, Index first_index,
                        std::span<const LogEntry> entries) {
-  wire::RaftFile file;
-  file.set_term(term);
-  file.set_vote(vote);
-  file.set_first_index(first_index);
-  for (const LogEntry& entry : entries) encode(entry, file.add_entries());
-  replace_file(directory_ / "raft", file.SerializeAsString(), Durability::on_disk);
+  const Promises promises{term, vote, first_index, {entries.begin(), entries.end()}};
+  replace_file(directory_ / "raft", raft_bytes(promises), Durability::on_disk);
 }
 
 // ---- What is this region's own ----
@@ -221,7 +251,7 @@ std::vector<Contribution> Ledger::contributions() const {
 void Ledger::save(std::span<const Contribution> contributions) {
   wire::Contributions file;
   for (const Contribution& one : contributions) encode(one, file.add_contributions());
-  replace_file(directory_ / "contributions", file.SerializeAsString(), Durability::on_disk);
+  replace_checked(directory_ / "contributions", file);
 }
 
 std::optional<Snapshot> Ledger::snapshot() const {
@@ -231,7 +261,7 @@ std::optional<Snapshot> Ledger::snapshot() const {
 void Ledger::save(const Snapshot& snapshot) {
   wire::Snapshot message;
   encode(snapshot, &message);
-  replace_file(directory_ / "snapshot", message.SerializeAsString(), Durability::on_disk);
+  replace_checked(directory_ / "snapshot", message);
 }
 
 std::optional<Applied> Ledger::finished() const {
@@ -244,7 +274,7 @@ void Ledger::save_finished(Round version, const Digest& state) {
   file.set_version(version);
   encode(state, file.mutable_state());
   if (sign_) file.set_signature(sign_(signed_content(head_, {version, state})));
-  replace_file(directory_ / "finished", file.SerializeAsString(), Durability::on_disk);
+  replace_checked(directory_ / "finished", file);
 }
 
 }  // namespace causeway::diloco

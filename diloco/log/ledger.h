@@ -3,13 +3,16 @@
 //   run            the run's id
 //   incarnation    the name of this directory as a voter
 //   records        the committed log: ledger_file.h
-//   raft           what this voter has promised, and the rest of its log
+//   raft           what this voter has promised, and the rest of its log: recovery.h
 //   contributions  this region's own that are not settled, and its newest (payloads: spool)
 //   finished       version and digest that the worker was told to finish at, signed
 //   snapshot       version, digest and blob of the newest snapshot in the spool
 //   lock           held by the one coordinator that uses the directory
 //
-// Everything is synced before a call returns.
+// Everything is synced before a call returns. Everything has checksums. Damage to records, raft or
+// incarnation costs this region its vote until the log names it anew, and the rest of the log comes
+// from the others; the bytes that were cut off are kept in records.damaged. Other damage is
+// refused.
 #pragma once
 
 #include <filesystem>
@@ -34,14 +37,17 @@ struct SignedFinish {
   std::string signature;  // of signed_content(the last entry's hash then, at); may be empty
 };
 std::optional<SignedFinish> read_finished(const std::filesystem::path& ledger_directory);
-// ledger/run; empty if there is none.
+// ledger/run; empty if there is none. Throws Errc::lineage naming it if it is damaged.
 std::string read_run_id(const std::filesystem::path& ledger_directory);
+// ledger/incarnation; empty if there is none, or it is damaged.
+std::string read_incarnation(const std::filesystem::path& ledger_directory);
 
 class Ledger : public CommittedLog {
  public:
   // Opens or creates the directory and locks it against a second coordinator. An entry that was
-  // being written when the power failed is cut off. Throws std::system_error: Errc::lineage naming
-  // the file if it is damaged or locked, or the failed operation.
+  // being written when the power failed is cut off. The log says what was lost to damage. Throws
+  // std::system_error: Errc::lineage naming the file if it is damaged or locked, or the failed
+  // operation.
   explicit Ledger(std::filesystem::path directory, Sign sign = {});
   ~Ledger() override;
   Ledger(const Ledger&) = delete;
@@ -76,6 +82,9 @@ class Ledger : public CommittedLog {
   void lock();
   void open_incarnation();
   void open_records();
+  void recover_promises(const LedgerExtent& extent, const Membership& newest);
+  void rename_voter();
+  void cut_records(std::size_t bytes);
   void note_offset(std::size_t offset);
 
   std::filesystem::path directory_;

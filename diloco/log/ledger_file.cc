@@ -1,9 +1,12 @@
 #include "diloco/log/ledger_file.h"
 
+#include <span>
+
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/hash_chain.h"
+#include "inter/base/checksum.h"
 #include "inter/base/little_endian.h"
 
 namespace causeway::diloco {
@@ -16,10 +19,17 @@ std::size_t read_length(std::string_view content, std::size_t offset) {
   return inter::from_little_endian<Length>(content.substr(offset));
 }
 
+std::uint64_t sum_of(wire::LedgerEntry entry) {
+  entry.clear_checksum();
+  const std::string content = entry.SerializeAsString();
+  return inter::checksum(std::as_bytes(std::span(content)));
+}
+
 // The entry in `bytes` if it is what follows `previous`.
 bool follows(const std::string& bytes, const Digest& previous, wire::LedgerEntry& entry) {
   if (!entry.ParseFromString(bytes)) return false;
   if (!entry.own_state().empty() && entry.own_state().size() != sizeof(Digest)) return false;
+  if (entry.checksum() != 0 && entry.checksum() != sum_of(entry)) return false;
   std::string expected;
   encode(chain_next(previous, entry.entry()), &expected);
   return entry.hash() == expected;
@@ -65,27 +75,34 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
           "): restore it from a backup, or move the region's directory away and start with --join");
 }
 
-LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
-                         const VisitEntry& visit) {
+LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
+                          const VisitEntry& visit) {
   LedgerExtent extent;
-  const std::string bytes = read_file(path).value_or("");
   Digest head = chain_start(run_id);
   while (bytes.size() - extent.whole_bytes >= kLengthBytes) {
     const std::size_t begin = extent.whole_bytes + kLengthBytes;
     const std::size_t length = read_length(bytes, extent.whole_bytes);
     if (bytes.size() - begin < length) break;
     wire::LedgerEntry entry;
-    if (!follows(bytes.substr(begin, length), head, entry)) {
+    if (!follows(std::string(bytes.substr(begin, length)), head, entry)) {
       // Its length was on disk before its bytes.
       if (begin + length == bytes.size()) break;
-      throw_damaged(path, "the entry at byte " + std::to_string(extent.whole_bytes) +
-                              " does not follow the one before it");
+      extent.damage = "the entry at byte " + std::to_string(extent.whole_bytes) +
+                      " does not follow the one before it";
+      return extent;
     }
     head = decode_digest(entry.hash());
     visit(unpack(entry), extent.whole_bytes);
     extent.whole_bytes = begin + length;
   }
   extent.torn_bytes = bytes.size() - extent.whole_bytes;
+  return extent;
+}
+
+LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
+                         const VisitEntry& visit) {
+  LedgerExtent extent = scan_entries(read_file(path).value_or(""), run_id, visit);
+  if (!extent.damage.empty()) throw_damaged(path, extent.damage);
   return extent;
 }
 
@@ -110,6 +127,12 @@ std::vector<LogEntry> parse_entries(std::string_view bytes) {
   return entries;
 }
 
+std::string content_of(const LogEntry& entry) {
+  wire::LogEntry message;
+  encode(entry, &message);
+  return message.SerializeAsString();
+}
+
 std::string ledger_bytes(const std::string& entry, const Digest& hash,
                          const std::optional<Applied>& own, const Sign& sign) {
   wire::LedgerEntry message;
@@ -121,6 +144,7 @@ std::string ledger_bytes(const std::string& entry, const Digest& hash,
     encode(own->state, message.mutable_own_state());
     if (sign) message.set_own_signature(sign(signed_content(hash, *own)));
   }
+  message.set_checksum(sum_of(message));
   const std::string body = message.SerializeAsString();
   return inter::little_endian_text(static_cast<Length>(body.size())) + body;
 }

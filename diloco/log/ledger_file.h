@@ -6,6 +6,7 @@
 //     signature  of the hash, by the region's key; empty where it has none
 //     own        version and digest of the state that the region's newest contribution was made
 //                from, and a signature of hash || version (8 bytes, little-endian) || digest
+//     checksum   XXH3 of the message without it
 //
 // Entries and hashes are equal in all regions; signatures and `own` are each region's own. The
 // entry of round t says which state of version t is the agreed one; a region that contributed to it
@@ -42,11 +43,14 @@ std::string signed_content(const Digest& hash, const Applied& own);
 struct LedgerExtent {
   std::size_t whole_bytes = 0;  // where the entries end
   std::size_t torn_bytes = 0;   // of one that was being written when the power failed
+  std::string damage;           // what is wrong where they end, if it is not that; a clause
 };
 
-// Visits every entry in order with the offset that it begins at. Throws std::system_error
-// (Errc::lineage) naming `path` and what is wrong if it is damaged.
+// Visits every intact entry in order with the offset that it begins at.
 using VisitEntry = std::function<void(LedgerEntry entry, std::size_t offset)>;
+LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
+                          const VisitEntry& visit);
+// Of a file. Throws std::system_error (Errc::lineage) naming it and what is wrong if it is damaged.
 LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
                          const VisitEntry& visit);
 std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id);
@@ -54,6 +58,8 @@ std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const st
 // The entries in `bytes`, which were checked before and are whole. Throws Errc::malformed.
 std::vector<LogEntry> parse_entries(std::string_view bytes);
 
+// The bytes that an entry's hash is of.
+std::string content_of(const LogEntry& entry);
 // One entry of the file. Without `sign` its signatures are empty.
 std::string ledger_bytes(const std::string& entry, const Digest& hash,
                          const std::optional<Applied>& own, const Sign& sign);

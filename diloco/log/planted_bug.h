@@ -16,6 +16,8 @@ enum class PlantedBug {
   no_pre_vote,              // whoever was cut off deposes the leader when it returns
   keep_everything,          // lets go of nothing that nobody needs any more
   believe_terms,            // any member's word deposes the leader, and raises the term at will
+  ignore_checksums,         // takes what is on the disk as it is
+  vote_after_damage,        // keeps its vote although it lost what it had promised
   believe_heads,            // ends when any member's ledger is said to be another
 };
 

@@ -58,7 +58,7 @@ def get(message, number, default=0):
 
 def read_ledger(directory):
     """(hash, LedgerEntry, LogEntry) of every entry, their chain checked."""
-    run_id = (directory / "ledger/run").read_text().strip()
+    run_id = (directory / "ledger/run").read_text().split("\n")[0]
     data, at, entries = (directory / "ledger/records").read_bytes(), 0, []
     head = hashlib.sha256(run_id.encode()).digest()
     while at + 4 <= len(data) and at + 4 + (size := int.from_bytes(data[at:at + 4], "little")) <= len(data):
@@ -79,7 +79,7 @@ def check_signatures(directory, entries, key):
     finished = directory / "ledger/finished"
     if not finished.exists():
         return None
-    last = fields(finished.read_bytes())
+    last = fields(finished.read_bytes()[12:])  # behind its checksum
     content = struct.pack("<Q", get(last, 1)) + get(last, 2)
     signed = any(is_signed(key, head + content, get(last, 4, b"")) for head, _, _ in entries[:-5:-1])
     return (get(last, 1), get(last, 2)) if signed else None

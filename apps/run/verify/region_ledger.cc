@@ -36,8 +36,7 @@ std::vector<fs::path> regions_of(const fs::path& path) {
 
 // The member whose disk this is, by the newest log entry that names it.
 std::string name_of(const fs::path& directory, const std::vector<diloco::LedgerEntry>& entries) {
-  std::string incarnation = diloco::read_file(directory / "ledger" / "incarnation").value_or("");
-  if (!incarnation.empty() && incarnation.back() == '\n') incarnation.pop_back();
+  const std::string incarnation = diloco::read_incarnation(directory / "ledger");
   for (auto entry = entries.rbegin(); entry != entries.rend() && !incarnation.empty(); ++entry) {
     const auto* membership = std::get_if<diloco::Membership>(&entry->entry.body);
     if (membership == nullptr) continue;

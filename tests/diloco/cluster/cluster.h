@@ -65,7 +65,9 @@ class Cluster {
   void kill_coordinator(const std::string& region);  // its worker lives on
   void kill_worker(const std::string& region);       // it restarts from its checkpoint
   void kill_region(const std::string& region);
-  void wipe(const std::string& region);        // kill, and lose the disk
+  void wipe(const std::string& region);  // kill, and lose the disk
+  // Kill its coordinator, and flip, tear or cut bytes of ledger/records or ledger/raft.
+  void damage(const std::string& region);
   void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
   void start(const std::string& region);       // what is not running
   void cut(const std::string& a, const std::string& b);

@@ -11,7 +11,6 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr Time kFaultsEnd = seconds{40};
 constexpr Time kHealedBound = minutes{60};
 
 Fault::Kind random_kind(std::mt19937_64& random) {
@@ -78,6 +77,8 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
     case Fault::Kind::wipe:
       // The only disk that knows the run is not to be lost.
       return cluster.membership().voters() < 2 ? void() : cluster.wipe(fault.region);
+    case Fault::Kind::damage:
+      return cluster.membership().voters() < 2 ? void() : cluster.damage(fault.region);
     case Fault::Kind::cut:
       return cluster.cut(fault.region, fault.other);
     case Fault::Kind::cut_one_way:
@@ -132,6 +133,7 @@ std::string describe(const Fault& fault) {
       {Fault::Kind::kill_worker, "kill the worker of"},
       {Fault::Kind::kill_region, "kill"},
       {Fault::Kind::wipe, "wipe"},
+      {Fault::Kind::damage, "damage the ledger of"},
       {Fault::Kind::cut, "cut"},
       {Fault::Kind::cut_one_way, "cut one way"},
       {Fault::Kind::isolate, "isolate"},
@@ -153,18 +155,6 @@ std::string describe(const Fault& fault) {
 }
 
 namespace {
-
-bool has(const Schedule& schedule, Fault::Kind kind) {
-  return std::ranges::find(schedule.faults, kind, &Fault::kind) != schedule.faults.end();
-}
-
-void insert(Schedule& schedule, Fault::Kind kind, const std::string& region,
-            std::mt19937_64& random) {
-  const Fault fault{.at = milliseconds{2'000 + random() % 15'000}, .kind = kind, .region = region};
-  const auto place = std::ranges::upper_bound(schedule.faults, fault.at, {}, &Fault::at);
-  schedule.faults.insert(place, fault);
-  schedule.options.rounds = 18;
-}
 
 // Whatever is decided on K must be decided by all: a high price makes K fall, a low one rise, and
 // the held-out losses of a Cluster, which mean nothing, take some of it back.
@@ -226,65 +216,6 @@ Schedule make_schedule(std::uint64_t seed) {
     at += milliseconds{200 + random() % 4'000};
   }
   if (random() % 4 == 0) adapt_k(schedule.options, random);
-  return schedule;
-}
-
-Schedule make_changing_schedule(std::uint64_t seed) {
-  Schedule schedule = make_schedule(seed);
-  std::mt19937_64 random(~seed);
-  const std::vector<std::string> regions = schedule.options.regions;
-  const bool wiped = has(schedule, Fault::Kind::wipe);
-  // Until a lost disk's vote is given anew, every other member of its time is needed.
-  const bool few = regions.size() < 3 || !schedule.options.witness.empty() || wiped;
-  if (random() % 2 == 0) insert(schedule, Fault::Kind::join, "j", random);
-  if (!few && random() % 2 == 0)
-    insert(schedule, Fault::Kind::leave, regions[random() % regions.size()], random);
-  // The one disk that has what a run was forked from is not to be lost.
-  schedule.options.forked = !wiped && random() % 2 == 0;
-  return schedule;
-}
-
-Schedule make_lying_schedule(std::uint64_t seed) {
-  Schedule schedule = make_schedule(seed);
-  std::mt19937_64 random(~seed);
-  ClusterOptions& options = schedule.options;
-  const std::size_t count = 3 + random() % 4;
-  options.regions = {"a", "b", "c", "d", "e", "f"};
-  options.regions.resize(count);
-  options.liar = options.regions[1 + random() % (count - 1)];
-  options.witness.clear();
-  options.planted = PlantedBug::none;
-  options.crash_between_actions = 0;
-  options.rounds = 10;
-  schedule.faults.clear();
-  for (Time at = seconds{2}; at < kFaultsEnd - seconds{10}; at += seconds{10}) {
-    const auto honest = [&] {
-      std::string region = options.liar;
-      while (region == options.liar) region = options.regions[random() % count];
-      return region;
-    };
-    const bool survives = count % 2 == 0;
-    const Fault::Kind kinds[] = {Fault::Kind::kill_worker, Fault::Kind::slow_link,
-                                 survives ? Fault::Kind::kill_region : Fault::Kind::kill_worker,
-                                 survives ? Fault::Kind::pause : Fault::Kind::slow_link};
-    schedule.faults.push_back({.at = at + milliseconds{random() % 4'000},
-                               .kind = kinds[random() % std::size(kinds)],
-                               .region = honest(),
-                               .other = {},
-                               .duration = milliseconds{100 + random() % 5'000}});
-    schedule.faults.push_back({.at = at + seconds{6}, .kind = Fault::Kind::heal});
-  }
-  return schedule;
-}
-
-Schedule make_link_schedule(std::uint64_t seed) {
-  Schedule schedule = make_schedule(seed);
-  // A state that goes wrong after the last of so few rounds stays so: that is for the long
-  // schedules.
-  std::erase_if(schedule.faults,
-                [](const Fault& fault) { return fault.kind == Fault::Kind::corrupt_state; });
-  schedule.options.real_links = true;
-  schedule.options.rounds = 8;
   return schedule;
 }
 

@@ -17,6 +17,7 @@ struct Fault {
     kill_worker,
     kill_region,
     wipe,
+    damage,  // to what its coordinator keeps of the log: `region`
     cut,
     cut_one_way,
     isolate,
@@ -36,6 +37,8 @@ struct Fault {
 };
 std::string describe(const Fault& fault);
 
+inline constexpr Time kFaultsEnd = std::chrono::seconds{40};  // of all schedules
+
 struct Schedule {
   ClusterOptions options;
   std::vector<Fault> faults;  // ascending time; then everything is healed
@@ -46,6 +49,8 @@ Schedule make_changing_schedule(std::uint64_t seed);
 // One member lies (cluster_liar.cc), and the others keep to what can be survived beside it: of an
 // odd number none is lost, of an even number one at a time. None of the honest is cut off.
 Schedule make_lying_schedule(std::uint64_t seed);
+// The same, and one disk flips, tears or forgets bytes of its region's ledger.
+Schedule make_damaged_schedule(std::uint64_t seed);
 Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
 
 struct Result {

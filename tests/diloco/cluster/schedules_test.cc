@@ -36,6 +36,12 @@ TEST_P(ChangingSchedules, KeepOneHistoryWhileMembersComeAndGo) {
 }
 INSTANTIATE_TEST_SUITE_P(Blocks, ChangingSchedules, ::testing::Range(0, 6));
 
+class DamagedSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(DamagedSchedules, ALedgerThatTheDiskSpoiltIsMendedFromTheOthers) {
+  expect_all_hold(make_damaged_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, DamagedSchedules, ::testing::Range(0, 4));
+
 class LyingSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
   constexpr std::uint64_t kLies = 120;
@@ -88,6 +94,23 @@ TEST_P(BugsForALiar, AreFoundByTheCheckers) {
 INSTANTIATE_TEST_SUITE_P(Each, BugsForALiar,
                          ::testing::Values(Plant{PlantedBug::believe_terms, "BelieveTerms"},
                                            Plant{PlantedBug::believe_heads, "BelieveHeads"}),
+                         [](const auto& plant) { return plant.param.name; });
+
+// Of those that only a disk that spoils what it keeps brings out.
+class BugsForADisk : public ::testing::TestWithParam<Plant> {};
+
+TEST_P(BugsForADisk, AreFoundByTheCheckers) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Schedule schedule = make_damaged_schedule(seed);
+    schedule.options.planted = GetParam().bug;
+    if (!run(schedule).failure.empty()) return;
+  }
+  FAIL() << "no checker noticed";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, BugsForADisk,
+                         ::testing::Values(Plant{PlantedBug::ignore_checksums, "IgnoreChecksums"},
+                                           Plant{PlantedBug::vote_after_damage, "VoteAfterDamage"}),
                          [](const auto& plant) { return plant.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,0 +1,98 @@
+// Random schedules of one kind each: what a plain one has, and something more.
+#include <algorithm>
+#include <random>
+
+#include "tests/diloco/cluster/schedule.h"
+
+namespace causeway::diloco::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+bool has(const Schedule& schedule, Fault::Kind kind) {
+  return std::ranges::find(schedule.faults, kind, &Fault::kind) != schedule.faults.end();
+}
+
+void insert(Schedule& schedule, Fault::Kind kind, const std::string& region,
+            std::mt19937_64& random) {
+  const Fault fault{.at = milliseconds{2'000 + random() % 15'000}, .kind = kind, .region = region};
+  const auto place = std::ranges::upper_bound(schedule.faults, fault.at, {}, &Fault::at);
+  schedule.faults.insert(place, fault);
+  schedule.options.rounds = 18;
+}
+
+}  // namespace
+
+Schedule make_changing_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  std::mt19937_64 random(~seed);
+  const std::vector<std::string> regions = schedule.options.regions;
+  const bool wiped = has(schedule, Fault::Kind::wipe);
+  // Until a lost disk's vote is given anew, every other member of its time is needed.
+  const bool few = regions.size() < 3 || !schedule.options.witness.empty() || wiped;
+  if (random() % 2 == 0) insert(schedule, Fault::Kind::join, "j", random);
+  if (!few && random() % 2 == 0)
+    insert(schedule, Fault::Kind::leave, regions[random() % regions.size()], random);
+  // The one disk that has what a run was forked from is not to be lost.
+  schedule.options.forked = !wiped && random() % 2 == 0;
+  return schedule;
+}
+
+Schedule make_lying_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  std::mt19937_64 random(~seed);
+  ClusterOptions& options = schedule.options;
+  const std::size_t count = 3 + random() % 4;
+  options.regions = {"a", "b", "c", "d", "e", "f"};
+  options.regions.resize(count);
+  options.liar = options.regions[1 + random() % (count - 1)];
+  options.witness.clear();
+  options.planted = PlantedBug::none;
+  options.crash_between_actions = 0;
+  options.rounds = 10;
+  schedule.faults.clear();
+  for (Time at = seconds{2}; at < kFaultsEnd - seconds{10}; at += seconds{10}) {
+    const auto honest = [&] {
+      std::string region = options.liar;
+      while (region == options.liar) region = options.regions[random() % count];
+      return region;
+    };
+    const bool survives = count % 2 == 0;
+    const Fault::Kind kinds[] = {Fault::Kind::kill_worker, Fault::Kind::slow_link,
+                                 survives ? Fault::Kind::kill_region : Fault::Kind::kill_worker,
+                                 survives ? Fault::Kind::pause : Fault::Kind::slow_link};
+    schedule.faults.push_back({.at = at + milliseconds{random() % 4'000},
+                               .kind = kinds[random() % std::size(kinds)],
+                               .region = honest(),
+                               .other = {},
+                               .duration = milliseconds{100 + random() % 5'000}});
+    schedule.faults.push_back({.at = at + seconds{6}, .kind = Fault::Kind::heal});
+  }
+  return schedule;
+}
+
+Schedule make_damaged_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  std::mt19937_64 random(~seed);
+  schedule.options.witness.clear();
+  // No more disks than a run tolerates.
+  std::erase_if(schedule.faults,
+                [](const Fault& fault) { return fault.kind == Fault::Kind::wipe; });
+  const std::vector<std::string> regions = schedule.options.regions;
+  insert(schedule, Fault::Kind::damage, regions[random() % regions.size()], random);
+  return schedule;
+}
+
+Schedule make_link_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  // A state that goes wrong after the last of so few rounds stays so: that is for the long
+  // schedules.
+  std::erase_if(schedule.faults,
+                [](const Fault& fault) { return fault.kind == Fault::Kind::corrupt_state; });
+  schedule.options.real_links = true;
+  schedule.options.rounds = 8;
+  return schedule;
+}
+
+}  // namespace causeway::diloco::testing
