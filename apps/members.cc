@@ -1,7 +1,6 @@
 // causeway members: who belongs to a run, and changing that while it runs.
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -12,7 +11,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "diloco/coordinator/operator_door.h"
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::apps {

@@ -31,6 +31,7 @@ using causeway::inter::PageBuffer;
 using causeway::inter::SslPtr;
 using causeway::inter::TlsContext;
 using causeway::inter::TlsRole;
+using causeway::inter::TlsStream;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBufferBytes = 256U << 10;
@@ -207,16 +208,19 @@ OwnTls::OwnTls(const std::filesystem::path& pki, int connections) {
     auto sender = std::make_unique<End>(), receiver = std::make_unique<End>();
     asio::io_context blocking;
     auto [out, in] = connected_sockets(blocking);
-    const auto adopt = [](End& end, tcp::socket socket, const TlsContext& context, TlsRole role) {
-      end.connection =
-          std::make_unique<Connection>(tcp::socket(end.context, tcp::v4(), socket.release()),
-                                       context, role, causeway::inter::ConnectionSettings{});
-    };
-    adopt(*sender, std::move(out), client, TlsRole::client);
-    adopt(*receiver, std::move(in), server, TlsRole::server);
-    std::thread accepting([&] { complete(receiver->context, receiver->connection->handshake()); });
+    const causeway::inter::ConnectionSettings settings;
+    sender->connection = std::make_unique<Connection>(
+        tcp::socket(sender->context, tcp::v4(), out.release()), client, settings);
+    auto stream = std::make_unique<TlsStream>(causeway::inter::make_socket_bio(in.native_handle()),
+                                              server, TlsRole::server);
+    std::thread accepting([&] {
+      while (stream->handshake().outcome != TlsStream::Outcome::done) {
+      }
+    });
     complete(sender->context, sender->connection->handshake());
     accepting.join();
+    receiver->connection = std::make_unique<Connection>(
+        tcp::socket(receiver->context, tcp::v4(), in.release()), std::move(stream), settings);
     pairs_.emplace_back(std::move(sender), std::move(receiver));
   }
 }

@@ -10,7 +10,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/log/ledger.h"
+#include "diloco/ledger/ledger.h"
 #include "diloco/worker/worker_session.h"
 #include "inter/blob/spool.h"
 #include "inter/blob/spool_files.h"

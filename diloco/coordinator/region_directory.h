@@ -9,7 +9,7 @@
 
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/coordinator/coordinator_status.h"
-#include "diloco/log/ledger.h"
+#include "diloco/ledger/ledger.h"
 #include "diloco/round/round_protocol.h"
 #include "inter/tls/signature.h"
 

@@ -29,9 +29,9 @@ std::string with_checksum(std::string_view content) {
 
 std::optional<std::string> without_checksum(std::string_view bytes) {
   // No flip of one bit of the magic makes one of these.
-  if (bytes.empty() || bytes.front() == kFirstNumber || bytes.front() == kFirstMessage) {
-    return std::string(bytes);
-  }
+  const bool unchecked =
+      !bytes.empty() && (bytes.front() == kFirstNumber || bytes.front() == kFirstMessage);
+  if (unchecked) return std::string(bytes);
   if (bytes.size() < kCheckedHeader || !bytes.starts_with(kCheckedMagic)) return std::nullopt;
   const std::string_view content = bytes.substr(kCheckedHeader);
   const auto sum = inter::from_little_endian<std::uint64_t>(bytes.substr(kCheckedMagic.size()));
@@ -47,6 +47,7 @@ std::string line_with_checksum(std::string_view text) {
 
 std::optional<std::string> line_without_checksum(std::string_view bytes) {
   const std::string text(bytes.substr(0, bytes.find('\n')));
+  if (text.find(' ') != std::string::npos) return std::nullopt;  // the second line's
   if (bytes == text || bytes == text + "\n" || bytes == line_with_checksum(text)) return text;
   return std::nullopt;
 }

@@ -14,10 +14,10 @@
 namespace causeway::diloco {
 
 std::string with_checksum(std::string_view content);
-// None if the bytes are damaged. No bytes are no content.
+// None if the bytes are damaged, or there are none.
 std::optional<std::string> without_checksum(std::string_view bytes);
 
-// One line of text, and behind it one with the checksum, which may be missing.
+// One line of text without spaces, and behind it one with the checksum, which may be missing.
 std::string line_with_checksum(std::string_view text);
 std::optional<std::string> line_without_checksum(std::string_view bytes);
 

@@ -19,12 +19,12 @@ bool contradicts(const AppendEntries& append, const RaftLog& log, Index committe
   return false;
 }
 
-// That the sender of a message is in; `known` if it does not say so.
-Term term_of(const RaftMessage& message, Term known) {
+// That the sender of a message is in, if it says so.
+std::optional<Term> term_of(const RaftMessage& message) {
   if (const auto* request = std::get_if<VoteRequest>(&message.body))
     return request->term - (request->pre && request->term > 0 ? 1 : 0);
   const auto* reply = std::get_if<VoteReply>(&message.body);
-  if (reply != nullptr && reply->pre && reply->granted) return known;
+  if (reply != nullptr && reply->pre && reply->granted) return std::nullopt;
   return std::visit([](const auto& body) { return body.term; }, message.body);
 }
 
@@ -37,6 +37,7 @@ Raft::Raft(RaftOptions options, RaftState state)
       log_(std::move(state.log), state.first, state.earlier),
       electorate_(options_.self, options_.incarnation, options_.planted),
       random_(options_.seed),
+      claims_(options_.election, options_.planted),
       commit_(state.committed),
       handed_out_(state.committed) {
   assert(commit_ <= log_.last());
@@ -55,6 +56,7 @@ Raft::Output Raft::take() {
 
 void Raft::on_peer_up(const std::string& region, const std::string& incarnation, Time now) {
   electorate_.connect(region, incarnation);
+  claims_.connect(region);
   peers_[region] = {.incarnation = incarnation, .next = log_.last() + 1, .heard_at = now};
   if (role_ == Role::leader) {
     send_entries(region, peers_[region], now);
@@ -67,6 +69,7 @@ void Raft::on_peer_up(const std::string& region, const std::string& incarnation,
 
 void Raft::on_peer_down(const std::string& region, Time now) {
   electorate_.disconnect(region);
+  claims_.disconnect(region);
   peers_.erase(region);
   if (leader_ != region) return;
   leader_.reset();
@@ -111,7 +114,7 @@ bool Raft::on_message(const std::string& region, const RaftMessage& message, Tim
   const auto peer = peers_.find(region);
   if (peer == peers_.end() || peer->second.incarnation != message.incarnation) return true;
   peer->second.heard_at = now;
-  peer->second.said = term_of(message, peer->second.said);
+  if (const auto said = term_of(message)) claims_.note(region, *said);
   std::visit([&](const auto& body) { on(region, body, now); }, message.body);
   return !std::exchange(contradicted_, false);
 }
@@ -120,7 +123,13 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
   const bool stale = append.term < term_;
   // Who was given the vote may lead next.
   const bool led = leader_is_alive(now) && (leader_ ? *leader_ : vote_) != region;
-  const bool elsewhere = led || is_barren(region, now);
+  const bool fruitful = log_.term_at(commit_) == term_;
+  const bool barren = !led && claims_.is_barren(region, leader_ == region, fruitful, now);
+  if (barren && leader_ == region) {
+    leader_.reset();
+    leader_heard_at_.reset();
+  }
+  const bool elsewhere = led || barren;
   if ((stale || elsewhere) && !plants(options_.planted, PlantedBug::accept_stale_frames)) {
     if (append.term > term_) give_way_or_renew(now);
     return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
@@ -129,8 +138,8 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     contradicted_ = true;
     return;
   }
-  if (towards(append.term) < append.term) {
-    become_follower(towards(append.term), std::nullopt, now);
+  if (const Term reached = claims_.towards(append.term, term_); reached < append.term) {
+    become_follower(reached, std::nullopt, now);
     return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
   }
   if (role_ == Role::leader && append.term == term_) return;  // impossible with one vote each
@@ -197,13 +206,9 @@ void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
 // ---- The log ----
 
 void Raft::propose(decltype(LogEntry::body) body, Time now) {
-  assert(leads());
+  assert(role_ == Role::leader);
   assert(electorate_.settled() || !std::holds_alternative<Membership>(body));
-  append({.term = term_, .body = std::move(body)}, now);
-}
-
-void Raft::append(LogEntry entry, Time now) {
-  add(std::move(entry));
+  add({.term = term_, .body = std::move(body)});
   advance_commit(now);
   send_entries_to_all(now);
 }
@@ -241,10 +246,7 @@ void Raft::advance_commit(Time now) {
 }
 
 void Raft::set_commit(Index index, Time now) {
-  if (index > commit_) {
-    progress_at_ = now;
-    may_ask_at_.clear();
-  }
+  if (index > commit_) claims_.note_commit(now);
   commit_ = std::max(commit_, index);
   electorate_.set_committed(commit_);
 }

@@ -2,13 +2,12 @@
 // dissertation, 9.6 and 6.2) and membership changes of one vote at a time (4.1). A pure state
 // machine: calls and the time go in, take() gives what is to be done.
 //
-// One member that lies must not stop the others, whatever it says about terms:
-// - A word alone raises the own term by kTermStep at most, and only while no leader is followed.
-//   A leader, and who follows one, give way when those left in their term are no quorum.
+// One member that lies must not stop the others, whatever it says about terms (term_claims.h):
+// - A word alone raises the own term by a step at most, and only while no leader is followed. A
+//   leader, and who follows one, give way when those left in their term are no quorum.
 // - Who is at a later term than a healthy leader is brought in by that leader, which has itself
-//   elected again above it, once in kRenewal election timeouts.
-// - Whoever raised the term by asking for a vote, and then did not lead, waits for longer each
-// time.
+//   elected again above it, once in a while.
+// - Who leads in name only is not followed for long.
 //
 // The log is never compacted: its committed part is the ledger, which every region keeps in full
 // anyway, so that a joiner is brought up by the same messages as a follower that lags. In memory
@@ -30,6 +29,7 @@
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft_log.h"
 #include "diloco/log/record.h"
+#include "diloco/log/term_claims.h"
 #include "diloco/log/time.h"
 
 namespace causeway::diloco {
@@ -133,23 +133,15 @@ class Raft {
     Time heard_at{0};
     Time sent_at{0};
     bool awaiting = false;  // an answer to AppendEntries
-    Term said = 0;          // the term that it was in, by its last word
   };
 
   void add(LogEntry entry);
-  Term towards(Term said) const;
-  Term latest_said(Term step) const;
-  bool has_followers(Time now) const;
   void give_way_or_renew(Time now);
-  bool may_ask(const std::string& region, Time now);
-  bool is_barren(const std::string& region, Time now);
   bool leader_is_alive(Time now) const;
   void arm_election(Time now);
   void become_follower(Term term, std::optional<std::string> leader, Time now);
-  void become_leader(Time now);
   void stand(Role candidacy, Time now);
   void count_vote(const std::string& region, Time now);
-  void append(LogEntry entry, Time now);
   void send(const std::string& region, decltype(RaftMessage::body) body);
   void send_entries(const std::string& region, Peer& peer, Time now);
   void send_entries_to_all(Time now);
@@ -169,6 +161,7 @@ class Raft {
   RaftLog log_;
   Electorate electorate_;
   std::mt19937_64 random_;
+  TermClaims claims_;
   Index commit_ = 0;
   Index heard_commit_ = 0;  // of leaders, oneself among them
   Index handed_out_ = 0;
@@ -177,14 +170,9 @@ class Raft {
   std::optional<std::string> leader_;
   std::optional<Time> leader_heard_at_;
   Time election_at_{0};
-  std::set<std::string> votes_;  // of regions that vote
-  Time progress_at_{0};          // more was committed, or another leader was followed
-  std::string shunned_;          // a region that led in name only
-  Time shunned_until_{0};
-  Index own_first_ = 0;                     // of a leader: its first entry
-  Time renew_at_{0};                        // of a leader: not before
-  std::map<std::string, Peer> peers_;       // connected
-  std::map<std::string, Time> may_ask_at_;  // not before, for a later term
+  std::set<std::string> votes_;        // of regions that vote
+  Index own_first_ = 0;                // of a leader: its first entry
+  std::map<std::string, Peer> peers_;  // connected
   Output output_;
   bool contradicted_ = false;  // by the message that is being taken in
 };

@@ -7,12 +7,6 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr Term kTermStep = Term{1} << 16U;
-constexpr Term kCandidatesStep = 64;           // less, so that the others can follow
-constexpr Term kLeadersStep = 64 * kTermStep;  // more, so that it gets above whoever is raised
-constexpr int kRenewal = 16;                   // election timeouts
-constexpr int kBarren = 8;                     // election timeouts
-
 // Whether a log that ends so has all that this one may have committed.
 bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
   const Term own_term = log.term_at(log.last());
@@ -39,7 +33,7 @@ void Raft::become_follower(Term term, std::optional<std::string> leader, Time no
     output_.save = true;
   }
   if (role_ == Role::leader) leader_heard_at_.reset();
-  if (leader && leader != leader_) progress_at_ = now;
+  if (leader && leader != leader_) claims_.note_new_leader(now);
   role_ = Role::follower;
   leader_ = std::move(leader);
   if (leader_) leader_heard_at_ = now;
@@ -50,7 +44,8 @@ void Raft::become_follower(Term term, std::optional<std::string> leader, Time no
 void Raft::stand(Role candidacy, Time now) {
   const bool pre = candidacy == Role::pre_candidate;
   const bool asked_before = !pre && role_ == Role::pre_candidate;
-  if (const Term latest = latest_said(kCandidatesStep); !asked_before && latest > term_) {
+  const Term latest = claims_.towards_latest(term_, TermClaims::Step::candidate);
+  if (!asked_before && latest > term_) {
     term_ = latest;
     vote_.clear();
     output_.save = true;
@@ -78,51 +73,31 @@ void Raft::count_vote(const std::string& region, Time now) {
   votes_.insert(region);
   if (!electorate_.may_elect(votes_)) return;
   if (role_ == Role::pre_candidate) return stand(Role::candidate, now);
-  become_leader(now);
-}
-
-void Raft::become_leader(Time now) {
   role_ = Role::leader;
   leader_ = options_.self;
   votes_.clear();
-  for (auto& [region, peer] : peers_) {
+  for (auto& [name, peer] : peers_) {
     peer.next = log_.last() + 1;
     peer.match = 0;
     peer.awaiting = false;
     peer.heard_at = now;
   }
   own_first_ = log_.last() + 1;
-  append({.term = term_, .body = {}}, now);
+  propose({}, now);
 }
 
 // ---- What others say of terms ----
 
-// An honest region's term is hardly ever further away, and reached in a few steps if it is.
-Term Raft::towards(Term said) const {
-  if (plants(options_.planted, PlantedBug::believe_terms)) return said;
-  return std::min(said, term_ + kTermStep);
-}
-
-Term Raft::latest_said(Term step) const {
-  Term latest = term_;
-  for (const auto& [region, peer] : peers_) latest = std::max(latest, peer.said);
-  return plants(options_.planted, PlantedBug::believe_terms) ? latest
-                                                             : std::min(latest, term_ + step);
-}
-
-// Enough that were heard lately are in this leader's term.
-bool Raft::has_followers(Time now) const {
+// A leader without enough others that were heard lately and are in its term may have been replaced:
+// it stops before it misleads.
+void Raft::check_quorum(Time now) {
   std::set<std::string> followers{options_.self};
   for (const auto& [region, peer] : peers_) {
-    const bool follows = peer.said <= term_ && now < peer.heard_at + 2 * options_.election;
-    if (follows) followers.insert(region);
+    const bool heard = now < peer.heard_at + 2 * options_.election;
+    if (heard && !claims_.is_later(region, term_)) followers.insert(region);
   }
-  return electorate_.may_elect(followers);
-}
-
-// A leader that cannot reach enough others may have been replaced: it stops before it misleads.
-void Raft::check_quorum(Time now) {
-  if (!has_followers(now)) become_follower(latest_said(kTermStep), std::nullopt, now);
+  if (electorate_.may_elect(followers)) return;
+  become_follower(claims_.towards_latest(term_, TermClaims::Step::word), std::nullopt, now);
 }
 
 // Somebody is in a later term. If others follow this leader all the same, its word alone does not
@@ -130,40 +105,15 @@ void Raft::check_quorum(Time now) {
 // when it next stands for election.
 void Raft::give_way_or_renew(Time now) {
   if (role_ != Role::leader) return;
-  const bool believes = plants(options_.planted, PlantedBug::believe_terms);
-  if (believes || !has_followers(now)) {
-    return become_follower(latest_said(kTermStep), std::nullopt, now);
+  if (plants(options_.planted, PlantedBug::believe_terms)) {
+    return become_follower(claims_.towards_latest(term_, TermClaims::Step::word), std::nullopt,
+                           now);
   }
-  if (now < renew_at_) return;
-  renew_at_ = now + kRenewal * options_.election;
-  term_ = latest_said(kLeadersStep);
+  check_quorum(now);
+  if (role_ != Role::leader || !claims_.may_renew(now)) return;
+  term_ = claims_.towards_latest(term_, TermClaims::Step::leader);
   leader_heard_at_ = now;  // nobody gets this region's vote meanwhile
   stand(Role::candidate, now);
-}
-
-// Whether a candidate may raise the term here now. By chance, so that a member that raises one
-// region's term as often as it may does not keep it out of the others' reach for ever.
-bool Raft::may_ask(const std::string& region, Time now) {
-  if (leader_ == region) return true;  // it renews itself
-  Time& not_before = may_ask_at_[region];
-  if (now < not_before) return false;
-  std::uniform_int_distribution<Time::rep> pause(0, 4 * options_.election.count());
-  not_before = now + Time{pause(random_)};
-  return true;
-}
-
-// It has been followed for long, and nothing of its term was committed, nor anything before it: it
-// does not lead, whatever it says. The others find the same.
-bool Raft::is_barren(const std::string& region, Time now) {
-  if (now < shunned_until_ && shunned_ == region) return true;
-  const bool fruitful =
-      now < progress_at_ + kBarren * options_.election || log_.term_at(commit_) == term_;
-  if (leader_ != region || fruitful) return false;
-  shunned_ = region;
-  shunned_until_ = progress_at_ = now + kBarren * options_.election;
-  leader_.reset();
-  leader_heard_at_.reset();
-  return true;
 }
 
 void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
@@ -177,8 +127,9 @@ void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
   }
   if (request.term < term_ || disturbs) return send(region, reply);
   if (request.term > term_) {
-    if (!may_ask(region, now)) return send(region, reply);
-    const Term reached = leader_ == region ? request.term : towards(request.term);
+    const bool renews = leader_ == region;  // it leads already
+    if (!renews && !claims_.may_raise(region, now, random_)) return send(region, reply);
+    const Term reached = renews ? request.term : claims_.towards(request.term, term_);
     become_follower(reached, std::nullopt, now);
   }
   reply.term = term_;

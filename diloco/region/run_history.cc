@@ -43,10 +43,11 @@ bool RunHistory::over() const {
   return steps_before_.back() >= options_.pace.steps && stepless_ + 1 >= options_.pace.fragments;
 }
 
-bool RunHistory::contradicts(const Status& status) const {
+std::optional<Digest> RunHistory::other_head(const Status& status) const {
   const bool comparable =
       status.version > 0 && status.version >= heads_.first() && status.version < heads_.size();
-  return comparable && heads_[status.version] != status.head;
+  if (!comparable || heads_[status.version] == status.head) return std::nullopt;
+  return heads_[status.version];
 }
 
 std::uint32_t RunHistory::nominal_k(Round round) const {

@@ -35,8 +35,8 @@ class RunHistory {
   const CommitRecord* newest() const { return records_.empty() ? nullptr : &records_.back(); }
   Index index_of(Round round) const { return records_.index_of(round); }
   Digest head() const { return heads_.empty() ? Digest{} : heads_.back(); }
-  // Its sender's records are not these.
-  bool contradicts(const Status& status) const;
+  // If its sender's records are not these: the head that this region has at their version.
+  std::optional<Digest> other_head(const Status& status) const;
 
   const KPolicy& k_policy() const { return k_policy_; }
   // Inner steps of a round up to the open one: what the record before it says.

@@ -183,7 +183,13 @@ void RoundProtocol::on(const PeerSaid& event) {
 }
 
 void RoundProtocol::hear(const std::string& peer, const Status& status) {
-  if (region_.history.contradicts(status)) {
+  if (const auto head = region_.history.other_head(status)) {
+    // Who is behind cannot compare a newer one, and would never learn that it is alone.
+    region_.peers.send(peer, Status{.version = status.version,
+                                    .head = *head,
+                                    .applied = {},
+                                    .payloads_from = status.version,
+                                    .snapshot = {}});
     return doubt(peer, "the first " + std::to_string(status.version) + " records here and in " +
                            peer + " differ");
   }

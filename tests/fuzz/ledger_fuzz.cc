@@ -13,8 +13,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "diloco/log/ledger.h"
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_file.h"
 #include "diloco/maths/hash_chain.h"
 
 namespace {

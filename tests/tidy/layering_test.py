@@ -29,6 +29,7 @@ ROOMS = {
     "diloco/maths": ["compression/base", "inter/base"],
     "diloco/files": ["inter/base"],
     "diloco/log": ["diloco/maths", "diloco/files", "inter/base", "inter/frame"],
+    "diloco/ledger": ["diloco/maths", "diloco/files", "diloco/log", "inter/base"],
     "diloco/pacing": ["diloco/maths", "diloco/log", "inter/route"],
     "diloco/region": ["diloco/maths", "diloco/log", "diloco/pacing", "inter/base", "inter/frame"],
     "diloco/round": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "inter/base",
@@ -36,8 +37,8 @@ ROOMS = {
     "diloco/worker/stream": ["diloco/files", "diloco/log", "inter/base", "inter/tls"],
     "diloco/worker": ["diloco/maths", "diloco/files", "diloco/log", "diloco/worker/stream", "inter/base", "inter/tls",
                       "inter/door", "inter/mesh"],
-    "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/pacing", "diloco/region",
-                           "diloco/round", "diloco/worker/stream", "diloco/worker", "inter/*"],
+    "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/ledger", "diloco/pacing",
+                           "diloco/region", "diloco/round", "diloco/worker/stream", "diloco/worker", "inter/*"],
     "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "diloco/round", "inter/mesh"],
 
     # Of diloco, intra sees the mathematics, files and the worker's session with what that hands over: never the protocol.

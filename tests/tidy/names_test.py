@@ -13,7 +13,7 @@ FOLDERS = ("compression", "inter", "diloco", "intra", "wan-sim", "apps")
 COLLECTIONS = {
     "functions on numbers of one kind": (
         "compression/base/bit_math.h", "compression/base/float16.h", "compression/base/random.h",
-        "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
+        "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
     "the makers behind a table of names": (
         "compression/codecs/compose.h", "compression/index/index_formats.h",
         "compression/sparsifier/sparsifier_formats.h", "compression/value/value_formats.h", "apps/commands.h",
@@ -34,7 +34,7 @@ COLLECTIONS = {
     "constants": ("inter/base/limits.h", "intra/base/safetensors_format.h"),
     "errors": ("compression/cuda/error.h",),
     "to and from bytes": (
-        "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/log/ledger_file.h",
+        "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",
         "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h", "diloco/worker/worker_report.h",
         "intra/base/foreign_json.h", "intra/outer/state_file.h", "intra/published/model_weights.h",
         "intra/published/token_shard.h", "wan-sim/scenario/event_reader.h"),

@@ -5,7 +5,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/log/ledger.h"
+#include "diloco/ledger/ledger.h"
 
 namespace causeway::run {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger_file.h"
 #include "diloco/log/record.h"
 
 namespace causeway::run {

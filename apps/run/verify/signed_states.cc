@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "diloco/log/ledger.h"
+#include "diloco/ledger/ledger.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/signature.h"
 

@@ -10,7 +10,7 @@
 
 #include "apps/run/verify/verify.h"
 #include "diloco/files/error.h"
-#include "diloco/log/ledger.h"
+#include "diloco/ledger/ledger.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/signature.h"
 #include "intra/base/error.h"

@@ -2,7 +2,7 @@
 // and what is left of them is read as the program reads it.
 #include <algorithm>
 
-#include "diloco/log/recovery.h"
+#include "diloco/ledger/recovery.h"
 #include "diloco/maths/hash_chain.h"
 #include "tests/diloco/cluster/cluster_parts.h"
 

@@ -14,7 +14,7 @@
 #include <asio/io_context.hpp>
 #include <nlohmann/json.hpp>
 
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger_file.h"
 #include "inter/blob/spool.h"
 #include "inter/tls/signature.h"
 #include "tests/diloco/coordinator/run_checks.h"

@@ -1,4 +1,4 @@
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger_file.h"
 
 #include <span>
 

@@ -1,4 +1,4 @@
-#include "diloco/log/recovery.h"
+#include "diloco/ledger/recovery.h"
 
 #include <algorithm>
 #include <string>
@@ -12,6 +12,7 @@ namespace {
 
 // None if it is damaged.
 std::optional<Promises> parse_promises(std::string_view bytes, PlantedBug planted) {
+  if (bytes.empty()) return Promises{};
   const std::optional<std::string> content =
       plants(planted, PlantedBug::ignore_checksums)
           ? std::string(bytes.substr(std::min<std::size_t>(bytes.size(), with_checksum({}).size())))

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger_file.h"
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft.h"
 

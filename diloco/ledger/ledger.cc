@@ -1,4 +1,4 @@
-#include "diloco/log/ledger.h"
+#include "diloco/ledger/ledger.h"
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -11,7 +11,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/files/random_name.h"
-#include "diloco/log/recovery.h"
+#include "diloco/ledger/recovery.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/hash_chain.h"
 
@@ -36,7 +36,9 @@ void replace_checked(const std::filesystem::path& path, const Wire& message) {
 template <typename Wire>
 Wire parse_file(const std::filesystem::path& path) {
   Wire message;
-  const auto content = without_checksum(read_file(path).value_or(""));
+  const std::optional<std::string> bytes = read_file(path);
+  if (!bytes) return message;
+  const auto content = without_checksum(*bytes);
   if (!content) throw_damaged(path, "its checksum is not that of its content");
   if (!message.ParseFromString(*content)) throw_damaged(path, "cannot be parsed");
   return message;

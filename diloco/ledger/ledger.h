@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "diloco/files/descriptor.h"
-#include "diloco/log/ledger_file.h"
+#include "diloco/ledger/ledger_file.h"
 #include "diloco/log/messages.h"
 #include "diloco/log/raft.h"
 #include "diloco/log/record.h"

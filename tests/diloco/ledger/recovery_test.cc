@@ -1,0 +1,122 @@
+#include "diloco/ledger/recovery.h"
+
+#include <gtest/gtest.h>
+
+#include "diloco/files/checked_file.h"
+#include "diloco/maths/hash_chain.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr char kRun[] = "run-1";
+constexpr std::size_t kChecksumBytes = 9;  // at the end of an entry: tag and number
+
+LogEntry entry_of(Term term) {
+  return {.term = term, .body = {}};
+}
+
+class RecoveryTest : public ::testing::Test {
+ protected:
+  RecoveryTest() {
+    Digest head = chain_start(kRun);
+    for (Term term = 1; term <= 3; ++term) {
+      const std::string content = content_of(entry_of(term));
+      head = chain_next(head, content);
+      records_ += ledger_bytes(content, head, Applied{1, head}, {});
+    }
+  }
+
+  Recovery recovered(const std::string& records, const std::string& raft) {
+    terms_.clear();
+    const LedgerExtent extent = scan_entries(
+        records, kRun,
+        [this](const LedgerEntry& entry, std::size_t) { terms_.push_back(entry.entry.term); });
+    return recover(extent, terms_.size(), raft);
+  }
+  static std::string flipped(std::string bytes, std::size_t bit) {
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+    return bytes;
+  }
+
+  std::string records_;
+  std::vector<Term> terms_;
+};
+
+TEST_F(RecoveryTest, WholeFilesGiveWhatWasPromised) {
+  const auto [promises, lost] =
+      recovered(records_, raft_bytes({7, "b", 3, {entry_of(3), entry_of(6)}}));
+  EXPECT_EQ(lost, "");
+  EXPECT_EQ(promises.term, 7);
+  EXPECT_EQ(promises.vote, "b");
+  EXPECT_EQ(promises.first_index, 4);
+  ASSERT_EQ(promises.entries.size(), 1U) << "that which is not in the records";
+  EXPECT_EQ(promises.entries.front().term, 6);
+}
+
+TEST_F(RecoveryTest, NoFlippedBitOfTheRaftFileIsTakenForAPromise) {
+  const std::string raft = raft_bytes({7, "b", 4, {entry_of(6)}});
+  for (std::size_t bit = 0; bit < 8 * raft.size(); ++bit) {
+    const auto [promises, lost] = recovered(records_, flipped(raft, bit));
+    ASSERT_NE(lost, "") << bit;
+    ASSERT_EQ(promises.vote, "") << bit;
+    ASSERT_TRUE(promises.entries.empty()) << bit;
+  }
+}
+
+TEST_F(RecoveryTest, NoFlippedBitOfTheRecordsGoesUnnoticed) {
+  const std::string promised_before = raft_bytes({7, "b", 1, {entry_of(1), entry_of(2)}});
+  const std::string appended = raft_bytes({7, "b", 4, {}});
+  for (std::size_t bit = 0; bit < 8 * records_.size(); ++bit) {
+    const std::string records = flipped(records_, bit);
+    const bool of_checksum = (bit / 8 + kChecksumBytes) % (records_.size() / 3) < kChecksumBytes;
+    if (of_checksum && recovered(records, appended).lost.empty()) continue;  // the rest is whole
+    EXPECT_NE(recovered(records, appended).lost, "") << bit;
+    ASSERT_LT(terms_.size(), 3U) << bit;
+    for (std::size_t i = 0; i < terms_.size(); ++i) ASSERT_EQ(terms_[i], i + 1) << bit;
+    EXPECT_EQ(recovered(records, promised_before).lost, "") << bit;
+  }
+}
+
+TEST_F(RecoveryTest, EntriesThatWereNeverSyncedAreMissed) {
+  const std::string raft = raft_bytes({7, "b", 4, {}});
+  for (std::size_t bytes = 0; bytes < records_.size(); ++bytes) {
+    EXPECT_NE(recovered(records_.substr(0, bytes), raft).lost, "") << bytes;
+  }
+}
+
+TEST_F(RecoveryTest, AMissingRaftFileIsNoPromiseOnlyBeforeTheSecondEntry) {
+  EXPECT_NE(recovered(records_, "").lost, "");
+  EXPECT_EQ(recovered("", "").lost, "");
+}
+
+TEST(CheckedFile, FindsEveryFlippedBitAndEveryCut) {
+  const std::string bytes = with_checksum("some content");
+  EXPECT_EQ(without_checksum(bytes), "some content");
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string other = bytes;
+    other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(without_checksum(other)) << bit;
+  }
+  for (std::size_t size = 1; size < bytes.size(); ++size) {
+    EXPECT_FALSE(without_checksum(bytes.substr(0, size))) << size;
+  }
+}
+
+TEST(CheckedFile, TakesWhatWasWrittenBeforeThereWereChecksums) {
+  EXPECT_EQ(without_checksum("\x08\x07"), "\x08\x07");
+  EXPECT_EQ(line_without_checksum("0123abcd\n"), "0123abcd");
+}
+
+TEST(CheckedFile, ALineIsReadByPeopleAndChecked) {
+  const std::string line = line_with_checksum("0123abcd");
+  EXPECT_EQ(line.substr(0, 9), "0123abcd\n");
+  EXPECT_EQ(line_without_checksum(line), "0123abcd");
+  for (std::size_t bit = 0; bit < 8 * line.size(); ++bit) {
+    std::string other = line;
+    other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_FALSE(line_without_checksum(other)) << bit;
+  }
+}
+
+}  // namespace
+}  // namespace causeway::diloco
