@@ -19,6 +19,8 @@
 #include "inter/frame/blob.h"
 #include "inter/frame/frame_body.h"
 #include "inter/tls/pki.h"
+#include "inter/tls/socket_bio.h"
+#include "inter/tls/tls_stream.h"
 
 namespace bench {
 namespace {
