@@ -20,7 +20,7 @@ struct Greeting {
 std::string serialize(const Greeting& greeting);
 
 // What a refused region's operator must do; the numbers are exit codes.
-enum class RefusalKind { none = 0, configuration = 2, lineage = 4 };
+enum class RefusalKind { none = 0, configuration = 2, revoked = 3, lineage = 4 };
 
 struct Judgement {
   RefusalKind kind = RefusalKind::none;

@@ -1,12 +1,9 @@
 #include "diloco/ledger/ledger_file.h"
 
-#include <span>
-
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/hash_chain.h"
-#include "inter/base/checksum.h"
 #include "inter/base/little_endian.h"
 
 namespace causeway::diloco {
@@ -19,17 +16,10 @@ std::size_t read_length(std::string_view content, std::size_t offset) {
   return inter::from_little_endian<Length>(content.substr(offset));
 }
 
-std::uint64_t sum_of(wire::LedgerEntry entry) {
-  entry.clear_checksum();
-  const std::string content = entry.SerializeAsString();
-  return inter::checksum(std::as_bytes(std::span(content)));
-}
-
 // The entry in `bytes` if it is what follows `previous`.
 bool follows(const std::string& bytes, const Digest& previous, wire::LedgerEntry& entry) {
   if (!entry.ParseFromString(bytes)) return false;
   if (!entry.own_state().empty() && entry.own_state().size() != sizeof(Digest)) return false;
-  if (entry.checksum() != 0 && entry.checksum() != sum_of(entry)) return false;
   std::string expected;
   encode(chain_next(previous, entry.entry()), &expected);
   return entry.hash() == expected;
@@ -144,7 +134,6 @@ std::string ledger_bytes(const std::string& entry, const Digest& hash,
     encode(own->state, message.mutable_own_state());
     if (sign) message.set_own_signature(sign(signed_content(hash, *own)));
   }
-  message.set_checksum(sum_of(message));
   const std::string body = message.SerializeAsString();
   return inter::little_endian_text(static_cast<Length>(body.size())) + body;
 }

@@ -6,7 +6,6 @@
 //     signature  of the hash, by the region's key; empty where it has none
 //     own        version and digest of the state that the region's newest contribution was made
 //                from, and a signature of hash || version (8 bytes, little-endian) || digest
-//     checksum   XXH3 of the message without it
 //
 // Entries and hashes are equal in all regions; signatures and `own` are each region's own. The
 // entry of round t says which state of version t is the agreed one; a region that contributed to it

@@ -20,6 +20,8 @@ class Category : public std::error_category {
         return "peer does not speak TLS 1.3";
       case Errc::refused:
         return "handshake refused";
+      case Errc::revoked:
+        return "our certificate was revoked";
       case Errc::deadline:
         return "no progress within the deadline";
       case Errc::already_exists:

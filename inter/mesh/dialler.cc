@@ -2,6 +2,7 @@
 #include <openssl/rand.h>
 
 #include <cassert>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -35,6 +36,9 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
       co_await dial(self, peer);
     } catch (const LinkError& error) {
       failure = error.reason();
+      if (error.code() == Errc::revoked && !self->stopping_) {
+        self->handler_.on_refused_by(peer->name, std::exchange(failure, {}));
+      }
     }
     if (self->stopping_ || peer->removed) {
       break;

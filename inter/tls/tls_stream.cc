@@ -54,6 +54,12 @@ void TlsStream::fail(int verdict, int system_error) {
     const std::error_code code(system_error, std::system_category());
     throw LinkError(code, code.message());
   }
+  // Only what comes after the handshake is from whom the peer's certificate names.
+  if (handshaken_ && ERR_GET_REASON(error) == SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED) {
+    throw LinkError(Errc::revoked,
+                    "our certificate was refused: certificate revoked (`causeway certs renew` "
+                    "makes a new one, if this region is still to take part)");
+  }
   throw describe_tls_failure(ssl_.get(), error);
 }
 

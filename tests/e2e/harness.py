@@ -71,7 +71,7 @@ def wait_until(condition, what, still_alive=None):
 def read_json(path):
     try:
         return json.loads(pathlib.Path(path).read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, ValueError):  # not there, or not whole
         return {}
 
 

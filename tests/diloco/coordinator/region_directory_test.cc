@@ -29,10 +29,12 @@ TEST(RegionDirectory, AFounderIsTheOnlyOneWhoVotesAtFirst) {
   EXPECT_TRUE(membership.votes("a", region.directory_.ledger().incarnation()));
 }
 
-TEST(RegionDirectory, IsFoundedOnlyOnce) {
+TEST(RegionDirectory, FoundedAgainBeforeItBeganGoesOnAndIsNeverForkedFromAnother) {
   LoneRegion region;
   region.directory_.close();
-  const auto outcome = open(region, [](CoordinatorOptions&) {});
+  EXPECT_FALSE(open(region, [](CoordinatorOptions&) {}));
+  const auto outcome =
+      open(region, [](CoordinatorOptions& options) { options.start = Start::fork; });
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->exit_code, 4);
   EXPECT_NE(outcome->message.find("already holds run"), std::string::npos);

@@ -23,9 +23,7 @@ inline std::string read(const std::filesystem::path& file) {
 
 inline std::vector<LedgerEntry> ledger_of(const TestRun& run, const std::string& region) {
   const std::filesystem::path ledger = run.directory(region) / "ledger";
-  std::string run_id = read(ledger / "run");
-  run_id.pop_back();
-  return read_ledger(ledger / "records", run_id);
+  return read_ledger(ledger / "records", read_run_id(ledger));
 }
 
 // The commit records of a region's ledger, serialized.

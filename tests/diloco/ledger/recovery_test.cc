@@ -9,7 +9,6 @@ namespace causeway::diloco {
 namespace {
 
 constexpr char kRun[] = "run-1";
-constexpr std::size_t kChecksumBytes = 9;  // at the end of an entry: tag and number
 
 LogEntry entry_of(Term term) {
   return {.term = term, .body = {}};
@@ -22,7 +21,7 @@ class RecoveryTest : public ::testing::Test {
     for (Term term = 1; term <= 3; ++term) {
       const std::string content = content_of(entry_of(term));
       head = chain_next(head, content);
-      records_ += ledger_bytes(content, head, Applied{1, head}, {});
+      records_ += ledger_bytes(content, head, {}, {});
     }
   }
 
@@ -68,8 +67,6 @@ TEST_F(RecoveryTest, NoFlippedBitOfTheRecordsGoesUnnoticed) {
   const std::string appended = raft_bytes({7, "b", 4, {}});
   for (std::size_t bit = 0; bit < 8 * records_.size(); ++bit) {
     const std::string records = flipped(records_, bit);
-    const bool of_checksum = (bit / 8 + kChecksumBytes) % (records_.size() / 3) < kChecksumBytes;
-    if (of_checksum && recovered(records, appended).lost.empty()) continue;  // the rest is whole
     EXPECT_NE(recovered(records, appended).lost, "") << bit;
     ASSERT_LT(terms_.size(), 3U) << bit;
     for (std::size_t i = 0; i < terms_.size(); ++i) ASSERT_EQ(terms_[i], i + 1) << bit;

@@ -136,7 +136,7 @@ TEST_F(Safetensors, KeepsTheOldFileWhenItCannotWrite) {
     write_safetensors(missing, two_tensors(), {});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const std::system_error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr(missing.string()));
+    EXPECT_THAT(error.what(), testing::HasSubstr(missing.parent_path().string()));
   }
   // A directory in the way lets the temporary file be written, but not renamed.
   fs::create_directories(file_ / "occupied");
