@@ -59,6 +59,7 @@ class Decider {
   void open_next(const CommitRecord& committed);
 
   std::optional<Time> deadline() const;
+  bool knows_speed(const std::string& region) const { return speeds_.knows(region); }
   // What the slowest region takes for so many inner steps; 0 while no speed is known.
   Time slowest(std::uint32_t steps) const { return speeds_.slowest(steps); }
   // Who is waited for, for what, and how far it got; empty if the round can commit.

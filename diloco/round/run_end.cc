@@ -12,7 +12,8 @@ using std::chrono::seconds;
 constexpr Time kLingerMax = seconds{60};
 constexpr Time kGoodbye = seconds{10};   // for the other regions to hear that the run is over
 constexpr std::uint32_t kBarrenMax = 3;  // rounds
-constexpr int kPatienceMax = 8;          // times that a region which moves is waited for at the end
+constexpr Time kUnknownRound = seconds{60};
+constexpr int kPatienceMax = 8;  // times that a region which moves is waited for at the end
 
 }  // namespace
 
@@ -129,9 +130,9 @@ std::optional<Time> RunEnd::leader_deadline() const {
     return region == options_.self || peers_.is_up(region);
   });
   if (!reachable) return progress_at_ + linger();
-  // It may be in the middle of inner steps, which the end does not interrupt. A member that lies
-  // could go on to move for ever.
-  const Time patience = std::max(options_.grace_max, linger()) + longest_round(waiting);
+  // It may be in the middle of inner steps, which the end does not interrupt, and slower than it
+  // was. A member that lies could go on to move for ever.
+  const Time patience = std::max(options_.grace_max, linger()) + 2 * longest_round(waiting);
   return std::min(progress_at_ + patience,
                   over_at_.value_or(progress_at_) + kPatienceMax * patience);
 }
@@ -139,14 +140,18 @@ std::optional<Time> RunEnd::leader_deadline() const {
 // Of those that regions which are waited for may still be at.
 Time RunEnd::longest_round(const std::set<std::string>& waiting) const {
   std::uint32_t steps = history_.nominal_k(history_.version() - 1);
+  Time unknown{0};  // to a leader that is new
   for (const std::string& region : waiting) {
+    if (!leader_.decider()->knows_speed(region)) unknown = kUnknownRound;
     const Status* status = peers_.status(region);
-    const bool behind = status != nullptr && status->applied;
-    const Round at = behind ? status->applied->version : history_.version();
+    const std::optional<Applied> applied = region == options_.self ? worker_.applied()
+                                           : status != nullptr     ? status->applied
+                                                                   : std::nullopt;
+    const Round at = applied ? applied->version : history_.version();
     if (at < history_.version() && at >= history_.kept_from())
       steps = std::max(steps, history_.nominal_k(at));
   }
-  return leader_.decider()->slowest(steps);
+  return std::max(unknown, leader_.decider()->slowest(steps));
 }
 
 void RunEnd::check_as_leader(Time now) {

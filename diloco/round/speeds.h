@@ -19,6 +19,7 @@ class Speeds {
   // `k` itself for a region of unknown speed.
   std::uint32_t adapted(std::uint32_t k, const std::string& region) const;
 
+  bool knows(const std::string& region) const { return steps_per_s_.contains(region); }
   // What the slowest region takes for so many inner steps; 0 while no speed is known.
   Time slowest(std::uint32_t steps) const;
 

@@ -53,12 +53,13 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
 }
 
 void add_ledger_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(C::choice<bool>(
+  keys.push_back(of_process(C::choice<bool>(
       "ledger.keep", [](auto& c) -> auto& { return c.keeps_all; },
       {{"needed", false}, {"all", true}},
       "needed: the ledger, and payloads and snapshots as long as the run needs them. all: every "
       "payload that counted and every state that the region began from as well, in archive/ of "
-      "its directory, so that `causeway replay` can compute the whole run again (docs/audit.md)."));
+      "its directory, so that `causeway replay` can compute the whole run again "
+      "(docs/audit.md).")));
 }
 
 void add_link_keys(std::vector<Key<Config>>& keys) {
