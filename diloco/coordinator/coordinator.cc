@@ -16,6 +16,7 @@
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/files/storage_failure.h"
 #include "inter/base/log_budget.h"
 
 namespace causeway::diloco {

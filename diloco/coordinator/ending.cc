@@ -1,20 +1,10 @@
 #include "diloco/coordinator/ending.h"
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <utility>
 
-namespace causeway::diloco {
+#include "diloco/files/storage_failure.h"
 
-bool is_storage_failure(const std::system_error& error) {
-  if (error.code().category() != std::generic_category() &&
-      error.code().category() != std::system_category()) {
-    return false;
-  }
-  constexpr std::array kOfDisks{ENOSPC, EDQUOT, EFBIG, EIO, EROFS};
-  return std::ranges::find(kOfDisks, error.code().value()) != kOfDisks.end();
-}
+namespace causeway::diloco {
 
 void Ending::finish(Outcome outcome) {
   if (!outcome_) outcome_ = std::move(outcome);

@@ -16,9 +16,6 @@
 
 namespace causeway::diloco {
 
-// Of the disk, not of the program: worth trying again when somebody has looked after it.
-bool is_storage_failure(const std::system_error& error);
-
 class Ending {
  public:
   explicit Ending(const asio::any_io_executor& executor) : changed_(executor) {}

@@ -52,13 +52,15 @@ bool gives_way(const fs::path& newest, diloco::Round version) {
 // Each state becomes one older; the newest keeps its name as well, until another takes it, so that
 // there is a state at every instant.
 void age_states(const fs::path& region_directory, std::uint32_t kept) {
+  const fs::path newest = state_file(region_directory), second = state_file(region_directory, 1);
   for (std::uint32_t age = std::max(kept, 1U); fs::exists(state_file(region_directory, age)); ++age)
     fs::remove(state_file(region_directory, age));
+  // Once only, however often the disk has refused the next one since.
+  if (fs::exists(second) && fs::equivalent(newest, second)) return;
   for (std::uint32_t age = kept; age-- > 2;) {
     const fs::path younger = state_file(region_directory, age - 1);
     if (fs::exists(younger)) fs::rename(younger, state_file(region_directory, age));
   }
-  const fs::path newest = state_file(region_directory), second = state_file(region_directory, 1);
   if (kept < 2 || !fs::exists(newest)) return;
   fs::remove(second);
   std::error_code error;
@@ -252,6 +254,9 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
                       const OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
   diloco::create_private_directories(checkpoint_directory(region_directory));
+  const fs::path newest = state_file(region_directory);
+  if (!gives_way(newest, state.version)) age_states(region_directory, kept);
+  remove_old_contributions(region_directory);  // makes room
   write_contributions(region_directory, state);
   more_tensors.push_back(flat_tensor("params", state.params));
   more_tensors.push_back(flat_tensor("anchor", state.anchor));
@@ -259,8 +264,6 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
   more_tensors.push_back(flat_tensor("residual", state.residual));
   if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
   more_metadata.merge(describe(state, layout));
-  const fs::path newest = state_file(region_directory);
-  if (!gives_way(newest, state.version)) age_states(region_directory, kept);
   write_safetensors(newest, more_tensors, more_metadata);
   remove_old_contributions(region_directory);
 }

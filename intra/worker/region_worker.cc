@@ -236,17 +236,17 @@ void RegionWorker::replace_state(const std::function<void()>& replace) {
   trainer_->join(gathering_->group(), state_);
 }
 
-void RegionWorker::save() {
+void RegionWorker::settle_state() {
   charge_wait();
   trainer_->settle(Settle::all);
-  together(gathering_->group(), "saving the state", [&] {
-    if (gathering_->leads())
-      save_state(options_.directory, layout_, state_, options_.train.checkpoints_kept);
-  });
+}
+
+void RegionWorker::write_state() {
+  save_state(options_.directory, layout_, state_, options_.train.checkpoints_kept);
 }
 
 void RegionWorker::stop() {
-  save();
+  driver_.save(RoundDriver::Refusal::throws);
   trainer_->leave();
   throw std::system_error(Errc::interrupted, "interrupted; the state is saved in " +
                                                  checkpoint_directory(options_.directory).string() +
@@ -254,7 +254,7 @@ void RegionWorker::stop() {
 }
 
 WorkerResult RegionWorker::finish() {
-  driver_.checkpoint();
+  driver_.checkpoint(RoundDriver::Refusal::throws);
   enter("evaluate");
   WorkerResult result = make_result();
   together(gathering_->group(), "writing the result", [&] {

@@ -61,7 +61,8 @@ class RegionWorker final : private RoundTrainer {
   void anchor_moved() override;
   void replace_state(const std::function<void()>& replace) override;
   void start_afresh() override;
-  void save() override;
+  void settle_state() override;
+  void write_state() override;
   [[noreturn]] void stop() override;
 
   double mfu(double tokens_per_s) const;

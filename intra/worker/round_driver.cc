@@ -76,7 +76,7 @@ void RoundDriver::recover(const std::system_error& error) {
   if (gathering_ != nullptr && lost) {
     // A signal may come while the coordinator is away.
     try {
-      trainer_.save();
+      save(Refusal::trains_on);
     } catch (const std::system_error& failure) {
       if (failure.code() != Errc::collective) throw;
       spdlog::warn("the state was not saved: {}", failure.what());
@@ -189,7 +189,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Apply& apply) {
   diloco::reached(diloco::ProtocolState::record_applied);
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   diloco::reached(diloco::ProtocolState::apply_told);
-  if (save_plan().when_applied(state_.version)) checkpoint();
+  if (save_plan().when_applied(state_.version)) checkpoint(Refusal::trains_on);
   return std::nullopt;
 }
 
@@ -205,7 +205,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
   if (state_.version > 0) archive_state();
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
-  trainer_.save();
+  save(Refusal::trains_on);
   diloco::reached(diloco::ProtocolState::restored);
   return std::nullopt;
 }
@@ -224,9 +224,9 @@ void RoundDriver::adopt(const diloco::Restore& restore) {
 void RoundDriver::archive_state() {
   trainer_.spans().settled(Flat::anchor);
   trainer_.spans().settled(Flat::momentum);
-  together(gathering_->group(), "archiving the state", [&] {
+  write(archiving_, Refusal::trains_on, [&] {
     const auto file = diloco::archived_state(region_.directory, state_.version);
-    if (!gathering_->leads() || !diloco::has_archive(region_.directory) || exists(file)) return;
+    if (!diloco::has_archive(region_.directory) || exists(file)) return;
     write_snapshot(file, round_->ownership().layout(), state_);
   });
 }
@@ -284,17 +284,36 @@ void RoundDriver::drop_work() {
 
 // ---- What it keeps and shows ----
 
-void RoundDriver::checkpoint() {
-  trainer_.save();
+// Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
+bool RoundDriver::write(Saving& saving, Refusal refusal, const std::function<void()>& work) {
+  bool written = true;
+  together(gathering_->group(), "saving to disk", [&] {
+    if (!gathering_->leads() || !work) return;
+    if (refusal == Refusal::throws) return work();
+    written = saving.attempt(work);
+  });
+  return written;
+}
+
+bool RoundDriver::save(Refusal refusal) {
+  trainer_.settle_state();
+  return write(saving_state_, refusal, [this] { trainer_.write_state(); });
+}
+
+// Without the state there is no snapshot either: the run may drop what leads up to one.
+void RoundDriver::checkpoint(Refusal refusal) {
+  const bool saved = save(refusal);
   diloco::reached(diloco::ProtocolState::state_saved);
-  together(gathering_->group(), "saving the snapshot", [&] {
-    if (gathering_->leads()) save_snapshot(region_.directory, round_->ownership().layout(), state_);
-  });
+  std::function<void()> snapshot;
+  if (saved)
+    snapshot = [&] { save_snapshot(region_.directory, round_->ownership().layout(), state_); };
+  const bool kept = write(saving_snapshot_, refusal, snapshot) && saved;
   diloco::reached(diloco::ProtocolState::snapshot_written);
-  gathering_->tell([this](auto& session) {
-    session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
+  gathering_->tell([&](auto& session) {
+    if (kept)
+      session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
   });
-  trainer_.checkpointed();
+  if (kept) trainer_.checkpointed();
 }
 
 // Work that was not delivered is never lost silently.

@@ -30,6 +30,7 @@
 #include "intra/outer/settling.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/gathering.h"
+#include "intra/worker/saving.h"
 
 namespace causeway::intra {
 
@@ -72,8 +73,10 @@ class RoundTrainer {
   virtual void replace_state(const std::function<void()>& replace) { replace(); }
   // The state becomes that of a run that begins.
   virtual void start_afresh() = 0;
-  // Writes the state to disk.
-  virtual void save() = 0;
+  // Called by all ranks before the state is written.
+  virtual void settle_state() {}
+  // Writes it to disk; rank 0 alone does. Throws std::system_error naming the file.
+  virtual void write_state() = 0;
   // There is a snapshot: start_afresh() is not needed any more.
   virtual void checkpointed() {}
   // Somebody asked to stop during a wait: saves and throws.
@@ -117,8 +120,12 @@ class RoundDriver {
   // Where the schedule stands of a state that is not fresh, until an instruction tells.
   void resume_schedule(std::uint64_t step) { train_.schedule_step = step; }
 
-  // State and snapshot to disk, and to the coordinator.
-  void checkpoint();
+  // What happens if the disk takes nothing now: it throws, or training goes on without.
+  enum class Refusal : std::uint8_t { throws, trains_on };
+  // State to disk. On rank 0, whether it is there.
+  bool save(Refusal refusal);
+  // State and snapshot to disk; only if both are there, the snapshot to the coordinator.
+  void checkpoint(Refusal refusal);
   // Completes `progress` and shows it; best effort.
   void report(diloco::Progress& progress);
 
@@ -149,6 +156,7 @@ class RoundDriver {
   void await_stored(InFlight& own);
   void adopt(const diloco::Restore& restore);
   void archive_state();
+  bool write(Saving& saving, Refusal refusal, const std::function<void()>& work);
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   SavePlan save_plan() const;
 
@@ -161,6 +169,8 @@ class RoundDriver {
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;
+  Saving saving_state_{"the training state"}, saving_snapshot_{"the snapshot for other regions"},
+      archiving_{"the state for replays"};
   int failures_ = 0;  // gatherings in a row that ended before anything was done
 };
 

@@ -23,7 +23,7 @@ std::optional<Stint> RoundDriver::contribute() {
     return go_ahead();
   }
   encode_delta(made);
-  if (saves) trainer_.save();
+  if (saves) save(Refusal::trains_on);
   hand_over(*state_.own(0));
   return go_ahead();
 }

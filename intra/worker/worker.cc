@@ -133,7 +133,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   void end() {
-    driver_.checkpoint();
+    driver_.checkpoint(intra::RoundDriver::Refusal::throws);
     enter(diloco::kPhaseDone);
   }
 
@@ -180,10 +180,10 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   void checkpointed() override { initial_.reset(); }
-  void save() override { save_outer_state(settings_.directory, layout_, state_, {}, {}); }
+  void write_state() override { save_outer_state(settings_.directory, layout_, state_, {}, {}); }
 
   void stop() override {
-    save();
+    driver_.save(intra::RoundDriver::Refusal::throws);
     throw std::system_error(intra::Errc::interrupted,
                             "told to stop; state saved in " +
                                 intra::checkpoint_directory(settings_.directory).string());

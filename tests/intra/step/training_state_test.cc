@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/intra/expect_refusal.h"
+#include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"
 
 namespace causeway::intra {
@@ -139,6 +140,28 @@ TEST(TrainingState, KeepsTheContributionsOfTheStatesThatAreKept) {
   ++state.version;
   save_state(directory.path(), layout(), state, 1);
   EXPECT_TRUE(contributions(directory).empty());
+}
+
+TEST(TrainingState, ADiskThatRefusesAgainAndAgainCostsNoStateThatIsKept) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  const auto save = [&](std::uint64_t version) {
+    state.version = state.steps = version;
+    save_state(directory.path(), layout(), state, 3);
+  };
+  for (const std::uint64_t version : {1, 2, 3}) save(version);
+  {
+    const FullDisk full(2000);
+    for (const std::uint64_t version : {4, 5, 6}) EXPECT_THROW(save(version), std::system_error);
+  }
+  const auto steps_of = [&](const char* name) {
+    return StateReader(checkpoint_directory(directory.path()) / name).get("steps");
+  };
+  EXPECT_EQ(steps_of("state.safetensors"), "3");
+  save(7);
+  EXPECT_EQ(steps_of("state.safetensors"), "7");
+  EXPECT_EQ(steps_of("state.1.safetensors"), "3");
+  EXPECT_EQ(steps_of("state.2.safetensors"), "2");
 }
 
 TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
