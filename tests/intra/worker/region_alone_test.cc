@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <set>
 
+#include "diloco/files/storage_failure.h"
+#include "tests/intra/full_disk.h"
 #include "tests/intra/worker/region_under_test.h"
 
 namespace causeway::intra {
@@ -57,6 +60,50 @@ TEST(RegionWorker, WhatFailsOnRankZeroAloneEndsAllRanksWithTheReason) {
       EXPECT_THAT(error.what(), testing::HasSubstr("nonsense from the coordinator"));
     }
   }
+}
+
+// ---- A disk that refuses ----
+
+constexpr rlim_t kBytesForPayloads = 100000;  // they are files in memory; a state has more
+
+TEST(RegionWorker, TrainsOnWhileItsDiskIsFullAndSavesWhenThereIsRoom) {
+  for (const std::uint32_t world : {1, 2}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1, world);
+    const auto state = checkpoint_directory(directory.path() / "eu") / "state.safetensors";
+    std::optional<FullDisk> full(kBytesForPayloads);
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      if (!full || progress.round < 2) return;
+      EXPECT_FALSE(exists(state));
+      EXPECT_FALSE(exists(snapshot_file(directory.path() / "eu")));
+      full.reset();
+    };
+    eu.start();
+    for (std::uint32_t rank = 0; rank < world; ++rank) EXPECT_EQ(eu.finished(rank).rounds, kRounds);
+    EXPECT_FALSE(full);
+    EXPECT_TRUE(exists(state));
+    if (world > 1) continue;  // sums in another order
+    EXPECT_EQ(eu.finished().params_digest, undisturbed_alone());
+  }
+}
+
+TEST(RegionWorker, DoesNotEndWellBeforeItsLastStateIsOnDisk) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  {
+    const FullDisk full(kBytesForPayloads);
+    eu.start();
+    try {
+      eu.finished();
+      ADD_FAILURE() << "its state is nowhere";
+    } catch (const std::system_error& error) {
+      EXPECT_TRUE(diloco::is_storage_failure(error)) << error.what();
+    }
+  }
+  eu.start();  // there is room again
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_alone());
 }
 
 // ---- Cut off ----
