@@ -9,9 +9,9 @@
 //   snapshot       version, digest and blob of the newest snapshot in the spool
 //   lock           held by the one coordinator that uses the directory
 //
-// Everything is synced before a call returns. Everything has checksums, or hashes. Damage to records, raft or
-// incarnation costs this region its vote until the log names it anew, and the rest of the log comes
-// from the others; the bytes that were cut off are kept in records.damaged. Other damage is
+// Everything is synced before a call returns, and has checksums or hashes. Damage to records, raft
+// or incarnation costs this region its vote until the log names it anew, and the rest of the log
+// comes from the others; bytes that were cut off are kept in records.damaged. Other damage is
 // refused.
 #pragma once
 

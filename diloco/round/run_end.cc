@@ -148,9 +148,10 @@ Time RunEnd::longest_round(const std::set<std::string>& waiting) const {
                                            : status != nullptr     ? status->applied
                                                                    : std::nullopt;
     const Round at = applied ? applied->version : history_.version();
-    if (at < history_.version() && at >= history_.kept_from())
-      steps = std::max(steps, history_.nominal_k(at));
+    const Round known = std::max(at, history_.kept_from());
+    if (known < history_.version()) steps = std::max(steps, history_.nominal_k(known));
   }
+  if (steps == 0) unknown = kUnknownRound;  // it is at a round that is forgotten here
   return std::max(unknown, leader_.decider()->slowest(steps));
 }
 
