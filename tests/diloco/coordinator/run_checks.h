@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "diloco/ledger/ledger_file.h"
+#include "diloco/ledger/ledger.h"
 #include "tests/diloco/coordinator/run_fixture.h"
 
 namespace causeway::diloco {
