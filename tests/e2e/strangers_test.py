@@ -49,7 +49,6 @@ class Certificates(RunByHand):
         self.assertNotIn("eu-west is down", founder.log.read_text())
         # It is told so by the others, and does not train on for ever.
         self.assertIn("certificate revoked (`causeway certs renew`", self.finish(coordinators.pop(), code=3))
-        self.finish(workers.pop(), code=3)
         for child in coordinators + workers:
             child.send_signal(signal.SIGINT)
         for child in coordinators + workers:
