@@ -10,7 +10,7 @@
 //   peer_links.h           what other regions say (inter), and what is said to them
 //   worker_side.h          what this region's worker says, and what it is told
 //   contribution_intake.h  what the worker hands over, on its way into the spool
-//   ending.h               how this comes to an end, or why nothing can be promised for now
+//   ending.h               why it ends, and what it does while its disk takes nothing
 #pragma once
 
 #include <chrono>

@@ -19,6 +19,13 @@ bool contradicts(const AppendEntries& append, const RaftLog& log, Index committe
   return false;
 }
 
+// The first entry of the term that entry `index` is of, but none up to `committed`.
+Index first_of_term(const RaftLog& log, Index index, Index committed) {
+  const Term term = log.term_at(index);
+  while (index > committed + 1 && log.term_at(index - 1) == term) --index;
+  return index;
+}
+
 // That the sender of a message is in, if it says so.
 std::optional<Term> term_of(const RaftMessage& message) {
   if (const auto* request = std::get_if<VoteRequest>(&message.body))
@@ -150,10 +157,7 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     reply.index = log_.last() + 1;
   } else if (log_.term_at(append.previous_index) != append.previous_term) {
     // Back over the whole disagreeing term at once.
-    Index index = append.previous_index;
-    while (index > commit_ + 1 && log_.term_at(index - 1) == log_.term_at(append.previous_index))
-      --index;
-    reply.index = index;
+    reply.index = first_of_term(log_, append.previous_index, commit_);
   } else {
     reply.accepted = true;
     reply.index = merge(append);

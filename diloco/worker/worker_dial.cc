@@ -83,7 +83,7 @@ bool shake_hands(WorkerTlsStream& stream, int socket, steady_clock::time_point d
       if (!wait_for(socket, events, deadline, meanwhile)) return false;
     }
   } catch (const inter::LinkError& error) {
-    if (error.code() == inter::Errc::refused || error.code() == inter::Errc::not_tls) throw;
+    if (inter::is_refusal(error.code()) || error.code() == inter::Errc::not_tls) throw;
     return false;
   }
 }

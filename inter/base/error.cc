@@ -52,4 +52,8 @@ std::error_code make_error_code(Errc code) {
   return {static_cast<int>(code), category};
 }
 
+bool is_refusal(const std::error_code& code) {
+  return code == Errc::refused || code == Errc::revoked;
+}
+
 }  // namespace causeway::inter

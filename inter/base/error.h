@@ -25,6 +25,9 @@ enum class Errc {
 };
 std::error_code make_error_code(Errc code);
 
+// Whether one side does not want the other: dialling again would end the same way.
+bool is_refusal(const std::error_code& code);
+
 }  // namespace causeway::inter
 
 template <>

@@ -50,7 +50,7 @@ bool WorkerTlsStream::receive() {
   // A turn is over, or what broke it is said when the frames before have been taken.
   more_ = true;
   if (taken > 0) return true;
-  if (broken_->code() == inter::Errc::refused) throw *broken_;
+  if (inter::is_refusal(broken_->code())) throw *broken_;
   throw_lost(broken_->reason());
 }
 
