@@ -42,7 +42,10 @@ int exit_code_of(const std::system_error& error) {
   const std::error_code code = error.code();
   if (causeway::inter::is_out_of_room(error)) return kNoRoom;
   if (code == make_error_code(causeway::intra::Errc::interrupted)) return 130;
-  if (code == make_error_code(causeway::diloco::Errc::coordinator_lost)) return 3;
+  if (code == make_error_code(causeway::diloco::Errc::coordinator_lost) ||
+      code == make_error_code(causeway::diloco::Errc::left_out)) {
+    return 3;
+  }
   if (dynamic_cast<const causeway::inter::LinkError*>(&error) != nullptr) return 3;
   if (code == make_error_code(causeway::diloco::Errc::lineage) ||
       code == make_error_code(causeway::diloco::Errc::divergence) ||
@@ -69,6 +72,7 @@ std::string text_of(const std::system_error& error) {
                          make_error_code(Errc::interrupted),
                          make_error_code(causeway::diloco::Errc::lineage),
                          make_error_code(causeway::diloco::Errc::config_mismatch),
+                         make_error_code(causeway::diloco::Errc::left_out),
                          make_error_code(causeway::wan_sim::Errc::bad_scenario)};
   const bool is_whole = std::ranges::find(whole, error.code()) != whole.end();
   return is_whole ? causeway::intra::message_of(error) : error.what();

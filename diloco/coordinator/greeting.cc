@@ -14,7 +14,6 @@ constexpr std::uint32_t kProtocolVersion = 2;
 constexpr std::size_t kDifferencesShown = 10;
 constexpr char kConfiguration[] = "configuration: ";
 constexpr char kLineage[] = "lineage: ";
-constexpr char kRevoked[] = "our certificate was refused: certificate revoked";  // tls_stream.cc
 
 Digest hash_text(const std::string& text) {
   return sha256(std::as_bytes(std::span(text)));
@@ -90,10 +89,11 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
           .peers_incarnation = theirs.incarnation()};
 }
 
-RefusalKind kind_of_refusal(const std::string& reason) {
+RefusalKind kind_of_refusal(const inter::LinkError& refusal) {
+  if (refusal.code() == inter::Errc::revoked) return RefusalKind::revoked;
+  const std::string& reason = refusal.reason();
   if (reason.find(kConfiguration) != std::string::npos) return RefusalKind::configuration;
   if (reason.find(kLineage) != std::string::npos) return RefusalKind::lineage;
-  if (reason.find(kRevoked) != std::string::npos) return RefusalKind::revoked;
   return RefusalKind::none;
 }
 

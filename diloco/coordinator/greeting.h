@@ -5,6 +5,7 @@
 #include <string>
 
 #include "diloco/log/record.h"
+#include "inter/base/link_error.h"
 
 namespace causeway::diloco {
 
@@ -31,8 +32,8 @@ struct Judgement {
 // `bytes` came from `peer`, whose name is certified.
 Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes);
 
-// The kind of a refusal, from the reason that a peer sent.
-RefusalKind kind_of_refusal(const std::string& reason);
+// From its code, or from the reason that a peer sent.
+RefusalKind kind_of_refusal(const inter::LinkError& refusal);
 
 // A text of "key = value" lines, and where it is: "here", "in eu-west".
 struct PlacedSettings {

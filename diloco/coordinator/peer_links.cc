@@ -111,7 +111,9 @@ std::string PeerLinks::judge_greeting(const std::string& peer, const std::string
   context_.ending.guard([&] {
     const Judgement judgement = judge(greeting_, peer, greeting);
     reason = judgement.reason;
-    if (!reason.empty()) return refused(peer, reason, !judgement.peers_run_id.empty());
+    if (!reason.empty()) {
+      return refused(peer, judgement.kind, reason, !judgement.peers_run_id.empty());
+    }
     refusals_.erase(peer);
     incarnations_[peer] = judgement.peers_incarnation;
     const bool learned = greeting_.run_id.empty() && !judgement.peers_run_id.empty();
@@ -128,15 +130,16 @@ void PeerLinks::learn_run_id(const std::string& run_id) {
   context_.driver.handle(RunIdLearned{run_id});
 }
 
-void PeerLinks::on_refused_by(const std::string& peer, const std::string& reason) {
+void PeerLinks::on_refused_by(const std::string& peer, const inter::LinkError& refusal) {
+  const std::string& reason = refusal.reason();
   spdlog::error("{}: refused by {}: {}", context_.options.region, peer, reason);
-  refused(peer, "refused by " + peer + ": " + reason, false);
+  refused(peer, kind_of_refusal(refusal), "refused by " + peer + ": " + reason, false);
 }
 
 // What separates this region from a run that it wants to join is final, and so is what separates it
 // from so many that the others are no majority.
-void PeerLinks::refused(const std::string& peer, const std::string& reason, bool by_the_run) {
-  const RefusalKind kind = kind_of_refusal(reason);
+void PeerLinks::refused(const std::string& peer, RefusalKind kind, const std::string& reason,
+                        bool by_the_run) {
   if (kind == RefusalKind::none) return;
   refusals_.insert(peer);
   const Membership& known = context_.protocol().membership();

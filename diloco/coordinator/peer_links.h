@@ -36,7 +36,7 @@ class PeerLinks : public inter::MeshHandler {
   // inter::MeshHandler
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report() override { return context_.directory.files().text(context_.status()); }
-  void on_refused_by(const std::string& peer, const std::string& reason) override;
+  void on_refused_by(const std::string& peer, const inter::LinkError& refusal) override;
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
   void on_message(const std::string& peer, const std::string& message) override;
@@ -45,7 +45,8 @@ class PeerLinks : public inter::MeshHandler {
  private:
   inter::MeshOptions mesh_options() const;
   void learn_run_id(const std::string& run_id);
-  void refused(const std::string& peer, const std::string& reason, bool by_the_run);
+  void refused(const std::string& peer, RefusalKind kind, const std::string& reason,
+               bool by_the_run);
 
   CoordinatorContext context_;
   Greeting greeting_;

@@ -57,8 +57,16 @@ asio::awaitable<void> WorkerSide::reopen() {
 }
 
 void WorkerSide::refuse(const Outcome& outcome) {
-  const bool configuration = outcome.exit_code == 2;
-  if (configuration || outcome.exit_code == 4) server_->refuse(outcome.message, configuration);
+  switch (outcome.exit_code) {
+    case 2:
+      return server_->refuse(outcome.message, Errc::config_mismatch);
+    case 3:
+      return server_->refuse(outcome.message, Errc::left_out);
+    case 4:
+      return server_->refuse(outcome.message, Errc::lineage);
+    default:
+      return;
+  }
 }
 
 asio::awaitable<void> WorkerSide::say_goodbye() {

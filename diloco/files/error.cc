@@ -18,6 +18,8 @@ class Category : public std::error_category {
         return "regions do not share one configuration";
       case Errc::divergence:
         return "state differs from the other regions";
+      case Errc::left_out:
+        return "the region takes no part in the run any more";
     }
     return "unknown error";
   }

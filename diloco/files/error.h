@@ -12,6 +12,7 @@ enum class Errc {
   lineage,           // state of another run, or missing state
   config_mismatch,   // regions do not share one configuration
   divergence,        // a state digest differs from the others'
+  left_out,          // the region takes no part in the run any more
 };
 std::error_code make_error_code(Errc code);
 

@@ -11,6 +11,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
+#include "diloco/worker/worker_messages.h"
 
 namespace causeway::diloco {
 namespace {
@@ -43,11 +44,30 @@ void CoordinatorLink::send(const worker_wire::WorkerMessage& message,
                            std::vector<Descriptor> descriptors) {
   stream_->add({message.SerializeAsString(), std::move(descriptors)});
   auto deadline = steady_clock::now() + kSendDeadline;
-  for (std::uint64_t sent = 0; !stream_->flush();) {
+  for (std::uint64_t sent = 0; !flush();) {
     if (stream_->sent_bytes() > sent) deadline = steady_clock::now() + kSendDeadline;
     sent = stream_->sent_bytes();
     if (steady_clock::now() > deadline) throw_lost("the coordinator does not read its socket");
     wait_for_socket(POLLOUT, kKeepWaitingInterval);
+  }
+}
+
+// A coordinator that refuses us says so before it closes the session, on which we may be sending.
+bool CoordinatorLink::flush() {
+  try {
+    return stream_->flush();
+  } catch (const std::system_error& error) {
+    if (error.code() == Errc::coordinator_lost) hear_refusal();
+    throw;
+  }
+}
+
+void CoordinatorLink::hear_refusal() {
+  try {
+    pollfd entry{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    while (stream_->more() || ::poll(&entry, 1, 0) > 0) look();
+  } catch (const std::system_error& error) {
+    if (error.code() != Errc::coordinator_lost) throw;
   }
 }
 
@@ -61,10 +81,7 @@ std::optional<CoordinatorLink::Received> CoordinatorLink::take() {
     switch (received.message.body_case()) {
       case Message::kRefused: {
         const auto& refused = received.message.refused();
-        throw std::system_error(make_error_code(refused.lineage()         ? Errc::lineage
-                                                : refused.configuration() ? Errc::config_mismatch
-                                                                          : Errc::malformed),
-                                refused.reason());
+        throw std::system_error(make_error_code(kind_of(refused)), refused.reason());
       }
       case Message::kWaiting:
         waiting_for_ = received.message.waiting().what();

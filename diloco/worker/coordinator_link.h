@@ -54,6 +54,8 @@ class CoordinatorLink {
 
  private:
   void wait_for_socket(short events, std::chrono::milliseconds at_most);
+  bool flush();
+  void hear_refusal();
   void receive_bytes();
   std::optional<Received> take();
 

@@ -81,11 +81,19 @@ Continue to_order(const worker_wire::Continue& message) {
   return decode_order<Continue>(message);
 }
 
-CoordinatorMessage refusal(const std::string& reason) {
+CoordinatorMessage refusal(const std::string& reason, Errc kind) {
   CoordinatorMessage message;
   message.mutable_refused()->set_reason(reason);
-  message.mutable_refused()->set_configuration(true);
+  message.mutable_refused()->set_configuration(kind == Errc::config_mismatch);
+  message.mutable_refused()->set_lineage(kind == Errc::lineage);
+  message.mutable_refused()->set_left_out(kind == Errc::left_out);
   return message;
+}
+
+Errc kind_of(const worker_wire::Refused& refused) {
+  if (refused.lineage()) return Errc::lineage;
+  if (refused.configuration()) return Errc::config_mismatch;
+  return refused.left_out() ? Errc::left_out : Errc::malformed;
 }
 
 CoordinatorMessage waiting(const std::string& what) {

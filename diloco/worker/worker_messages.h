@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "diloco/files/error.h"
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_session.h"
 
@@ -17,7 +18,11 @@ worker_wire::CoordinatorMessage to_message(const Continue& order);
 Train to_order(const worker_wire::Train& message);
 Continue to_order(const worker_wire::Continue& message);
 // Of a worker whose settings, or whose place in the region, are not its coordinator's.
-worker_wire::CoordinatorMessage refusal(const std::string& reason);
+// `kind`: Errc::config_mismatch, lineage or left_out.
+worker_wire::CoordinatorMessage refusal(const std::string& reason,
+                                        Errc kind = Errc::config_mismatch);
+// Which of these a refusal is, or Errc::malformed.
+Errc kind_of(const worker_wire::Refused& refused);
 worker_wire::CoordinatorMessage waiting(const std::string& what);
 
 }  // namespace causeway::diloco

@@ -250,12 +250,8 @@ void WorkerServer::welcome(const std::string& run_id, bool contributed) {
   implementation_->welcome(run_id, contributed);
 }
 
-void WorkerServer::refuse(const std::string& reason, bool configuration) {
-  CoordinatorMessage message;
-  message.mutable_refused()->set_lineage(!configuration);
-  message.mutable_refused()->set_configuration(configuration);
-  message.mutable_refused()->set_reason(reason);
-  implementation_->refuse(message);
+void WorkerServer::refuse(const std::string& reason, Errc kind) {
+  implementation_->refuse(refusal(reason, kind));
 }
 
 void WorkerServer::stored() {

@@ -18,6 +18,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/files/error.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker_session.h"
 #include "inter/mesh/mesh.h"
@@ -71,7 +72,7 @@ class WorkerServer {
   // To every rank of the gathering that stands.
   void welcome(const std::string& run_id, bool contributed);
   // To every rank: it may not take part, ever. Their sessions end.
-  void refuse(const std::string& reason, bool configuration = false);
+  void refuse(const std::string& reason, Errc kind);
   // To rank 0; nothing happens without a gathering.
   void stored();
   void not_stored();  // there is no room

@@ -37,7 +37,8 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     } catch (const LinkError& error) {
       failure = error.reason();
       if (error.code() == Errc::revoked && !self->stopping_) {
-        self->handler_.on_refused_by(peer->name, std::exchange(failure, {}));
+        self->handler_.on_refused_by(peer->name, error);
+        failure.clear();
       }
     }
     if (self->stopping_ || peer->removed) {

@@ -33,6 +33,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "inter/base/link_error.h"
 #include "inter/blob/spool.h"
 #include "inter/frame/blob.h"
 #include "inter/mesh/channel.h"
@@ -104,7 +105,8 @@ class MeshHandler {
   virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
   // For an observer (observer.h): what is to be seen of this region now.
   virtual std::string report() { return {}; }
-  virtual void on_refused_by(const std::string& peer, const std::string& reason) = 0;
+  // By its answer to our greeting (Errc::refused), or because our certificate is revoked there.
+  virtual void on_refused_by(const std::string& peer, const LinkError& refusal) = 0;
   virtual void on_peer_up(const std::string& peer) = 0;
   virtual void on_peer_down(const std::string& peer, const std::string& reason) = 0;
   virtual void on_message(const std::string& peer, const std::string& message) = 0;

@@ -201,7 +201,7 @@ Judge MeshCore::judge(const Peer& peer) {
 
 void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
   if (!verdicts.theirs.empty()) {
-    handler_.on_refused_by(peer.name, verdicts.theirs);
+    handler_.on_refused_by(peer.name, LinkError(Errc::refused, verdicts.theirs));
     throw LinkError(Errc::refused, peer.name + " refused us: " + verdicts.theirs);
   }
   if (!verdicts.ours.empty()) {

@@ -48,7 +48,11 @@ class Certificates(RunByHand):
         self.two_more_rounds_of(["eu-west", "us-east"], founder)
         self.assertNotIn("eu-west is down", founder.log.read_text())
         # It is told so by the others, and does not train on for ever.
-        self.assertIn("certificate revoked (`causeway certs renew`", self.finish(coordinators.pop(), code=3))
+        for child in (coordinators.pop(), workers.pop()):
+            self.assertIn("certificate revoked (`causeway certs renew`", self.finish(child, code=3))
+        members = ("members", "remove", "--directory", self.region_directory("us-east"), "ap-northeast")
+        self.assertNotIn("ap-northeast", self.run_causeway(*members))
+        self.two_more_rounds_of(["eu-west", "us-east"], founder)
         for child in coordinators + workers:
             child.send_signal(signal.SIGINT)
         for child in coordinators + workers:

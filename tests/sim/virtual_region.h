@@ -40,7 +40,7 @@ class VirtualRun::Region : public inter::MeshHandler {
   std::string judge_greeting(const std::string&, const std::string& greeting) override {
     return greeting.empty() || greeting == kRunId ? "" : "another run";
   }
-  void on_refused_by(const std::string&, const std::string&) override {}
+  void on_refused_by(const std::string&, const inter::LinkError&) override {}
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string&) override {
     deliver(PeerDown{peer});

@@ -97,7 +97,7 @@ bool Internet::accepted(const std::string& self, const std::string& peer) {
   const std::string reason = site.handler_.judge_greeting(peer, sites_.at(peer)->greeting_);
   if (reason.empty()) return true;
   wan_.log("refused " + self + " " + peer + " " + reason);
-  sites_.at(peer)->handler_.on_refused_by(self, reason);
+  sites_.at(peer)->handler_.on_refused_by(self, {inter::Errc::refused, reason});
   return false;
 }
 

@@ -25,7 +25,7 @@ TEST(Greeting, TellsAJoinerTheRun) {
 TEST(Greeting, OfAnotherRunIsRefusedAsLineage) {
   const Judgement judgement = judge(greeting("a", "run"), "b", serialize(greeting("b", "other")));
   EXPECT_EQ(judgement.kind, RefusalKind::lineage);
-  EXPECT_EQ(kind_of_refusal(judgement.reason), RefusalKind::lineage);
+  EXPECT_EQ(kind_of_refusal({inter::Errc::refused, judgement.reason}), RefusalKind::lineage);
 }
 
 TEST(Greeting, OfTheRunThatOursWasForkedFromIsRefusedAndSaysSo) {
@@ -40,8 +40,13 @@ TEST(Greeting, OfTheRunThatOursWasForkedFromIsRefusedAndSaysSo) {
 TEST(Greeting, OfAnotherConfigurationIsRefusedWithTheDifference) {
   const Judgement judgement = judge(greeting("a", "run", "k = 4\nlr = 1\n"), "b",
                                     serialize(greeting("b", "run", "k = 6\nlr = 1\n")));
-  EXPECT_EQ(kind_of_refusal(judgement.reason), RefusalKind::configuration);
+  EXPECT_EQ(kind_of_refusal({inter::Errc::refused, judgement.reason}), RefusalKind::configuration);
   EXPECT_EQ(judgement.reason, "configuration: k = 4 here, 6 in b");
+}
+
+TEST(Greeting, ARefusedCertificateIsKnownByItsCodeAndNotByWords) {
+  EXPECT_EQ(kind_of_refusal({inter::Errc::revoked, "any"}), RefusalKind::revoked);
+  EXPECT_EQ(kind_of_refusal({inter::Errc::refused, "certificate revoked"}), RefusalKind::none);
 }
 
 TEST(Greeting, UnderAnotherNameIsRefused) {

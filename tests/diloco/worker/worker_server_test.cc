@@ -164,6 +164,33 @@ TEST_P(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
   EXPECT_THROW(attach(1, 1), std::system_error);
 }
 
+TEST_P(WorkerServerTest, SaysWhyTheRegionTakesNoPartAnyMore) {
+  for (const Errc kind : {Errc::config_mismatch, Errc::left_out, Errc::lineage}) {
+    if (!server_) start(1);
+    const auto session = attach(0, 1);
+    on_server([&] { return server_->refuse("because", kind), 0; });
+    try {
+      session->next(keep);
+      FAIL() << "it was given an instruction";
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), kind);
+      EXPECT_TRUE(std::string(error.what()).starts_with("because")) << error.what();
+    }
+  }
+}
+
+TEST_P(WorkerServerTest, ARefusalIsHeardByAWorkerThatFindsOutWhileItSends) {
+  start(1);
+  const auto session = attach(0, 1);
+  on_server([&] { return server_->refuse("because", Errc::left_out), 0; });
+  while (!session->lost()) std::this_thread::yield();
+  try {
+    for (;;) session->applied(1, {});
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::left_out) << error.what();
+  }
+}
+
 const std::string kContent(3'000'000, 'p');
 
 std::filesystem::path file_of_content(const std::filesystem::path& directory) {

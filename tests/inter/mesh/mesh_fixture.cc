@@ -26,8 +26,8 @@ std::string Region::judge_greeting(const std::string& peer, const std::string& g
   return verdict;
 }
 
-void Region::on_refused_by(const std::string& peer, const std::string& reason) {
-  refusals.push_back(peer + ":" + reason);
+void Region::on_refused_by(const std::string& peer, const LinkError& refusal) {
+  refusals.push_back(peer + ":" + refusal.reason());
 }
 
 void Region::on_peer_up(const std::string&) {

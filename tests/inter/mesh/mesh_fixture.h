@@ -30,7 +30,7 @@ class Region : public MeshHandler {
 
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report() override { return shown; }
-  void on_refused_by(const std::string& peer, const std::string& reason) override;
+  void on_refused_by(const std::string& peer, const LinkError& refusal) override;
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
   void on_message(const std::string& peer, const std::string& message) override;
