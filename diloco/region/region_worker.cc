@@ -72,6 +72,11 @@ void RegionWorker::correct_state(Round version, const Digest& state) {
   if (applied_ && applied_->version == version) applied_->state = state;
 }
 
+bool RegionWorker::heals() const {
+  if (distrusted_) return true;
+  return applied_ && !heals_.empty() && applied_->version < heals_.rbegin()->first;
+}
+
 void RegionWorker::distrust() {
   if (distrusted_ == applied_) return;
   const std::string which = "this region's state of version " + std::to_string(applied_->version) +

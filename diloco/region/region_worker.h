@@ -55,6 +55,8 @@ class RegionWorker {
   void distrust();
   // That is how it always begins.
   void distrust_initial_state() { distrusted_ = applied_; }
+  // From a doubt until it holds that version again.
+  bool heals() const;
   // A state is made again at most so often.
   bool healed_enough(Round version) const;
 

@@ -173,19 +173,23 @@ Round CatchUp::rounds_fetched() const {
   return spool_.crowded() ? 2 * options_.pace.fragments : kRoundsFetched;
 }
 
-// Everybody else, or two: more than the leader counts on when it lists a payload.
+// By everybody else, or by two: more than the leader counts on when it lists a payload. Only whoever
+// has applied them keeps them for sure: others may be about to let go of them too, and count on us.
 bool CatchUp::held_elsewhere(Round round) const {
   const std::set<std::string> regions = agreement_.members().regions();
   const auto holders = std::ranges::count_if(peers_.up(), [&](const std::string& name) {
-    return regions.contains(name) && peers_.has_payloads(name, round);
+    const Status* status = peers_.status(name);
+    const bool past_it = status != nullptr && status->applied && status->applied->version > round;
+    return past_it && regions.contains(name) && peers_.has_payloads(name, round);
   });
   return holders >= 2 || static_cast<std::size_t>(holders) + 1 >= regions.size();
 }
 
 // A worker that is behind would wait for room that only it can make, if later rounds filled the
-// spool before it has what it needs next. They are asked for again when their turn comes.
+// spool before it has what it needs next. They are asked for again when their turn comes. One whose
+// state is made again lets go of nothing: others may be doubted with it, and count on what is here.
 void CatchUp::release_later() {
-  if (!worker_.attached() || !spool_.crowded()) return;
+  if (!worker_.attached() || worker_.heals() || !spool_.crowded()) return;
   const Round later = replay_from() + rounds_fetched();
   for (Round round = std::max(spool_.released(), later); round < history_.version(); ++round) {
     if (!held_elsewhere(round)) continue;
