@@ -58,10 +58,14 @@ void RunEnd::check_data(bool just_attached) {
   }
 }
 
-// Whoever leads has all that is committed. This region may hear so before it knows who leads.
+// Whoever leads has all that is committed. This region may hear so before it knows who leads. A
+// leader after that one that does not say so has the last round still before it: the first lied.
 void RunEnd::note_finished(Time now) {
   const std::optional<std::string>& leader = agreement_.leader();
-  if (!finished_at_ && leader && said_finished_.contains(*leader)) finished_at_ = now;
+  if (!leader) return;
+  const bool finished = said_finished_.contains(*leader);
+  if (finished && !finished_at_) finished_at_ = now;
+  if (!finished && !history_.over()) finished_at_.reset();
 }
 
 void RunEnd::tell(const std::string& peer) {
