@@ -32,9 +32,13 @@ Term TermClaims::towards(Term said, Term own, Step step) const {
 }
 
 Term TermClaims::towards_latest(Term own, Step step) const {
-  Term latest = own;
-  for (const auto& [region, said] : said_) latest = std::max(latest, said);
-  return towards(latest, own, step);
+  Term latest = 0, second = 0;
+  for (const auto& [region, said] : said_) {
+    second = std::max(second, std::min(said, latest));
+    latest = std::max(latest, said);
+  }
+  // Two do not lie both: as far as the second, there is no step too large.
+  return towards(std::max(latest, own), std::max(second, own), step);
 }
 
 bool TermClaims::may_raise(const std::string& candidate, Time now, std::mt19937_64& random) {

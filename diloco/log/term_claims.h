@@ -28,6 +28,7 @@ class TermClaims {
   // As far as one may go from the own term towards that which somebody claims, or the latest that
   // anybody does.
   Term towards(Term said, Term own, Step step = Step::word) const;
+  // As far as two say alike it goes at once: they do not lie both.
   Term towards_latest(Term own, Step step) const;
 
   // Whether a candidate may raise the term now. By chance, so that a member that raises one

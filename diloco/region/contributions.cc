@@ -97,14 +97,17 @@ void Contributions::save_own() {
 
 bool Contributions::judge(const std::string& peer, const Contribution& contribution,
                           const Membership& membership) {
+  // Of a payload without bytes everybody would have all.
+  const bool has_payload = contribution.sits_out || contribution.payload.size_bytes > 0;
   const bool ours = contribution.run_id == history_.run_id() && contribution.part <= kPartMax;
   // Before a joiner has the log any name would do, so everybody speaks for itself alone.
   const bool member = membership.members.empty()
                           ? contribution.region == peer
                           : membership.regions().contains(contribution.region);
-  if (!ours || !member) {
+  if (!ours || !member || !has_payload) {
+    const char* what = has_payload ? "is not its own" : "has no payload";
     out_.note(Note::Severity::warning,
-              peer + " announced a contribution that is not its own; it was ignored");
+              peer + " announced a contribution that " + what + "; it was ignored");
     return false;
   }
   if (!is_open(contribution)) return false;

@@ -8,6 +8,7 @@ namespace causeway::diloco {
 namespace {
 
 constexpr Time kNamedAgain = std::chrono::minutes{10};
+constexpr int kDoubtsMax = 3;
 
 }  // namespace
 
@@ -64,6 +65,7 @@ bool Peers::are_ahead_of(Round version, const std::optional<std::string>& leader
 void Peers::doubt(const std::string& peer, const std::string& what, const Membership& members,
                   Time now) {
   doubted_.insert(peer);
+  ++times_doubted_[peer];
   const auto against = static_cast<std::size_t>(std::ranges::count_if(
       members.members, [this](const Member& member) { return doubts(member.region); }));
   const bool believes = plants(planted_, PlantedBug::believe_heads);
@@ -79,6 +81,11 @@ void Peers::doubt(const std::string& peer, const std::string& what, const Member
             what + ", but no majority says so: " + peer +
                 " is not listened to until it connects again. Its ledger was replaced or edited, "
                 "or it lies: look at it, and revoke its certificate if you do not trust it");
+}
+
+bool Peers::doubts_for_good(const std::string& peer) const {
+  const auto doubted = times_doubted_.find(peer);
+  return doubted != times_doubted_.end() && doubted->second >= kDoubtsMax;
 }
 
 std::vector<std::string> Peers::that_differ_from(const Applied& applied) const {

@@ -39,6 +39,8 @@ class Peers {
   // edited, and it ends. Anybody else is named and not listened to, until its link comes up anew.
   void doubt(const std::string& peer, const std::string& what, const Membership& members, Time now);
   bool doubts(const std::string& peer) const { return doubted_.contains(peer); }
+  // It connected anew several times, and was doubted each time: it is not mended.
+  bool doubts_for_good(const std::string& peer) const;
 
   // Those that are up and said that they read other data than this.
   std::vector<std::string> that_read_other(const Digest& data) const;
@@ -66,6 +68,7 @@ class Peers {
   std::map<std::string, Peer> peers_;
   std::set<std::string> up_;
   std::set<std::string> doubted_;
+  std::map<std::string, int> times_doubted_;
   std::map<std::string, Time> named_at_;  // to the log
 };
 

@@ -173,8 +173,9 @@ Round CatchUp::rounds_fetched() const {
   return spool_.crowded() ? 2 * options_.pace.fragments : kRoundsFetched;
 }
 
-// By everybody else, or by two: more than the leader counts on when it lists a payload. Only whoever
-// has applied them keeps them for sure: others may be about to let go of them too, and count on us.
+// By everybody else, or by two: more than the leader counts on when it lists a payload. Only
+// whoever has applied them keeps them for sure: others may be about to let go of them too, and
+// count on us.
 bool CatchUp::held_elsewhere(Round round) const {
   const std::set<std::string> regions = agreement_.members().regions();
   const auto holders = std::ranges::count_if(peers_.up(), [&](const std::string& name) {

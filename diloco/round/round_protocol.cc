@@ -142,7 +142,7 @@ void RoundProtocol::on(const PeerUp& event) {
   region_.agreement.raft().on_peer_up(event.peer, event.incarnation, now_);
   region_.fetcher.on_peer_up(event.peer, now_);
   leader_.set_up(event.peer, true);
-  end_.note_progress(now_);
+  note_progress_of(event.peer);
   // Whatever was said before may not have arrived.
   region_.peers.send(event.peer, region_.report.status());
   exchange_.tell(event.peer);
@@ -158,6 +158,11 @@ void RoundProtocol::drop(const std::string& peer) {
   region_.agreement.raft().on_peer_down(peer, now_);
   region_.fetcher.on_peer_down(peer, now_);
   leader_.set_up(peer, false);
+}
+
+// Who contradicts again and again may go on to move for ever.
+void RoundProtocol::note_progress_of(const std::string& peer) {
+  if (!region_.peers.doubts_for_good(peer)) end_.note_progress(now_);
 }
 
 void RoundProtocol::doubt(const std::string& peer, const std::string& what) {
@@ -195,7 +200,7 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
   }
   const Peers::Heard heard = region_.peers.hear(peer, status);
   if (heard == Peers::Heard::stale) return;  // of an older round
-  if (heard == Peers::Heard::news) end_.note_progress(now_);
+  if (heard == Peers::Heard::news) note_progress_of(peer);
   leader_.set_applied(peer, status.applied);
   end_.check_data(false);
 }

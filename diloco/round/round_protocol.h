@@ -68,6 +68,7 @@ class RoundProtocol {
   void on(const PeerDown& event);
   void on(const PeerSaid& event);
   void drop(const std::string& peer);
+  void note_progress_of(const std::string& peer);
   void doubt(const std::string& peer, const std::string& what);
   void hear(const std::string& peer, const Status& status);
   void hear(const std::string& peer, const Diverged& diverged);

@@ -112,7 +112,8 @@ std::set<std::string> RunEnd::unfinished() const {
   std::set<std::string> regions;
   if (!worker_done()) regions.insert(options_.self);
   for (const std::string& name : agreement_.members().regions()) {
-    if (name != options_.self && !is_done(name)) regions.insert(name);
+    const bool waited_for = name != options_.self && !peers_.doubts_for_good(name);
+    if (waited_for && !is_done(name)) regions.insert(name);
   }
   return regions;
 }
@@ -133,10 +134,12 @@ std::optional<Time> RunEnd::leader_deadline() const {
   const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
     return region == options_.self || peers_.is_up(region);
   });
-  if (!reachable) return progress_at_ + linger();
-  // It may be in the middle of inner steps, which the end does not interrupt, and slower than it
-  // was. A member that lies could go on to move for ever.
-  const Time patience = std::max(options_.grace_max, linger()) + 2 * longest_round(waiting);
+  // One that is there may be in the middle of inner steps, which the end does not interrupt, and
+  // slower than it was. A member that lies could go on to move for ever.
+  Time patience = linger();
+  if (reachable) {
+    patience = std::max(options_.grace_max, patience) + 2 * longest_round(waiting);
+  }
   return std::min(progress_at_ + patience,
                   over_at_.value_or(progress_at_) + kPatienceMax * patience);
 }

@@ -8,6 +8,7 @@ import sys
 import threading
 import unittest
 
+import lying_member
 from harness import REGIONS, wait_until
 from run_by_hand import RunByHand
 
@@ -166,6 +167,41 @@ class Hellos(RunByHand):
             self.assertEqual(knocker.answers[other], 0, "finite fields are refused, X25519 is not")
         for output in outputs:
             self.assertLess(output.count(": refused "), 100)
+
+
+class LyingMember(RunByHand):
+    """One of three regions has a valid key and lies about everything; the other two finish the run."""
+
+    def test_the_others_finish_and_name_it(self):
+        config = self.config(addresses=self.addresses, steps=5 * 300)
+        # How long the end waits for a member that nobody can reach, such as one that the liar added.
+        config.write_text(config.read_text().replace("grace_min_s", "grace_max_s = 10\ngrace_min_s"))
+        coordinators = self.start_coordinators(config)
+        workers = self.start_workers(config, (1, 1, 1))
+        events = self.region_directory("us-east") / "events.jsonl"
+        wait_until(lambda: events.exists() and events.read_text().count('"ap-northeast"') >= 2,
+                   "its vote and its first contributions", coordinators[0])
+        liar = REGIONS.index("ap-northeast")
+        for child in (coordinators.pop(liar), workers.pop(liar)):
+            child.kill()
+            child.wait()
+        honest = [region for region in REGIONS if region != "ap-northeast"]
+        liars = [lying_member.Liar("ap-northeast", honest, self.region_directory("ap-northeast"),
+                                   self.directory / "certificates", self.addresses[region]) for region in honest]
+        for one in liars:
+            one.start()
+        outputs = [self.finish(child) for child in coordinators]
+        self.finish_all(workers)
+        for one in liars:
+            one.stopped.set()
+            one.join()
+        for one, output in zip(liars, outputs):
+            self.assertGreater(one.sessions, 1, "it was heard again and again")
+            self.assertEqual(len(one.said), 12)
+            self.assertGreater(min(one.said.values()), 50, one.said)
+            self.assertIn("ap-northeast is not listened to until it connects again", output)
+        self.assertIn("verified: one history",
+                      self.run_causeway("verify", *(self.region_directory(region) for region in honest)))
 
 
 if __name__ == "__main__":

@@ -76,9 +76,10 @@ Schedule make_damaged_schedule(std::uint64_t seed) {
   Schedule schedule = make_schedule(seed);
   std::mt19937_64 random(~seed);
   schedule.options.witness.clear();
-  // No more disks than a run tolerates.
-  std::erase_if(schedule.faults,
-                [](const Fault& fault) { return fault.kind == Fault::Kind::wipe; });
+  // No more regions with a fault that lasts than a run tolerates.
+  std::erase_if(schedule.faults, [](const Fault& fault) {
+    return fault.kind == Fault::Kind::wipe || fault.kind == Fault::Kind::corrupt_state;
+  });
   const std::vector<std::string> regions = schedule.options.regions;
   insert(schedule, Fault::Kind::damage, regions[random() % regions.size()], random);
   return schedule;

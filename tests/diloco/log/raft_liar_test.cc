@@ -1,6 +1,7 @@
 // Raft with a member that lies, in what it says of terms and of who leads.
 #include <gtest/gtest.h>
 
+#include "diloco/log/term_claims.h"
 #include "tests/diloco/log/raft_fixture.h"
 
 namespace causeway::diloco {
@@ -25,6 +26,16 @@ class LyingMember : public RaftTest {
   }
   std::string first_, liar_, honest_;
 };
+
+TEST(TermClaims, OneWordMovesATermByAStepAndTwoAsFarAsTheyAgree) {
+  TermClaims claims(seconds{1}, PlantedBug::none);
+  for (const char* region : {"b", "c", "d"}) claims.connect(region);
+  claims.note("b", Term{1} << 30U);
+  const Term one = claims.towards_latest(5, TermClaims::Step::candidate);
+  EXPECT_LT(one, 100);
+  claims.note("d", 1'000'000);
+  EXPECT_EQ(claims.towards_latest(5, TermClaims::Step::candidate), 1'000'000 + one - 5);
+}
 
 // Whatever one member says of terms, the leader leads on or is back within one round trip, and no
 // term comes near the end of all terms.
