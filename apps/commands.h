@@ -8,6 +8,7 @@
 
 namespace causeway::apps {
 
+void add_init(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_coordinator(CLI::App& app, int& exit_code);
 void add_witness(CLI::App& app, int& exit_code);

@@ -27,7 +27,8 @@ struct EvalFlags {
 };
 
 int evaluate(const EvalFlags& flags) {
-  const run::Config config = run::load_config(flags.config, flags.overrides);
+  const run::Config config =
+      run::load_config(flags.config, flags.overrides, run::Trainer::built_in);
   const intra::LoadedModel loaded = intra::load_model(flags.checkpoint);
   if (loaded.options.vocabulary != config.data.vocabulary) {
     throw run::ConfigError(flags.checkpoint.string() + " has a vocabulary of " +

@@ -122,6 +122,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", "causeway " CAUSEWAY_VERSION);
   int exit_code = 0;
+  causeway::apps::add_init(app, exit_code);
   causeway::apps::add_simulate(app, exit_code);
   causeway::apps::add_coordinator(app, exit_code);
   causeway::apps::add_witness(app, exit_code);

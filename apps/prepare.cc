@@ -10,6 +10,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "intra/published/documents.h"
 #include "intra/published/token_shard.h"
 #include "intra/published/tokenizer.h"
 
@@ -23,7 +24,16 @@ struct PrepareFlags {
   std::vector<fs::path> texts;
   fs::path out;
   std::string end;
+  std::string field = "text";
 };
+
+// Whether any holds more than one document.
+bool any_json_lines(const PrepareFlags& flags) {
+  bool any = false;
+  for (const fs::path& text : flags.texts)  // each is looked at, for what is not read is refused
+    any = (intra::document_format(text) == intra::DocumentFormat::json_lines) || any;
+  return any;
+}
 
 // Before hours of work: two texts must not become one shard.
 std::vector<fs::path> shards_of(const PrepareFlags& flags) {
@@ -52,14 +62,22 @@ std::optional<std::int32_t> end_token(const PrepareFlags& flags,
 
 int prepare(const PrepareFlags& flags) {
   const std::vector<fs::path> shards = shards_of(flags);
+  const bool many = any_json_lines(flags);
   const intra::Tokenizer tokenizer(flags.tokenizer);
   const std::optional<std::int32_t> end = end_token(flags, tokenizer);
+  if (many && !end && tokenizer.before().empty() && tokenizer.after().empty()) {
+    std::cerr << "causeway: nothing stands between two documents, and the model cannot tell where "
+                 "one ends; --end names a token for that\n";
+  }
   fs::create_directories(flags.out);
   std::uint64_t tokens = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::uint64_t written = intra::write_shard(tokenizer, flags.texts[i], end, shards[i]);
-    std::cout << shards[i].string() << ": " << written << " tokens\n" << std::flush;
-    tokens += written;
+    const intra::ShardCount written =
+        intra::write_shard(tokenizer, flags.texts[i], end, shards[i], flags.field);
+    std::cout << shards[i].string() << ": " << written.tokens << " tokens";
+    if (many) std::cout << " of " << written.documents << " documents";
+    std::cout << "\n" << std::flush;
+    tokens += written.tokens;
   }
   const bool narrow =
       intra::shard_format(tokenizer.vocabulary()) == intra::DataOptions::Format::uint16;
@@ -80,11 +98,16 @@ void add_prepare(CLI::App& app, int& exit_code) {
       ->add_option("TOKENIZER", flags->tokenizer,
                    "A tokenizer.json of Hugging Face, or the directory with it")
       ->required();
-  command->add_option("TEXTS", flags->texts, "UTF-8 files; each is one document")->required();
+  command
+      ->add_option("TEXTS", flags->texts,
+                   "UTF-8 files, each one document; or .jsonl, with one in each line")
+      ->required();
   command->add_option("--out", flags->out, "Directory for the tokens: NAME.bin for each text")
       ->required();
   command->add_option("--end", flags->end,
-                      "Added token to put after each text, such as \"<|endoftext|>\"");
+                      "Added token to put after each document, such as \"<|endoftext|>\"");
+  command->add_option("--field", flags->field, "Of .jsonl: the field of each line that is the text")
+      ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = prepare(*flags); });
 }
 

@@ -30,6 +30,11 @@ void add_simulate(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--out", options.out, "Run directory (default: runs/NAME-TIME)");
   add_set_option(*command, options.overrides);
+  command
+      ->add_option("--worker", options.worker,
+                   "Command line of your own training program, started once for each region with "
+                   "CAUSEWAY_REGION and CAUSEWAY_DIRECTORY in its environment (docs/worker-api.md)")
+      ->type_name("COMMAND");
   command->add_flag("--no-baseline", flags->no_baseline,
                     "Skip the fully synchronous run that the result is compared with");
   command->add_flag("--resume", options.resume, "Continue the run in --out");

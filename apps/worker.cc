@@ -55,7 +55,8 @@ diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t r
 }
 
 int run_worker(const WorkerFlags& flags) {
-  const run::Config config = run::load_config(flags.config, flags.overrides);
+  const run::Config config =
+      run::load_config(flags.config, flags.overrides, run::Trainer::built_in);
   const auto directory = flags.directory.empty()
                              ? std::filesystem::path("runs") / config.name / flags.region
                              : flags.directory;
@@ -72,7 +73,7 @@ int run_worker(const WorkerFlags& flags) {
   run::watch_signals();
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: {} steps, {} tokens, validation loss {:.4f}, parameters {}", result.steps,
-               result.tokens, result.val_loss, result.params_digest.substr(0, 12));
+               result.tokens, result.val_loss.value_or(0), result.params_digest.substr(0, 12));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 // which of eight places a noisy point in the plane came from. Plain loops, plain SGD; nothing here
 // knows how regions agree.
 //
+//   classifier                                             started by `causeway simulate --worker`
 //   classifier REGION DIRECTORY                            next to that region's coordinator
 //   classifier REGION DIRECTORY HOST:PORT CERTIFICATES     on another host
 #include <causeway/worker.h>
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <numbers>
@@ -155,13 +157,17 @@ void train(const std::string& region, const std::string& directory, const std::s
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3 && count != 5) {
-    std::fprintf(stderr, "usage: classifier REGION DIRECTORY [HOST:PORT CERTIFICATES]\n");
+  const char* const region = count > 1 ? arguments[1] : std::getenv("CAUSEWAY_REGION");
+  const char* const directory = count > 2 ? arguments[2] : std::getenv("CAUSEWAY_DIRECTORY");
+  if ((count != 1 && count != 3 && count != 5) || region == nullptr || directory == nullptr) {
+    std::fprintf(stderr,
+                 "usage: classifier REGION DIRECTORY [HOST:PORT CERTIFICATES], or no word of that "
+                 "with CAUSEWAY_REGION and CAUSEWAY_DIRECTORY set\n");
     return 2;
   }
   const bool elsewhere = count == 5;
   try {
-    train(arguments[1], arguments[2], elsewhere ? arguments[3] : "", elsewhere ? arguments[4] : "");
+    train(region, directory, elsewhere ? arguments[3] : "", elsewhere ? arguments[4] : "");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "classifier: %s\n", error.what());

@@ -2,10 +2,12 @@
 
 #include <cassert>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
+#include "intra/published/end_of_text.h"
 #include "intra/published/model_config.h"
 #include "intra/published/model_weights.h"
 
@@ -16,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kGeneration = "generation_config.json";
 
 // All that tells text from tokens, and how to write with the model.
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
@@ -24,20 +27,23 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "added_tokens.json",
                                            "vocab.json",
                                            "merges.txt",
-                                           "generation_config.json",
+                                           kGeneration,
                                            "chat_template.jinja"};
 
 fs::path directory_of(const fs::path& path) {
   return fs::is_directory(path) ? path : path.parent_path();
 }
 
-void copy_tokenizer(const fs::path& tokenizer, const fs::path& to) {
+void copy_tokenizer(const fs::path& tokenizer, const fs::path& to,
+                    std::optional<std::int64_t> end) {
   const fs::path from = directory_of(tokenizer);
   std::error_code unknown;
   if (tokenizer.empty() || fs::equivalent(from, to, unknown)) return;
   for (const char* name : kTokenizerFiles) {
-    if (const std::optional<std::string> content = diloco::read_file(from / name))
-      diloco::replace_file(to / name, *content, diloco::Durability::on_disk);
+    std::optional<std::string> content = diloco::read_file(from / name);
+    if (!content) continue;
+    if (end && std::string_view(name) == kGeneration) content = generation_config(*content, *end);
+    diloco::replace_file(to / name, *content, diloco::Durability::on_disk);
   }
 }
 
@@ -59,9 +65,12 @@ void save_model(const fs::path& directory, const ModelOptions& options,
                 const diloco::Layout& layout, std::span<const float> params,
                 const std::map<std::string, std::string>& metadata, const ModelOrigin& origin) {
   diloco::create_private_directories(directory);
-  copy_tokenizer(origin.tokenizer, directory);
+  std::optional<std::int64_t> end;
+  if (!origin.tokenizer.empty()) end = end_of_text(directory_of(origin.tokenizer));
+  if (end && *end >= options.vocabulary) end.reset();
+  copy_tokenizer(origin.tokenizer, directory, end);
   const fs::path config = origin.model.empty() ? fs::path() : origin.model / kConfig;
-  diloco::replace_file(directory / kConfig, model_config(options, config),
+  diloco::replace_file(directory / kConfig, model_config(options, config, end),
                        diloco::Durability::on_disk);
   write_weights(directory / kWeights, options, layout, params, metadata);
 }

@@ -234,7 +234,24 @@ ModelOptions read_model_config(const std::filesystem::path& file) {
   return options;
 }
 
-std::string model_config(const ModelOptions& options, const std::filesystem::path& origin) {
+namespace {
+
+void name_end(ordered_json& config, std::optional<std::int64_t> end) {
+  ordered_json& named = config["eos_token_id"];
+  if (named.is_null() && end) named = *end;
+}
+
+}  // namespace
+
+std::string generation_config(const std::string& text, std::int64_t end) {
+  auto config = parse_foreign<ordered_json>(text);
+  if (!config.is_object()) return text;
+  name_end(config, end);
+  return config.dump(2) + "\n";
+}
+
+std::string model_config(const ModelOptions& options, const std::filesystem::path& origin,
+                         std::optional<std::int64_t> end) {
   // transformers would fill in the tokens of the published models.
   ordered_json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
   if (!origin.empty()) config = parse<ordered_json>(origin);
@@ -243,6 +260,7 @@ std::string model_config(const ModelOptions& options, const std::filesystem::pat
   }
   const bool gpt2 = options.family == Family::gpt2;
   config.update(gpt2 ? gpt2_entries(options) : llama_entries(options));
+  name_end(config, end);
   config["dtype"] = "float32";
   config[kPrecisionKey] = options.precision == Precision::bf16 ? "bf16" : "fp32";
   return config.dump(2) + "\n";

@@ -1,7 +1,9 @@
 // Hugging Face's config.json: a model's settings under that project's names.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "intra/model/model.h"
@@ -13,7 +15,12 @@ namespace causeway::intra {
 ModelOptions read_model_config(const std::filesystem::path& file);
 
 // The text of a config.json; entries of `origin` (another one; empty: none) that do not speak of
-// the model's shape are kept. Throws Errc::bad_checkpoint if there is no such file.
-std::string model_config(const ModelOptions& options, const std::filesystem::path& origin);
+// the model's shape are kept. `end`: the token that ends a text, where `origin` names none. Throws
+// Errc::bad_checkpoint if there is no such file.
+std::string model_config(const ModelOptions& options, const std::filesystem::path& origin,
+                         std::optional<std::int64_t> end = std::nullopt);
+// The text of a generation_config.json with that token, if it names none; as it is if it cannot be
+// read.
+std::string generation_config(const std::string& text, std::int64_t end);
 
 }  // namespace causeway::intra

@@ -8,6 +8,7 @@
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/base/mapped_file.h"
+#include "intra/published/documents.h"
 
 namespace causeway::intra {
 namespace {
@@ -44,15 +45,26 @@ class Shard {
   std::uint64_t count_ = 0;
 };
 
+struct Source {
+  std::string_view bytes;
+  DocumentFormat format;
+  const std::string& field;
+};
+
 template <typename Token>
-std::uint64_t write(const Tokenizer& tokenizer, std::string_view text,
-                    std::optional<std::int32_t> end, const std::filesystem::path& path) {
+ShardCount write(const Tokenizer& tokenizer, const Source& source, std::optional<std::int32_t> end,
+                 const std::filesystem::path& path) {
   Shard<Token> shard(path);
-  shard.append(tokenizer.before());
-  tokenizer.encode(text, [&](std::span<const std::int32_t> tokens) { shard.append(tokens); });
-  shard.append(tokenizer.after());
-  if (end) shard.append(std::span(&*end, 1));
-  return shard.commit();
+  ShardCount count;
+  each_document(source.bytes, source.format, source.field, [&](std::string_view text) {
+    shard.append(tokenizer.before());
+    tokenizer.encode(text, [&](std::span<const std::int32_t> tokens) { shard.append(tokens); });
+    shard.append(tokenizer.after());
+    if (end) shard.append(std::span(&*end, 1));
+    ++count.documents;
+  });
+  count.tokens = shard.commit();
+  return count;
 }
 
 }  // namespace
@@ -61,15 +73,17 @@ DataOptions::Format shard_format(std::int64_t vocabulary) {
   return vocabulary <= 65'536 ? DataOptions::Format::uint16 : DataOptions::Format::uint32;
 }
 
-std::uint64_t write_shard(const Tokenizer& tokenizer, const std::filesystem::path& text,
-                          std::optional<std::int32_t> end, const std::filesystem::path& shard) {
+ShardCount write_shard(const Tokenizer& tokenizer, const std::filesystem::path& text,
+                       std::optional<std::int32_t> end, const std::filesystem::path& shard,
+                       const std::string& field) {
+  const DocumentFormat format = document_format(text);
   const MappedFile file(text);
-  const std::string_view view(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
+  const Source source{
+      {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, format, field};
   const bool narrow = shard_format(tokenizer.vocabulary()) == DataOptions::Format::uint16;
   try {
-    return narrow ? write<std::uint16_t>(tokenizer, view, end, shard)
-                  : write<std::uint32_t>(tokenizer, view, end, shard);
+    return narrow ? write<std::uint16_t>(tokenizer, source, end, shard)
+                  : write<std::uint32_t>(tokenizer, source, end, shard);
   } catch (const std::system_error& error) {
     if (error.code() != Errc::bad_data) throw;
     throw std::system_error(error.code(), text.string() + ": " + message_of(error));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "intra/data/data.h"
 #include "intra/published/tokenizer.h"
@@ -13,10 +14,15 @@ namespace causeway::intra {
 // Of the tokens of a vocabulary: uint16 where they fit.
 DataOptions::Format shard_format(std::int64_t vocabulary);
 
-// The tokens of one document: what the tokenizer wants around it, the text's own, and `end` where
-// it is given. Replaces `shard` whole. Returns how many tokens there are. Throws Errc::bad_data
-// naming the text, std::system_error naming the shard.
-std::uint64_t write_shard(const Tokenizer& tokenizer, const std::filesystem::path& text,
-                          std::optional<std::int32_t> end, const std::filesystem::path& shard);
+struct ShardCount {
+  std::uint64_t documents = 0, tokens = 0;
+};
+
+// The tokens of a file's documents (documents.h): of each what the tokenizer wants around it, the
+// text's own, and `end` where it is given. `field`: of JSON lines. Replaces `shard` whole. Throws
+// Errc::bad_data naming the text, std::system_error naming the shard.
+ShardCount write_shard(const Tokenizer& tokenizer, const std::filesystem::path& text,
+                       std::optional<std::int32_t> end, const std::filesystem::path& shard,
+                       const std::string& field = "text");
 
 }  // namespace causeway::intra

@@ -17,6 +17,7 @@
 #include "intra/outer/run_settings.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/round_driver.h"
+#include "intra/worker/worker_result.h"
 
 namespace causeway {
 namespace {
@@ -53,10 +54,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
 
   std::optional<Steps> next(std::span<float> params) {
     std::optional<intra::Stint> stint;
-    follow([&] {
-      stint = driver_.next();
-      if (!stint) end();
-    });
+    if (!over_) {
+      follow([&] {
+        stint = driver_.next();
+        if (!stint) end();
+      });
+    }
     // Where there are steps ahead, the parameters are not what the regions agreed on.
     write(stint ? state_.params : state_.anchor, params);
     if (!stint) return std::nullopt;
@@ -87,6 +90,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
         if (!gathering_) gather();
         return work();
       } catch (const std::system_error& error) {
+        if (over_) return;
         if (error.code() == intra::Errc::interrupted)
           throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                                   error.what());
@@ -99,8 +103,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
   void gather() {
     const auto alone = [](const diloco::Attachment&) { return intra::make_solo_collective(); };
     gathering_ = std::make_unique<intra::Gathering>(
-        driver_.request(), diloco::WorkerSession::attach, alone, [this] { return cancelled_; },
-        [this](const std::string& what) { ask_whether_to_wait(what); });
+        driver_.request(), diloco::WorkerSession::attach, alone,
+        [this] { return cancelled_ || over_; },
+        [this](const std::string& what) {
+          over_ = has_result();
+          if (!over_) ask_whether_to_wait(what);
+        });
     driver_.join(*gathering_,
                  make_round(intra::parse_run_settings(gathering_->attachment().settings)));
     diloco::reached(diloco::ProtocolState::attached);
@@ -132,9 +140,33 @@ class Worker::Implementation final : private intra::RoundTrainer {
         .pass_begin = stint.share.begin};
   }
 
+  // Left by an earlier life. A coordinator that is not there may have ended as well.
+  bool has_result() const {
+    const auto result = intra::read_result(settings_.directory);
+    return result && result->rounds == state_.version && state_.version > 0;
+  }
+
   void end() {
     driver_.checkpoint(intra::RoundDriver::Refusal::throws);
+    intra::write_result(settings_.directory, result());
     enter(diloco::kPhaseDone);
+    over_ = true;
+  }
+
+  intra::WorkerResult result() {
+    // Killed after its last steps: the state on disk knows of them.
+    count_up_to(state_.work.data_cursor / settings_.samples_per_step);
+    report();
+    return {.steps = steps_,
+            .tokens = progress_.tokens,
+            .rounds = state_.version,
+            .compute_s = progress_.compute_s,
+            .wait_s = progress_.wait_s,
+            .outer_s = progress_.outer_s,
+            .memory_peak_bytes = progress_.memory_peak_bytes,
+            .tokens_per_s = progress_.tokens_per_s,
+            .params_digest = diloco::to_hex(driver_.round().ownership().root(
+                gathering_->group(), spans_, intra::Flat::anchor))};
   }
 
   // ---- Of a RoundTrainer ----
@@ -244,6 +276,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   std::unique_ptr<intra::Gathering> gathering_;
   bool cancelled_ = false;                    // by keep_waiting
   bool cut_off_ = false;                      // the steps under way are a Continue's
+  bool over_ = false;                         // the run, and its result is written
   std::uint64_t steps_ = 0, steps_here_ = 0;  // of the region; of this process
   diloco::Progress progress_;
   intra::Stopwatch stopwatch_;

@@ -17,52 +17,71 @@ void write(const std::filesystem::path& file, const nlohmann::json& json,
 }  // namespace
 
 void write_result(const std::filesystem::path& directory, const WorkerResult& result) {
-  write(directory / "result.json",
-        {{"steps", result.steps},
-         {"tokens", result.tokens},
-         {"rounds", result.rounds},
-         {"run_steps", result.run_steps},
-         {"val_loss", result.val_loss},
-         {"common_val_loss", result.common_val_loss ? nlohmann::json(*result.common_val_loss)
-                                                    : nlohmann::json(nullptr)},
-         {"compute_s", result.compute_s},
-         {"wait_s", result.wait_s},
-         {"in_region_s", result.in_region_s},
-         {"outer_s", result.outer_s},
-         {"memory_peak_bytes", result.memory_peak_bytes},
-         {"device_memory_peak_bytes", result.device_memory_peak_bytes},
-         {"tokens_per_s", result.tokens_per_s},
-         {"mfu", result.mfu > 0 ? nlohmann::json(result.mfu) : nlohmann::json(nullptr)},
-         {"params_digest", result.params_digest},
-         {"timed_steps", result.timed_steps}},
-        diloco::Durability::on_disk);
+  const auto or_null = [](bool known, double figure) {
+    return known ? nlohmann::json(figure) : nlohmann::json(nullptr);
+  };
+  nlohmann::json json = {{"steps", result.steps},
+                         {"tokens", result.tokens},
+                         {"rounds", result.rounds},
+                         {"compute_s", result.compute_s},
+                         {"wait_s", result.wait_s},
+                         {"outer_s", result.outer_s},
+                         {"memory_peak_bytes", result.memory_peak_bytes},
+                         {"tokens_per_s", result.tokens_per_s},
+                         {"params_digest", result.params_digest}};
+  if (result.val_loss) {
+    json.update({{"run_steps", result.run_steps},
+                 {"val_loss", *result.val_loss},
+                 {"common_val_loss",
+                  or_null(result.common_val_loss.has_value(), result.common_val_loss.value_or(0))},
+                 {"in_region_s", result.in_region_s},
+                 {"device_memory_peak_bytes", result.device_memory_peak_bytes},
+                 {"mfu", or_null(result.mfu > 0, result.mfu)},
+                 {"timed_steps", result.timed_steps}});
+  }
+  write(directory / "result.json", json, diloco::Durability::on_disk);
 }
+
+namespace {
+
+// Throws nlohmann::json::exception if what every trainer tells is missing.
+WorkerResult parse_result(const nlohmann::json& json) {
+  const auto loss = [&json](const char* name) -> std::optional<double> {
+    const auto found = json.find(name);
+    if (found == json.end()) return std::nullopt;
+    return found->is_number() ? found->get<double>() : std::nan("");
+  };
+  WorkerResult result{.steps = json.at("steps"),
+                      .tokens = json.at("tokens"),
+                      .rounds = json.at("rounds"),
+                      .val_loss = loss("val_loss"),
+                      .compute_s = json.at("compute_s"),
+                      .wait_s = json.at("wait_s"),
+                      .outer_s = json.at("outer_s"),
+                      .memory_peak_bytes = json.at("memory_peak_bytes"),
+                      .tokens_per_s = json.value("tokens_per_s", 0.0),
+                      .params_digest = json.at("params_digest")};
+  if (!result.val_loss) return result;
+  const auto known = [](std::optional<double> figure) {
+    return figure && !std::isnan(*figure) ? figure : std::nullopt;
+  };
+  result.run_steps = json.at("run_steps");
+  result.common_val_loss = known(loss("common_val_loss"));
+  result.in_region_s = json.at("in_region_s");
+  result.device_memory_peak_bytes = json.value("device_memory_peak_bytes", std::uint64_t{0});
+  result.mfu = known(loss("mfu")).value_or(0);
+  result.timed_steps = json.at("timed_steps");
+  return result;
+}
+
+}  // namespace
 
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory) {
   const auto text = diloco::read_file(directory / "result.json");
   const auto json = nlohmann::json::parse(text.value_or(""), nullptr, false);
   if (!json.is_object()) return std::nullopt;
   try {
-    const auto& loss = json.at("val_loss");
-    const auto common = json.find("common_val_loss");
-    const bool has_common = common != json.end() && common->is_number();
-    return WorkerResult{
-        .steps = json.at("steps"),
-        .tokens = json.at("tokens"),
-        .rounds = json.at("rounds"),
-        .run_steps = json.at("run_steps"),
-        .val_loss = loss.is_null() ? std::nan("") : loss.get<double>(),
-        .common_val_loss = has_common ? std::optional(common->get<double>()) : std::nullopt,
-        .compute_s = json.at("compute_s"),
-        .wait_s = json.at("wait_s"),
-        .in_region_s = json.at("in_region_s"),
-        .outer_s = json.at("outer_s"),
-        .memory_peak_bytes = json.at("memory_peak_bytes"),
-        .device_memory_peak_bytes = json.value("device_memory_peak_bytes", std::uint64_t{0}),
-        .tokens_per_s = json.value("tokens_per_s", 0.0),
-        .mfu = json.at("mfu").is_null() ? 0 : json.at("mfu").get<double>(),
-        .params_digest = json.at("params_digest"),
-        .timed_steps = json.at("timed_steps")};
+    return parse_result(json);
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -11,14 +11,16 @@
 
 namespace causeway::intra {
 
-// What a finished worker (rank 0) leaves in directory/result.json, besides
+// What a finished worker (rank 0) leaves in directory/result.json; one of our own also leaves
 // checkpoints/final.
 struct WorkerResult {
   // Of the region over the whole run, those included that a worker contributed which died before
   // it saved; times and rates leave them out.
   std::uint64_t steps = 0, tokens = 0, rounds = 0;
   std::uint64_t run_steps = 0;  // of the run that it is the result of
-  double val_loss = 0;
+  // None: the trainer is not ours. What only ours can tell is not in the file then, and not said
+  // here: run_steps, common_val_loss, in_region_s, device_memory_peak_bytes, mfu, timed_steps.
+  std::optional<double> val_loss = {};
   std::optional<double> common_val_loss = {};  // on data.validation_files
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
@@ -30,7 +32,7 @@ struct WorkerResult {
 };
 
 // result.json: keys are WorkerResult's members. A loss that is not a number is null, and so
-// is an unknown mfu.
+// is an unknown mfu of ours.
 void write_result(const std::filesystem::path& directory, const WorkerResult& result);
 // None if there is none.
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory);

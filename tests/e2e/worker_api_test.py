@@ -1,39 +1,19 @@
 """A trainer that is not ours, built against the installed package, takes part in a run."""
-import os
 import re
 import signal
-import subprocess
 import sys
 import unittest
 
-from harness import DEADLINE_S, REGIONS, EndToEnd, free_port
-
-BUILD = os.environ["CAUSEWAY_BUILD"]
-SOURCE = os.environ["CAUSEWAY_SOURCE"]
+from harness import REGIONS, free_port
+from own_trainer import OwnTrainer
 
 
-class WorkerApi(EndToEnd):
+class WorkerApi(OwnTrainer):
     def setUp(self):
         super().setUp()
         self.addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
         self.run_causeway("certs", "--directory", "certificates", "init")
         self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
-        self.classifier = self.build_classifier()
-
-    def call(self, *arguments):
-        done = subprocess.run([*map(str, arguments)], cwd=self.directory, text=True, timeout=DEADLINE_S,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.assertEqual(done.returncode, 0, done.stdout)
-
-    def build_classifier(self):
-        prefix, build = self.directory / "prefix", self.directory / "classifier"
-        self.call("cmake", "--install", BUILD, "--prefix", prefix)
-        sanitize = os.environ.get("CAUSEWAY_SANITIZE", "")  # a library built so needs programs built so
-        self.call("cmake", "-S", f"{SOURCE}/examples/classifier", "-B", build,
-                  f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
-                  f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + sanitize if sanitize else ''}")
-        self.call("cmake", "--build", build)
-        return build / "classifier"
 
     def coordinators(self, config, *flags_of_the_first):
         return [self.start("coordinator", config, "--region", region, "--directory", self.region(region),

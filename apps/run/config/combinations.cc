@@ -27,18 +27,23 @@ class CombinationChecks {
 
   void run() const {
     regions();
-    model();
-    size();
-    training();
+    if (config_.built_in_trainer()) {
+      model();
+      size();
+      batches();
+    } else {
+      program();
+    }
+    steps();
     codec("codec.matrix", {config_.codec.matrix});
     codec("codec.vector", {config_.codec.vector});
-    tensor_codecs();
+    codec("codec.tensors", specs_of_tensors());
     codec("codec.step_up", config_.codec.step_up);
     require(config_.codec.step_up.empty() || config_.codec.error_max > 0, "codec.step_up",
             "has no effect without codec.error_max; set that too");
     synchronisation();
     overlap();
-    spool();
+    if (config_.built_in_trainer()) layout();
   }
 
  private:
@@ -105,10 +110,22 @@ class CombinationChecks {
                 "model.layers or model.vocabulary");
   }
 
-  void training() const {
+  // One process speaks for a region then.
+  void program() const {
+    for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+      require(config_.regions[i].workers == 1, "regions[" + std::to_string(i) + "].workers",
+              "must be 1 where a program of your own trains: one process of it speaks for its "
+              "region, and it may start more by itself");
+    }
+  }
+
+  void steps() const {
+    require(config_.train.steps % config_.train.k == 0, "train.steps",
+            "must be a multiple of train.k, " + std::to_string(config_.train.k));
+  }
+
+  void batches() const {
     const intra::TrainOptions& train = config_.train;
-    require(train.steps % train.k == 0, "train.steps",
-            "must be a multiple of train.k, " + std::to_string(train.k));
     for (const RegionConfig& region : config_.regions) {
       const std::int64_t parts = std::int64_t{region.workers} * train.micro_batches;
       require(train.batch % parts == 0, "train.batch",
@@ -130,15 +147,26 @@ class CombinationChecks {
     }
   }
 
-  void tensor_codecs() const {
+  std::vector<std::string> specs_of_tensors() const {
     std::vector<std::string> specs;
     for (const intra::TensorCodec& tensor : config_.codec.tensors) specs.push_back(tensor.spec);
-    codec("codec.tensors", specs);
+    return specs;
+  }
+
+  // What depends on the model's tensors.
+  void layout() const {
+    const diloco::Layout layout(intra::parameter_tensors(config_.model));
     try {
-      intra::CodecPolicy(config_.codec, diloco::Layout(intra::parameter_tensors(config_.model)));
+      intra::CodecPolicy(config_.codec, layout);
     } catch (const std::system_error& error) {
       require(false, "codec.tensors", intra::message_of(error));
     }
+    try {
+      diloco::Fragments(layout, config_.overlap.fragments, config_.overlap.order);
+    } catch (const std::invalid_argument& error) {
+      require(false, "sync.fragments", error.what());
+    }
+    spool();
   }
 
   void overlap() const {
@@ -162,12 +190,6 @@ class CombinationChecks {
     for (std::size_t i = 0; i < config_.regions.size(); ++i) {
       require(config_.regions[i].overlap_steps <= std::int64_t{k / fragments},
               "regions[" + std::to_string(i) + "].overlap_steps", most);
-    }
-    try {
-      diloco::Fragments(diloco::Layout(intra::parameter_tensors(config_.model)), fragments,
-                        overlap.order);
-    } catch (const std::invalid_argument& error) {
-      require(false, "sync.fragments", error.what());
     }
   }
 

@@ -18,7 +18,7 @@ namespace {
 // set to 0; those that were set must agree with it, but the context may be shorter.
 void take_shape_of_origin(ParsedConfig& parsed) {
   Config& config = parsed.config;
-  if (config.origin.model.empty()) return;
+  if (config.origin.model.empty() || !config.built_in_trainer()) return;
   Config published = config;
   try {
     published.model = intra::read_model_options(config.origin.model);
@@ -71,6 +71,12 @@ void resolve(ParsedConfig& parsed) {
   }
 }
 
+// Whether the key says anything in this configuration.
+template <typename Owner>
+bool applies(const Key<Owner>& key, const Config& config) {
+  return !key.built_in_only || config.built_in_trainer();
+}
+
 std::vector<std::string> region_names_sorted(const Config& config) {
   std::vector<std::string> names;
   for (const RegionConfig& region : config.regions) names.push_back(region.name);
@@ -81,20 +87,29 @@ std::vector<std::string> region_names_sorted(const Config& config) {
 }  // namespace
 
 Config load_config_text(const std::string& text, const std::string& file,
-                        const std::vector<std::string>& overrides) {
+                        const std::vector<std::string>& overrides, Trainer trainer) {
   ParsedConfig parsed = parse_config(text, file, overrides);
+  if (trainer == Trainer::program) parsed.config.data.files.clear();
+  if (trainer == Trainer::built_in && !parsed.config.built_in_trainer()) {
+    throw ConfigError(file +
+                      ": data.files is missing; it must be one or more paths or globs. A "
+                      "configuration without it is for a program of your own, which "
+                      "`causeway simulate --worker` starts (docs/worker-api.md)");
+  }
   resolve(parsed);
   check_combinations(parsed, file);
   return std::move(parsed.config);
 }
 
-Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return load_config_text(read_config(file), file.string(), overrides);
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   Trainer trainer) {
+  return load_config_text(read_config(file), file.string(), overrides, trainer);
 }
 
 std::string to_toml(const Config& config) {
   std::string out, section;
   for (const auto& key : config_keys()) {
+    if (!applies(key, config)) continue;
     const std::size_t dot = key.name.find('.');
     if (key.name.compare(0, dot, section) != 0) {
       section = key.name.substr(0, dot);
@@ -105,6 +120,7 @@ std::string to_toml(const Config& config) {
   for (const RegionConfig& region : config.regions) {
     out += "\n[[regions]]\n";
     for (const auto& key : region_keys()) {
+      if (!applies(key, config)) continue;
       out += key.name.substr(key.name.find('.') + 1) + " = " + format_value(key.get(region)) + "\n";
     }
   }
@@ -114,10 +130,11 @@ std::string to_toml(const Config& config) {
 namespace {
 
 template <typename Owner>
-void add_lines(std::set<std::string>& lines, const std::vector<Key<Owner>>& keys,
-               const Owner& owner, SharedBy by) {
+void add_lines(std::set<std::string>& lines, const Config& config,
+               const std::vector<Key<Owner>>& keys, const Owner& owner, SharedBy by) {
   for (const Key<Owner>& key : keys) {
-    if (key.shared_by == by) lines.insert(key.name + " = " + format_value(key.get(owner)) + "\n");
+    if (key.shared_by == by && applies(key, config))
+      lines.insert(key.name + " = " + format_value(key.get(owner)) + "\n");
   }
 }
 
@@ -129,7 +146,7 @@ std::string joined(const std::set<std::string>& lines) {
 
 std::string shared_settings(const Config& config) {
   std::set<std::string> lines;
-  add_lines(lines, config_keys(), config, SharedBy::run);
+  add_lines(lines, config, config_keys(), config, SharedBy::run);
   lines.insert("regions.name = " + format_value(region_names_sorted(config)) + "\n");
   return joined(lines);
 }
@@ -137,9 +154,9 @@ std::string shared_settings(const Config& config) {
 std::string region_settings(const Config& config, const std::string& region) {
   std::set<std::string> lines;
   for (const SharedBy by : {SharedBy::run, SharedBy::region}) {
-    add_lines(lines, config_keys(), config, by);
+    add_lines(lines, config, config_keys(), config, by);
   }
-  add_lines(lines, region_keys(), region_in(config, region), SharedBy::region);
+  add_lines(lines, config, region_keys(), region_in(config, region), SharedBy::region);
   return joined(lines);
 }
 

@@ -61,6 +61,10 @@ struct LinksConfig {
 };
 
 struct Config : intra::Recipe {
+  // Whether `causeway worker` trains. If not, a program of the user's does (docs/worker-api.md):
+  // what is only for the built-in trainer says nothing then, and is neither checked nor shown.
+  bool built_in_trainer() const { return !data.files.empty(); }
+
   std::string name;
   SyncConfig sync;
   bool keeps_all = false;  // all that a replay of the run needs
@@ -77,9 +81,17 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Who is to train.
+enum class Trainer : std::uint8_t {
+  as_configured,  // the built-in one if there is data.files
+  built_in,       // a configuration without data.files is refused
+  program,        // the user's, also if there is data.files
+};
+
 // `overrides`: "a.b=c" in TOML syntax, applied over the file. Relative paths in the file are
 // relative to the current directory.
-Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+Config load_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   Trainer trainer = Trainer::as_configured);
 
 std::string to_toml(const Config& config);  // resolved, complete, loadable
 // Sorted "key = value" lines of everything that all regions must share.

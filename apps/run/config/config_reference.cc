@@ -20,6 +20,9 @@ Who must have the same value is in the column *shared*. *all*: all regions. Coor
 refuse each other, showing the difference, if they are not the same. *region*: a region's coordinator and all its workers. A worker
 shows its coordinator both kinds when it attaches, and is refused with every key that differs and both values. The other keys may
 differ from process to process.
+
+A key with a \* is for the built-in trainer alone, `causeway worker`. Where a program of your own trains
+([worker-api.md](worker-api.md)), leave `data.files` out: these keys then say nothing.
 )";
 
 std::string cell(const std::string& text) {
@@ -42,9 +45,10 @@ std::string shared_by(SharedBy by) {
 template <typename Owner>
 std::string row(const Key<Owner>& key, const Owner& defaults) {
   const std::string allowed = key.allowed + (key.unit.empty() ? "" : " " + key.unit);
-  return "| `" + key.name.substr(key.name.find('.') + 1) + "` | " + key.type + " | " +
-         cell(allowed) + " | " + cell(default_of(key, defaults)) + " | " +
-         shared_by(key.shared_by) + " | " + cell(key.meaning) + " |\n";
+  return "| `" + key.name.substr(key.name.find('.') + 1) +
+         (key.built_in_only ? "` \\* | " : "` | ") + key.type + " | " + cell(allowed) + " | " +
+         cell(default_of(key, defaults)) + " | " + shared_by(key.shared_by) + " | " +
+         cell(key.meaning) + " |\n";
 }
 
 std::string heading(const std::string& title) {

@@ -241,7 +241,7 @@ const std::vector<Key<RegionConfig>>& region_keys() {
     all.push_back(of_region(R::integer(
         "regions.workers", "processes", [](auto& r) -> auto& { return r.workers; }, 1, 4096,
         "Worker processes that share the region's batch.")));
-    all.push_back(of_region(device_key()));
+    all.push_back(of_built_in_trainer(of_region(device_key())));
     all.push_back(of_process(overlap_key()));
     all.push_back(of_process(region_data_key()));
     return all;

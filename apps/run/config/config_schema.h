@@ -39,6 +39,7 @@ struct Key {
   std::string default_note;  // shown instead of the value of default_config()
   SharedBy shared_by = SharedBy::unsaid;
   bool required = false;
+  bool built_in_only = false;  // of the built-in trainer: says nothing where a program trains
 };
 
 const std::vector<Key<Config>>& config_keys();

@@ -30,16 +30,18 @@ Key<Owner> paths_key(std::string name, Access access, bool may_be_empty, std::st
 
 void add_data_keys(std::vector<Key<Config>>& keys) {
   using Format = intra::DataOptions::Format;
-  keys.push_back(of_process(required(paths_key<Config>(
-      "data.files", [](auto& c) -> auto& { return c.data.files; }, false,
-      "Paths or globs; every match is read, in sorted order. Relative to the current "
-      "directory."))));
-  keys.push_back(of_run(C::choice<bool>(
+  keys.push_back(of_process(
+      defaults_to("none", paths_key<Config>(
+                              "data.files", [](auto& c) -> auto& { return c.data.files; }, false,
+                              "Paths or globs; every match is read, in sorted order. Relative to "
+                              "the current directory. Left "
+                              "out: a program of your own trains (docs/worker-api.md)."))));
+  keys.push_back(of_any_trainer(of_run(C::choice<bool>(
       "data.mode", [](auto& c) -> auto& { return c.data.per_region; },
       {{"shared", false}, {"per-region", true}},
       "shared: all regions have the same data and share out each pass over it; a region with other "
       "data is refused. per-region: each region has data of its own and reads all of it; no loss "
-      "compares two regions then but that on data.validation_files.")));
+      "compares two regions then but that on data.validation_files."))));
   keys.push_back(of_process(paths_key<Config>(
       "data.validation_files", [](auto& c) -> auto& { return c.data.validation_files; }, true,
       "Paths or globs of a set that all regions have: each measures the final model on it too "
@@ -64,11 +66,11 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
 }
 
 Key<RegionConfig> region_data_key() {
-  return defaults_to("data.files",
-                     paths_key<RegionConfig>(
-                         "regions.data_files", [](auto& r) -> auto& { return r.data_files; }, true,
-                         "This region's own value of data.files, for data.mode per-region or where "
-                         "the files lie elsewhere. Empty: data.files."));
+  return of_built_in_trainer(defaults_to(
+      "data.files", paths_key<RegionConfig>(
+                        "regions.data_files", [](auto& r) -> auto& { return r.data_files; }, true,
+                        "This region's own value of data.files, for data.mode per-region or where "
+                        "the files lie elsewhere. Empty: data.files.")));
 }
 
 }  // namespace causeway::run

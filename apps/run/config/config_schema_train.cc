@@ -16,24 +16,24 @@ void add_checkpoint_keys(std::vector<Key<Config>>& keys) {
       [](auto& c) -> auto& { return c.train.checkpoint_rounds; }, 1, 1'000'000,
       "Rounds (of every fragment) between two saved training states and snapshots. 1: a worker "
       "that is killed goes on as if it had not been (docs/checkpoints.md).")));
-  keys.push_back(of_process(C::integer(
+  keys.push_back(of_built_in_trainer(of_process(C::integer(
       "train.checkpoints_kept", "", [](auto& c) -> auto& { return c.train.checkpoints_kept; }, 1,
       1000,
       "Training states kept on disk, the newest included. If one is damaged, the one before it is "
-      "used.")));
+      "used."))));
 }
 
 void add_rank_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(of_region(C::boolean(
+  keys.push_back(of_built_in_trainer(of_region(C::boolean(
       "train.shard_optimizer", [](auto& c) -> auto& { return c.train.shard_optimizer; },
       "Each worker of a region keeps the optimizer's moments only of its own part of the "
       "parameters, which saves memory. When a worker is lost, its region goes back to its last "
-      "checkpoint.")));
-  keys.push_back(of_process(seconds_key(
+      "checkpoint."))));
+  keys.push_back(of_built_in_trainer(of_process(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
       "If the other workers of a region wait longer than this for one worker in one operation, "
       "they take it for hung and go on without it. Must be longer than a checkpoint takes.",
-      0.1)));
+      0.1))));
   keys.push_back(of_process(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },
       "How long the workers of a region wait for missing ones when they gather, before they go on "
@@ -41,19 +41,19 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
 }
 
 void add_device_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(of_process(C::integer(
+  keys.push_back(of_built_in_trainer(of_process(C::integer(
       "train.recompute", "", [](auto& c) -> auto& { return c.train.recompute; }, 0, 2,
       "On GPUs, what the backward pass computes again instead of keeping, to save memory. 0: "
-      "nothing. 1: the activation function's output. 2: the norms' outputs too.")));
-  keys.push_back(of_process(C::boolean(
+      "nothing. 1: the activation function's output. 2: the norms' outputs too."))));
+  keys.push_back(of_built_in_trainer(of_process(C::boolean(
       "train.offload_outer_state", [](auto& c) -> auto& { return c.train.offload_outer_state; },
       "On GPUs: anchor, outer momentum and residual stay in the host's memory and pass through the "
       "GPU's in outer rounds, to save 12 bytes a parameter there (16 where the exchange "
-      "overlaps).")));
-  keys.push_back(of_region(C::boolean(
+      "overlaps)."))));
+  keys.push_back(of_built_in_trainer(of_region(C::boolean(
       "train.stochastic_rounding", [](auto& c) -> auto& { return c.train.stochastic_rounding; },
       "On GPUs with model.precision bf16: the weights that are multiplied are rounded from the "
-      "fp32 ones up or down at random, so that the mean is exact.")));
+      "fp32 ones up or down at random, so that the mean is exact."))));
 }
 
 }  // namespace
@@ -72,9 +72,9 @@ void add_inner_keys(std::vector<Key<Config>>& keys) {
        {"linear", Schedule::linear},
        {"constant", Schedule::constant}},
       "Shape of the learning rate after warm-up.")));
-  keys.push_back(of_run(C::integer(
+  keys.push_back(of_any_trainer(of_run(C::integer(
       "inner.warmup_steps", "steps", [](auto& c) -> auto& { return c.inner.warmup_steps; }, 0,
-      kAnyInteger, "Steps over which the learning rate rises from 0.")));
+      kAnyInteger, "Steps over which the learning rate rises from 0."))));
   keys.push_back(of_run(C::number(
       "inner.beta1", [](auto& c) -> auto& { return c.inner.beta1; }, {0, 1, false, true},
       "Decay of the first moment.")));
@@ -93,35 +93,35 @@ void add_inner_keys(std::vector<Key<Config>>& keys) {
 }
 
 void add_train_keys(std::vector<Key<Config>>& keys) {
-  keys.push_back(of_run(C::integer(
+  keys.push_back(of_built_in_trainer(of_run(C::integer(
       "train.batch", "sequences", [](auto& c) -> auto& { return c.train.batch; }, 1, 1 << 24,
-      "Sequences per region and inner step, over all its workers.")));
-  keys.push_back(of_region(C::integer(
+      "Sequences per region and inner step, over all its workers."))));
+  keys.push_back(of_built_in_trainer(of_region(C::integer(
       "train.micro_batches", "", [](auto& c) -> auto& { return c.train.micro_batches; }, 1, 65'536,
-      "Parts into which a worker cuts its share of the batch, to save memory.")));
+      "Parts into which a worker cuts its share of the batch, to save memory."))));
   keys.push_back(required(of_run(C::integer(
       "train.steps", "steps", [](auto& c) -> auto& { return c.train.steps; }, 1, kAnyInteger,
       "Inner steps of the whole run; a multiple of k."))));
   keys.push_back(required(of_run(C::integer(
       "train.k", "steps", [](auto& c) -> auto& { return c.train.k; }, 1, 1'000'000,
       "Inner steps between two exchanges over the WAN."))));
-  keys.push_back(of_region(C::integer(
+  keys.push_back(of_built_in_trainer(of_region(C::integer(
       "train.validation_sequences", "sequences",
       [](auto& c) -> auto& { return c.train.validation_sequences; }, 1, 1 << 24,
-      "Sequences evaluated for the validation loss, spread evenly over the validation part.")));
+      "Sequences evaluated for the validation loss, spread evenly over the validation part."))));
   add_checkpoint_keys(keys);
-  keys.push_back(of_process(C::integer(
+  keys.push_back(of_built_in_trainer(of_process(C::integer(
       "train.timed_step_ms", "ms", [](auto& c) -> auto& { return c.train.timed_step_ms; }, 0,
       3'600'000,
       "Above 0: a step computes nothing and only waits this long. For measuring utilisation; "
-      "reports say so.")));
-  keys.push_back(of_region(C::number_as(
+      "reports say so."))));
+  keys.push_back(of_built_in_trainer(of_region(C::number_as(
       "train.bucket_mib", "MiB",
       [](const Config& c) { return double(c.train.bucket_bytes) / kMebi; },
       [](Config& c, double mib) {
         c.train.bucket_bytes = static_cast<std::size_t>(std::llround(mib * kMebi));
       },
-      {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region.")));
+      {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region."))));
   add_rank_keys(keys);
   add_device_keys(keys);
 }

@@ -182,6 +182,8 @@ struct Keys {
     key.name = std::move(name);
     key.type = std::move(type);
     key.meaning = std::move(meaning);
+    key.built_in_only = key.name.starts_with("model.") || key.name.starts_with("data.") ||
+                        key.name.starts_with("inner.");
     return key;
   }
 };
@@ -200,6 +202,16 @@ K of_region(K key) {
 template <typename K>
 K of_process(K key) {
   key.shared_by = SharedBy::process;
+  return key;
+}
+template <typename K>
+K of_any_trainer(K key) {
+  key.built_in_only = false;
+  return key;
+}
+template <typename K>
+K of_built_in_trainer(K key) {
+  key.built_in_only = true;
   return key;
 }
 template <typename K>

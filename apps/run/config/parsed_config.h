@@ -29,6 +29,7 @@ ParsedConfig parse_config(const std::string& text, const std::string& file,
 
 // load_config of config.h, for a file that has been read.
 Config load_config_text(const std::string& text, const std::string& file,
-                        const std::vector<std::string>& overrides);
+                        const std::vector<std::string>& overrides,
+                        Trainer trainer = Trainer::as_configured);
 
 }  // namespace causeway::run

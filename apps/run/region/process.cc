@@ -25,6 +25,7 @@ extern "C" {
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "apps/run/region/signal_tree.h"
 #include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
@@ -131,7 +132,7 @@ std::string to_string(const ExitStatus& status) {
 class Process::Implementation {
  public:
   Implementation(const asio::any_io_executor& executor, const ProcessOptions& options)
-      : pid_(start(options)), ended_(executor) {
+      : pid_(start(options)), with_descendants_(options.with_descendants), ended_(executor) {
     const int fd = ::pidfd_open(pid_, 0);
     if (fd < 0) {
       const int error = errno;
@@ -148,7 +149,14 @@ class Process::Implementation {
   pid_t pid() const { return pid_; }
 
   void send_signal(int signal) {
-    if (!status_) ::kill(pid_, signal);
+    if (status_) return;
+    if (!with_descendants_) {
+      ::kill(pid_, signal);
+    } else if (signal == SIGKILL || signal == SIGSTOP || signal == SIGCONT) {
+      signal_tree(pid_, signal);
+    } else {
+      ::kill(-pid_, signal);
+    }
   }
 
   asio::awaitable<ExitStatus> wait() {
@@ -165,21 +173,27 @@ class Process::Implementation {
   bool reap(int flags) {
     if (status_) return true;
     siginfo_t info{};
-    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | flags) != 0) {
-      if (errno != EINTR) fail(errno, "cannot wait for a process");
-    }
-    if (info.si_pid == 0) return false;
+    const auto ended = [&](int options) {
+      while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | options) != 0) {
+        if (errno != EINTR) fail(errno, "cannot wait for a process");
+      }
+      return info.si_pid != 0;
+    };
+    // Before it is reaped, for then its group's number may be given to others.
+    if (with_descendants_ && ended(flags | WNOWAIT)) ::kill(-pid_, SIGKILL);
+    if (!ended(flags)) return false;
     status_ =
         info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0} : ExitStatus{0, info.si_status};
     return true;
   }
 
   void kill_and_reap() {
-    ::kill(pid_, SIGKILL);
+    send_signal(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
 
   pid_t pid_;
+  bool with_descendants_;
   std::optional<ExitStatus> status_;
   asio::posix::stream_descriptor ended_;  // a pidfd: readable once the child has ended
 };

@@ -21,6 +21,8 @@ struct ProcessOptions {
   std::filesystem::path log;                       // stdout and stderr are appended here
   std::filesystem::path output;                    // if not empty, stdout is appended here instead
   int network_namespace = -1;                      // where it runs, for setns(); -1: where we are
+  // Signals are meant for all that it starts too, and what is left of that is killed when it ends.
+  bool with_descendants = false;
 };
 
 struct ExitStatus {
@@ -40,7 +42,9 @@ class Process {
   ~Process();  // kills and reaps it if it still runs
 
   pid_t pid() const;
-  void send_signal(int signal);  // to the child alone; nothing if it has ended
+  // To the child; with descendants, SIGKILL, SIGSTOP and SIGCONT to each of them, and any other
+  // signal to its process group, as a terminal does. Nothing if it has ended.
+  void send_signal(int signal);
   // Completes when it has ended. One waiter at a time.
   asio::awaitable<ExitStatus> wait();
 

@@ -63,12 +63,14 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   if (!json) return std::nullopt;
   const Json progress = object_in(*json, "progress");
   RegionStatus status;
+  status.pid = get<std::uint64_t>(*json, "pid");
   status.version = get<std::uint64_t>(*json, "version");
   status.step = get<std::uint64_t>(progress, "step");
   status.loss = get<double>(progress, "loss");
   status.tokens_per_s = get<double>(progress, "tokens_per_s");
   status.mfu = get<double>(progress, "mfu");
-  status.state = get<std::string>(progress, "phase");
+  status.phase = get<std::string>(progress, "phase");
+  status.state = status.phase;
   const std::string waiting = get<std::string>(*json, "waiting");
   if (!waiting.empty()) status.state = "waits for " + waiting;
   status.k = get<std::uint64_t>(*json, "k");

@@ -19,11 +19,13 @@ struct LinkStatus {
 };
 
 struct RegionStatus {
+  std::uint64_t pid = 0;      // of the coordinator
   std::uint64_t version = 0;  // rounds applied
   std::uint64_t step = 0;
   double loss = 0;
   double tokens_per_s = 0;
   double mfu = 0;                                    // 0: unknown
+  std::string phase;                                 // of its worker; empty: none has worked yet
   std::string state;                                 // what it does or waits for
   std::uint64_t k = 0;                               // of the open round
   std::string k_change;                              // the newest; empty: none

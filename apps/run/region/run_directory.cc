@@ -65,6 +65,17 @@ std::optional<diloco::Descriptor> open_alone(const fs::path& path) {
                     ": another `causeway simulate` runs there; stop it, or give another directory");
 }
 
+void link_files(const fs::path& made, const fs::path& target) {
+  fs::remove_all(target);
+  diloco::create_private_directories(target);
+  for (const auto& file : fs::directory_iterator(made)) {
+    const fs::path linked = target / file.path().filename();
+    std::error_code error;
+    fs::create_hard_link(file, linked, error);
+    if (error) fs::copy_file(file, linked);  // a file system without hard links
+  }
+}
+
 double seconds_since_epoch() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -90,37 +101,35 @@ RunDirectory::RunDirectory(fs::path path, const Config& config, bool resume)
   write_text_file(config_file(), to_toml(config));  // last: from here on it holds a run
 }
 
-RunDirectory::Spent RunDirectory::read_spent() const {
+RunDirectory::Spent read_spent(const fs::path& run_directory) {
   const auto json =
-      nlohmann::json::parse(read_text_file(path_ / "simulation.json"), nullptr, false);
-  Spent spent;
+      nlohmann::json::parse(read_text_file(run_directory / "simulation.json"), nullptr, false);
+  RunDirectory::Spent spent;
   if (!json.is_object()) return spent;
   spent.began_s = json.value("began_s", 0.0);
   spent.wall_s = json.value("wall_s", 0.0);
   spent.baseline_wall_s = json.value("baseline_wall_s", 0.0);
   spent.restarts = json.value("restarts", 0U);
+  spent.worker = json.value("worker", "");
   return spent;
 }
 
+RunDirectory::Spent RunDirectory::read_spent() const {
+  return run::read_spent(path_);
+}
+
 void RunDirectory::write_spent(const Spent& spent) const {
-  const nlohmann::ordered_json json = {{"began_s", spent.began_s},
-                                       {"wall_s", spent.wall_s},
-                                       {"baseline_wall_s", spent.baseline_wall_s},
-                                       {"restarts", spent.restarts}};
+  nlohmann::ordered_json json = {{"began_s", spent.began_s},
+                                 {"wall_s", spent.wall_s},
+                                 {"baseline_wall_s", spent.baseline_wall_s},
+                                 {"restarts", spent.restarts}};
+  if (!spent.worker.empty()) json["worker"] = spent.worker;
   write_text_file(path_ / "simulation.json", json.dump(2) + "\n");
 }
 
 void RunDirectory::link_outputs(const std::string& founder) const {
   const fs::path made = region(founder) / "checkpoints" / "final";
-  const fs::path final = path_ / "checkpoints" / "final";
-  fs::remove_all(final);
-  diloco::create_private_directories(final);
-  for (const auto& file : fs::directory_iterator(made)) {
-    const fs::path linked = final / file.path().filename();
-    std::error_code error;
-    fs::create_hard_link(file, linked, error);
-    if (error) fs::copy_file(file, linked);  // a file system without hard links
-  }
+  if (fs::exists(made)) link_files(made, path_ / "checkpoints" / "final");
   const fs::path ledger = path_ / "ledger";
   if (!fs::is_symlink(ledger))
     fs::create_directory_symlink(fs::path("regions") / founder / "ledger", ledger);

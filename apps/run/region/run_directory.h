@@ -39,17 +39,22 @@ class RunDirectory {
     double began_s = 0;  // start of the run, seconds since the epoch
     double wall_s = 0, baseline_wall_s = 0;
     std::uint32_t restarts = 0;
+    std::string worker = {};  // command of the program that trains; empty: the built-in trainer
   };
   Spent read_spent() const;
   void write_spent(const Spent& spent) const;
 
-  // Puts what the founder's region holds under its names at the top: checkpoints/final and ledger.
+  // Puts what the founder's region holds under its names at the top: checkpoints/final, which only
+  // the built-in trainer makes, and ledger.
   void link_outputs(const std::string& founder) const;
 
  private:
   std::filesystem::path path_;
   std::optional<diloco::Descriptor> lock_;  // goes with the program, however it ends
 };
+
+// The same of a run whose directory is not taken up; nothing was spent if there is none.
+RunDirectory::Spent read_spent(const std::filesystem::path& run_directory);
 
 // "runs/quickstart-20250131T120000Z"
 std::filesystem::path default_run_path(const std::string& name);

@@ -20,7 +20,17 @@ std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t p
                                              std::chrono::seconds(30));
 }
 
+Ending ending_of_ours(const ExitStatus& status) {
+  if (status.ok()) return {};
+  const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
+  return {final ? Ending::Kind::final : Ending::Kind::crashed, status.code};
+}
+
 namespace {
+
+std::string name_of(const Supervised& task) {
+  return task.shown.empty() ? task.label : task.shown;
+}
 
 std::string what_failed(const std::exception_ptr& error) {
   try {
@@ -87,26 +97,28 @@ asio::awaitable<void> Supervisor::keep_running(Child& child) {
     child.process = std::make_unique<Process>(executor_, command);
     const ExitStatus status = co_await child.process->wait();
     child.process.reset();
-    if (status.ok()) co_return;
+    const Ending ending = child.task.judge(status);
+    if (ending.kind == Ending::Kind::done) co_return;
     if (outcome_) co_return note_if_not_saved(child, status);
-    if (!co_await pause_before_restart(child, status)) co_return;
+    if (!co_await pause_before_restart(child, status, ending)) co_return;
   }
 }
 
-// Whoever is interrupted saves, and says so by its exit code.
+// Whoever is interrupted saves, and says so by its exit code; a program of the user's perhaps by 0.
 void Supervisor::note_if_not_saved(const Child& child, const ExitStatus& status) {
-  const bool saved = status.signal == 0 && status.code == 130;
+  const bool saved = status.signal == 0 && (status.code == 130 || status.code == 0);
   if (saved || outcome_->exit_code != 130 || !outcome_->problem.empty()) return;
   outcome_->label = child.task.label;
   outcome_->problem =
-      child.task.label + " ended with " + to_string(status) + " before it had saved";
+      name_of(child.task) + " ended with " + to_string(status) + " before it had saved";
   outcome_->log = child.log;
 }
 
 // False: it is not to be started again.
-asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitStatus& status) {
+asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitStatus& status,
+                                                       const Ending& ending) {
   const bool on_purpose = child.held_down || std::exchange(child.restarting, false);
-  const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
+  const bool final = ending.kind == Ending::Kind::final;
   std::optional<std::chrono::milliseconds> pause;
   if (on_purpose) {
     pause = std::chrono::milliseconds{0};
@@ -114,8 +126,9 @@ asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitS
     pause = child.policy.on_death(child.task.progress());
   }
   if (!pause) {
-    end_all({final ? status.code : 1, child.task.label,
-             child.task.label + " ended with " + to_string(status), child.log});
+    end_all({final ? ending.exit_code : 1, child.task.label,
+             name_of(child.task) + " ended with " + to_string(status) + ending.note, child.log,
+             ending.mendable});
     kill_stragglers();
     co_return false;
   }

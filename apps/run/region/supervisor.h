@@ -38,10 +38,27 @@ class RestartPolicy {
   std::uint64_t last_progress_ = 0;
 };
 
+// What it means that a process ended.
+struct Ending {
+  enum class Kind : std::uint8_t {
+    done,
+    crashed,  // it is started again
+    final,    // the run cannot go on
+  };
+  Kind kind = Kind::done;
+  int exit_code = 0;      // of the run, if final
+  std::string note = {};  // follows "ended with exit code 3"
+  bool mendable = false;  // if final: the saved state is good, and the run may go on with it
+};
+// Of our own programs: exit codes 2 to 4 say that starting it again will not help.
+Ending ending_of_ours(const ExitStatus& status);
+
 struct Supervised {
   std::string label;                        // "us-east worker 0"
   std::function<ProcessOptions()> command;  // asked before every start
   std::function<std::uint64_t()> progress;  // see RestartPolicy
+  std::function<Ending(const ExitStatus&)> judge = ending_of_ours;
+  std::string shown = {};  // what messages call it; empty: its label
 };
 
 // A process died and is started again after the pause.
@@ -59,6 +76,7 @@ struct SupervisionOutcome {
   // empty.
   std::string problem;
   std::filesystem::path log;
+  bool mendable = false;  // as in Ending
 };
 
 class Supervisor {
@@ -94,7 +112,8 @@ class Supervisor {
   struct Child;
   asio::awaitable<void> keep_running(Child& child);
   void note_if_not_saved(const Child& child, const ExitStatus& status);
-  asio::awaitable<bool> pause_before_restart(Child& child, const ExitStatus& status);
+  asio::awaitable<bool> pause_before_restart(Child& child, const ExitStatus& status,
+                                             const Ending& ending);
   void end_if_the_rest_is_down();
   void end_all(SupervisionOutcome outcome);
   void kill_stragglers();

@@ -17,7 +17,20 @@ Monitor::Monitor(const Config& config, const RunDirectory& directory)
   for (const RegionConfig& region : config.regions) {
     view_.regions.emplace_back();
     view_.regions.back().name = region.name;
+    if (const auto status = read_status(directory.region(region.name)))
+      earlier_pids_[region.name] = status->pid;
   }
+}
+
+bool Monitor::has_worked(const std::string& region) const {
+  if (worked_.contains(region)) return true;
+  const auto status = read_status(directory_.region(region));
+  return status && is_of_now(region, *status) && !status->phase.empty();
+}
+
+bool Monitor::is_of_now(const std::string& region, const RegionStatus& status) const {
+  const auto earlier = earlier_pids_.find(region);
+  return earlier == earlier_pids_.end() || earlier->second != status.pid;
 }
 
 std::uint64_t Monitor::version(const std::string& region) const {
@@ -51,6 +64,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     if (!status) continue;
     take(i, name, *status, elapsed_s);
     versions_[name] = status->version;
+    if (is_of_now(name, *status) && !status->phase.empty()) worked_.insert(name);
     view_.round = std::max(view_.round, status->version);
     if (name == config_.sync.founder) follow_k(*status);
     view_.wan_bytes += status->wan_tx_bytes;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ class Monitor {
 
   // Rounds applied by a region, as last read: grows while its processes get on.
   std::uint64_t version(const std::string& region) const;
+  // Whether a worker of the region has done anything since this began.
+  bool has_worked(const std::string& region) const;
 
  private:
   void begin(const std::string& phase, double elapsed_s);
@@ -37,12 +40,15 @@ class Monitor {
   void finish_observation(double elapsed_s);
   void follow_k(const RegionStatus& status);
   double wan_rate(double elapsed_s);
+  bool is_of_now(const std::string& region, const RegionStatus& status) const;
 
   const Config& config_;
   const RunDirectory& directory_;
   View view_;
   std::string k_change_;  // the newest that was noted
   std::map<std::string, std::uint64_t> versions_;
+  std::map<std::string, std::uint64_t> earlier_pids_;  // of coordinators of earlier sessions
+  std::set<std::string> worked_;                       // regions: has_worked
   std::map<std::string, Sample> last_samples_;
   std::vector<Sample> new_samples_;
   std::deque<std::pair<double, std::uint64_t>>

@@ -1,12 +1,16 @@
 #include "apps/run/simulate/region_processes.h"
-#include "diloco/files/file_io.h"
 
 #include <algorithm>
+#include <cstdlib>
+
+#include "diloco/files/file_io.h"
+#include "intra/worker/worker_result.h"
 
 namespace causeway::run {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr int kWrongInput = 2;
 
 // Workers share the cores. OpenMP threads that spin while they wait would take them from each
 // other.
@@ -68,9 +72,58 @@ ProcessOptions worker_command(const Launch& launch, const std::string& region, s
   return options;
 }
 
+// What the shell is to run. It makes way for a simple command, so that the command itself is our
+// child: the kernel then ends it when we end, and tells us of its end.
+std::string shell_line(const std::string& command) {
+  const std::size_t begin = command.find_first_not_of(" \t");
+  if (begin == std::string::npos || command.find_first_of(";&|(){}\n") != std::string::npos)
+    return command;
+  const std::string first = command.substr(begin, command.find_first_of(" \t", begin) - begin);
+  const bool sets_variable = first.find('=') != std::string::npos;
+  return (sets_variable ? "exec env " : "exec ") + command;
+}
+
+// A shell that did not make way tells of its command's end by signal like this.
+bool was_killed(const ExitStatus& status) {
+  constexpr int kSignals = 128, kSignalMax = 64;
+  return status.signal != 0 || (status.code > kSignals && status.code <= kSignals + kSignalMax);
+}
+
+// The user's program, which speaks for its region.
+ProcessOptions program_command(const Launch& launch, const std::string& region) {
+  const fs::path directory = fs::absolute(launch.directory.region(region));
+  ProcessOptions options;
+  options.arguments = {"/bin/sh", "-c", shell_line(launch.worker)};
+  for (auto& [name, value] : worker_environment(launch)) {
+    if (std::getenv(name.c_str()) == nullptr) options.environment[name] = value;
+  }
+  options.environment["CAUSEWAY_REGION"] = region;
+  options.environment["CAUSEWAY_DIRECTORY"] = directory.string();
+  options.environment["CAUSEWAY_REGIONS"] = std::to_string(launch.config.regions.size());
+  options.environment["CAUSEWAY_SEED"] = std::to_string(launch.config.train.seed);
+  options.log = directory / "worker-0.log";
+  options.with_descendants = true;  // a shell, torchrun, loaders of data
+  return options;
+}
+
+// Its exit codes are its own. What has trained is started again; what never got so far is told at
+// once, since it is most often a mistake in the command.
+Ending ending_of_program(const Launch& launch, const Monitor& monitor, const std::string& region,
+                         const ExitStatus& status) {
+  const bool finished = intra::read_result(launch.directory.region(region)).has_value();
+  if (status.ok() && finished) return {};
+  if (!was_killed(status) && !finished && !monitor.has_worked(region))
+    return {Ending::Kind::final, kWrongInput, " before it took part in the run", true};
+  return {Ending::Kind::crashed, 1, finished ? "" : " before the run was over"};
+}
+
 Supervised supervised(std::string label, std::function<ProcessOptions()> command,
                       std::function<std::uint64_t()> progress) {
-  return {std::move(label), std::move(command), std::move(progress)};
+  Supervised task;
+  task.label = std::move(label);
+  task.command = std::move(command);
+  task.progress = std::move(progress);
+  return task;
 }
 
 }  // namespace
@@ -95,11 +148,18 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
           name + " worker " + std::to_string(rank),
           [&launch, &wan, name, rank] {
             ProcessOptions options =
-                worker_command(launch, name, rank, launch.directory.region(name));
+                launch.worker.empty()
+                    ? worker_command(launch, name, rank, launch.directory.region(name))
+                    : program_command(launch, name);
             options.network_namespace = wan.network_namespace(name);
             return options;
           },
           progress));
+      if (launch.worker.empty()) continue;
+      processes.back().shown = processes.back().label + " (`" + launch.worker + "`)";
+      processes.back().judge = [&launch, &monitor, name](const ExitStatus& status) {
+        return ending_of_program(launch, monitor, name, status);
+      };
     }
   }
   return processes;

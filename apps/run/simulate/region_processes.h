@@ -19,6 +19,7 @@ struct Launch {
   const RunDirectory& directory;
   std::filesystem::path program;
   unsigned cores = 1;
+  std::string worker = {};  // command of the program that trains; empty: the built-in trainer
 };
 
 std::uint32_t total_workers(const Config& config);

@@ -11,47 +11,63 @@ namespace {
 
 constexpr const char* kBaseline = "baseline";
 
+HtmlRow html_loss_row(const Summary& s) {
+  if (s.by_program())
+    return {"training loss, mean of the last steps", format_fixed(s.mean_loss(), 4), "not run"};
+  return {"validation loss, nats per token",
+          s.timed_steps ? "not trained" : format_fixed(s.val_loss.value_or(0), 4),
+          s.baseline_val_loss ? format_fixed(*s.baseline_val_loss, 4) : "skipped"};
+}
+
 std::string comparison_html(const Summary& s) {
-  const bool compared = s.baseline_val_loss.has_value();
+  const std::string none = s.by_program() ? "not run" : "skipped";
   return html_table(
       {"", "this run", "synchronised every step"},
-      {{"validation loss, nats per token",
-        s.timed_steps ? "not trained" : format_fixed(s.val_loss, 4),
-        compared ? format_fixed(*s.baseline_val_loss, 4) : "skipped"},
+      {html_loss_row(s),
        {"bytes over the WAN", format_bytes(double(s.wan_bytes)),
         format_bytes(double(s.wan_bytes_if_synced_every_step))},
        {"wall time", format_duration(s.facts.wall_s),
-        s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : "skipped"}});
+        s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none}});
 }
 
 std::string regions(const Summary& s) {
   std::vector<HtmlRow> rows;
   for (const RegionSummary& region : s.regions) {
-    rows.push_back({region.name, format_count(region.steps), format_count(region.tokens),
-                    format_fixed(region.val_loss, 4), format_bytes(double(region.wan_tx_bytes)),
-                    format_bytes(double(region.wan_rx_bytes)),
-                    format_fixed(100 * region.utilisation, 1) + " %",
-                    region.params_digest.substr(0, 12)});
+    rows.push_back(
+        {region.name, format_count(region.steps), format_count(region.tokens),
+         format_fixed(region.val_loss.value_or(region.loss), 4),
+         format_bytes(double(region.wan_tx_bytes)), format_bytes(double(region.wan_rx_bytes)),
+         format_fixed(100 * region.utilisation, 1) + " %", region.params_digest.substr(0, 12)});
   }
-  return html_table({"region", "steps", "tokens", "validation loss", "sent", "received",
-                     "utilisation", "parameters"},
+  return html_table({"region", "steps", "tokens", s.by_program() ? "loss" : "validation loss",
+                     "sent", "received", "utilisation", "parameters"},
                     rows);
 }
 
-// Where the time of a region went, and what its first worker needed.
+std::string memory(const RegionSummary& region) {
+  return format_bytes(double(region.memory_peak_bytes)) +
+         (region.device_memory_peak_bytes > 0
+              ? ", GPU " + format_bytes(double(region.device_memory_peak_bytes))
+              : "");
+}
+
+// Where the time of a region went, and what its first worker needed. Of a program only it knows how
+// much of its steps were sums, and what its devices could do.
 std::string figures(const Summary& s) {
   std::vector<HtmlRow> rows;
   for (const RegionSummary& region : s.regions) {
-    rows.push_back({region.name, format_count(static_cast<std::uint64_t>(region.tokens_per_s)),
-                    region.mfu > 0 ? format_fixed(100 * region.mfu, 1) + " %" : "unknown",
-                    format_duration(region.compute_s - region.in_region_s),
-                    format_duration(region.in_region_s), format_duration(region.outer_s),
-                    format_duration(region.wait_s - region.outer_s),
-                    format_bytes(double(region.memory_peak_bytes)) +
-                        (region.device_memory_peak_bytes > 0
-                             ? ", GPU " + format_bytes(double(region.device_memory_peak_bytes))
-                             : "")});
+    HtmlRow row = {region.name, format_count(static_cast<std::uint64_t>(region.tokens_per_s))};
+    if (!s.by_program())
+      row.push_back(region.mfu > 0 ? format_fixed(100 * region.mfu, 1) + " %" : "unknown");
+    row.push_back(format_duration(region.compute_s - region.in_region_s));
+    if (!s.by_program()) row.push_back(format_duration(region.in_region_s));
+    row.insert(row.end(), {format_duration(region.outer_s),
+                           format_duration(region.wait_s - region.outer_s), memory(region)});
+    rows.push_back(std::move(row));
   }
+  if (s.by_program())
+    return html_table({"region", "tokens/s", "compute", "encode and apply", "wait", "peak memory"},
+                      rows);
   return html_table({"region", "tokens/s", "MFU", "compute", "sums in the region",
                      "encode and apply", "wait", "peak memory"},
                     rows);
@@ -90,15 +106,15 @@ Series round_times(const std::vector<Sample>& samples) {
   return out;
 }
 
-std::string charts(const std::vector<Sample>& samples) {
+std::string charts(const std::vector<Sample>& samples, const std::string& unit_of_loss) {
   SamplesByRegion by_region;
   for (const Sample& sample : samples) by_region[sample.region].push_back(sample);
   const auto step = [](const Sample& s) { return double(s.step); };
   const auto time = [](const Sample& s) { return s.time_s; };
   const auto loss = [](const Sample& s) { return s.loss; };
   const auto bytes = [](const Sample& s) { return double(s.wan_tx_bytes); };
-  return svg({"Training loss", "inner step", "nats per token",
-              series_of(by_region, step, loss, true), false}) +
+  return svg({"Training loss", "inner step", unit_of_loss, series_of(by_region, step, loss, true),
+              false}) +
          svg({"Sent over the WAN", "seconds", "bytes", series_of(by_region, time, bytes, false),
               true}) +
          svg({"Round time", "round", "seconds", {round_times(samples)}, true});
@@ -116,6 +132,10 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
          " steps; codec " + escape_html(s.codec) + ", outer " + s.outer + ", " + s.variant +
          "; WAN " + escape_html(s.facts.wan) + "; seed " + std::to_string(s.seed) + "; restarts " +
          std::to_string(s.facts.restarts) + ".</p>\n";
+  if (s.by_program()) {
+    out += "<p>Trained by <code>" + escape_html(s.facts.worker) +
+           "</code>. Such a program has no synchronous run to be compared with.</p>\n";
+  }
   out += s.identical ? "<p class=\"good\">All regions hold the same bits, after every round and at "
                        "the end.</p>\n"
                      : "<p class=\"bad\">The regions differ.</p>\n";
@@ -127,7 +147,7 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
         " cores, and one that waits lends them to the others: utilisation is not that of separate "
         "machines.</p>\n";
   }
-  out += charts(samples);
+  out += charts(samples, s.by_program() ? "loss" : "nats per token");
   if (!sample.empty())
     out += "<h2>Text from the trained model</h2>\n<pre>" + escape_html(sample) + "</pre>\n";
   return out + "</body></html>\n";

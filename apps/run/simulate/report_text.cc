@@ -30,13 +30,22 @@ std::string table(const std::vector<Row>& rows) {
   return out;
 }
 
+// A command may be long, or contain anything.
+std::string trainer_line(const Summary& s) {
+  if (!s.by_program()) return "";
+  std::string command = s.facts.worker.substr(0, 200);
+  std::ranges::replace_if(
+      command, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  return "trained by " + command + "\n";
+}
+
 std::string heading(const Summary& s) {
   return s.name + ": " + format_count(s.parameters) + " parameters, " +
          std::to_string(s.regions.size()) + " regions, " + std::to_string(s.worker_processes()) +
          " workers, " + std::to_string(s.rounds) + " rounds of K = " + s.k_text() +
          " steps\ncodec " + s.codec + ", outer " + s.outer +
          (s.variant == "synchronous" ? "" : ", " + s.variant) + ", WAN " + s.facts.wan + ", seed " +
-         std::to_string(s.seed) + "\n";
+         std::to_string(s.seed) + "\n" + trainer_line(s);
 }
 
 std::string percent(double ratio, int decimals) {
@@ -44,9 +53,12 @@ std::string percent(double ratio, int decimals) {
 }
 
 Row loss_row(const Summary& s) {
+  if (s.by_program())
+    return {"training loss", format_fixed(s.mean_loss(), 4), "not run", "mean of the last steps"};
   if (s.timed_steps)
     return {"validation loss", "not trained", "", "timed steps: nothing was computed"};
-  Row row = {"validation loss", format_fixed(s.val_loss, 4), "skipped", "nats per token"};
+  Row row = {"validation loss", format_fixed(s.val_loss.value_or(0), 4), "skipped",
+             "nats per token"};
   if (!s.baseline_val_loss) return row;
   row[2] = format_fixed(*s.baseline_val_loss, 4);
   const double change = *s.val_loss_ratio() - 1;
@@ -62,10 +74,10 @@ std::string comparison(const Summary& s) {
                   s.wan_ratio() > 0
                       ? format_count(static_cast<std::uint64_t>(s.wan_ratio())) + " times fewer"
                       : ""});
-  rows.push_back(
-      {"wall time", format_duration(s.facts.wall_s),
-       s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : "skipped",
-       s.facts.baseline_wall_s > 0 ? "the latter without a WAN" : ""});
+  const std::string none = s.by_program() ? "not run" : "skipped";
+  rows.push_back({"wall time", format_duration(s.facts.wall_s),
+                  s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none,
+                  s.facts.baseline_wall_s > 0 ? "the latter without a WAN" : ""});
   return table(rows);
 }
 
@@ -89,6 +101,12 @@ std::string verdicts(const Summary& s) {
                   : "  THE REGIONS DIFFER: see state in events.jsonl and params_digest above.\n";
   if (s.facts.wan_verdict && !s.facts.wan_verdict->valid())
     out += "  The simulated WAN did not keep up. " + to_string(*s.facts.wan_verdict) + ".\n";
+  if (s.by_program()) {
+    out +=
+        "  A program of your own trained. It has no synchronous run to be compared with, and only "
+        "it "
+        "can\n  measure a validation loss.\n";
+  }
   if (s.facts.restarts > 0)
     out += "  Processes restarted: " + std::to_string(s.facts.restarts) + ".\n";
   if (s.timed_steps) {
@@ -98,8 +116,8 @@ std::string verdicts(const Summary& s) {
   } else {
     out += "  Utilisation is not that of separate machines: all regions shared " +
            std::to_string(s.facts.cores) +
-           " cores here, and one that waits\n  lends them to the others. train.timed_step_ms "
-           "measures it.\n";
+           " cores here, and one that waits\n  lends them to the others." +
+           (s.by_program() ? "" : " train.timed_step_ms measures it.") + "\n";
   }
   return out;
 }
@@ -132,8 +150,8 @@ std::string report_text(const Summary& summary, const std::string& sample,
                      region_table(summary) + "\n" + verdicts(summary);
   if (!sample.empty()) text += "\nText from the trained model:\n" + quoted(sample);
   text += "\nFiles in " + out.string() +
-          ": report.html, summary.json, events.jsonl, tensorboard/, checkpoints/final/, "
-          "ledger/\n";
+          ": report.html, summary.json, events.jsonl, tensorboard/, " +
+          (summary.by_program() ? "" : "checkpoints/final/, ") + "ledger/\n";
   return text;
 }
 

@@ -23,6 +23,7 @@
 #include "apps/run/region/process_events.h"
 #include "apps/run/simulate/region_processes.h"
 #include "apps/run/simulate/report.h"
+#include "apps/run/simulate/sample_text.h"
 #include "apps/run/simulate/summary.h"
 #include "apps/run/simulate/tensorboard.h"
 #include "apps/run/tune/predict.h"
@@ -41,15 +42,35 @@ std::filesystem::path this_program() {
   return std::filesystem::read_symlink("/proc/self/exe");
 }
 
+std::string quoted_for_shell(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 // What a process that ended by itself gave as its reason, if it gave one.
 std::string last_words(const ExitStatus& status, const std::filesystem::path& log) {
   const auto lines = status.signal == 0 ? last_lines(log, 1) : std::vector<std::string>{};
   return lines.empty() ? "" : " (" + lines.back() + ")";
 }
 
+// The user's program that trains; empty: none does.
+std::string worker_of(const SimulateOptions& options) {
+  if (!options.resume) return options.worker;
+  const std::filesystem::path stored = options.out / "config.toml";
+  const bool of_program = !exists(stored) || !load_config(stored, {}).built_in_trainer();
+  if (!options.worker.empty() && !of_program) {
+    throw ConfigError("--worker: the run in " + options.out.string() +
+                      " was not begun with a program of yours; leave it out, or begin another run "
+                      "with another --out");
+  }
+  return options.worker.empty() ? read_spent(options.out).worker : options.worker;
+}
+
 // Throws what a worker would only find once everything else runs.
 void check_data(const Config& config) {
-  if (config.train.timed_step_ms > 0) return;  // reads none
+  // Of a program, nothing is known; timed steps read none.
+  if (!config.built_in_trainer() || config.train.timed_step_ms > 0) return;
   const intra::Dataset dataset(config.data);
   intra::check_validation(dataset, config.model.context);
   for (std::size_t i = 0; i < config.regions.size(); ++i) {
@@ -64,16 +85,20 @@ class Simulation {
  public:
   explicit Simulation(const SimulateOptions& options)
       : options_(options),
-        config_(load_config(options.config, options.overrides)),
+        worker_(worker_of(options)),
+        config_(load_config(options.config, options.overrides,
+                            worker_.empty() ? Trainer::built_in : Trainer::program)),
         out_(options.out.empty() ? default_run_path(config_.name) : options.out),
         wan_(make_wan()),  // before anything is written: the scenario may be wrong
         directory_(open_directory()),
         spent_(directory_.read_spent()),
         launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
-                std::max(1U, std::thread::hardware_concurrency())},
+                std::max(1U, std::thread::hardware_concurrency()), worker_},
         monitor_(config_, directory_),
         signals_(context_, SIGINT, SIGTERM),
-        redraw_(context_) {}
+        redraw_(context_) {
+    spent_.worker = worker_;
+  }
 
   int run() {
     std::printf("Run directory: %s\n", directory_.path().c_str());
@@ -123,7 +148,7 @@ class Simulation {
     }
     verdict_ = wan_->stop_and_judge();
     SupervisionOutcome baseline;
-    if (options_.baseline &&
+    if (options_.baseline && worker_.empty() &&
         !intra::read_result(directory_.baseline(config_.regions.front().name))) {
       baseline = co_await run_baseline();
       if (baseline.exit_code == 130) co_return explain(baseline);
@@ -223,7 +248,9 @@ class Simulation {
   // The resolved configuration has every --set in it.
   std::string resume_command() const {
     return "causeway simulate " + directory_.config_file().string() + " --out " +
-           directory_.path().string() + " --resume" + (options_.baseline ? "" : " --no-baseline") +
+           directory_.path().string() + " --resume" +
+           (worker_.empty() ? "" : " --worker " + quoted_for_shell(worker_)) +
+           (options_.baseline ? "" : " --no-baseline") +
            (options_.wan == WanEngine::relay ? "" : " --wan " + std::string(engine_name()));
   }
 
@@ -239,11 +266,12 @@ class Simulation {
                   resume_command().c_str());
       return 130;
     }
-    std::fprintf(stderr, "causeway: %s. The end of %s:\n", outcome.problem.c_str(),
-                 outcome.log.c_str());
-    for (const std::string& line : last_lines(outcome.log, 15))
-      std::fprintf(stderr, "  %s\n", line.c_str());
-    const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3;
+    const std::vector<std::string> end = last_lines(outcome.log, 15);
+    std::fprintf(stderr, "causeway: %s. %s %s%s\n", outcome.problem.c_str(),
+                 end.empty() ? "It left nothing in" : "The end of", outcome.log.c_str(),
+                 end.empty() ? "." : ":");
+    for (const std::string& line : end) std::fprintf(stderr, "  %s\n", line.c_str());
+    const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3 || outcome.mendable;
     if (may_go_on) {
       std::fprintf(stderr,
                    "causeway: the saved state is kept. Remove the cause, then go on with:\n  %s\n",
@@ -262,9 +290,11 @@ class Simulation {
     facts.cores = launch_.cores;
     facts.wan = options_.wan == WanEngine::none ? "none" : config_.wan.string();
     facts.wan_verdict = verdict_;
+    facts.worker = worker_;
     const Summary summary = summarize(config_, directory_.path(), facts);
     const std::vector<Sample> samples = read_samples(directory_.progress_file());
-    const std::string text = co_await sample_text();
+    const std::string text =
+        co_await sample_text(context_.get_executor(), launch_, options_.sample_tokens);
     write_text_file(directory_.path() / "summary.json", to_json(summary));
     write_text_file(directory_.path() / "report.html", report_html(summary, samples, text));
     write_tensorboard(directory_.path(), samples, spent_.began_s);
@@ -272,29 +302,8 @@ class Simulation {
     std::fflush(stdout);
   }
 
-  // What `causeway generate` makes of the final checkpoint; data without a tokenizer gives no text.
-  asio::awaitable<std::string> sample_text() {
-    const bool text = config_.data.format == intra::DataOptions::Format::text ||
-                      !config_.origin.tokenizer.empty();
-    if (options_.sample_tokens == 0 || !text || config_.train.timed_step_ms > 0) co_return "";
-    ProcessOptions generate;
-    generate.arguments = {launch_.program.string(), "generate",
-                          (directory_.path() / "checkpoints" / "final").string(), "--tokens",
-                          std::to_string(options_.sample_tokens)};
-    generate.environment = {{"OMP_NUM_THREADS", std::to_string(launch_.cores)}};
-    generate.output = directory_.path() / "sample.txt";
-    generate.log = directory_.path() / "generate.log";
-    std::filesystem::remove(generate.output);
-    Process process(context_.get_executor(), generate);
-    const ExitStatus status = co_await process.wait();
-    if (status.ok()) co_return read_text_file(generate.output);
-    std::fprintf(stderr,
-                 "causeway: there is no sample of text, because generate ended with %s; see %s\n",
-                 to_string(status).c_str(), generate.log.c_str());
-    co_return "";
-  }
-
   SimulateOptions options_;
+  std::string worker_;  // command of the user's program; empty: the built-in trainer
   Config config_;
   std::filesystem::path out_;
   asio::io_context context_{1};  // told by the WAN's thread as well

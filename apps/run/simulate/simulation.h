@@ -24,6 +24,9 @@ struct SimulateOptions {
   WanEngine wan = WanEngine::relay;
   bool baseline = true;
   bool resume = false;
+  // Command line of the program that trains, for /bin/sh: one process of it for each region. Empty:
+  // the built-in trainer, or of a run that is resumed the program that it was begun with.
+  std::string worker = {};
   std::uint32_t sample_tokens = 240;  // 0: no sample
 };
 

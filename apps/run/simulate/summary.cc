@@ -1,6 +1,7 @@
 #include "apps/run/simulate/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,6 +11,8 @@
 #include "apps/run/region/run_error.h"
 #include "diloco/maths/layout.h"
 #include "intra/model/model.h"
+#include "intra/outer/outer_state.h"
+#include "intra/outer/state_file.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::run {
@@ -27,6 +30,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   out.tokens = result->tokens;
   out.rounds = result->rounds;
   out.val_loss = result->val_loss;
+  out.loss = status.loss;
   out.wan_tx_bytes = status.wan_tx_bytes;
   out.wan_rx_bytes = status.wan_rx_bytes;
   out.compute_s = result->compute_s;
@@ -103,29 +107,32 @@ double lateness_ms(const wan_sim::Verdict& verdict) {
   return std::chrono::duration<double, std::milli>(verdict.lateness_p99).count();
 }
 
-nlohmann::ordered_json to_json(const RegionSummary& region) {
-  const auto known = [](auto figure) {
-    using Json = nlohmann::ordered_json;
-    return figure > 0 ? Json(figure) : Json(nullptr);
-  };
-  return {{"name", region.name},
-          {"steps", region.steps},
-          {"tokens", region.tokens},
-          {"rounds_applied", region.rounds_applied},
-          {"val_loss", region.val_loss},
-          {"wan_tx_bytes", region.wan_tx_bytes},
-          {"wan_rx_bytes", region.wan_rx_bytes},
-          {"compute_s", region.compute_s},
-          {"wait_s", region.wait_s},
-          {"in_region_s", region.in_region_s},
-          {"outer_s", region.outer_s},
-          {"utilisation", region.utilisation},
-          {"tokens_per_s", region.tokens_per_s},
-          {"mfu", known(region.mfu)},
-          {"memory_peak_bytes", region.memory_peak_bytes},
-          {"device_memory_peak_bytes", known(region.device_memory_peak_bytes)},
-          {"workers", region.workers},
-          {"params_digest", region.params_digest}};
+using Json = nlohmann::ordered_json;
+
+// What is not known of a program is left out; of the built-in trainer it is null.
+Json to_json(const RegionSummary& region, bool by_program) {
+  Json json = {{"name", region.name},
+               {"steps", region.steps},
+               {"tokens", region.tokens},
+               {"rounds_applied", region.rounds_applied},
+               {"loss", region.loss},
+               {"wan_tx_bytes", region.wan_tx_bytes},
+               {"wan_rx_bytes", region.wan_rx_bytes},
+               {"compute_s", region.compute_s},
+               {"wait_s", region.wait_s},
+               {"outer_s", region.outer_s},
+               {"utilisation", region.utilisation},
+               {"tokens_per_s", region.tokens_per_s},
+               {"memory_peak_bytes", region.memory_peak_bytes},
+               {"workers", region.workers},
+               {"params_digest", region.params_digest}};
+  if (by_program) return json;
+  const auto known = [](auto figure) { return figure > 0 ? Json(figure) : Json(nullptr); };
+  json["val_loss"] = region.val_loss.value_or(std::nan(""));
+  json["in_region_s"] = region.in_region_s;
+  json["mfu"] = known(region.mfu);
+  json["device_memory_peak_bytes"] = known(region.device_memory_peak_bytes);
+  return json;
 }
 
 }  // namespace
@@ -136,8 +143,8 @@ std::string Summary::k_text() const {
 }
 
 std::optional<double> Summary::val_loss_ratio() const {
-  if (!baseline_val_loss || *baseline_val_loss <= 0) return std::nullopt;
-  return val_loss / *baseline_val_loss;
+  if (!val_loss || !baseline_val_loss || *baseline_val_loss <= 0) return std::nullopt;
+  return *val_loss / *baseline_val_loss;
 }
 
 double Summary::wan_ratio() const {
@@ -148,6 +155,12 @@ std::uint32_t Summary::worker_processes() const {
   std::uint32_t total = 0;
   for (const RegionSummary& region : regions) total += region.workers;
   return total;
+}
+
+double Summary::mean_loss() const {
+  double sum = 0;
+  for (const RegionSummary& region : regions) sum += region.loss;
+  return regions.empty() ? 0 : sum / double(regions.size());
 }
 
 std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,
@@ -186,6 +199,16 @@ std::string outer_of(const Config& config) {
   return {};
 }
 
+// Of a program only its state tells what it trains.
+std::uint64_t parameter_count(const Config& config, const std::filesystem::path& out) {
+  if (config.built_in_trainer())
+    return diloco::Layout(intra::parameter_tensors(config.model)).parameter_count();
+  const intra::StateReader state(intra::snapshot_file(out / "regions" / config.sync.founder));
+  const auto layout = intra::parse_tensors(state.get("tensors"), state.get("layout"));
+  if (!layout) state.refuse("it names other tensors than it holds");
+  return layout->parameter_count();
+}
+
 }  // namespace
 
 Summary summarize(const Config& config, const std::filesystem::path& out,
@@ -193,7 +216,7 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   Summary summary;
   summary.name = config.name;
   summary.seed = config.train.seed;
-  summary.parameters = diloco::Layout(intra::parameter_tensors(config.model)).parameter_count();
+  summary.parameters = parameter_count(config, out);
   summary.k = config.train.k;
   summary.codec = config.codec.matrix;
   summary.outer = outer_of(config);
@@ -221,39 +244,45 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
 }
 
 std::string to_json(const Summary& summary) {
-  using Json = nlohmann::ordered_json;
   const auto optional = [](const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
   };
   Json regions = Json::array();
-  for (const RegionSummary& region : summary.regions) regions.push_back(to_json(region));
+  for (const RegionSummary& region : summary.regions)
+    regions.push_back(to_json(region, summary.by_program()));
   const auto& wan = summary.facts.wan_verdict;
-  const Json json = {{"name", summary.name},
-                     {"seed", summary.seed},
-                     {"parameters", summary.parameters},
-                     {"k", summary.k},
-                     {"k_at_end", summary.k_at_end},
-                     {"codec", summary.codec},
-                     {"outer", summary.outer},
-                     {"variant", summary.variant},
-                     {"steps", summary.steps},
-                     {"rounds", summary.rounds},
-                     {"wall_s", summary.facts.wall_s},
-                     {"baseline_wall_s", summary.facts.baseline_wall_s},
-                     {"val_loss", summary.val_loss},
-                     {"baseline_val_loss", optional(summary.baseline_val_loss)},
-                     {"val_loss_ratio", optional(summary.val_loss_ratio())},
-                     {"wan", summary.facts.wan},
-                     {"relay_lateness_p99_ms", wan ? Json(lateness_ms(*wan)) : Json()},
-                     {"wan_shortfall", wan ? Json(wan->shortfall) : Json()},
-                     {"wan_valid", wan ? Json(wan->valid()) : Json()},
-                     {"wan_bytes", summary.wan_bytes},
-                     {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
-                     {"identical", summary.identical},
-                     {"timed_steps", summary.timed_steps},
-                     {"restarts", summary.facts.restarts},
-                     {"cores", summary.facts.cores},
-                     {"regions", regions}};
+  Json json = {{"name", summary.name},
+               {"seed", summary.seed},
+               {"parameters", summary.parameters},
+               {"k", summary.k},
+               {"k_at_end", summary.k_at_end},
+               {"codec", summary.codec},
+               {"outer", summary.outer},
+               {"variant", summary.variant},
+               {"steps", summary.steps},
+               {"rounds", summary.rounds},
+               {"wall_s", summary.facts.wall_s},
+               {"wan", summary.facts.wan},
+               {"wan_bytes", summary.wan_bytes},
+               {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
+               {"identical", summary.identical},
+               {"restarts", summary.facts.restarts},
+               {"cores", summary.facts.cores}};
+  if (wan || !summary.by_program()) {
+    json["relay_lateness_p99_ms"] = wan ? Json(lateness_ms(*wan)) : Json();
+    json["wan_shortfall"] = wan ? Json(wan->shortfall) : Json();
+    json["wan_valid"] = wan ? Json(wan->valid()) : Json();
+  }
+  if (summary.by_program()) {
+    json["worker"] = summary.facts.worker;
+  } else {
+    json["baseline_wall_s"] = summary.facts.baseline_wall_s;
+    json["val_loss"] = summary.val_loss.value_or(std::nan(""));
+    json["baseline_val_loss"] = optional(summary.baseline_val_loss);
+    json["val_loss_ratio"] = optional(summary.val_loss_ratio());
+    json["timed_steps"] = summary.timed_steps;
+  }
+  json["regions"] = std::move(regions);
   return json.dump(2) + "\n";
 }
 

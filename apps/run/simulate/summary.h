@@ -18,7 +18,8 @@ struct RegionSummary {
   std::uint64_t steps = 0, tokens = 0;
   std::uint64_t rounds = 0;          // of the run
   std::uint64_t rounds_applied = 0;  // fewer if it adopted a snapshot
-  double val_loss = 0;               // nats per token
+  std::optional<double> val_loss;    // nats per token; none: a program trained
+  double loss = 0;                   // of the last inner step
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two: sums over the ranks; encoding and applying
@@ -38,6 +39,7 @@ struct SimulationFacts {
   unsigned cores = 1;
   std::string wan;                                             // profile, or "none"
   std::optional<wan_sim::Verdict> wan_verdict = std::nullopt;  // none: nothing was delayed
+  std::string worker = {};  // command of the program that trained; empty: the built-in trainer
 };
 
 struct Summary {
@@ -48,7 +50,7 @@ struct Summary {
   std::string codec, outer;
   std::string variant;  // how the exchange overlaps with training, with its numbers
   std::uint64_t steps = 0, rounds = 0;
-  double val_loss = 0;
+  std::optional<double> val_loss;  // as in RegionSummary
   std::optional<double> baseline_val_loss;
   std::uint64_t wan_bytes = 0, wan_bytes_if_synced_every_step = 0;
   bool identical = false;  // same parameters at the end, same state after every round
@@ -60,6 +62,8 @@ struct Summary {
   std::optional<double> val_loss_ratio() const;  // to the baseline's
   double wan_ratio() const;  // how many times fewer bytes; 0 if nothing was sent
   std::uint32_t worker_processes() const;
+  bool by_program() const { return !facts.worker.empty(); }
+  double mean_loss() const;  // of the regions' last steps
 };
 
 // fp32 ring all-reduce among R regions: each sends 2(R-1)/R x 4N bytes per step.

@@ -47,7 +47,9 @@ std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts
 class Tuner {
  public:
   Tuner(const TuneOptions& options, const std::function<void(const std::string&)>& note)
-      : options_(options), note_(note), config_(load_config(options.config, options.overrides)) {}
+      : options_(options),
+        note_(note),
+        config_(load_config(options.config, options.overrides, Trainer::built_in)) {}
 
   Tuning run() {
     out_.name = config_.name;

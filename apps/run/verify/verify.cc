@@ -244,7 +244,7 @@ class Verifier {
       const fs::path file = intra::checkpoint_directory(region.ledger.directory) / "final";
       const std::string name = "model of " + region.name();
       if (!fs::exists(file)) {
-        cover(name, "there is none (it is written when the run is over)");
+        cover(name, "there is none (the built-in trainer writes it when the run is over)");
         continue;
       }
       try {

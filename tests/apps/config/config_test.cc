@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The message of the ConfigError, without the directory of the file.
 std::string problem_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -105,6 +106,49 @@ TEST(Config, MissingRequiredKeyIsNamed) {
             "run.toml: train.steps is missing; it must be 1 or more steps");
   EXPECT_THAT(problem_of("[[regions]]\nworkers = 1\n"),
               HasSubstr("run.toml:1: regions.name is missing"));
+}
+
+const std::string kProgramConfig = R"([train]
+steps = 200
+k = 20
+[[regions]]
+name = "east"
+[[regions]]
+name = "west"
+)";
+
+TEST(Config, WithoutDataItIsForAProgramAndShowsOnlyWhatAppliesToOne) {
+  const Config config = load_text(kProgramConfig + "overlap_steps = 3\n");
+  EXPECT_FALSE(config.built_in_trainer());
+  const std::string shown = to_toml(config);
+  for (const char* absent : {"[model]", "files", "lr_final", "batch", "device", "timed_step_ms"})
+    EXPECT_THAT(shown, Not(HasSubstr(absent)));
+  for (const char* there : {"mode = \"shared\"", "warmup_steps", "checkpoint_rounds", "spool_gib"})
+    EXPECT_THAT(shown, HasSubstr(there));
+  EXPECT_EQ(to_toml(load_text(shown)), shown);
+  EXPECT_THAT(shared_settings(config), Not(HasSubstr("model.layers")));
+}
+
+TEST(Config, AProgramTakesTheSharedPartOfAConfigurationWithAModel) {
+  const Config config = load_config_text("[model]\nwidth = 30\nheads = 4\n" + kSmallConfig,
+                                         "run.toml", {}, Trainer::program);
+  EXPECT_FALSE(config.built_in_trainer());
+  EXPECT_EQ(to_toml(config), to_toml(load_text(kProgramConfig)));
+}
+
+TEST(Config, TheBuiltInTrainerNeedsData) {
+  try {
+    load_config_text(kProgramConfig, "run.toml", {}, Trainer::built_in);
+    FAIL() << "must throw";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("run.toml: data.files is missing; it must be"));
+    EXPECT_THAT(error.what(), HasSubstr("--worker"));
+  }
+}
+
+TEST(Config, OneProcessOfAProgramSpeaksForARegion) {
+  EXPECT_THAT(problem_of(kProgramConfig + "workers = 2\n"),
+              HasSubstr("run.toml:8: regions[1].workers: must be 1"));
 }
 
 TEST(Config, SyntaxErrorNamesTheLine) {

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,30 @@ TEST(Process, OutputAndErrorsGoToTheLogOneRunAfterTheOther) {
   run_to_end(shell(directory, "echo one; echo two >&2"));
   run_to_end(shell(directory, "echo three"));
   EXPECT_EQ(read_text_file(directory / "log"), "one\ntwo\nthree\n");
+}
+
+TEST(Process, WithDescendantsAKillReachesThoseInOtherSessions) {
+  const TemporaryDirectory directory;
+  const std::string ready = (directory / "ready").string(), pid = (directory / "pid").string();
+  ASSERT_EQ(::mkfifo(ready.c_str(), 0600), 0);
+  ProcessOptions options = shell(
+      directory, "setsid sh -c 'echo $$ > " + pid + "; echo > " + ready + "; sleep 600' & wait");
+  options.with_descendants = true;
+  asio::io_context context(1);
+  Process process(context.get_executor(), options);
+  read_fifo(ready);
+  process.send_signal(SIGKILL);
+  EXPECT_EQ(wait_for(context, process).signal, SIGKILL);
+  expect_gone(pid);
+}
+
+TEST(Process, WithDescendantsNothingOfItsGroupOutlivesIt) {
+  const TemporaryDirectory directory;
+  const std::string pid = (directory / "pid").string();
+  ProcessOptions options = shell(directory, "sleep 600 & echo $! > " + pid);
+  options.with_descendants = true;
+  EXPECT_TRUE(run_to_end(options).ok());
+  expect_gone(pid);
 }
 
 TEST(Process, OutputCanHaveAFileOfItsOwn) {

@@ -111,6 +111,22 @@ TEST_F(SupervisorTest, StartsAKilledProcessAgain) {
   EXPECT_THAT(causes, testing::ElementsAre("a killed by signal 9 (Killed) 1"));
 }
 
+TEST_F(SupervisorTest, WhoStartsAProgramJudgesWhatItsEndMeans) {
+  Supervised process = shell("a", "exit 4");
+  process.shown = "a (`exit 4`)";
+  int ends = 0;
+  process.judge = [&ends](const ExitStatus& status) {
+    EXPECT_EQ(status.code, 4);
+    if (++ends < 3) return Ending{Ending::Kind::crashed, 1};
+    return Ending{Ending::Kind::final, 2, " before noon", true};
+  };
+  const SupervisionOutcome outcome = run({process});
+  EXPECT_EQ(restarts_, 2U);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.problem, "a (`exit 4`) ended with exit code 4 before noon");
+  EXPECT_TRUE(outcome.mendable);
+}
+
 TEST_F(SupervisorTest, AsksForTheCommandBeforeEveryStart) {
   int starts = 0;
   Supervised process = shell("a", "");

@@ -79,6 +79,36 @@ TEST(ReportText, SaysThatTheBaselineWasSkipped) {
   EXPECT_THAT(text, Not(HasSubstr("higher")));
 }
 
+Summary of_a_program() {
+  Summary s = example();
+  s.facts.worker = "torchrun train.py";
+  s.facts.baseline_wall_s = 0;
+  s.val_loss.reset();
+  s.baseline_val_loss.reset();
+  for (RegionSummary& region : s.regions) {
+    region.val_loss.reset();
+    region.loss = 2.5;
+  }
+  s.regions[0].loss = 1;
+  return s;
+}
+
+TEST(ReportText, OfAProgramSaysThatThereIsNothingToCompareWith) {
+  const std::string text = report_text(of_a_program(), "", "runs/x");
+  EXPECT_THAT(text, HasSubstr("trained by torchrun train.py\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("training loss +2.0000 +not run"));
+  EXPECT_THAT(text, HasSubstr("no synchronous run to be compared with"));
+  for (const char* absent : {"validation loss  ", "skipped", "checkpoints/final", "timed_step_ms"})
+    EXPECT_THAT(text, Not(HasSubstr(absent)));
+}
+
+TEST(ReportHtml, OfAProgramLeavesOutWhatNobodyMeasured) {
+  const std::string html = report_html(of_a_program(), {}, "");
+  EXPECT_THAT(html, HasSubstr("<code>torchrun train.py</code>"));
+  for (const char* absent : {"validation", "MFU", "sums in the region", "nats", "unknown"})
+    EXPECT_THAT(html, Not(HasSubstr(absent)));
+}
+
 TEST(ReportText, TimedStepsAreLabelled) {
   Summary s = example();
   s.timed_steps = true;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "intra/outer/state_file.h"
 #include "intra/worker/worker_result.h"
 #include "tests/apps/temporary.h"
 
@@ -94,6 +95,28 @@ TEST_F(SummaryTest, BaselineIsNullWhenSkipped) {
   const Json json = Json::parse(to_json(summary()));
   EXPECT_TRUE(json["baseline_val_loss"].is_null());
   EXPECT_TRUE(json["val_loss_ratio"].is_null());
+}
+
+TEST_F(SummaryTest, OfAProgramLeavesOutWhatNobodyMeasured) {
+  config_.data.files.clear();
+  const diloco::Layout layout({{"a", {2, 3}}, {"b", {4}}});
+  intra::OuterState state(layout);
+  for (const RegionConfig& region : config_.regions) {
+    const auto directory = directory_ / ("regions/" + region.name);
+    intra::write_result(directory, {.steps = 200, .rounds = 10, .params_digest = "abc"});
+    std::filesystem::create_directories(directory / "checkpoints");
+    intra::write_snapshot(intra::snapshot_file(directory), layout, state);
+  }
+  const Summary s = summarize(config_, directory_.path(), {.wan = "none", .worker = "./train"});
+  EXPECT_EQ(s.parameters, 10U);
+  EXPECT_TRUE(s.identical);
+  const std::string text = to_json(s);
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("null")));
+  const Json json = Json::parse(text);
+  EXPECT_EQ(json.at("worker"), "./train");
+  for (const char* absent : {"val_loss", "baseline_val_loss", "baseline_wall_s", "timed_steps"})
+    EXPECT_FALSE(json.contains(absent)) << absent;
+  EXPECT_FALSE(json.at("regions")[0].contains("mfu"));
 }
 
 TEST_F(SummaryTest, OtherParametersAtTheEndAreNotIdentical) {

@@ -31,17 +31,18 @@ TEST_F(Verify, EqualRegionsRanOneHistory) {
                                        "west: 3 entries, all signed by its certificate"));
   EXPECT_THAT(
       found.covered,
-      ElementsAre("states of east: it signed the agreed one of 3 of 3 versions",
-                  "states of west: it signed the agreed one of 3 of 3 versions",
-                  "entries: 3, 3 of them rounds; the first 3 are the same in 2 ledgers, signed in "
-                  "each",
-                  "the state of version 3, the last: the same by the signatures of east, west",
-                  "snapshot of east: of version 2, which has the agreed state",
-                  "snapshot of west: of version 2, which has the agreed state",
-                  "payloads: 0 of 6 are here and are what the records list; the others were not "
-                  "kept (ledger.keep = \"all\" keeps them)",
-                  "model of east: there is none (it is written when the run is over)",
-                  "model of west: there is none (it is written when the run is over)"));
+      ElementsAre(
+          "states of east: it signed the agreed one of 3 of 3 versions",
+          "states of west: it signed the agreed one of 3 of 3 versions",
+          "entries: 3, 3 of them rounds; the first 3 are the same in 2 ledgers, signed in "
+          "each",
+          "the state of version 3, the last: the same by the signatures of east, west",
+          "snapshot of east: of version 2, which has the agreed state",
+          "snapshot of west: of version 2, which has the agreed state",
+          "payloads: 0 of 6 are here and are what the records list; the others were not "
+          "kept (ledger.keep = \"all\" keeps them)",
+          "model of east: there is none (the built-in trainer writes it when the run is over)",
+          "model of west: there is none (the built-in trainer writes it when the run is over)"));
 }
 
 TEST_F(Verify, WithoutCertificatesNothingIsToldThatOnlyASignatureMakesTrue) {

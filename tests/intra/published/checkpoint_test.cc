@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "intra/base/safetensors.h"
@@ -220,6 +221,29 @@ TEST_F(Checkpoint, KeepsTheOriginsOtherEntriesAndItsTokenizer) {
   EXPECT_EQ(load_model(directory_).options.rope_theta, options_.rope_theta);
   save_model(directory_, options_, layout_, params_, {}, {"", directory_});  // onto itself
   EXPECT_EQ(read_text(directory_ / "tokenizer.json"), "the tokenizer");
+}
+
+TEST_F(Checkpoint, NamesTheTokenThatEndsATextAsItsTokenizerDoes) {
+  const fs::path tokenizer = temporary_.path() / "tokenizer";
+  fs::create_directories(tokenizer);
+  const auto saved = [&](const char* file = "config.json") {
+    save_model(directory_, options_, layout_, params_, {}, {"", tokenizer});
+    return nlohmann::json::parse(read_text(directory_ / file)).at("eos_token_id");
+  };
+  write_text(tokenizer / "tokenizer.json", R"({"added_tokens": [{"id": 9, "content": "[PAD]"}]})");
+  EXPECT_TRUE(saved().is_null()) << "nobody says which";
+  write_text(tokenizer / "tokenizer.json",
+             R"({"added_tokens": [{"id": 9, "content": "</s>"}, {"id": 7, "content": "[END]"}]})");
+  EXPECT_EQ(saved(), 9) << "called as such tokens are";
+  write_text(tokenizer / "generation_config.json", R"({"temperature": 0.5})");
+  EXPECT_EQ(saved("generation_config.json"), 9);
+  write_text(tokenizer / "config.json", R"({"eos_token_id": [8, 9]})");
+  EXPECT_EQ(saved(), 8);
+  write_text(tokenizer / "tokenizer_config.json", R"({"eos_token": {"content": "[END]"}})");
+  EXPECT_EQ(saved(), 7);
+  write_text(tokenizer / "config.json", R"({"eos_token_id": 500})");
+  write_text(tokenizer / "tokenizer_config.json", "{");
+  EXPECT_TRUE(saved().is_null()) << "the model has no such token";
 }
 
 TEST_F(Checkpoint, RefusesImpossibleSettings) {

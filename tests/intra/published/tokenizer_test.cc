@@ -134,7 +134,9 @@ TEST(TokenShard, HoldsATextsTokensAsTrainingReadsThem) {
   auto expected = tokenizer.encode("In the beginning\nGod created 2024 heavens");
   expected.insert(expected.begin(), tokenizer.before().front());
   expected.push_back(7);
-  EXPECT_EQ(write_shard(tokenizer, text, 7, shard), expected.size());
+  const ShardCount written = write_shard(tokenizer, text, 7, shard);
+  EXPECT_EQ(written.tokens, expected.size());
+  EXPECT_EQ(written.documents, 1);
   const Dataset dataset({.files = {shard.string()},
                          .format = shard_format(tokenizer.vocabulary()),
                          .validation_fraction = 0,
@@ -147,6 +149,35 @@ TEST(TokenShard, HoldsATextsTokensAsTrainingReadsThem) {
   const std::string broken = directory.file("broken", "\xC3");
   expect_refusal(Errc::bad_data, {broken, "UTF-8"},
                  [&] { write_shard(tokenizer, broken, {}, shard); });
+}
+
+TEST(TokenShard, DocumentsOfJsonLinesFollowEachOtherAsTextsDo) {
+  const TemporaryDirectory directory;
+  const Tokenizer tokenizer(golden("llama3"));
+  const std::string lines = directory.file(
+      "a.jsonl", "{\"body\": \"In the beginning\"}\n{\"body\": \"\"}\n{\"body\": \"2024\"}\n");
+  const fs::path shard = directory.path() / "shard.bin";
+  std::vector<std::int32_t> expected;
+  for (const char* text : {"In the beginning", "", "2024"}) {
+    expected.push_back(tokenizer.before().front());
+    const auto tokens = tokenizer.encode(text);
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+    expected.push_back(7);
+  }
+  const ShardCount written = write_shard(tokenizer, lines, 7, shard, "body");
+  EXPECT_EQ(written.documents, 3);
+  EXPECT_EQ(written.tokens, expected.size());
+  const Dataset dataset({.files = {shard.string()},
+                         .format = shard_format(tokenizer.vocabulary()),
+                         .validation_fraction = 0,
+                         .vocabulary = tokenizer.vocabulary()});
+  std::vector<std::int32_t> tokens(dataset.train_tokens());
+  dataset.read_train(0, tokens);
+  EXPECT_EQ(tokens, expected);
+  fs::remove(shard);
+  expect_refusal(Errc::bad_data, {lines, "line 1 has no field \"text\""},
+                 [&] { write_shard(tokenizer, lines, 7, shard); });
+  EXPECT_FALSE(fs::exists(shard)) << "a part of the tokens is not left behind";
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST_F(Degraded, WithMomentsSharedOutItGoesBackToItsLastCheckpoint) {
 TEST_F(Degraded, TheMeanIsOverTheSameBatch) {
   eu_.start();
   us_->start();
-  const double whole = us_->finished().val_loss;
+  const double whole = us_->finished().val_loss.value();
   const TemporaryDirectory other;
   FakeRun run({"eu", "us"}, kRounds, kSteps);
   RegionUnderTest eu(run, other, "eu", 0, 2), us(run, other, "us", 1, 2, kRanks);
@@ -115,7 +115,7 @@ TEST_F(Degraded, TheMeanIsOverTheSameBatch) {
   eu.start();
   us.start(1);
   us.start(2);
-  EXPECT_NEAR(us.finished(1).val_loss, whole, 1e-3);
+  EXPECT_NEAR(*us.finished(1).val_loss, whole, 1e-3);
 }
 
 }  // namespace

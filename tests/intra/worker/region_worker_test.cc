@@ -42,7 +42,7 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   const auto json = nlohmann::json::parse(file);
   EXPECT_EQ(json.at("params_digest"), result.params_digest);
   EXPECT_EQ(json.at("steps"), result.steps);
-  EXPECT_EQ(json.at("val_loss"), result.val_loss);
+  EXPECT_EQ(json.at("val_loss"), *result.val_loss);
   const LoadedModel model = load_model(eu.options().directory / "checkpoints/final");
   EXPECT_EQ(diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(model.params))),
             result.params_digest);
@@ -172,7 +172,7 @@ TEST(RegionWorker, MomentsThatWereSharedOutResumeOnAnotherNumberOfRanks) {
   const TemporaryDirectory other;
   RegionUnderTest alone(alone_run, other, "eu", 0, 1);
   alone.start();
-  EXPECT_NEAR(three.finished().val_loss, alone.finished().val_loss, 1e-3);
+  EXPECT_NEAR(*three.finished().val_loss, *alone.finished().val_loss, 1e-3);
 }
 
 // ---- Failures ----
@@ -191,7 +191,7 @@ TEST(RegionWorker, TimedStepsComputeNothingButSendRealPayloads) {
   const WorkerResult result = us.finished();
   EXPECT_EQ(result.params_digest, eu.finished().params_digest);
   EXPECT_TRUE(result.timed_steps);
-  EXPECT_TRUE(std::isnan(result.val_loss));
+  EXPECT_TRUE(std::isnan(result.val_loss.value()));
   EXPECT_GE(result.compute_s, kRounds * kSteps * 0.005);
   const auto records = run.records();
   EXPECT_NE(records.at(0).participants.at(0).payload, records.at(0).participants.at(1).payload);

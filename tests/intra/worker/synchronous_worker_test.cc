@@ -68,7 +68,7 @@ TEST(SynchronousWorker, RegionsStayEqualAndEachLeavesItsResult) {
 TEST(SynchronousWorker, SplittingTheBatchOverRanksChangesLittle) {
   const TemporaryDirectory directory;
   const auto alone = run_group(directory, 1, 1), shared = run_group(directory, 1, 3, "shared");
-  EXPECT_NEAR(alone[0].val_loss, shared[0].val_loss, 1e-4);
+  EXPECT_NEAR(*alone[0].val_loss, *shared[0].val_loss, 1e-4);
 }
 
 TEST(SynchronousWorker, ASecondRegionBringsOtherSamples) {

@@ -1,0 +1,80 @@
+"""What somebody does first: a configuration from `causeway init`, and texts that become tokens."""
+import json
+import pathlib
+import sys
+import unittest
+
+from harness import EndToEnd, read_json
+from own_trainer import SOURCE, OwnTrainer
+
+
+class Init(OwnTrainer):
+    def test_a_starter_for_a_program_is_valid_and_trains_it(self):
+        output = self.run_causeway("init", "--trainer", "pytorch")
+        self.assertIn("causeway simulate causeway.toml --worker", output)
+        self.run_causeway("init", "own.toml", "--trainer", "own")
+        for file in ("causeway.toml", "own.toml"):
+            resolved = self.run_causeway("config", file)
+            self.assertNotIn("[model]", resolved)
+        self.run_causeway("simulate", "own.toml", "--worker", self.classifier, "--out", self.out,
+                          "--set", "train.steps=100", "--set", "train.k=10")
+        self.assert_identical(read_json(self.out / "summary.json"))
+
+
+class InitAlone(EndToEnd):
+    def test_a_starter_for_the_built_in_trainer_is_valid_and_trains(self):
+        self.run_causeway("init", "mine.toml", "--trainer", "builtin")
+        self.assertIn("[model]", self.run_causeway("config", "mine.toml"))
+        self.assertIn("data/*.txt", self.run_causeway("simulate", "mine.toml", "--out", self.out, code=2))
+        (self.directory / "data").mkdir()
+        (self.directory / "data" / "text.txt").write_text((self.directory / "text").read_text())
+        self.assert_identical(self.simulate("mine.toml", "--set", "train.steps=40", "--no-baseline"))
+
+    def test_it_overwrites_nothing_and_asks_who_trains(self):
+        kept = self.directory / "causeway.toml"
+        kept.write_text("mine\n")
+        self.assertIn("causeway.toml exists already", self.run_causeway("init", "--trainer", "own", code=2))
+        self.assertEqual(kept.read_text(), "mine\n")
+        self.assertFalse((self.directory / "causeway.wan.toml").exists())
+        kept.rename(self.directory / "other.wan.toml")
+        self.assertIn("other.wan.toml exists already", self.run_causeway("init", "other.toml", "--trainer", "own", code=2))
+        self.assertFalse((self.directory / "other.toml").exists())
+        self.assertIn("cannot be written", self.run_causeway("init", "none/a.toml", "--trainer", "own", code=2))
+        self.assertIn("--trainer is required", self.run_causeway("init", code=2))
+
+
+class Prepare(EndToEnd):
+    def prepare(self, *arguments, code=0):
+        tokenizer = pathlib.Path(SOURCE) / "tests/golden/tokenizers/gpt2.json"
+        return self.run_causeway("prepare", tokenizer, *arguments, "--out", "tokens", code=code)
+
+    def write(self, name, *lines):
+        (self.directory / name).write_text("".join(json.dumps(line) + "\n" if not isinstance(line, str) else line
+                                                   for line in lines))
+        return name
+
+    def test_json_lines_give_the_tokens_of_the_same_texts(self):
+        texts = ["In the beginning", "the king\nof \u00e9", ""]
+        lines = self.write("a.jsonl", *({"id": i, "body": text} for i, text in enumerate(texts)))
+        output = self.prepare(lines, "--field", "body", "--end", "<|end|>")
+        self.assertIn("tokens of 3 documents", output)
+        files = [self.write(f"t{i}.txt", text or " ") for i, text in enumerate(texts)][:2]
+        self.prepare(*files, "--end", "<|end|>")
+        tokens = [(self.directory / "tokens" / name).read_bytes() for name in ("a.bin", "t0.bin", "t1.bin")]
+        self.assertEqual(tokens[0], tokens[1] + tokens[2] + tokens[1][-2:])  # the third is its end alone
+        self.assertIn("nothing stands between two documents", self.prepare(lines, "--field", "body"))
+
+    def test_what_it_does_not_know_is_refused_and_nothing_is_written(self):
+        good = self.write("good.txt", "In the beginning")
+        broken = self.write("broken.jsonl", {"text": "one"}, {"title": "two"})
+        self.assertIn("broken.jsonl: line 2 has no field \"text\"; its texts are in: title", self.prepare(broken, code=2))
+        (self.directory / "a.parquet").write_bytes(b"PAR1\x15\x04PAR1")
+        self.assertIn("a.parquet is Parquet, which is not read; write its texts as .jsonl",
+                      self.prepare(good, "a.parquet", code=2))
+        (self.directory / "noise.dat").write_bytes(bytes(range(256)))
+        self.assertIn("noise.dat is binary data", self.prepare("noise.dat", code=2))
+        self.assertEqual(list(self.directory.glob("tokens/*.bin")), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

@@ -1,0 +1,67 @@
+// What a trainer of one's own leaves behind at the end of a run.
+#include "intra/worker/worker_result.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "intra/worker/worker.h"
+#include "tests/intra/temporary_directory.h"
+#include "tests/intra/worker/scripted_coordinator.h"
+
+namespace causeway {
+namespace {
+
+TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
+  const intra::TemporaryDirectory directory;
+  std::vector<float> params = kInitial, result(kInitial.size());
+  {
+    Coordinator coordinator(directory.path());
+    coordinator.follow({train(0), coordinator.apply_all(), finish(1)});
+    Worker worker(settings(directory), kInitial);
+    ASSERT_TRUE(worker.next(params));
+    add(params, 0.5F);
+    worker.done(params, 4, 0);
+    EXPECT_FALSE(worker.next(result));
+    EXPECT_FALSE(worker.next(result)) << "it is over for good";
+  }
+  const auto left = intra::read_result(directory.path());
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->steps, 4);
+  EXPECT_EQ(left->rounds, 1);
+  EXPECT_EQ(left->params_digest.size(), 64);
+  EXPECT_FALSE(left->val_loss) << "nobody evaluated it";
+  Worker again(settings(directory), kInitial);
+  std::ranges::fill(result, 0.0F);
+  EXPECT_FALSE(again.next(result));
+  EXPECT_EQ(result, params);
+}
+
+TEST(WorkerResult, OfAProgramHasNoKeysOfWhatNobodyKnows) {
+  const intra::TemporaryDirectory directory;
+  intra::write_result(directory.path(), {.steps = 4, .params_digest = "ab"});
+  std::ifstream file(directory.path() / "result.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_FALSE(json.contains("val_loss"));
+  EXPECT_FALSE(json.contains("mfu"));
+  EXPECT_EQ(json.at("steps"), 4);
+  EXPECT_EQ(intra::read_result(directory.path())->params_digest, "ab");
+}
+
+TEST(WorkerResult, ALossThatIsNoNumberIsNotOneThatIsMissing) {
+  const intra::TemporaryDirectory directory;
+  intra::write_result(directory.path(), {.val_loss = std::nan(""), .params_digest = "ab"});
+  const auto result = intra::read_result(directory.path());
+  ASSERT_TRUE(result && result->val_loss);
+  EXPECT_TRUE(std::isnan(*result->val_loss));
+  EXPECT_FALSE(result->common_val_loss);
+  EXPECT_EQ(result->mfu, 0);
+}
+
+}  // namespace
+}  // namespace causeway
