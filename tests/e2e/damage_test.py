@@ -17,6 +17,8 @@ VICTIM = "ap-northeast"
 
 
 class Damage(RunByHand):
+    place = "nothing"
+
     def start_run(self):
         self.config_file = self.config(addresses=self.addresses, steps=10_000_000)
         text = self.config_file.read_text().replace("grace_min_s = 2", "grace_min_s = 0.05\ngrace_max_s = 0.5")
@@ -37,7 +39,10 @@ class Damage(RunByHand):
             self.assertEqual([child.poll() for child in self.others], [None] * 4, "the others go on" + self.logs())
             return self.version(VICTIM) >= wanted or self.ended() is not None
 
-        wait_until(moved, f"{VICTIM} to apply round {wanted}")
+        try:
+            wait_until(moved, f"{VICTIM} to apply round {wanted} after a flip in {self.place}")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}{self.logs()}") from None
         return self.ended() is None
 
     def ended(self):
@@ -72,7 +77,7 @@ class Damage(RunByHand):
         outcomes = collections.Counter()
         for _ in range(FLIPS):
             self.stop_victim()
-            place = self.flip(chance)
+            place = self.place = self.flip(chance)
             self.start_victim()
             kind = place.split("/")[0] if place.startswith("spool/") else place
             if self.wait_for_rounds(2):

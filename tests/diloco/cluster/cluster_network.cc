@@ -12,7 +12,8 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr std::size_t kQueuedMax = 100;  // messages on their way from one region to another
+// Messages on their way from one region to another; one that was paused speaks of all at once.
+constexpr std::size_t kQueuedMax = 100, kQueuedPerRegion = 20;
 
 }  // namespace
 
@@ -111,7 +112,8 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
     }
   };
   if (!honest(to)) overhear(message);
-  if (++state.queued[to] > kQueuedMax && honest(from))
+  const std::size_t most = std::max(kQueuedMax, kQueuedPerRegion * nodes_.size());
+  if (++state.queued[to] > most && honest(from))
     throw Violation(from + " floods " + to + " with messages");
   at(last, [this, from, to, arrive] {
     --link(from, to).queued[to];

@@ -62,6 +62,13 @@ TEST_F(RecoveryTest, NoFlippedBitOfTheRaftFileIsTakenForAPromise) {
   }
 }
 
+TEST_F(RecoveryTest, ATermBehindWhichNoneIsLeftIsDamage) {
+  EXPECT_EQ(recovered(records_, raft_bytes({kTermMax, "b", 4, {}})).lost, "");
+  const auto [promises, lost] = recovered(records_, raft_bytes({kTermMax + 1, "b", 4, {}}));
+  EXPECT_EQ(lost, "ledger/raft is damaged");
+  EXPECT_EQ(promises.term, 0);
+}
+
 TEST_F(RecoveryTest, NoFlippedBitOfTheRecordsGoesUnnoticed) {
   const std::string promised_before = raft_bytes({7, "b", 1, {entry_of(1), entry_of(2)}});
   const std::string appended = raft_bytes({7, "b", 4, {}});
