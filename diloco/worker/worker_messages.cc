@@ -1,6 +1,9 @@
 #include "diloco/worker/worker_messages.h"
 
+#include <string>
+
 #include "diloco/log/wire.h"
+#include "diloco/worker/stream/frame.h"
 
 namespace causeway::diloco {
 
@@ -86,6 +89,13 @@ CoordinatorMessage refusal(const std::string& reason) {
   message.mutable_refused()->set_reason(reason);
   message.mutable_refused()->set_configuration(true);
   return message;
+}
+
+CoordinatorMessage refusal_of_protocol(std::uint32_t protocol) {
+  const std::string than = protocol < kWorkerProtocol ? "older" : "newer";
+  return refusal("this worker is " + than + " than its coordinator: it speaks worker protocol " +
+                 std::to_string(protocol) + ", the coordinator " + std::to_string(kWorkerProtocol) +
+                 ". Run both from the same version of Causeway");
 }
 
 CoordinatorMessage waiting(const std::string& what) {

@@ -18,6 +18,8 @@ Train to_order(const worker_wire::Train& message);
 Continue to_order(const worker_wire::Continue& message);
 // Of a worker whose settings, or whose place in the region, are not its coordinator's.
 worker_wire::CoordinatorMessage refusal(const std::string& reason);
+// Of a worker that speaks this number and not kWorkerProtocol.
+worker_wire::CoordinatorMessage refusal_of_protocol(std::uint32_t protocol);
 worker_wire::CoordinatorMessage waiting(const std::string& what);
 
 }  // namespace causeway::diloco
