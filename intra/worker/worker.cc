@@ -43,6 +43,8 @@ WorkerSettings checked(WorkerSettings settings) {
   if (settings.region.empty()) refuse("settings.region is empty: name the region of this worker");
   if (settings.directory.empty())
     refuse("settings.directory is empty: give the directory of the region's coordinator");
+  if (exists(settings.directory) && !is_directory(settings.directory))
+    refuse("settings.directory, " + settings.directory.string() + ", is not a directory");
   if (settings.tensors.empty()) refuse("settings.tensors is empty: list what is trained");
   if (settings.coordinator.empty() != settings.certificates.empty())
     refuse("settings.coordinator and settings.certificates go together: give both, or neither");
