@@ -116,7 +116,11 @@ std::optional<WorkerDial> dial_coordinator(const AttachRequest& request, const M
                                            std::string& problem) {
   if (!request.coordinator.empty()) return dial_tls(request, meanwhile, problem);
   std::optional<Descriptor> socket = connect_to(request.socket);
-  if (!socket) return std::nullopt;
+  if (!socket) {
+    std::error_code ignored;
+    problem = exists(request.socket.parent_path(), ignored) ? "" : "there is no such directory";
+    return std::nullopt;
+  }
   auto stream = make_unix_stream(socket->get());
   return WorkerDial{std::move(*socket), std::move(stream)};
 }

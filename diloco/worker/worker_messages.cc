@@ -1,6 +1,9 @@
 #include "diloco/worker/worker_messages.h"
 
+#include <string>
+
 #include "diloco/log/wire.h"
+#include "diloco/worker/stream/frame.h"
 
 namespace causeway::diloco {
 
@@ -94,6 +97,13 @@ Errc kind_of(const worker_wire::Refused& refused) {
   if (refused.lineage()) return Errc::lineage;
   if (refused.configuration()) return Errc::config_mismatch;
   return refused.left_out() ? Errc::left_out : Errc::malformed;
+}
+
+CoordinatorMessage refusal_of_protocol(std::uint32_t protocol) {
+  const std::string than = protocol < kWorkerProtocol ? "older" : "newer";
+  return refusal("this worker is " + than + " than its coordinator: it speaks worker protocol " +
+                 std::to_string(protocol) + ", the coordinator " + std::to_string(kWorkerProtocol) +
+                 ". Run both from the same version of Causeway");
 }
 
 CoordinatorMessage waiting(const std::string& what) {

@@ -23,6 +23,8 @@ worker_wire::CoordinatorMessage refusal(const std::string& reason,
                                         Errc kind = Errc::config_mismatch);
 // Which of these a refusal is, or Errc::malformed.
 Errc kind_of(const worker_wire::Refused& refused);
+// Of a worker that speaks this number and not kWorkerProtocol.
+worker_wire::CoordinatorMessage refusal_of_protocol(std::uint32_t protocol);
 worker_wire::CoordinatorMessage waiting(const std::string& what);
 
 }  // namespace causeway::diloco

@@ -156,10 +156,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   void handle(const SessionPointer& session, const WorkerMessage& message,
               std::vector<Descriptor> descriptors) {
     if (message.body_case() == WorkerMessage::kAttach) {
-      if (message.attach().protocol() != kWorkerProtocol) {
-        throw_malformed(
-            "the worker is of another program version; run the same program as its coordinator");
-      }
+      if (message.attach().protocol() != kWorkerProtocol)
+        return session->send_last(refusal_of_protocol(message.attach().protocol()));
       return attach(session, to_request(message.attach()));
     }
     if (!group_.is_led_by(session)) throw_malformed("only rank 0 may speak");

@@ -110,6 +110,9 @@ RunSettings parse_run_settings(const std::string& text) {
   settings.read("sync.fragments", run.overlap.fragments);
   settings.read("sync.fragment_order", order);
   settings.read("sync.mixing", run.overlap.mixing);
+  std::string k = "fixed";
+  settings.read("sync.k", k);
+  if (k == "auto") settings.read("sync.held_out_sequences", run.validation_samples);
   run.overlap.variant = overlap_variant(variant);
   run.overlap.order = fragment_order(order);
   run.codec.tensors = tensor_codecs(tensors);

@@ -17,6 +17,7 @@ struct RunSettings {
   CodecOptions codec;
   diloco::OuterOptions outer;
   diloco::OverlapOptions overlap;
+  std::uint64_t validation_samples = 0;  // that judge K, after every change of the anchor; 0: none
 };
 
 // TOML lines with dotted keys, as in diloco::Attachment; keys that are not outer rounds' business

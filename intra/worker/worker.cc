@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "intra/base/error.h"
 #include "intra/base/memory_peak.h"
 #include "intra/base/stopwatch.h"
+#include "intra/base/strided_tensor.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
 #include "intra/outer/run_settings.h"
@@ -37,48 +39,96 @@ intra::RoundDriver::Region region_of(const WorkerSettings& settings) {
           .save_rounds = settings.save_rounds};
 }
 
+WorkerSettings checked(WorkerSettings settings) {
+  const auto refuse = [](const std::string& why) { throw std::invalid_argument(why); };
+  if (settings.region.empty()) refuse("settings.region is empty: name the region of this worker");
+  if (settings.directory.empty())
+    refuse("settings.directory is empty: give the directory of the region's coordinator");
+  if (exists(settings.directory) && !is_directory(settings.directory))
+    refuse("settings.directory, " + settings.directory.string() + ", is not a directory");
+  if (settings.tensors.empty()) refuse("settings.tensors is empty: list what is trained");
+  if (settings.coordinator.empty() != settings.certificates.empty())
+    refuse("settings.coordinator and settings.certificates go together: give both, or neither");
+  const auto check_number = [&](std::uint64_t number, const std::string& name) {
+    if (number == 0) refuse("settings." + name + " is 0: it must be at least 1");
+  };
+  check_number(settings.samples_per_step, "samples_per_step");
+  check_number(settings.tokens_per_step, "tokens_per_step");
+  check_number(settings.save_rounds, "save_rounds");
+  return settings;
+}
+
+// Views of what is only read may be of something constant.
+intra::StridedTensors flat_tensors(const diloco::Layout& layout, std::span<const float> params) {
+  return intra::contiguous_tensors(layout, const_cast<float*>(params.data()), params.size());
+}
+
+intra::StridedTensors listed_tensors(std::span<const ParameterView> params) {
+  intra::StridedTensors views;
+  for (const ParameterView& param : params)
+    views.push_back({param.data, param.shape, param.strides});
+  return views;
+}
+
 }  // namespace
 
 class Worker::Implementation final : private intra::RoundTrainer {
  public:
-  Implementation(WorkerSettings settings, std::span<const float> initial)
-      : settings_(std::move(settings)),
+  // `initial` makes tensors of the layout.
+  template <typename MakeTensors>
+  Implementation(WorkerSettings settings, const MakeTensors& initial)
+      : settings_(checked(std::move(settings))),
         layout_(specs(settings_.tensors)),
         state_(layout_),
         spans_(layout_, state_),
-        initial_(std::vector(initial.begin(), initial.end())),
+        initial_(gathered(initial(layout_))),
         driver_(region_of(settings_), state_, *this) {
     if (!load_outer_state(settings_.directory, layout_, state_)) start_afresh();
     follow([] {});
   }
 
-  std::optional<Steps> next(std::span<float> params) {
-    std::optional<intra::Stint> stint;
-    if (!over_) {
-      follow([&] {
-        stint = driver_.next();
-        if (!stint) end();
-      });
-    }
+  const diloco::Layout& layout() const { return layout_; }
+
+  std::optional<Steps> next(const intra::StridedTensors& params) {
+    check_tensors(layout_, params);
+    if (under_way_) throw std::logic_error("next() needs done() first, for the steps under way");
+    if (!over_ && !stint_) receive();
+    validating_ = !over_ && validation_due_ && settings_.validates && run_.validation_samples > 0;
+    validation_due_ = false;
     // Where there are steps ahead, the parameters are not what the regions agreed on.
-    write(stint ? state_.params : state_.anchor, params);
-    if (!stint) return std::nullopt;
-    cut_off_ = stint->cut_off;
-    enter("compute");
-    return steps(*stint);
+    write_tensors(layout_, over_ || validating_ ? state_.anchor : state_.params, params);
+    if (over_) return std::nullopt;
+    enter(validating_ ? "evaluate" : "compute");
+    if (validating_)
+      return Steps{.round = state_.version, .validation_samples = run_.validation_samples};
+    const intra::Stint stint = *std::exchange(stint_, std::nullopt);
+    cut_off_ = stint.cut_off;
+    under_way_ = stint.count;
+    return steps(stint);
   }
 
   bool called_back() { return driver_.called_back(); }
 
-  void done(std::span<const float> params, std::uint32_t count, double loss) {
+  void done(const intra::StridedTensors& params, std::uint32_t count, double loss) {
+    check_tensors(layout_, params);
+    check_count(count);
+    if (!under_way_) return;  // an evaluation
+    under_way_.reset();
     state_.work.compute_s += stopwatch_.charge(progress_.compute_s);
     state_.work.steps += count;
     steps_ += count;
     steps_here_ += count;
     progress_.loss = loss;
-    read(params);
+    read_tensors(layout_, params, state_.params);
     // Elsewhere the driver looks itself, and names the tensor.
-    driver_.done(!cut_off_ || all_finite(params));
+    driver_.done(!cut_off_ || all_finite(state_.params));
+  }
+
+  void validated(double loss) {
+    if (!validating_)
+      throw std::logic_error("validated() needs next() to ask for it first, each time");
+    validating_ = false;
+    if (std::isfinite(loss)) state_.held_out_loss = loss;
   }
 
  private:
@@ -109,23 +159,32 @@ class Worker::Implementation final : private intra::RoundTrainer {
           over_ = has_result();
           if (!over_) ask_whether_to_wait(what);
         });
-    driver_.join(*gathering_,
-                 make_round(intra::parse_run_settings(gathering_->attachment().settings)));
+    run_ = intra::parse_run_settings(gathering_->attachment().settings);
+    driver_.join(*gathering_, make_round());
     diloco::reached(diloco::ProtocolState::attached);
   }
 
-  intra::OuterRound make_round(const intra::RunSettings& run) const {
-    const auto place = std::find(run.regions.begin(), run.regions.end(), settings_.region);
-    const auto index = static_cast<std::uint32_t>(place - run.regions.begin());
-    return {{.region = settings_.region, .region_index = index, .seed = run.seed},
-            run.codec,
-            run.outer,
-            run.overlap,
+  intra::OuterRound make_round() const {
+    const auto place = std::find(run_.regions.begin(), run_.regions.end(), settings_.region);
+    const auto index = static_cast<std::uint32_t>(place - run_.regions.begin());
+    return {{.region = settings_.region, .region_index = index, .seed = run_.seed},
+            run_.codec,
+            run_.outer,
+            run_.overlap,
             layout_};
   }
 
   void ask_whether_to_wait(const std::string& what) {
     if (settings_.keep_waiting && !settings_.keep_waiting(what)) cancelled_ = true;
+  }
+
+  // Steps to take, or that there are no more.
+  void receive() {
+    follow([&] {
+      stint_ = driver_.next();
+      if (!stint_) end();
+    });
+    over_ = !stint_;
   }
 
   Steps steps(const intra::Stint& stint) const {
@@ -205,11 +264,14 @@ class Worker::Implementation final : private intra::RoundTrainer {
     }
     const std::string run_id = state_.run_id;
     state_ = intra::OuterState(layout_);
-    read(*initial_);
+    state_.params = *initial_;
     state_.anchor = state_.params;
     state_.digest = whole_digest(state_);
     state_.run_id = run_id;
   }
+
+  // For whoever chooses K by it (diloco/pacing/k_policy.h).
+  void anchor_moved() override { validation_due_ = state_.version % run_.overlap.fragments == 0; }
 
   void checkpointed() override { initial_.reset(); }
   void write_state() override { save_outer_state(settings_.directory, layout_, state_, {}, {}); }
@@ -237,43 +299,37 @@ class Worker::Implementation final : private intra::RoundTrainer {
     driver_.report(progress_);
   }
 
-  // ---- Parameters: the trainer's, one tensor after the other, and the flat layout with gaps ----
+  // ---- Parameters ----
 
-  template <typename Copy>
-  void each_tensor(std::size_t given, Copy&& copy) const {
-    if (given != layout_.parameter_count()) {
-      throw std::invalid_argument("the parameters have " + std::to_string(given) +
-                                  " elements where the tensors have " +
-                                  std::to_string(layout_.parameter_count()));
-    }
-    std::size_t at = 0;
-    for (const Tensor& tensor : settings_.tensors) {
-      const diloco::PlacedTensor& placed = layout_.find(tensor.name);
-      copy(at, placed.offset, placed.spec.count());
-      at += placed.spec.count();
-    }
-  }
-  void read(std::span<const float> params) {
-    each_tensor(params.size(), [&](std::size_t at, std::size_t offset, std::size_t count) {
-      std::copy_n(params.data() + at, count, state_.params.data() + offset);
-    });
-  }
-  void write(const std::vector<float>& flat, std::span<float> params) const {
-    each_tensor(params.size(), [&](std::size_t at, std::size_t offset, std::size_t count) {
-      std::copy_n(flat.data() + offset, count, params.data() + at);
-    });
+  std::vector<float> gathered(const intra::StridedTensors& params) const {
+    check_tensors(layout_, params);
+    std::vector<float> flat(layout_.size());
+    read_tensors(layout_, params, flat);
+    return flat;
   }
   static bool all_finite(std::span<const float> params) {
     return std::ranges::all_of(params, [](float value) { return std::isfinite(value); });
+  }
+  void check_count(std::uint32_t count) const {
+    if (!under_way_ && count > 0)
+      throw std::logic_error("done() needs next() first: there are no steps under way");
+    if (!under_way_ || count <= *under_way_) return;
+    throw std::invalid_argument("done() was told of " + std::to_string(count) +
+                                " steps where next() asked for " + std::to_string(*under_way_));
   }
 
   WorkerSettings settings_;
   diloco::Layout layout_;
   intra::OuterState state_;
   intra::HostSpans spans_;
-  std::optional<std::vector<float>> initial_;  // until there is a snapshot
+  std::optional<std::vector<float>> initial_;  // flat, until there is a snapshot
   intra::RoundDriver driver_;
   std::unique_ptr<intra::Gathering> gathering_;
+  intra::RunSettings run_;                  // as of the gathering
+  std::optional<intra::Stint> stint_;       // to be handed out
+  std::optional<std::uint32_t> under_way_;  // steps that were handed out
+  bool validation_due_ = false;             // the anchor is one that was not evaluated yet
+  bool validating_ = false;                 // the trainer was asked to
   bool cancelled_ = false;                    // by keep_waiting
   bool cut_off_ = false;                      // the steps under way are a Continue's
   bool over_ = false;                         // the run, and its result is written
@@ -283,12 +339,22 @@ class Worker::Implementation final : private intra::RoundTrainer {
 };
 
 Worker::Worker(WorkerSettings settings, std::span<const float> initial)
-    : implementation_(std::make_unique<Implementation>(std::move(settings), initial)) {}
+    : implementation_(std::make_unique<Implementation>(
+          std::move(settings),
+          [&](const diloco::Layout& layout) { return flat_tensors(layout, initial); })) {}
+
+Worker::Worker(WorkerSettings settings, std::span<const ParameterView> initial)
+    : implementation_(std::make_unique<Implementation>(
+          std::move(settings), [&](const diloco::Layout&) { return listed_tensors(initial); })) {}
 
 Worker::~Worker() = default;
 
 std::optional<Steps> Worker::next(std::span<float> params) {
-  return implementation_->next(params);
+  return implementation_->next(flat_tensors(implementation_->layout(), params));
+}
+
+std::optional<Steps> Worker::next(std::span<const ParameterView> params) {
+  return implementation_->next(listed_tensors(params));
 }
 
 bool Worker::called_back() {
@@ -296,7 +362,15 @@ bool Worker::called_back() {
 }
 
 void Worker::done(std::span<const float> params, std::uint32_t count, double loss) {
-  implementation_->done(params, count, loss);
+  implementation_->done(flat_tensors(implementation_->layout(), params), count, loss);
+}
+
+void Worker::done(std::span<const ParameterView> params, std::uint32_t count, double loss) {
+  implementation_->done(listed_tensors(params), count, loss);
+}
+
+void Worker::validated(double loss) {
+  implementation_->validated(loss);
 }
 
 }  // namespace causeway

@@ -7,6 +7,9 @@
 //     worker.done(params, i, loss);                       // what they led to
 //   }                                                     // params: the run's result
 //
+// `params` is one span of fp32, or a list of tensors that lie wherever the program has them. Both
+// are copied straight from and to the worker's own buffers, and lead to the same bits.
+//
 // One process speaks for its region; how it spreads a step over devices or hosts is its own
 // business. One thread at a time.
 //
@@ -16,6 +19,10 @@
 // shape of region), a state on disk that is damaged or of another model, records that were made for
 // other numbers than these (divergence), and a full disk. The message says what to do; after it,
 // the worker must be made anew.
+//
+// A wrong call is a std::invalid_argument (parameters that do not fit the tensors, a null pointer)
+// or a std::logic_error (calls in an order that makes no sense). It changes nothing: the worker
+// goes on with a right one.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +43,15 @@ struct Tensor {
   std::vector<std::int64_t> shape;
 };
 
+// Where a program has one tensor of its parameters, in fp32. Element (i, j, ...) is
+// data[i * strides[0] + j * strides[1] + ...]. Only next() writes there.
+struct ParameterView {
+  float* data = nullptr;
+  std::vector<std::int64_t> shape;  // as in its Tensor
+  // In elements, of each dimension, negative ones too. Empty: no gaps, the last index runs fastest.
+  std::vector<std::int64_t> strides = {};
+};
+
 struct WorkerSettings {
   std::string region;
   // The region's own directory: checkpoints/ is kept in it. On the coordinator's host the directory
@@ -52,6 +68,9 @@ struct WorkerSettings {
   std::uint64_t samples_per_step = 1, tokens_per_step = 1;
   // Rounds, of every fragment, between states on disk, and snapshots for joiners.
   std::uint32_t save_rounds = 10;
+  // The program evaluates the parameters when a run wants that (Steps::validation_samples). False:
+  // it is never asked.
+  bool validates = false;
   // Called at least every second while the worker waits, with what it waits for. False: stop, with
   // std::errc::operation_canceled, the state saved. None: wait for ever.
   std::function<bool(const std::string& what)> keep_waiting = {};
@@ -68,6 +87,10 @@ struct Steps {
   // change when a region joins the run for good or leaves it.
   std::uint32_t part = 0, parts = 1;
   std::uint64_t pass = 0, pass_begin = 0;
+  // Not 0: there are no steps to take now (count is 0). The parameters are what all regions agreed
+  // on: evaluate them on so many samples that nobody trains on, the same in every round, call
+  // validated(), and then next().
+  std::uint64_t validation_samples = 0;
 };
 
 class Worker {
@@ -75,11 +98,13 @@ class Worker {
   // Attaches, or waits until it can. `initial`: the parameters that a new run begins with, the same
   // in every region; not used if the region has a state on disk or joins a run that is under way.
   Worker(WorkerSettings settings, std::span<const float> initial);
+  Worker(WorkerSettings settings, std::span<const ParameterView> initial);
   ~Worker();
 
   // Waits until there are steps to take: applies what the regions decided meanwhile, and writes the
   // parameters to start from to `params`. Nothing: the run is over, and `params` are its result.
   std::optional<Steps> next(std::span<float> params);
+  std::optional<Steps> next(std::span<const ParameterView> params);
 
   // Whether to stop early: the region was cut off from the others, trained on by itself, and can
   // reach them again. Cheap; call it between steps.
@@ -89,6 +114,11 @@ class Worker {
   // Parameters that are not finite sit the round out: nothing is sent, and the next ones follow the
   // other regions.
   void done(std::span<const float> params, std::uint32_t count, double loss);
+  void done(std::span<const ParameterView> params, std::uint32_t count, double loss);
+
+  // The mean loss that Steps::validation_samples asked for, in the units of done()'s. The run
+  // judges its choice of K by it. One that is not finite counts as none.
+  void validated(double loss);
 
  private:
   class Implementation;

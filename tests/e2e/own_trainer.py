@@ -1,29 +1,57 @@
-"""A trainer that is not ours: examples/classifier, built against the installed package."""
+"""What tests of trainers that are not ours have in common: they are built against the installed package."""
+import functools
 import os
+import re
 import subprocess
 
-from harness import DEADLINE_S, EndToEnd
+from harness import DEADLINE_S, REGIONS, EndToEnd, free_port
 
 BUILD = os.environ["CAUSEWAY_BUILD"]
 SOURCE = os.environ["CAUSEWAY_SOURCE"]
+SANITIZE = os.environ.get("CAUSEWAY_SANITIZE", "")  # a library built so needs programs built so
 
 
 class OwnTrainer(EndToEnd):
     def setUp(self):
         super().setUp()
-        self.classifier = self.build_classifier()
+        self.prefix = self.directory / "prefix"
+        self.call("cmake", "--install", BUILD, "--prefix", self.prefix)
 
-    def call(self, *arguments):
+    def call(self, *arguments, env=None):
+        """Returns what it prints."""
         done = subprocess.run([*map(str, arguments)], cwd=self.directory, text=True, timeout=DEADLINE_S,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                              env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
 
-    def build_classifier(self):
-        prefix, build = self.directory / "prefix", self.directory / "classifier"
-        self.call("cmake", "--install", BUILD, "--prefix", prefix)
-        sanitize = os.environ.get("CAUSEWAY_SANITIZE", "")  # a library built so needs programs built so
+    @functools.cached_property
+    def classifier(self):
+        """The program of examples/classifier."""
+        build = self.directory / "classifier"
         self.call("cmake", "-S", f"{SOURCE}/examples/classifier", "-B", build,
-                  f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release",
-                  f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + sanitize if sanitize else ''}")
+                  f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Release",
+                  f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + SANITIZE if SANITIZE else ''}")
         self.call("cmake", "--build", build)
         return build / "classifier"
+
+
+class OwnTrainerByHand(OwnTrainer):
+    def setUp(self):
+        super().setUp()
+        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
+        self.run_causeway("certs", "--directory", "certificates", "init")
+        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
+
+    def coordinators(self, config, *flags_of_the_first):
+        return [self.start("coordinator", config, "--region", region, "--directory", self.region(region),
+                           *(["--found", *flags_of_the_first] if region == REGIONS[0] else ["--join"]))
+                for region in REGIONS]
+
+    def region(self, name):
+        return self.out / "regions" / name
+
+    def check_ends(self, outputs, loss_below):
+        ends = [re.search(r"ends with loss ([\d.]+), parameters (\w+)", output) for output in outputs]
+        self.assertTrue(all(ends), outputs)
+        self.assertEqual(len({end[2] for end in ends}), 1, outputs)
+        self.assertLess(float(ends[0][1]), loss_below)

@@ -42,6 +42,7 @@ ROOMS = {
     "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "diloco/round", "inter/mesh"],
 
     # Of diloco, intra sees the mathematics, files and the worker's session with what that hands over: never the protocol.
+    # The C API tells whose errors are whose.
     "intra/base": ["compression/base", "diloco/maths", "diloco/files"],
     "intra/data": ["intra/base", "diloco/maths"],
     "intra/model/kernels": ["intra/base"],
@@ -60,6 +61,7 @@ ROOMS = {
     "intra/worker": ["intra/base", "intra/collective", "intra/outer", "intra/published", "intra/step",
                      "intra/cuda/step", "intra/cuda/jobs", "diloco/maths", "diloco/files", "diloco/log",
                      "diloco/worker"],
+    "intra/c_api": ["inter/base", "intra/base", "intra/worker", "diloco/files"],
 
     "wan-sim/base": [],
     "wan-sim/scenario": ["wan-sim/base", "inter/base"],

@@ -1,0 +1,125 @@
+#include "intra/base/strided_tensor.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace causeway::intra {
+namespace {
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text;
+  for (const std::int64_t dimension : shape)
+    text += (text.empty() ? "" : " x ") + std::to_string(dimension);
+  return text.empty() ? "no dimension" : text;
+}
+
+void check_tensor(const diloco::TensorSpec& spec, const StridedTensor& view) {
+  const std::string tensor = "tensor '" + spec.name + "': ";
+  if (!std::ranges::equal(view.shape, spec.shape)) {
+    throw std::invalid_argument(tensor + "its shape is " + shape_text(view.shape) +
+                                " where the worker was made with " + shape_text(spec.shape));
+  }
+  if (view.data == nullptr) throw std::invalid_argument(tensor + "its data is a null pointer");
+  if (view.strides.empty()) return;
+  if (view.strides.size() != view.shape.size()) {
+    throw std::invalid_argument(tensor + std::to_string(view.strides.size()) + " strides for " +
+                                std::to_string(view.shape.size()) + " dimensions");
+  }
+  for (std::size_t i = 0; i < view.shape.size(); ++i) {
+    if (view.strides[i] == 0 && view.shape[i] > 1) {
+      throw std::invalid_argument(tensor + "stride 0 in dimension " + std::to_string(i) +
+                                  ": its elements share memory; give it memory of its own");
+    }
+  }
+}
+
+// A loop over one or more dimensions whose elements lie at the same distance from each other.
+struct Loop {
+  std::int64_t count, stride;
+};
+
+// From the outermost, as few as possible.
+std::vector<Loop> loops(const StridedTensor& view) {
+  std::vector<Loop> inner_first;
+  std::int64_t dense = 1;
+  for (std::size_t i = view.shape.size(); i-- > 0;) {
+    const Loop loop{view.shape[i], view.strides.empty() ? dense : view.strides[i]};
+    dense *= loop.count;
+    if (loop.count == 1) continue;
+    if (!inner_first.empty() &&
+        loop.stride == inner_first.back().count * inner_first.back().stride) {
+      inner_first.back().count *= loop.count;
+    } else {
+      inner_first.push_back(loop);
+    }
+  }
+  if (inner_first.empty()) inner_first.push_back({1, 1});
+  return {inner_first.rbegin(), inner_first.rend()};
+}
+
+// Calls copy(elements, stride, count) for one run of elements after the other.
+template <typename Copy>
+void each_run(std::span<const Loop> nest, float* data, const Copy& copy) {
+  const Loop outer = nest[0];
+  if (nest.size() == 1) return copy(data, outer.stride, outer.count);
+  for (std::int64_t i = 0; i < outer.count; ++i)
+    each_run(nest.subspan(1), data + i * outer.stride, copy);
+}
+
+}  // namespace
+
+StridedTensors contiguous_tensors(const diloco::Layout& layout, float* params, std::size_t count) {
+  if (count != layout.parameter_count()) {
+    throw std::invalid_argument("the parameters have " + std::to_string(count) +
+                                " elements where the tensors have " +
+                                std::to_string(layout.parameter_count()));
+  }
+  StridedTensors views;
+  for (const diloco::PlacedTensor& tensor : layout.tensors()) {
+    views.push_back({params, tensor.spec.shape, {}});
+    params += tensor.spec.count();
+  }
+  return views;
+}
+
+void check_tensors(const diloco::Layout& layout, const StridedTensors& views) {
+  if (views.size() != layout.tensors().size()) {
+    throw std::invalid_argument(std::to_string(views.size()) + " parameter tensors where the " +
+                                "worker was made with " + std::to_string(layout.tensors().size()));
+  }
+  for (std::size_t i = 0; i < views.size(); ++i) check_tensor(layout.tensors()[i].spec, views[i]);
+}
+
+void read_tensors(const diloco::Layout& layout, const StridedTensors& views,
+                  std::span<float> flat) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    float* to = flat.data() + layout.tensors()[i].offset;
+    const auto copy = [&to](const float* from, std::int64_t stride, std::int64_t count) {
+      if (stride == 1) {
+        to = std::copy_n(from, count, to);
+      } else {
+        for (std::int64_t at = 0; at < count; ++at) *to++ = from[at * stride];
+      }
+    };
+    each_run(loops(views[i]), views[i].data, copy);
+  }
+}
+
+void write_tensors(const diloco::Layout& layout, std::span<const float> flat,
+                   const StridedTensors& views) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const float* from = flat.data() + layout.tensors()[i].offset;
+    const auto copy = [&from](float* to, std::int64_t stride, std::int64_t count) {
+      if (stride == 1) {
+        std::copy_n(from, count, to);
+        from += count;
+      } else {
+        for (std::int64_t at = 0; at < count; ++at) to[at * stride] = *from++;
+      }
+    };
+    each_run(loops(views[i]), views[i].data, copy);
+  }
+}
+
+}  // namespace causeway::intra
