@@ -19,70 +19,22 @@
 #include "intra/outer/run_settings.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/round_driver.h"
+#include "intra/worker/worker_arguments.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway {
-namespace {
-
-std::vector<diloco::TensorSpec> specs(const std::vector<Tensor>& tensors) {
-  std::vector<diloco::TensorSpec> specs;
-  specs.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) specs.push_back({tensor.name, tensor.shape});
-  return specs;
-}
-
-intra::RoundDriver::Region region_of(const WorkerSettings& settings) {
-  return {.name = settings.region,
-          .directory = settings.directory,
-          .coordinator = settings.coordinator,
-          .certificates = settings.certificates,
-          .save_rounds = settings.save_rounds};
-}
-
-WorkerSettings checked(WorkerSettings settings) {
-  const auto refuse = [](const std::string& why) { throw std::invalid_argument(why); };
-  if (settings.region.empty()) refuse("settings.region is empty: name the region of this worker");
-  if (settings.directory.empty())
-    refuse("settings.directory is empty: give the directory of the region's coordinator");
-  if (exists(settings.directory) && !is_directory(settings.directory))
-    refuse("settings.directory, " + settings.directory.string() + ", is not a directory");
-  if (settings.tensors.empty()) refuse("settings.tensors is empty: list what is trained");
-  if (settings.coordinator.empty() != settings.certificates.empty())
-    refuse("settings.coordinator and settings.certificates go together: give both, or neither");
-  const auto check_number = [&](std::uint64_t number, const std::string& name) {
-    if (number == 0) refuse("settings." + name + " is 0: it must be at least 1");
-  };
-  check_number(settings.samples_per_step, "samples_per_step");
-  check_number(settings.tokens_per_step, "tokens_per_step");
-  check_number(settings.save_rounds, "save_rounds");
-  return settings;
-}
-
-// Views of what is only read may be of something constant.
-intra::StridedTensors flat_tensors(const diloco::Layout& layout, std::span<const float> params) {
-  return intra::contiguous_tensors(layout, const_cast<float*>(params.data()), params.size());
-}
-
-intra::StridedTensors listed_tensors(std::span<const ParameterView> params) {
-  intra::StridedTensors views;
-  for (const ParameterView& param : params)
-    views.push_back({param.data, param.shape, param.strides});
-  return views;
-}
-
-}  // namespace
 
 class Worker::Implementation final : private intra::RoundTrainer {
  public:
   // `initial` makes tensors of the layout.
   template <typename MakeTensors>
   Implementation(WorkerSettings settings, const MakeTensors& initial)
-      : settings_(checked(std::move(settings))),
-        layout_(specs(settings_.tensors)),
+      : settings_(worker_arguments::checked(std::move(settings))),
+        layout_(worker_arguments::specs(settings_.tensors)),
         state_(layout_),
         spans_(layout_, state_),
         initial_(gathered(initial(layout_))),
-        driver_(region_of(settings_), state_, *this) {
+        driver_(worker_arguments::region_of(settings_), state_, *this) {
     if (!load_outer_state(settings_.directory, layout_, state_)) start_afresh();
     follow([] {});
   }
@@ -325,11 +277,11 @@ class Worker::Implementation final : private intra::RoundTrainer {
   std::optional<std::vector<float>> initial_;  // flat, until there is a snapshot
   intra::RoundDriver driver_;
   std::unique_ptr<intra::Gathering> gathering_;
-  intra::RunSettings run_;                  // as of the gathering
-  std::optional<intra::Stint> stint_;       // to be handed out
-  std::optional<std::uint32_t> under_way_;  // steps that were handed out
-  bool validation_due_ = false;             // the anchor is one that was not evaluated yet
-  bool validating_ = false;                 // the trainer was asked to
+  intra::RunSettings run_;                    // as of the gathering
+  std::optional<intra::Stint> stint_;         // to be handed out
+  std::optional<std::uint32_t> under_way_;    // steps that were handed out
+  bool validation_due_ = false;               // the anchor is one that was not evaluated yet
+  bool validating_ = false;                   // the trainer was asked to
   bool cancelled_ = false;                    // by keep_waiting
   bool cut_off_ = false;                      // the steps under way are a Continue's
   bool over_ = false;                         // the run, and its result is written
@@ -339,22 +291,24 @@ class Worker::Implementation final : private intra::RoundTrainer {
 };
 
 Worker::Worker(WorkerSettings settings, std::span<const float> initial)
-    : implementation_(std::make_unique<Implementation>(
-          std::move(settings),
-          [&](const diloco::Layout& layout) { return flat_tensors(layout, initial); })) {}
+    : implementation_(
+          std::make_unique<Implementation>(std::move(settings), [&](const diloco::Layout& layout) {
+            return worker_arguments::flat_tensors(layout, initial);
+          })) {}
 
 Worker::Worker(WorkerSettings settings, std::span<const ParameterView> initial)
     : implementation_(std::make_unique<Implementation>(
-          std::move(settings), [&](const diloco::Layout&) { return listed_tensors(initial); })) {}
+          std::move(settings),
+          [&](const diloco::Layout&) { return worker_arguments::listed_tensors(initial); })) {}
 
 Worker::~Worker() = default;
 
 std::optional<Steps> Worker::next(std::span<float> params) {
-  return implementation_->next(flat_tensors(implementation_->layout(), params));
+  return implementation_->next(worker_arguments::flat_tensors(implementation_->layout(), params));
 }
 
 std::optional<Steps> Worker::next(std::span<const ParameterView> params) {
-  return implementation_->next(listed_tensors(params));
+  return implementation_->next(worker_arguments::listed_tensors(params));
 }
 
 bool Worker::called_back() {
@@ -362,11 +316,12 @@ bool Worker::called_back() {
 }
 
 void Worker::done(std::span<const float> params, std::uint32_t count, double loss) {
-  implementation_->done(flat_tensors(implementation_->layout(), params), count, loss);
+  implementation_->done(worker_arguments::flat_tensors(implementation_->layout(), params), count,
+                        loss);
 }
 
 void Worker::done(std::span<const ParameterView> params, std::uint32_t count, double loss) {
-  implementation_->done(listed_tensors(params), count, loss);
+  implementation_->done(worker_arguments::listed_tensors(params), count, loss);
 }
 
 void Worker::validated(double loss) {

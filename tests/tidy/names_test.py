@@ -30,7 +30,8 @@ COLLECTIONS = {
         "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
         "compression/base/parallel.h", "compression/value/packing.h", "inter/base/async.h", "inter/base/retry.h",
-        "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/published/checkpoint.h"),
+        "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/published/checkpoint.h",
+        "intra/worker/worker_arguments.h"),
     "constants": ("inter/base/limits.h", "intra/base/safetensors_format.h"),
     "errors": ("compression/cuda/error.h",),
     "to and from bytes": (
