@@ -144,6 +144,11 @@ void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("tune", "Recommend K, codec and overlap, and say why");
   command->add_option("CONFIG", options.config, "The run's configuration file")->required();
   add_set_option(*command, options.overrides);
+  command
+      ->add_option("--worker", options.worker,
+                   "Command line of your own training program, which is run for a few steps to "
+                   "measure them, as `causeway simulate --worker` would")
+      ->type_name("COMMAND");
   auto* links = command->add_option("--links", options.links,
                                     "Scenario file of the WAN (default: wan.profile)");
   command

@@ -148,6 +148,27 @@ class Program(OwnTrainer):
         self.simulate(self.config(steps=10), "--no-baseline")
         self.assertIn("was not begun with a program", self.try_it(self.config(steps=10), self.classifier, "--resume", code=2))
 
+    def test_tune_measures_a_program_and_plan_takes_its_run(self):
+        config = self.program_config()
+        tuned = self.directory / "tuned"
+        cache = ("--cache", self.directory / "cache", "--k", "10,20", "--variant", "synchronous")
+        self.run_causeway("tune", config, "--worker", self.classifier, "--out", tuned, *cache)
+        tuning = read_json(tuned / "tune.json")
+        self.assertIn(tuning["recommended_k"], (10, 20))
+        self.assertEqual((tuning["probe"]["parameters"], tuning["probe"]["steps"]), (712, 20))
+        self.assertGreater(tuning["probe"]["step_s"], 0)
+        sparse = tuning["probe"]["codecs"][0]
+        self.assertTrue(0 < sparse["relative_squared_error"] < 1, sparse)  # of what the steps really changed
+        self.assertNotIn("--calibrate", " ".join(tuning["warnings"]))
+        for flag in ("--calibrate", "--measure"):
+            self.assertIn(f"{flag}: needs", self.run_causeway("tune", config, "--worker", self.classifier, flag, "5",
+                                                              *cache, code=2))
+        self.assertIn("(`false`) ended with exit code 1", self.run_causeway("tune", config, "--worker", "false", *cache, code=1))
+        self.try_it(config, self.classifier)
+        planned = self.run_causeway("plan", "--what-if", self.out, *cache)
+        self.assertIn("712 parameters", planned)
+        self.assertIn("recorded: 20 rounds of K = 10", planned)
+
     def test_coordinators_by_hand_need_no_model_and_no_data(self):
         regions = REGIONS[:2]
         addresses = {region: f"127.0.0.1:{free_port()}" for region in regions}

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "apps/run/config/config.h"
-#include "apps/run/tune/runs.h"
+#include "apps/run/probe/runs.h"
 #include "diloco/pacing/objective.h"
 
 namespace causeway::run {

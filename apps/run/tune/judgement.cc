@@ -30,8 +30,8 @@ void warn_of_lockstep(Tuning& tuning) {
   tuning.warnings.push_back(
       "this assumes that synchronising every step needs as many steps as K = " +
       format_fixed(tuning.price.k_reference, 0) +
-      ". It may need fewer, so what is saved against it is an upper bound; --calibrate measures "
-      "it");
+      ". It may need fewer, so what is saved against it is an upper bound" +
+      (tuning.by_program ? "" : "; --calibrate measures it"));
 }
 
 void judge_price(Tuning& tuning) {
@@ -48,8 +48,8 @@ void judge_price(Tuning& tuning) {
     const auto n = double(tuning.probe.parameters);
     if (n < 35 * kMillion || n > 4 * kBillion) {
       tuning.warnings.push_back("the model has " + format_count(tuning.probe.parameters) +
-                                " parameters, but the published prices of K are for 35M to 4B; "
-                                "calibrate with --calibrate SECONDS");
+                                " parameters, but the published prices of K are for 35M to 4B" +
+                                (tuning.by_program ? "" : "; calibrate with --calibrate SECONDS"));
     }
     warn_of_lockstep(tuning);
     return;

@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
+#include "apps/run/probe/program_probe.h"
+#include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
-#include "apps/run/tune/runs.h"
 #include "diloco/pacing/link_fit.h"
 
 namespace causeway::run {
@@ -99,6 +100,7 @@ class Planner {
 
   Tuning run() {
     out_.name = config_.name;
+    out_.by_program = !config_.built_in_trainer();
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
     out_.configured_codec = config_.codec.matrix;
@@ -133,10 +135,12 @@ class Planner {
     for (const auto& [region, step_s] : recording_.step_s) slowest_s = std::max(slowest_s, step_s);
     Config untimed = config_;
     untimed.train.timed_step_ms = 1;  // their times are recorded; any delta will do for codecs
-    out_.probe = probe(untimed, {.seconds = 0,
-                                 .step_s = slowest_s,
-                                 .codecs = std::move(codecs),
-                                 .directory = options_.cache});
+    const ProbeOptions how{.seconds = 0,
+                           .step_s = slowest_s,
+                           .codecs = std::move(codecs),
+                           .directory = options_.cache};
+    out_.probe =
+        config_.built_in_trainer() ? probe(untimed, how) : probe_recorded(config_, run_, how);
     out_.probe.timed_steps = config_.train.timed_step_ms > 0;
     out_.probe.step_deviation_s = recording_.step_deviation_s;
   }
@@ -252,14 +256,22 @@ class Planner {
   Tuning out_;
 };
 
+// A program's is what it reported.
+double tokens_per_step(const Config& config, const std::filesystem::path& region) {
+  if (config.built_in_trainer()) return double(config.train.batch) * double(config.model.context);
+  const std::vector<RoundEvent> rounds = read_rounds(region);
+  const bool known = !rounds.empty() && rounds.back().step > 0;
+  return known ? double(rounds.back().tokens) / double(rounds.back().step) : 1;
+}
+
 }  // namespace
 
 Recording read_recording(const std::filesystem::path& run, const Config& config) {
   Recording out;
-  const double tokens_per_step = double(config.train.batch) * double(config.model.context);
   std::vector<double> deviations;
   for (const std::string& region : names_of(config)) {
-    const auto taken = stretches(run / "regions" / region, tokens_per_step);
+    const std::filesystem::path directory = run / "regions" / region;
+    const auto taken = stretches(directory, tokens_per_step(config, directory));
     if (taken.size() < kRoundsMin) {
       throw ConfigError((run / "regions" / region / "events.jsonl").string() +
                         ": has too few rounds to learn from; a plan needs a run of " +

@@ -6,9 +6,10 @@
 #include <cmath>
 
 #include "apps/run/page/format.h"
+#include "apps/run/probe/program_probe.h"
+#include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
-#include "apps/run/tune/runs.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
 
@@ -49,10 +50,12 @@ class Tuner {
   Tuner(const TuneOptions& options, const std::function<void(const std::string&)>& note)
       : options_(options),
         note_(note),
-        config_(load_config(options.config, options.overrides, Trainer::built_in)) {}
+        config_(load_config(options.config, options.overrides,
+                            options.worker.empty() ? Trainer::built_in : Trainer::program)) {}
 
   Tuning run() {
     out_.name = config_.name;
+    out_.by_program = !config_.built_in_trainer();
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
     out_.configured_codec = config_.codec.matrix;
@@ -69,6 +72,7 @@ class Tuner {
     }
     out_.warnings = not_rehearsed(config_);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
+    refuse_what_programs_cannot();
     probe_machine();
     probe_links_of(links);
     rehearse(links);
@@ -103,10 +107,29 @@ class Tuner {
   void probe_machine() {
     note_("probing: inner steps and codecs");
     const auto codecs = options_.codecs.empty() ? default_codecs(config_) : options_.codecs;
-    out_.probe = probe(config_, {.seconds = options_.probe_s,
-                                 .step_s = options_.step_s,
-                                 .codecs = codecs,
-                                 .directory = options_.cache});
+    const ProbeOptions how{.seconds = options_.probe_s,
+                           .step_s = options_.step_s,
+                           .codecs = codecs,
+                           .directory = options_.cache};
+    const auto measured = [&] {
+      if (config_.built_in_trainer()) return probe(config_, how);
+      return probe_program(config_, {options_.worker, work() / "probe", options_.program}, how);
+    };
+    out_.probe = measured();
+  }
+
+  void refuse_what_programs_cannot() const {
+    if (config_.built_in_trainer()) return;
+    if (options_.calibrate_s > 0) {
+      throw ConfigError(
+          "--calibrate: needs validation losses, which nobody but the program itself can measure; "
+          "leave it out");
+    }
+    if (options_.measure_s > 0 || options_.measure_all) {
+      throw ConfigError(
+          "--measure: needs timed steps, which only the built-in trainer has; leave it out, and "
+          "measure with `causeway simulate --worker`");
+    }
   }
 
   void probe_links_of(const wan_sim::Scenario& links) {
@@ -147,6 +170,7 @@ class Tuner {
   }
 
   void calibrate_price() {
+    if (!config_.built_in_trainer()) return;
     if (options_.calibrate_s > 0 && config_.train.timed_step_ms > 0) {
       throw ConfigError(
           "--calibrate: needs losses, but train.timed_step_ms makes steps that compute nothing; "

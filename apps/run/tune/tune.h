@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "apps/run/probe/probe.h"
 #include "apps/run/tune/calibration.h"
 #include "apps/run/tune/grid.h"
 #include "apps/run/tune/link_probe.h"
 #include "apps/run/tune/predict.h"
-#include "apps/run/tune/probe.h"
 
 namespace causeway::run {
 
@@ -40,12 +40,14 @@ struct TuneOptions {
   std::filesystem::path cache = "runs/calibration";
   std::filesystem::path work;     // where real runs are made; empty: a directory in cache
   std::filesystem::path program;  // the `causeway` to start; empty: this one
+  std::string worker;             // command of the user's program; empty: the built-in trainer
 };
 
 struct Tuning {
   std::string name;
   std::string links;  // where they come from
   std::vector<std::string> regions;
+  bool by_program = false;       // trained by the user's own: nobody else can calibrate or time it
   std::uint64_t steps = 0;       // of the configuration: what its target loss needs at K0
   std::string configured_codec;  // of matrices; calibrations are made with it
   diloco::tuner::Variant configured_variant = diloco::tuner::Variant::synchronous;  // the same

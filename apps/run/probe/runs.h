@@ -16,6 +16,7 @@ struct RealRuns {
   std::vector<std::string> overrides;  // of the tuning itself; those of a run come after them
   std::filesystem::path program;       // empty: this one
   std::filesystem::path directory;     // a directory in it for each run
+  std::string worker = {};  // command of the program that trains; empty: the built-in one
 
   struct How {
     bool shaped = false;    // through the relay, as wan.profile says
@@ -31,7 +32,8 @@ struct RealRuns {
 // A round in a region's events.jsonl.
 struct RoundEvent {
   std::uint64_t steps = 0;   // nominal inner steps
-  std::uint64_t tokens = 0;  // of the region, up to here
+  std::uint64_t step = 0;    // of the region, up to here
+  std::uint64_t tokens = 0;  // the same
   double compute_s = 0;      // that they took
   double time_unix_s = 0;
 };

@@ -7,18 +7,9 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "apps/run/probe/codec_bench.h"
 
 namespace causeway::run {
-
-struct CodecProbe {
-  std::string codec;  // codec.matrix
-  std::uint64_t payload_bytes = 0;
-  double bits_per_parameter = 0;
-  double encode_s = 0;
-  double apply_s = 0;  // of all regions' payloads, the outer step and the digest
-  double store_s = 0;  // hashing it and writing it durably
-  double relative_squared_error = 0;
-};
 
 struct Probe {
   std::uint64_t parameters = 0;
@@ -35,6 +26,9 @@ struct ProbeOptions {
   std::vector<std::string> codecs;  // for matrices; vectors keep theirs
   std::filesystem::path directory;  // on the disk that runs use; made if it is not there
 };
+
+// The median of the samples, in seconds, and their deviation; one sample or more.
+void take_step_times(const std::vector<double>& samples, Probe& out);
 
 // The first worker of a region alone: what its group's all-reduce costs is not in it. Throws what
 // the trainer and the codecs throw.

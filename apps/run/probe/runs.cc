@@ -1,4 +1,4 @@
-#include "apps/run/tune/runs.h"
+#include "apps/run/probe/runs.h"
 
 #include <algorithm>
 #include <map>
@@ -49,6 +49,10 @@ void RealRuns::run(const std::string& name, const std::vector<std::string>& more
       how.shaped ? "relay" : "none",
       "--out",
       out.string()};
+  if (!worker.empty()) {
+    options.arguments.emplace_back("--worker");
+    options.arguments.push_back(worker);
+  }
   if (!how.baseline) options.arguments.emplace_back("--no-baseline");
   for (const auto* list : {&overrides, &more_overrides}) {
     for (const std::string& text : *list) {
@@ -71,6 +75,7 @@ std::vector<RoundEvent> read_rounds(const std::filesystem::path& region_director
     if (event.event != "round") continue;
     const auto json = nlohmann::json::parse(event.json);
     rounds.push_back({.steps = json.value("steps", std::uint64_t{0}),
+                      .step = json.value("step", std::uint64_t{0}),
                       .tokens = json.value("tokens", std::uint64_t{0}),
                       .compute_s = json.value("compute_s", 0.0),
                       .time_unix_s = json.value("time_unix_s", 0.0)});
