@@ -129,7 +129,8 @@ void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
   if (request.term > term_) {
     const bool renews = leader_ == region;  // it leads already
     if (!renews && !claims_.may_raise(region, now, random_)) return send(region, reply);
-    const Term reached = renews ? request.term : claims_.towards(request.term, term_);
+    const auto step = renews ? TermClaims::Step::leader : TermClaims::Step::word;
+    const Term reached = claims_.towards(request.term, term_, step);
     become_follower(reached, std::nullopt, now);
   }
   reply.term = term_;
