@@ -1,6 +1,7 @@
 // Tensors where a program has them, and the flat layout, where they lie one after the other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

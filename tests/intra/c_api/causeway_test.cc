@@ -1,6 +1,7 @@
 // The C API against a real worker socket, as tests/intra/worker has the C++ one.
 #include "intra/c_api/causeway.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -196,6 +197,18 @@ TEST(CApi, ACallbackThatThrowsIsAFailure) {
   EXPECT_STREQ(causeway_last_error(), "I");
   trainer.settings.keep_waiting = [](void*, const char*) -> int { throw 7; };
   EXPECT_EQ(trainer.open(), CAUSEWAY_FAILED);
+}
+
+// This program has a copy of everything that is in the library.
+TEST(CApi, TheSharedLibraryIsLoadedBesideTheStaticOne) {
+  void* const library = ::dlopen(CAUSEWAY_SHARED, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto version =
+      reinterpret_cast<decltype(&causeway_version)>(::dlsym(library, "causeway_version"));
+  ASSERT_NE(version, nullptr);
+  EXPECT_NE(version, &causeway_version);
+  EXPECT_STREQ(version(), causeway_version());
+  EXPECT_EQ(::dlclose(library), 0);
 }
 
 }  // namespace

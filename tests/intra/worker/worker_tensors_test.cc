@@ -249,5 +249,28 @@ TEST(WorkerEvaluations, AreOfTheAverageWhereStepsAreTakenAhead) {
   EXPECT_FALSE(coordinator.contributions().at(1).held_out_loss);
 }
 
+// The others are of a model in which only some fragments have moved on.
+TEST(WorkerEvaluations, ComeWhenEveryFragmentHadItsTurn) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(
+      directory.path(), std::string(kAuto) + "sync.variant = \"streaming\"\nsync.fragments = 2\n");
+  coordinator.follow({train(0), coordinator.apply_all(), train(1, 40), coordinator.apply_all(),
+                      train(2, 80), coordinator.apply_all(), finish(3)});
+  std::vector<float> params = kInitial;
+  WorkerSettings able = settings(directory);
+  able.validates = true;
+  Worker worker(able, params);
+  std::vector<std::uint64_t> evaluated;
+  while (const auto steps = worker.next(params)) {
+    if (steps->validation_samples > 0) {
+      evaluated.push_back(steps->round);
+      worker.validated(1);
+    } else {
+      worker.done(params, steps->count, 0);
+    }
+  }
+  EXPECT_THAT(evaluated, ElementsAre(2));
+}
+
 }  // namespace
 }  // namespace causeway
