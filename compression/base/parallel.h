@@ -1,25 +1,69 @@
-// Loops over chunks on as many threads as OpenMP is set to (OMP_NUM_THREADS).
+// Loops over chunks on as many threads as OpenMP is set to (OMP_NUM_THREADS). Where the library is
+// built without OpenMP, plain threads do the same: for the Python module, as PyTorch has an OpenMP
+// of its own, and two in one process get in each other's way.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
+#include <thread>
+#include <vector>
 
 namespace causeway::compression {
 
 inline constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+inline constexpr std::size_t kWorthAThread = 8;  // of the usual chunks: some 10 us
+
+#ifdef _OPENMP
 
 // Calls body(i) for i below count, each thread for a share of its own in ascending order, until it
 // gets false. Returns the least i that gave false, whatever the number of threads; kNone if none
-// did. The body must not throw.
+// did. The body must not throw. A thread is worth its start for `worth` of them.
 template <typename Body>
-std::size_t first_failure(std::size_t count, const Body& body) {
-  constexpr std::size_t kWorthAThread = 8;  // chunks: some 10 us
+std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth = kWorthAThread) {
   std::size_t first = kNone;
-#pragma omp parallel for schedule(static) reduction(min : first) if (count >= 2 * kWorthAThread)
+#pragma omp parallel for schedule(static) reduction(min : first) if (count >= 2 * worth)
   for (std::size_t i = 0; i < count; ++i) {
     if (i < first && !body(i)) first = i;
   }
   return first;
 }
+
+#else
+
+// As OpenMP counts them, from the same variable.
+inline std::size_t threads_wanted() {
+  static const std::size_t wanted = [] {
+    const char* told = std::getenv("OMP_NUM_THREADS");
+    const long number = told == nullptr ? 0 : std::strtol(told, nullptr, 10);
+    return static_cast<std::size_t>(
+        number > 0 ? number : std::max(1L, static_cast<long>(std::thread::hardware_concurrency())));
+  }();
+  return wanted;
+}
+
+template <typename Body>
+std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth = kWorthAThread) {
+  const auto first_of = [&body](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!body(i)) return i;
+    }
+    return kNone;
+  };
+  const std::size_t threads = std::clamp<std::size_t>(count / worth, 1, threads_wanted());
+  std::vector<std::size_t> firsts(threads, kNone);
+  const auto share = [&](std::size_t t) {
+    firsts[t] = first_of(count * t / threads, count * (t + 1) / threads);
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(share, t);
+    share(0);
+  }
+  return *std::min_element(firsts.begin(), firsts.end());
+}
+
+#endif
 
 }  // namespace causeway::compression

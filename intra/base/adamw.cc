@@ -1,14 +1,12 @@
 #include "intra/base/adamw.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <numbers>
 #include <utility>
 
 #include "intra/base/flat_parts.h"
-#include "intra/base/square_sums.h"
 
 namespace causeway::intra {
 namespace {
@@ -24,28 +22,6 @@ void step_elements(const AdamWFactors& f, float decay, std::size_t count,
   for (std::size_t i = 0; i < count; ++i) {
     adamw_element(f, decay, gradients[i], params[i], first[i], second[i]);
   }
-}
-
-// The sums of square_sums.h, all at once.
-double sum_of_squares(std::span<const float> values) {
-  std::array<std::array<double, kSquareLanes>, kSquareStreams> sums{};
-  const std::size_t stride = values.size() / kSquareSums * kSquareLanes;
-  for (std::size_t i = 0; i < stride; i += kSquareLanes) {
-    for (std::size_t stream = 0; stream < kSquareStreams; ++stream) {
-      for (std::size_t lane = 0; lane < kSquareLanes; ++lane) {
-        const double value = values[stream * stride + i + lane];
-        sums[stream][lane] += value * value;
-      }
-    }
-  }
-  double total = 0;
-  for (const auto& stream : sums) {
-    for (const double sum : stream) total += sum;
-  }
-  for (const float value : values.subspan(kSquareStreams * stride)) {
-    total += static_cast<double>(value) * value;
-  }
-  return total;
 }
 
 }  // namespace
@@ -69,21 +45,6 @@ float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64
                                : 0.5 * (1 + std::cos(std::numbers::pi * progress));
   const double final_lr = lr * options.lr_final_fraction;
   return static_cast<float>(final_lr + (lr - final_lr) * remaining);
-}
-
-double global_norm(std::span<const float> values) {
-  // One sum per block, added in block order: the same bits for any number of threads.
-  const std::size_t blocks = (values.size() + kSquareBlock - 1) / kSquareBlock;
-  std::vector<double> sums(blocks);
-#pragma omp parallel for schedule(static) if (blocks > 1)
-  for (std::size_t block = 0; block < blocks; ++block) {
-    const std::size_t begin = block * kSquareBlock;
-    sums[block] =
-        sum_of_squares(values.subspan(begin, std::min(kSquareBlock, values.size() - begin)));
-  }
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return std::sqrt(total);
 }
 
 AdamW::AdamW(const InnerOptions& options, const diloco::Layout& layout)

@@ -29,9 +29,6 @@ float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64
 // For the 0-based step after the moments were zero.
 AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, float lr);
 
-// sqrt(sum of squares), summed in double in a fixed order.
-double global_norm(std::span<const float> values);
-
 // Elements of a flat span.
 struct Range {
   std::size_t begin = 0, end = 0;

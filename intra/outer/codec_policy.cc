@@ -11,8 +11,8 @@
 #include "compression/codecs/ladder.h"
 #include "compression/codecs/make_codec.h"
 #include "compression/codecs/payload.h"
-#include "intra/base/adamw.h"
 #include "intra/base/error.h"
+#include "intra/base/global_norm.h"
 
 namespace causeway::intra {
 namespace {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "intra/base/global_norm.h"
 #include "intra/base/stopwatch.h"
 #include "intra/collective/gradient_reducer.h"
 #include "intra/step/optimizer_share.h"

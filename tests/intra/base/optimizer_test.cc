@@ -1,4 +1,5 @@
 #include "intra/base/adamw.h"
+#include "intra/base/global_norm.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "compression/codecs/payload.h"
-#include "intra/base/adamw.h"
+#include "intra/base/global_norm.h"
 #include "tests/intra/cuda/outer_history.h"
 #include "tests/intra/cuda/serial_backend.h"
 

@@ -1,0 +1,7 @@
+"""Takes part in a run of Causeway: one model, trained in regions that are far apart.
+
+Worker is for any array library; causeway.torch.Run for PyTorch. docs/python.md has the whole story.
+"""
+from ._causeway import Steps, Stopped, Worker, WorkerError, __version__
+
+__all__ = ["Steps", "Stopped", "Worker", "WorkerError", "__version__"]

@@ -1,0 +1,225 @@
+"""What of a model crosses between regions: its parameters with requires_grad, as fp32 tensors of the whole model in the
+memory of rank 0's host, whatever their type, their device and their division over ranks."""
+import hashlib
+
+import torch
+
+from .divided import DTensor, distribute_tensor, whole
+from .rounding import DROPPED_BITS, stochastic
+
+# What wrappers put into the names, so that regions that wrap a model differently have the same names.
+WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+# Where optimizers that keep fp32 weights of their own (Apex, Transformer Engine) have them.
+MASTER_KEYS = ("master_param", "master_weight")
+
+
+def plain_name(name):
+    while (found := next((w for w in WRAPPERS if name.startswith(w)), None)) is not None:
+        name = name[len(found):]
+    for wrapper in WRAPPERS:
+        name = name.replace("." + wrapper, ".")
+    return name
+
+
+def trained(model):
+    """Name and parameter of all that is trained, as plain_name() has the names."""
+    for module in model.modules():
+        if hasattr(module, "reshard"):  # FSDP2 leaves what only a forward pass gathered
+            module.reshard()
+    return [(plain_name(name), p) for name, p in model.named_parameters() if p.requires_grad]
+
+
+class Staging:
+    """Copies between a device and the host, on a stream of their own, so that they wait for nothing but what they copy.
+
+    CUDA's part of it was not yet run on a GPU.
+    """
+
+    def __init__(self, device):
+        self.device = device
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def buffer(self, shape):
+        return torch.empty(shape, dtype=torch.float32, pin_memory=self.stream is not None)
+
+    def to_host(self, tensor, host):
+        """Done when finish() returns."""
+        if self.stream is None:
+            host.copy_(tensor)
+            return
+        self.stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.stream):
+            host.copy_(tensor, non_blocking=True)
+        tensor.record_stream(self.stream)
+
+    def to_device(self, host):
+        if self.stream is None:
+            return host.to(self.device)
+        with torch.cuda.stream(self.stream):
+            there = host.to(self.device, non_blocking=True)
+        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        there.record_stream(torch.cuda.current_stream(self.device))
+        return there
+
+    def finish(self):
+        if self.stream is not None:
+            self.stream.synchronize()
+
+
+class Exchanged:
+    """One parameter. `host` is its fp32 value on rank 0, of the whole tensor; None on other ranks."""
+
+    def __init__(self, name, parameter, optimizer, ranks, staging):
+        self.name, self.parameter, self.staging = name, parameter, staging
+        self.optimizer, self.ranks = optimizer, ranks
+        plain = parameter.detach()
+        # Then the worker reads and writes the parameter itself.
+        self.direct = (plain.device.type == "cpu" and plain.dtype == torch.float32 and plain.is_contiguous()
+                       and not isinstance(plain, DTensor))
+        self.storage = plain.data_ptr() if self.direct else None
+        self.start = None  # what a low-precision parameter was set to, if that is less exact than `host`
+        self.host = None
+        if ranks.leads:
+            self.host = plain if self.direct else staging.buffer(parameter.shape)
+        if not self.direct:
+            full = whole(plain)
+            if ranks.leads:
+                staging.to_host(full.float(), self.host)
+
+    def master(self):
+        """The optimizer's own fp32 value of the parameter; None: it has none, or none yet."""
+        if self.optimizer is None or self.parameter.dtype == torch.float32:
+            return None
+        state = self.optimizer.state.get(self.parameter, {})
+        return next((state[key] for key in MASTER_KEYS if torch.is_tensor(state.get(key))), None)
+
+    def take(self):
+        """The parameter, or the change to it, into `host`."""
+        if self.direct:
+            return
+        master = self.master()
+        now = whole((master if master is not None else self.parameter).detach())
+        if not self.ranks.leads:
+            return
+        if self.start is None:
+            self.staging.to_host(now.float(), self.host)
+        else:  # adds what the steps did: rounding took nothing from `host`
+            self.host.add_(now.to("cpu", torch.float32) - self.start.float())
+
+    def give(self, seed):
+        """`host` into the parameter, on every rank."""
+        if self.direct:
+            self.ranks.share(self.parameter.detach())
+            return
+        dtype = self.parameter.dtype
+        master = self.master()
+        if dtype == torch.float32 or master is not None:
+            self.start = None
+            value = self.passed_on(self.host, torch.float32)
+            if master is not None:
+                self.put(master, value)
+            self.put(self.parameter, value)
+            return
+        if self.ranks.leads:
+            self.start = stochastic(self.host, dtype, seed)
+        self.put(self.parameter, self.passed_on(self.start, dtype))
+
+    def passed_on(self, value, dtype):
+        """Rank 0's value on everybody's device."""
+        if self.ranks.leads:
+            return self.ranks.share(self.staging.to_device(value))
+        return self.ranks.share(torch.empty(self.parameter.shape, dtype=dtype, device=self.staging.device))
+
+    @staticmethod
+    def put(target, value):
+        if isinstance(target, DTensor):
+            value = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+        target.detach().copy_(value)
+
+
+class Parameters:
+    """All that a model exchanges. Every method is called by all ranks of the region."""
+
+    def __init__(self, model, optimizer, ranks, seed):
+        self.model, self.ranks, self.seed = model, ranks, seed
+        named = trained(model)
+        self.check(named)
+        staging = {}
+        for _, p in named:
+            staging.setdefault(p.device, Staging(p.device))
+        self.exchanged = [Exchanged(name, p, optimizer, ranks, staging[p.device]) for name, p in named]
+        self.stagings = list(staging.values())
+        self.finish()
+        bad = self.not_finite()
+        self.agree(f"the parameter {bad} is NaN or infinite before the first step: load or initialise the model again"
+                   if bad else None)
+
+    def agree(self, problem):
+        """Raises on all ranks the problem of the first that has one."""
+        problem = next((told for told in self.ranks.gather(problem) if told), None)
+        if problem:
+            raise ValueError(problem)
+
+    def check(self, named):
+        self.agree(self.problem_of(named))
+        shapes = [(name, tuple(p.shape), str(p.dtype)) for name, p in named]
+        all_shapes = self.ranks.gather(shapes)
+        for rank, others in enumerate(all_shapes):
+            if others != all_shapes[0]:
+                own, other = next(((a, b) for a, b in zip(all_shapes[0], others) if a != b),
+                                  (f"{len(all_shapes[0])} parameters", f"{len(others)}"))
+                raise ValueError(f"the ranks of this region have different models: rank 0 has {own}, rank {rank} has "
+                                 f"{other}")
+
+    @staticmethod
+    def problem_of(named):
+        if not named:
+            return "the model has no parameter with requires_grad: there is nothing to train in a run"
+        if len({name for name, _ in named}) < len(named):
+            return "two parameters of the model have the same name once wrappers are taken off their names"
+        for name, p in named:
+            if p.is_meta:
+                return (f"the parameter {name} is on the meta device and has no values: call model.to_empty(device=...) "
+                        "and initialise it first")
+            if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
+                return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
+        return None
+
+    def hosts(self):
+        """Names to fp32 tensors; rank 0 only."""
+        return {one.name: one.host for one in self.exchanged}
+
+    def take(self):
+        self.check_unchanged()
+        for one in self.exchanged:
+            one.take()
+        self.finish()
+
+    def give(self, round_number):
+        for index, one in enumerate(self.exchanged):
+            one.give(seed_of(self.seed, round_number, index))
+
+    def finish(self):
+        for staging in self.stagings:
+            staging.finish()
+
+    def not_finite(self):
+        """The first name whose values are not all finite; rank 0 only knows."""
+        if not self.ranks.leads:
+            return None
+        return next((one.name for one in self.exchanged if not torch.isfinite(one.host).all()), None)
+
+    def check_unchanged(self):
+        """The worker's buffers are for the parameters that entered."""
+        now = trained(self.model)
+        if [name for name, _ in now] != [one.name for one in self.exchanged]:
+            raise ValueError("the model changed after it entered the run: other parameters have requires_grad now")
+        for (name, p), one in zip(now, self.exchanged):
+            if p is not one.parameter or one.storage not in (None, p.data_ptr()):
+                raise ValueError(f"the model changed after it entered the run: the parameter {name} was replaced. Move, "
+                                 "wrap and convert the model before Run(...)")
+
+
+def seed_of(seed, round_number, index):
+    text = f"{seed} {round_number} {index}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

@@ -1,0 +1,98 @@
+"""The processes of one region, which train together: rank 0 speaks for all, and the others hear what it was told."""
+import enum
+
+import torch
+import torch.distributed as dist
+
+import causeway
+
+
+class Kind(enum.IntEnum):
+    """What a message of rank 0 to the others is."""
+    WAITING = 0  # it still waits; nobody's patience with a collective runs out
+    STEPS = 1
+    OVER = 2
+    ERROR = 3
+    GO_ON = 4
+    YES = 5
+    NO = 6
+
+
+class Solo:
+    """A region of one process."""
+    rank, world = 0, 1
+    leads = True
+
+    def tell(self, kind, numbers=()):
+        pass
+
+    def tell_error(self, error):
+        pass
+
+    def share(self, tensor):
+        return tensor
+
+    def gather(self, value):
+        return [value]
+
+
+class Group:
+    """A region whose processes are a group of torch.distributed."""
+    NUMBERS = 9  # of a message, at most
+
+    def __init__(self, group):
+        self.group = group
+        self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
+        self.source = dist.get_global_rank(group, 0) if group is not None else 0
+        nccl = dist.get_backend(group) == "nccl"
+        self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
+
+    @property
+    def leads(self):
+        return self.rank == 0
+
+    def tell(self, kind, numbers=()):
+        """Rank 0's side of hear()."""
+        message = [int(kind), *map(int, numbers)]
+        message += [0] * (1 + self.NUMBERS - len(message))
+        dist.broadcast(torch.tensor(message, dtype=torch.int64, device=self.device), self.source, self.group)
+
+    def tell_error(self, error):
+        self.tell(Kind.ERROR)
+        dist.broadcast_object_list([str(error) or type(error).__name__], self.source, self.group, self.device)
+
+    def hear(self):
+        """What rank 0 told, once it is more than that it waits: (kind, numbers). Raises what it could not do."""
+        while True:
+            message = torch.zeros(1 + self.NUMBERS, dtype=torch.int64, device=self.device)
+            dist.broadcast(message, self.source, self.group)
+            kind, *numbers = message.tolist()
+            if kind == Kind.ERROR:
+                told = [None]
+                dist.broadcast_object_list(told, self.source, self.group, self.device)
+                raise causeway.WorkerError(f"rank 0 of this region stopped: {told[0]}")
+            if kind != Kind.WAITING:
+                return Kind(kind), numbers
+
+    def share(self, tensor):
+        """Rank 0's `tensor` to all, on any device that the group can reach; in place."""
+        if tensor.device.type == self.device.type:
+            dist.broadcast(tensor, self.source, self.group)
+            return tensor
+        passed = tensor.to(self.device)
+        dist.broadcast(passed, self.source, self.group)
+        return tensor.copy_(passed)
+
+    def gather(self, value):
+        """Everybody's value, in the order of the ranks."""
+        values = [None] * self.world
+        dist.all_gather_object(values, value, group=self.group)
+        return values
+
+
+def ranks(group=None):
+    """Of `group`; None: of all processes that torch.distributed knows of, or of this one alone."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return Solo()
+    joined = Group(group)
+    return joined if joined.world > 1 else Solo()

@@ -1,0 +1,105 @@
+#include "python/module/arrays.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+
+namespace nb = nanobind;
+
+namespace causeway::python {
+namespace {
+
+std::string shape_of(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (const std::int64_t size : shape)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + ")";
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& what) {
+  throw nb::value_error(("tensor \"" + name + "\" " + what).c_str());
+}
+
+template <typename Array>
+void check_kind(const std::string& name, const Array& array) {
+  if (array.device_type() != nb::device::cpu::value) {
+    refuse(name, "is not in the host's memory: copy it there, or use causeway.torch");
+  }
+  if (array.dtype() != nb::dtype<float>())
+    refuse(name, "is not fp32: hand over an fp32 copy, or use causeway.torch");
+  std::int64_t expected = 1;
+  for (std::size_t i = array.ndim(); i-- > 0;) {
+    if (array.shape(i) > 1 && array.stride(i) != expected) {
+      refuse(name, "is not contiguous in C order: hand over a contiguous copy");
+    }
+    expected *= static_cast<std::int64_t>(array.shape(i));
+  }
+}
+
+template <typename Array>
+Array cast(const std::string& name, nb::handle value, const char* wanted) {
+  Array array;
+  if (!nb::try_cast<Array>(value, array, false)) refuse(name, wanted);
+  check_kind(name, array);
+  return array;
+}
+
+}  // namespace
+
+Arrays::Arrays(const nb::mapping& named, Access access) {
+  for (const nb::handle item : named.items()) {
+    const auto name = nb::cast<std::string>(item[0]);
+    Tensor tensor{name, {}};
+    const auto hold = [&](const auto& array, float* data) {
+      for (std::size_t i = 0; i < array.ndim(); ++i)
+        tensor.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
+      spans_.emplace_back(data, array.size());
+      holds_.push_back(nb::cast(array, nb::rv_policy::reference));
+    };
+    if (access == Access::write) {
+      const auto array = cast<nb::ndarray<>>(
+          name, item[1], "is no writable array with the buffer protocol or DLPack");
+      hold(array, static_cast<float*>(array.data()));
+    } else {
+      const auto array = cast<nb::ndarray<nb::ro>>(
+          name, item[1], "is no array with the buffer protocol or DLPack");
+      hold(array, const_cast<float*>(static_cast<const float*>(array.data())));
+    }
+    tensors_.push_back(std::move(tensor));
+    count_ += spans_.back().size();
+  }
+  if (tensors_.empty()) throw nb::value_error("no tensors were given: a run has at least one");
+}
+
+void Arrays::check_like(const std::vector<Tensor>& tensors) const {
+  if (tensors_.size() != tensors.size()) {
+    throw nb::value_error((std::to_string(tensors_.size()) +
+                           " tensors were given where the worker was made with " +
+                           std::to_string(tensors.size()))
+                              .c_str());
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors_[i].name != tensors[i].name)
+      refuse(tensors_[i].name, "stands where the worker was made with \"" + tensors[i].name + "\"");
+    if (tensors_[i].shape != tensors[i].shape) {
+      refuse(tensors_[i].name, "has the shape " + shape_of(tensors_[i].shape) +
+                                   " where the worker was made with " + shape_of(tensors[i].shape));
+    }
+  }
+}
+
+void Arrays::gather(std::span<float> flat) const {
+  auto at = flat.begin();
+  for (const std::span<float> tensor : spans_) at = std::copy(tensor.begin(), tensor.end(), at);
+}
+
+void Arrays::scatter(std::span<const float> flat) const {
+  std::size_t at = 0;
+  for (const std::span<float> tensor : spans_) {
+    std::copy_n(flat.begin() + static_cast<std::ptrdiff_t>(at), tensor.size(), tensor.begin());
+    at += tensor.size();
+  }
+}
+
+}  // namespace causeway::python

@@ -1,0 +1,41 @@
+// Tensors of a Python program: anything with the buffer protocol or DLPack, in the host's memory.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "intra/worker/worker.h"
+
+namespace causeway::python {
+
+// Named arrays of fp32, in the order in which they were given. Holds references to them. All
+// functions need the GIL, and throw nanobind::type_error or value_error with a sentence for the
+// user.
+class Arrays {
+ public:
+  enum class Access : std::uint8_t { read, write };
+
+  // `named`: a mapping of names to arrays, each C-contiguous fp32, and writable if it is for that.
+  Arrays(const nanobind::mapping& named, Access access);
+
+  // With the names and shapes of `tensors`, in their order.
+  void check_like(const std::vector<Tensor>& tensors) const;
+
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  std::size_t count() const { return count_; }
+  // One after the other. Another thread may hold the GIL meanwhile.
+  void gather(std::span<float> flat) const;
+  void scatter(std::span<const float> flat) const;
+
+ private:
+  std::vector<nanobind::object> holds_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::span<float>> spans_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace causeway::python

@@ -1,0 +1,103 @@
+// causeway._causeway: what python/causeway/__init__.py shows. Its docstrings are in _causeway.pyi's
+// place for readers, and here for help().
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "python/module/python_worker.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace causeway::python {
+namespace {
+
+constexpr const char* kWorkerText =
+    R"(Speaks for one region of a run. Attaches to the region's coordinator, or waits until it can.
+
+tensors: names to arrays of fp32, C-contiguous, writable, in the host's memory: anything with the
+    buffer protocol or DLPack (NumPy, PyTorch on CPUs). Names and shapes are the same in every region.
+    Their values are the parameters that a new run begins with, the same in every region; they are
+    not used if the region has a state on disk or joins a run that is under way. The arrays are
+    kept: next() writes to them.
+region: the region's name in the configuration.
+directory: the region's own; on the coordinator's host the one that the coordinator uses.
+coordinator, certificates: HOST:PORT of a coordinator on another host, and a directory with ca.crt,
+    REGION.crt and REGION.key. Empty: the coordinator is on this host.
+samples_per_step, tokens_per_step: what one inner step of the whole region reads; tokens weigh it.
+save_rounds: rounds between states on disk.
+keep_waiting: called at least every second while the worker waits, with a sentence that says for
+    what. If it returns False, the wait ends with causeway.Stopped, the state saved. What it raises,
+    and KeyboardInterrupt, end the wait likewise.
+
+Raises ValueError for arrays that cannot be used, causeway.WorkerError for what the run refuses.
+One thread at a time. The GIL is released in every wait.)";
+
+void bind_steps(nb::module_& module) {
+  nb::class_<Steps>(module, "Steps", "Inner steps to take.")
+      .def_ro("round", &Steps::round, "The round that they belong to.")
+      .def_ro("count", &Steps::count, "How many to take, at most.")
+      .def_ro("first_sample", &Steps::first_sample, "The region's sample number of the first.")
+      .def_ro("schedule_step", &Steps::schedule_step,
+              "Position of the first in the schedule (of learning rates) that all regions share.")
+      .def_ro("part", &Steps::part, "Which of `parts` equal parts of the data this region reads.")
+      .def_ro("parts", &Steps::parts, "Into how many parts the data is divided.")
+      .def_ro("pass_number", &Steps::pass, "How often the data was read before.")
+      .def_ro("pass_begin", &Steps::pass_begin, "The region's first sample number of this pass.");
+}
+
+void bind_worker(nb::module_& module) {
+  nb::class_<PythonWorker>(module, "Worker", kWorkerText)
+      .def(
+          "__init__",
+          [](PythonWorker* self, const nb::mapping& tensors, const std::string& region,
+             const std::filesystem::path& directory, const std::string& coordinator,
+             const std::filesystem::path& certificates, std::uint64_t samples, std::uint64_t tokens,
+             std::uint32_t save_rounds, nb::object keep_waiting) {
+            if (samples == 0 || tokens == 0 || save_rounds == 0) {
+              throw nb::value_error(
+                  "samples_per_step, tokens_per_step and save_rounds are 1 or more");
+            }
+            new (self) PythonWorker(tensors,
+                                    {.region = region,
+                                     .directory = directory,
+                                     .coordinator = coordinator,
+                                     .certificates = certificates,
+                                     .tensors = {},
+                                     .samples_per_step = samples,
+                                     .tokens_per_step = tokens,
+                                     .save_rounds = save_rounds},
+                                    std::move(keep_waiting));
+          },
+          "tensors"_a, nb::kw_only(), "region"_a, "directory"_a, "coordinator"_a = "",
+          "certificates"_a = std::filesystem::path(), "samples_per_step"_a = 1,
+          "tokens_per_step"_a = 1, "save_rounds"_a = 10, "keep_waiting"_a = nb::none())
+      .def("next", &PythonWorker::next,
+           "Waits until there are steps to take, and writes the parameters to start from to the "
+           "arrays. None: the run is over, and the arrays hold its result.")
+      .def("called_back", &PythonWorker::called_back,
+           "Whether to stop early: the region was cut off from the others, trained on by itself, "
+           "and can reach them again. Cheap; call it between steps.")
+      .def("done", &PythonWorker::done, "count"_a, "loss"_a, "tensors"_a = nb::none(),
+           "`count` steps are taken, and led to what the arrays hold; or to `tensors`, other "
+           "arrays of the same names and shapes, which may be read-only (JAX). `loss`: of the last "
+           "step, for displays. Parameters that are not finite sit the round out.");
+}
+
+}  // namespace
+}  // namespace causeway::python
+
+NB_MODULE(_causeway, module) {
+  using namespace causeway::python;
+  // Standard output is the program's.
+  spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
+  spdlog::set_pattern("[%Y-%m-%d %H:%M:%S.%e] [causeway] [%l] %v");
+  bind_steps(module);
+  bind_worker(module);
+  nb::exception<WorkerError> error(module, "WorkerError", PyExc_RuntimeError);
+  nb::exception<Stopped> stopped(module, "Stopped", PyExc_RuntimeError);
+  module.attr("__version__") = CAUSEWAY_VERSION;
+}

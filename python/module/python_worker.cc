@@ -1,0 +1,88 @@
+#include "python/module/python_worker.h"
+
+#include <system_error>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace causeway::python {
+
+PythonWorker::PythonWorker(const nb::mapping& tensors, WorkerSettings settings,
+                           nb::object keep_waiting)
+    : arrays_(tensors, Arrays::Access::write),
+      keep_waiting_(std::move(keep_waiting)),
+      flat_(arrays_.count()) {
+  settings.tensors = arrays_.tensors();
+  settings.keep_waiting = [this](const std::string& what) { return this->keep_waiting(what); };
+  without_gil([&] {
+    arrays_.gather(flat_);
+    worker_.emplace(std::move(settings), flat_);
+  });
+}
+
+std::optional<Steps> PythonWorker::next() {
+  std::optional<Steps> steps;
+  without_gil([&] {
+    steps = worker_->next(flat_);
+    arrays_.scatter(flat_);
+  });
+  return steps;
+}
+
+bool PythonWorker::called_back() {
+  bool called = false;
+  without_gil([&] { called = worker_->called_back(); });
+  return called;
+}
+
+void PythonWorker::done(std::uint32_t count, double loss,
+                        const std::optional<nb::mapping>& tensors) {
+  std::optional<Arrays> others;
+  if (tensors) {
+    others.emplace(*tensors, Arrays::Access::read);
+    others->check_like(arrays_.tensors());
+  }
+  without_gil([&] {
+    (others ? *others : arrays_).gather(flat_);
+    worker_->done(flat_, count, loss);
+  });
+}
+
+// Called without the GIL, in the middle of a wait. What is raised here comes out of the call that
+// waits, once the worker has saved its state.
+bool PythonWorker::keep_waiting(const std::string& what) {
+  const nb::gil_scoped_acquire gil;
+  try {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    return keep_waiting_.is_none() || nb::cast<bool>(nb::bool_(keep_waiting_(what)));
+  } catch (nb::python_error& error) {
+    raised_.emplace(std::move(error));
+    return false;
+  }
+}
+
+template <typename Work>
+void PythonWorker::without_gil(const Work& work) {
+  if (busy_.exchange(true))
+    throw WorkerError("another thread is in a call of this worker: one thread at a time");
+  std::exception_ptr failure;
+  {
+    const nb::gil_scoped_release released;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  busy_ = false;
+  if (!failure) return;
+  if (raised_) throw *std::exchange(raised_, std::nullopt);
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::operation_canceled) throw Stopped(error.what());
+    throw WorkerError(error.what());
+  }
+}
+
+}  // namespace causeway::python
