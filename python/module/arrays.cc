@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <memory>
+#include <type_traits>
 
 namespace nb = nanobind;
 
@@ -55,7 +57,7 @@ Arrays::Arrays(const nb::mapping& named, Access access) {
       for (std::size_t i = 0; i < array.ndim(); ++i)
         tensor.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
       spans_.emplace_back(data, array.size());
-      holds_.push_back(nb::cast(array, nb::rv_policy::reference));
+      holds_.push_back(std::make_shared<std::decay_t<decltype(array)>>(array));
     };
     if (access == Access::write) {
       const auto array = cast<nb::ndarray<>>(

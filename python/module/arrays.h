@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ class Arrays {
   void scatter(std::span<const float> flat) const;
 
  private:
-  std::vector<nanobind::object> holds_;
+  std::vector<std::shared_ptr<void>> holds_;  // the arrays: they are not freed meanwhile
   std::vector<Tensor> tensors_;
   std::vector<std::span<float>> spans_;
   std::size_t count_ = 0;

@@ -55,7 +55,7 @@ void bind_worker(nb::module_& module) {
           "__init__",
           [](PythonWorker* self, const nb::mapping& tensors, const std::string& region,
              const std::filesystem::path& directory, const std::string& coordinator,
-             const std::filesystem::path& certificates, std::uint64_t samples, std::uint64_t tokens,
+             const std::string& certificates, std::uint64_t samples, std::uint64_t tokens,
              std::uint32_t save_rounds, nb::object keep_waiting) {
             if (samples == 0 || tokens == 0 || save_rounds == 0) {
               throw nb::value_error(
@@ -73,8 +73,8 @@ void bind_worker(nb::module_& module) {
                                     std::move(keep_waiting));
           },
           "tensors"_a, nb::kw_only(), "region"_a, "directory"_a, "coordinator"_a = "",
-          "certificates"_a = std::filesystem::path(), "samples_per_step"_a = 1,
-          "tokens_per_step"_a = 1, "save_rounds"_a = 10, "keep_waiting"_a = nb::none())
+          "certificates"_a = "", "samples_per_step"_a = 1, "tokens_per_step"_a = 1,
+          "save_rounds"_a = 10, "keep_waiting"_a = nb::none())
       .def("next", &PythonWorker::next,
            "Waits until there are steps to take, and writes the parameters to start from to the "
            "arrays. None: the run is over, and the arrays hold its result.")

@@ -1,5 +1,7 @@
 #include "python/module/python_worker.h"
 
+#include <nanobind/stl/string.h>
+
 #include <system_error>
 #include <utility>
 
@@ -54,7 +56,10 @@ bool PythonWorker::keep_waiting(const std::string& what) {
   const nb::gil_scoped_acquire gil;
   try {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    return keep_waiting_.is_none() || nb::cast<bool>(nb::bool_(keep_waiting_(what)));
+    if (keep_waiting_.is_none()) return true;
+    const int truth = PyObject_IsTrue(keep_waiting_(what).ptr());
+    if (truth < 0) throw nb::python_error();
+    return truth == 1;
   } catch (nb::python_error& error) {
     raised_.emplace(std::move(error));
     return false;

@@ -244,9 +244,9 @@ class Members(EndToEnd):
         self.run_causeway("members", "remove", "--directory", founder, self.newcomer)
         self.assertIn("removed from the run", self.finish(coordinator, code=3))
         self.assertIn("removed from the run", self.finish(worker, code=3))
+        wait_until(lambda: self.status(REGIONS[0])["share"]["count"] == 3, "a record that shares among three", children[0])
         version = self.status(REGIONS[0])["version"]
         wait_until(lambda: self.status(REGIONS[0])["version"] >= version + 2, "two more rounds", children[0])
-        self.assertEqual(self.status(REGIONS[0])["share"]["count"], 3)
         self.assertEqual(self.status(REGIONS[0])["share"]["pass"], 2)
 
         mine, theirs = ({event["round"]: event["state"] for event in self.rounds(region)}

@@ -1,0 +1,147 @@
+"""causeway.torch.Run with real PyTorch, real coordinators and real TLS, as `./check --python` runs it."""
+import os
+import re
+import signal
+import sys
+import unittest
+
+SOURCE = os.environ["CAUSEWAY_SOURCE"]
+sys.path.append(os.path.join(SOURCE, "tests", "e2e"))
+from harness import REGIONS, EndToEnd, free_port, read_json, wait_until  # noqa: E402
+
+TRAIN = os.path.join(SOURCE, "examples", "pytorch", "train.py")
+TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2 {TRAIN}"
+CONFIG = """
+[run]
+name = "pytorch"
+seed = 7
+[train]
+steps = {steps}
+k = 10
+[outer]
+optimizer = "nesterov"
+lr = 0.6
+[codec]
+matrix = "dense:int8,block=128"
+[sync]
+variant = "{variant}"
+grace_min_s = 2
+[wan]
+profile = "{wan}"
+[certificates]
+directory = "{certificates}"
+"""
+
+
+class InARun(EndToEnd):
+    def program_config(self, steps=60, variant="synchronous", addresses=None):
+        text = CONFIG.format(steps=steps, variant=variant, wan=self.directory / "wan.toml",
+                             certificates=self.directory / "certificates")
+        for region in REGIONS:
+            text += f'[[regions]]\nname = "{region}"\n'
+            if addresses:
+                text += f'listen = "{addresses[region]}"\nadvertise = "{addresses[region]}"\n'
+        path = self.directory / "pytorch.toml"
+        path.write_text(text)
+        return path
+
+    def region(self, name):
+        return self.out / "regions" / name
+
+    def simulate(self, config, command, *more, code=0, env=None):
+        return self.finish(self.start("simulate", config, "--out", self.out, "--worker", command, *more, env=env), code)
+
+    def end_of(self, log):
+        """Loss and digest of the parameters."""
+        found = re.search(r"ends with loss ([\d.]+|nan), parameters (\w+)", log.read_text(errors="replace"))
+        self.assertTrue(found, log.read_text(errors="replace"))
+        return float(found[1]), found[2]
+
+    def check_end(self, loss_below=2.0):
+        """One end for all regions; ln 10 = 2.30 untrained."""
+        ends = [self.end_of(self.region(name) / "worker-0.log") for name in REGIONS]
+        self.assertEqual(len({digest for _, digest in ends}), 1, ends)
+        self.assertLess(ends[0][0], loss_below)
+        return ends[0][1]
+
+
+class Scripts(InARun):
+    def test_a_script_trains_in_three_regions_and_the_run_is_verified(self):
+        self.simulate(self.program_config(), f"{sys.executable} {TRAIN}")
+        self.check_end()
+        self.assertEqual(read_json(self.out / "summary.json")["rounds"], 6)
+        self.assertIn("verified: one history", self.run_causeway("verify", self.out))
+
+    def test_two_ranks_in_each_region_by_torchrun(self):
+        self.simulate(self.program_config(steps=30), TORCHRUN)
+        self.check_end(loss_below=2.3)
+
+    def test_overlapping_variants_take_the_same_script(self):
+        self.simulate(self.program_config(variant="delayed"), f"{sys.executable} {TRAIN}")
+        self.check_end(loss_below=2.2)
+
+
+class ByHand(InARun):
+    """Coordinators and scripts are started one by one, so that they can be stopped one by one."""
+
+    def setUp(self):
+        super().setUp()
+        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
+        self.run_causeway("certs", "--directory", "certificates", "init")
+        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
+
+    def start_coordinators(self, config):
+        return [self.start("coordinator", config, "--region", region, "--directory", self.region(region),
+                           "--found" if region == REGIONS[0] else "--join") for region in REGIONS]
+
+    def start_script(self, region):
+        return self.start_program(sys.executable, TRAIN, env={"CAUSEWAY_REGION": region, "OMP_NUM_THREADS": "1",
+                                                              "CAUSEWAY_DIRECTORY": str(self.region(region))})
+
+    def check_that_it_comes_back(self, end_one):
+        """One region's script is ended after two rounds and started again; all end with the same parameters."""
+        coordinators = self.start_coordinators(self.program_config(steps=200, addresses=self.addresses))
+        scripts = [self.start_script(region) for region in REGIONS]
+        wait_until(lambda: self.status(REGIONS[0]).get("version", 0) >= 2, "two rounds", coordinators[0])
+        end_one(scripts[0])
+        self.assertNotEqual(scripts[0].wait(120), 0, scripts[0].log.read_text())
+        scripts[0] = self.start_script(REGIONS[0])
+        for child in scripts + coordinators:
+            self.finish(child)
+        ends = [self.end_of(script.log) for script in scripts]
+        self.assertEqual(len({digest for _, digest in ends}), 1, ends)
+
+    def test_a_killed_script_comes_back_and_all_end_alike(self):
+        self.check_that_it_comes_back(lambda script: script.kill())
+
+    def test_a_stopped_script_comes_back_and_all_end_alike(self):
+        self.check_that_it_comes_back(lambda script: script.send_signal(signal.SIGINT))
+
+
+class WrongUse(unittest.TestCase):
+    """One sentence each."""
+
+    def refused(self, sentence, model, **settings):
+        from causeway.torch import Run
+        with self.assertRaisesRegex(ValueError, sentence):
+            with Run(model, **{"directory": ".", **settings}):
+                pass
+
+    def test_what_cannot_be_trained_is_named(self):
+        import torch
+        self.refused("is on the meta device", torch.nn.Linear(2, 2, device="meta"))
+        self.refused("float64: a run takes", torch.nn.Linear(2, 2, dtype=torch.float64))
+        frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+        self.refused("no parameter with requires_grad", frozen)
+        broken = torch.nn.Linear(2, 2)
+        torch.nn.init.constant_(broken.weight, float("nan"))
+        self.refused("weight is NaN or infinite before", broken)
+
+    def test_a_directory_that_is_not_there_is_named(self):
+        import torch
+        self.refused("nor the directory above it", torch.nn.Linear(2, 2), directory="/nowhere/at/all")
+        self.refused("no directory was given", torch.nn.Linear(2, 2), directory="")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
