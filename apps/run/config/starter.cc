@@ -131,7 +131,7 @@ std::string starter_command(StarterTrainer trainer, const std::filesystem::path&
   const std::string simulate = "causeway simulate " + plain_path(file);
   switch (trainer) {
     case StarterTrainer::pytorch:
-      return simulate + " --worker 'torchrun --nproc-per-node 1 train.py'";
+      return simulate + " --worker 'torchrun --standalone --nproc-per-node 1 train.py'";
     case StarterTrainer::own:
       return simulate + " --worker './trainer --its-flags'";
     case StarterTrainer::built_in:

@@ -49,6 +49,29 @@ TEST_F(MonitorTest, AddsUpTheWanAndKnowsTheVersions) {
   EXPECT_EQ(monitor_.version("west"), 2U);
 }
 
+TEST_F(MonitorTest, WhatAWorkerDidInAnEarlierSessionIsNotWorkOfThisOne) {
+  const auto status = [&](int pid, const char* phase) {
+    directory_.write("run/regions/east/status.json",
+                     nlohmann::json{{"pid", pid}, {"progress", {{"phase", phase}}}}.dump());
+  };
+  status(100, "compute");
+  const Monitor later(config_, run_);
+  EXPECT_TRUE(monitor_.has_worked("east"));
+  EXPECT_FALSE(later.has_worked("east"));
+  status(200, "");
+  EXPECT_FALSE(later.has_worked("east")) << "a coordinator alone";
+  status(200, "wait");
+  EXPECT_TRUE(later.has_worked("east"));
+  EXPECT_FALSE(later.has_worked("west"));
+}
+
+TEST_F(MonitorTest, AWorkerHasWorkedEvenIfItsCoordinatorForgot) {
+  write_status("regions/east", 1, 20, 0);
+  monitor_.observe_training(1, 0);
+  directory_.write("run/regions/east/status.json", "{}");
+  EXPECT_TRUE(monitor_.has_worked("east"));
+}
+
 TEST_F(MonitorTest, RateIsThatOfTheLastSeconds) {
   write_status("regions/east", 1, 20, 0);
   for (int second = 0; second < 10; ++second) monitor_.observe_training(second, 0);
