@@ -31,7 +31,8 @@ class RegionRun(EndToEnd):
         config = self.config(workers=(1,) * self.regions, addresses=addresses, name=f"{out}.toml",
                              **{**self.settings, **settings})
         # However late a busy machine starts a region, it is listed in every round.
-        config.write_text(config.read_text().replace("grace_min_s = 2", "grace_min_s = 60"))
+        config.write_text(config.read_text().replace("grace_min_s = 2", "grace_min_s = 60")
+                          .replace("[sync]", 'vector = "dense:fp32"\n[sync]'))
         return [self.start("coordinator", config, "--region", name, "--directory", self.region(name, out),
                            "--found" if name == self.names[0] else "--join") for name in self.names]
 
