@@ -3,7 +3,7 @@ import re
 import signal
 import unittest
 
-from region_run import REGIONS, RegionRun
+from region_run import DEADLINE_S, REGIONS, RegionRun
 
 
 def rounds(output):
@@ -49,8 +49,9 @@ class Killed(RegionRun):
         self.finish_coordinators()
         self.coordinators = self.start_coordinators(out="killed")
         for die_at in ("2", "4", "9"):  # in the first round; before a round; within one
-            for rank in self.start_region(how, "killed", CAUSEWAY_TEST_DIE_AT=die_at):
-                self.finish(rank, code=-signal.SIGKILL)
+            dying = self.start_region(how, "killed", CAUSEWAY_TEST_DIE_AT=die_at)
+            codes = [one.wait(DEADLINE_S) for one in dying]  # one that loses the other first ends with an error
+            self.assertIn(-signal.SIGKILL, codes)
         self.assertEqual(rounds(self.finish(self.start_region(how, "killed")[0]))[-1], undisturbed[-1])
         self.finish_coordinators()
 

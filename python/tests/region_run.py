@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 os.environ.setdefault("CAUSEWAY", str(causeway.program.path()))
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
-from harness import REGIONS, EndToEnd, free_port  # noqa: E402 (it reads CAUSEWAY)
+from harness import DEADLINE_S, REGIONS, EndToEnd, free_port  # noqa: E402 (it reads CAUSEWAY)
 
 TRAINERS = pathlib.Path(__file__).parent / "trainers"
 
@@ -31,7 +31,8 @@ class RegionRun(EndToEnd):
         config = self.config(workers=(1,) * self.regions, addresses=addresses, name=f"{out}.toml",
                              **{**self.settings, **settings})
         # However late a busy machine starts a region, it is listed in every round.
-        config.write_text(config.read_text().replace("grace_min_s = 2", "grace_min_s = 60"))
+        config.write_text(config.read_text().replace("grace_min_s = 2", "grace_min_s = 60")
+                          .replace("[sync]", 'vector = "dense:fp32"\n[sync]'))
         return [self.start("coordinator", config, "--region", name, "--directory", self.region(name, out),
                            "--found" if name == self.names[0] else "--join") for name in self.names]
 
