@@ -1,0 +1,118 @@
+"""A region in this process: what a run does to a model, and to one that is used wrongly."""
+import os
+import signal
+import sys
+import threading
+import unittest
+
+import torch
+from region_run import TRAINERS, RegionRun
+
+import causeway
+from causeway.torch import Run
+
+sys.path.insert(0, str(TRAINERS))
+import own_samples  # noqa: E402
+
+
+class OneRegion(RegionRun):
+    def setUp(self):
+        super().setUp()
+        self.model = own_samples.make_model()
+        self.optimizer = own_samples.make_optimizer(self.model.parameters())
+
+    def train(self, step, run):
+        self.optimizer.zero_grad()
+        loss = own_samples.loss_of(self.model, 0, step.schedule_step)
+        loss.backward()
+        self.optimizer.step()
+        run.report(loss)
+        return float(loss.detach())
+
+    def test_steps_count_on_and_the_model_learns(self):
+        samples, schedule, losses = [], [], []
+        with Run(self.model, self.optimizer, directory=self.region(), samples_per_step=8) as run:
+            for step in run:
+                samples.append(step.sample)
+                schedule.append(step.schedule_step)
+                losses.append(self.train(step, run))
+        self.assertEqual(samples, list(range(0, 96, 8)))
+        self.assertEqual(schedule, list(range(12)))
+        self.assertLess(losses[-1], losses[0])
+        self.finish_coordinators()
+
+    def test_a_model_that_changes_is_named(self):
+        with self.assertRaisesRegex(ValueError, "the model changed after it entered the run"):
+            with Run(self.model, self.optimizer, directory=self.region()) as run:
+                for step in run:
+                    self.model[2].requires_grad_(False)
+
+    def test_what_is_frozen_does_not_cross(self):
+        self.model[0].requires_grad_(False)
+        frozen = self.model[0].weight.clone()
+        with Run(self.model, self.optimizer, directory=self.region()) as run:
+            self.assertEqual(list(run._parameters.hosts()), ["2.weight", "2.bias"])
+            for step in run:
+                self.train(step, run)
+        self.assertTrue(torch.equal(frozen, self.model[0].weight))
+
+
+class Waiting(RegionRun):
+    """Two regions, of which one never trains: the other waits at the end of its first round."""
+    regions = 2
+
+    def enter(self, **settings):
+        model = own_samples.make_model()
+        with Run(model, directory=self.region(), **settings) as run:
+            for step in run:
+                pass
+
+    def test_ctrl_c_ends_a_wait(self):
+        waits = threading.Event()
+
+        def interrupt():
+            waits.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        interrupter = threading.Thread(target=interrupt)
+        interrupter.start()
+        with self.assertRaises(KeyboardInterrupt):
+            self.enter(keep_waiting=lambda what: waits.set() or True)
+        interrupter.join()
+
+    def test_a_callback_ends_a_wait_with_the_state_saved(self):
+        with self.assertRaisesRegex(causeway.Stopped, "state saved"):
+            self.enter(keep_waiting=lambda what: "no contribution yet" not in what)
+        self.assertTrue((self.region() / "checkpoints" / "state.safetensors").exists())
+
+    def test_what_a_callback_raises_comes_out(self):
+        def fail(what):
+            raise LookupError(what)
+
+        with self.assertRaises(LookupError):
+            self.enter(keep_waiting=fail)
+
+
+class NotFinite(RegionRun):
+    regions = 2
+
+    def test_a_region_whose_parameters_become_nan_follows_the_other(self):
+        result = self.directory / "other.pt"
+        other = self.trainer("own_samples.py", 1, self.region(self.names[1]), result)
+        model = own_samples.make_model()
+        optimizer = own_samples.make_optimizer(model.parameters())
+        with self.assertWarnsRegex(UserWarning, "round 1: the parameters are NaN or infinite after 4 steps"):
+            with Run(model, optimizer, directory=self.region()) as run:
+                for step in run:
+                    optimizer.zero_grad()
+                    loss = own_samples.loss_of(model, 0, step.schedule_step)
+                    (loss * (float("nan") if step.schedule_step == 6 else 1)).backward()
+                    optimizer.step()
+        self.finish(other)
+        self.finish_coordinators()
+        for name, value in torch.load(result).items():
+            self.assertTrue(torch.isfinite(value).all() and torch.equal(value, model.state_dict()[name]), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
