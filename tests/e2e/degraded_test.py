@@ -17,7 +17,9 @@ class DegradedRegion(EndToEnd):
         self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
         addresses = {region: f"127.0.0.1:{free_port()}" for region in REGIONS}
         path = self.config(workers=(3, 1, 1), addresses=addresses, steps=5 * 100_000, **DENSE)
-        path.write_text(path.read_text().replace("[train]", "[train]\nrank_deadline_s = 10\nrank_wait_s = 3"))
+        text = path.read_text().replace("[train]", "[train]\nrank_deadline_s = 10\nrank_wait_s = 3")
+        # The others never wait as long as a hung rank is waited for, however slow this host makes the rounds.
+        path.write_text(text.replace("[sync]", "[sync]\ngrace_max_s = 4"))
         self.configuration = path
 
     def directory_of(self, region):
@@ -38,9 +40,11 @@ class DegradedRegion(EndToEnd):
         return [event for event in self.events(region) if "participants" in event]
 
     def wait_for_missing(self, ranks):
-        wait_until(lambda: self.status(HURT).get("missing_ranks") == ranks, f"ranks {ranks} to be missing",
-                   self.coordinators[0])
-        self.assertEqual(self.status(HURT)["degraded"], bool(ranks))
+        def told():
+            status = self.status(HURT)
+            return (status.get("missing_ranks"), status.get("degraded")) == (ranks, bool(ranks))
+
+        wait_until(told, f"ranks {ranks} to be missing", self.coordinators[0])
 
     def wait_for_rounds(self, region, count):
         """New ones to which the region contributes."""
@@ -75,7 +79,10 @@ class DegradedRegion(EndToEnd):
                  if event["round"] >= hung_at and HURT not in event["participants"]]
         self.assertTrue(alone, "the other regions waited for the one with a hung rank")
         told = [event["event"] for event in self.events(HURT) if event.get("event") in ("degraded", "whole")]
-        self.assertEqual(told, ["degraded", "whole"] * 2)
+        # On a busy host another rank may come too late as well: then there are more.
+        self.assertGreaterEqual(told.count("degraded"), 2)
+        self.assertGreaterEqual(told.count("whole"), 2)
+        self.assertEqual(told[-1], "whole")
         children = [*workers, *others, *self.coordinators]
         for child in children:
             child.send_signal(signal.SIGINT)
