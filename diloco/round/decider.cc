@@ -126,10 +126,8 @@ bool Decider::hopeless() const {
   return static_cast<std::size_t>(possible) < contributions_min();
 }
 
-// The state that more than half of the regions start from, of those that stand at this round; after
-// a tie, of all.
-std::optional<Digest> Decider::agreed_state() const {
-  if (round_ == 0 && membership_.origin) return membership_.origin->state;
+// By region, of those that stand at this round.
+std::map<std::string, Digest> Decider::states_at_round() const {
   std::map<std::string, Digest> states;
   for (const auto& [region, applied] : applied_) {
     if (applied.version == round_) states[region] = applied.state;
@@ -137,6 +135,14 @@ std::optional<Digest> Decider::agreed_state() const {
   for (const auto& [key, candidate] : candidates_) {
     if (is_fresh(key)) states[key.region] = candidate.contribution.state;
   }
+  return states;
+}
+
+// The state that more than half of the regions start from, of those that stand at this round; after
+// a tie, of all.
+std::optional<Digest> Decider::agreed_state() const {
+  if (round_ == 0 && membership_.origin) return membership_.origin->state;
+  const std::map<std::string, Digest> states = states_at_round();
   std::map<Digest, std::size_t> votes;
   for (const auto& [region, state] : states) ++votes[state];
   const std::size_t electorate =

@@ -87,6 +87,8 @@ class Decider {
   void refresh(Time now);
   bool complete() const;
   bool hopeless() const;
+  std::map<std::string, Digest> states_at_round() const;
+  bool rests_on_one_word() const;
   std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
   std::vector<Offer> offers() const;

@@ -44,8 +44,19 @@ std::size_t Decider::holders_required(Time now) const {
   return std::min(wanted, std::max(least, static_cast<std::size_t>(reachable)));
 }
 
+// Late contributions can fill a round at which one region stands alone. Its word for the state is
+// not enough while those whose work would be listed can still say what they hold.
+bool Decider::rests_on_one_word() const {
+  const std::map<std::string, Digest> states = states_at_round();
+  return round_ > 0 && states.size() == 1 &&
+         std::ranges::any_of(usable_, [this, &states](const ContributionKey& key) {
+           return !states.contains(key.region) && up_.contains(key.region);
+         });
+}
+
 std::optional<Time> Decider::deadline() const {
   if (!quorum_at_) return std::nullopt;
+  if (rests_on_one_word()) return *quorum_at_ + options_.grace_max;
   Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
   const bool moving =
@@ -120,6 +131,7 @@ bool Decider::settled(const std::string& region) const {
 
 // Whoever the last record does not name has no share of the data yet, and contributes nothing.
 bool Decider::complete() const {
+  if (rests_on_one_word()) return false;
   return std::ranges::all_of(attached_, [this](const std::string& region) {
     const bool new_here = !standings_.empty() && !standings_.contains(region);
     return new_here || settled(region);

@@ -1,0 +1,84 @@
+// With late contributions one region can stand alone at a round: whose word is the state then?
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "diloco/round/decider.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::seconds;
+
+class OneWordTest : public ::testing::Test {
+ protected:
+  static constexpr Decider::Steps kSteps{.next_k = 4, .since_exchange = 4};
+
+  static Decider decider() {
+    ProtocolOptions options;
+    options.self = "a";
+    options.pace = {.steps = 400, .k = 4};
+    options.contributions_min = 2;
+    options.staleness_max = 2;
+    options.grace_min = seconds{1};
+    options.grace_max = seconds{30};
+    Membership membership;
+    for (const char* region : {"a", "b", "c"}) {
+      membership = with(membership, {.region = region, .incarnation = "1"});
+    }
+    return {options, membership, nullptr};
+  }
+
+  void give(const std::string& region, Round round, std::uint8_t state, Time now) {
+    Contribution made{.run_id = "run", .region = region, .tokens = 100, .data_cursor = 100};
+    made.round = round;
+    made.delta_norm = 1;
+    made.compute_s = 8;
+    made.state.fill(state);
+    made.payload.size_bytes = 1000;
+    made.payload.hash.fill(static_cast<std::uint8_t>(10 * round + region.front()));
+    for (const char* holder : {"a", "b", "c"}) decider_.add(made, holder, 1000, now);
+  }
+
+  // Round 0 ends without c, whose contribution to it comes late.
+  void SetUp() override {
+    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+    give("a", 0, 1, Time{0});
+    give("b", 0, 1, Time{0});
+    decider_.decide(kSteps, Time{0});
+    const auto first = decider_.decide(kSteps, decider_.deadline().value()).record;
+    ASSERT_TRUE(first);
+    decider_.open_next(*first);
+    give("c", 0, 1, seconds{100});
+    give("b", 1, 66, seconds{100});
+  }
+
+  Decider decider_ = decider();
+};
+
+TEST_F(OneWordTest, AStateThatOneRegionNamesWaitsForAnother) {
+  decider_.decide(kSteps, seconds{100});
+  EXPECT_FALSE(decider_.decide(kSteps, seconds{129}).record);
+  Applied other{.version = 1};
+  other.state.fill(2);
+  decider_.set_applied("a", other);
+  EXPECT_FALSE(decider_.decide(kSteps, seconds{130}).record);  // one word against another
+  EXPECT_TRUE(decider_.tied());
+}
+
+TEST_F(OneWordTest, TheRunGoesOnWhenNobodyElseCanSay) {
+  decider_.decide(kSteps, seconds{100});
+  EXPECT_EQ(decider_.deadline(), seconds{130});
+  const auto record = decider_.decide(kSteps, seconds{130}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2);
+}
+
+TEST_F(OneWordTest, WhoIsUnreachableIsNotWaitedFor) {
+  decider_.set_up("c", false);
+  decider_.decide(kSteps, seconds{100});
+  EXPECT_EQ(decider_.deadline(), seconds{102});  // a quarter of a round's compute
+}
+
+}  // namespace
+}  // namespace causeway::diloco
