@@ -34,6 +34,8 @@ void write_safetensors(const std::filesystem::path& file, std::span<const Tensor
 class SafetensorsReader {
  public:
   explicit SafetensorsReader(const std::filesystem::path& file);
+  // Of a file's content, which outlives the reader; messages name it so.
+  SafetensorsReader(std::string name, std::span<const std::byte> content);
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool has(const std::string& name) const;
   std::vector<std::string> names() const;  // ascending
@@ -50,6 +52,7 @@ class SafetensorsReader {
     std::string sha256;                           // hex; empty: the file has none
   };
 
+  explicit SafetensorsReader(std::shared_ptr<const File> file);
   const Entry& find(const std::string& name) const;
   void read_bytes(const std::string& name, std::span<std::byte> out) const;
 

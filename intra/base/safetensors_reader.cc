@@ -33,13 +33,21 @@ class SafetensorsReader::File {
     }
     size_ = static_cast<std::size_t>(status.st_size);
   }
-  ~File() { close(descriptor_); }
+  File(std::string name, std::span<const std::byte> content)
+      : path_(std::move(name)), content_(content), size_(content.size()) {}
+  ~File() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
   std::size_t size() const { return size_; }
 
   void read_at(std::size_t offset, std::span<std::byte> out) const {
+    if (descriptor_ < 0) {
+      std::ranges::copy(content_.subspan(offset, out.size()), out.begin());
+      return;
+    }
     while (!out.empty()) {
       const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
@@ -59,6 +67,7 @@ class SafetensorsReader::File {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
+  std::span<const std::byte> content_;  // where there is no descriptor
   std::size_t size_ = 0;
 };
 
@@ -230,7 +239,12 @@ void SafetensorsReader::HeaderParser::read_metadata(const json& metadata) {
 }
 
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
-    : file_(std::make_shared<const File>(file)) {
+    : SafetensorsReader(std::make_shared<const File>(file)) {}
+
+SafetensorsReader::SafetensorsReader(std::string name, std::span<const std::byte> content)
+    : SafetensorsReader(std::make_shared<const File>(std::move(name), content)) {}
+
+SafetensorsReader::SafetensorsReader(std::shared_ptr<const File> file) : file_(std::move(file)) {
   HeaderParser header(*file_);
   entries_ = header.take_entries();
   metadata_ = header.take_metadata();

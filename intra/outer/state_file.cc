@@ -311,13 +311,12 @@ void write_snapshot(const fs::path& file, const diloco::Layout& layout, const Ou
                      {"digest", diloco::to_hex(state.digest)}});
 }
 
-void adopt_snapshot(const fs::path& file, const diloco::Layout& layout, diloco::Round version,
-                    const diloco::Digest& digest, OuterState& state) {
+void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
+                    diloco::Round version, const diloco::Digest& digest, OuterState& state) {
   state.intact = false;
-  const StateReader reader(file);
-  check_origin(reader, layout);
-  reader.read("anchor", std::span(state.anchor));
-  reader.read("momentum", std::span(state.momentum));
+  check_origin(snapshot, layout);
+  snapshot.read("anchor", std::span(state.anchor));
+  snapshot.read("momentum", std::span(state.momentum));
   state.digest = whole_digest(state);
   if (state.digest != digest) {
     throw std::system_error(Errc::bad_checkpoint,

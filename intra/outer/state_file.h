@@ -39,6 +39,8 @@ std::string to_metadata(Number value) {
 class StateReader {
  public:
   explicit StateReader(const std::filesystem::path& file) : file_(file), reader_(file) {}
+  StateReader(const std::string& name, std::span<const std::byte> content)
+      : file_(name), reader_(name, content) {}
   const std::filesystem::path& file() const { return file_; }
   bool has(const std::string& key) const { return reader_.metadata().contains(key); }
   const std::string& get(const std::string& key) const;
@@ -89,7 +91,7 @@ void write_snapshot(const std::filesystem::path& file, const diloco::Layout& lay
                     const OuterState& state);
 // Adopts a snapshot, as OuterState::adopt. Throws Errc::bad_checkpoint, and leaves `state` not
 // intact, if it is not the state with this digest.
-void adopt_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
+void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
                     diloco::Round version, const diloco::Digest& digest, OuterState& state);
 
 }  // namespace causeway::intra

@@ -212,12 +212,9 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
 
 void RoundDriver::adopt(const diloco::Restore& restore) {
   if (restore.snapshot.bytes().empty()) return trainer_.start_afresh();
-  const auto file = checkpoint_directory(region_.directory) /
-                    ("restore-" + std::to_string(region_.rank) + ".safetensors");
-  diloco::create_private_directories(file.parent_path());
-  diloco::replace_file(file, restore.snapshot.bytes(), diloco::Durability::visible);
-  adopt_snapshot(file, round_->ownership().layout(), restore.version, restore.state, state_);
-  std::filesystem::remove(file);
+  const StateReader snapshot("the run's state of version " + std::to_string(restore.version),
+                             restore.snapshot.bytes());
+  adopt_snapshot(snapshot, round_->ownership().layout(), restore.version, restore.state, state_);
 }
 
 // A replay of the run begins from it, where all that one needs is kept.

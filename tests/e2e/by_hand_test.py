@@ -1,11 +1,12 @@
 """The same run started by hand: certs, then coordinators and workers."""
 import json
+import shutil
 import signal
 import socket
 import sys
 import unittest
 
-from harness import DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
 from run_by_hand import RunByHand
 
 
@@ -132,6 +133,37 @@ listen = "{self.addresses[REGIONS[2]]}"
         config = self.config(addresses=self.addresses)
         output = self.finish(self.coordinator(config, "eu-west"), code=4)
         self.assertIn("--join", output)
+
+    def test_a_worker_on_a_full_disk_takes_the_runs_state_and_trains_on(self):
+        config = self.config(addresses=self.addresses, steps=5 * 100_000, **DENSE)
+        coordinators = self.start_coordinators(config)
+        *others, worker = self.start_workers(config, (1, 1, 1))
+        region = REGIONS[2]
+        wait_until(lambda: self.status(region).get("version", 0) >= 3, "three rounds", coordinators[2])
+        checkpoints = self.region_directory(region) / "checkpoints"
+        wait_until((checkpoints / "snapshot.safetensors").exists, "a snapshot", worker)
+        room = (checkpoints / "snapshot.safetensors").stat().st_size // 2  # neither it nor a state fits
+        worker.kill()
+        worker.wait()
+        shutil.rmtree(checkpoints)
+        worker = self.start_program("prlimit", f"--fsize={room}", CAUSEWAY, "worker", config, "--region", region,
+                                    "--rank", "0", "--directory", self.region_directory(region),
+                                    env={"OMP_NUM_THREADS": "1"})
+        wait_until(lambda: "takes the run's version" in worker.log.read_text(), "it to take the run's state", worker)
+        version = self.status("us-east")["version"]
+
+        def contributes():
+            lines = (self.region_directory("us-east") / "events.jsonl").read_text().splitlines(keepends=True)
+            events = [json.loads(line) for line in lines if line.endswith("\n")]
+            return any(event.get("round", 0) > version and region in event.get("participants", []) for event in events)
+
+        wait_until(contributes, "a round with its work", worker)
+        self.assertFalse(list(checkpoints.glob("*.safetensors")))
+        children = [worker, *others, *coordinators]
+        for child in children:
+            child.send_signal(signal.SIGINT)
+        for child in children[1:]:
+            self.finish(child, code=130)
 
     def test_a_rank_is_one_worker(self):
         config = self.config(addresses=self.addresses)

@@ -137,7 +137,7 @@ void ReplaySource::begin(diloco::Round version, const diloco::Layout& layout,
                   ": give a lower --from; states are kept of versions " + versions_kept());
   }
   state.run_id = run_id();
-  intra::adopt_snapshot(file, layout, found, record(found).state, state);
+  intra::adopt_snapshot(intra::StateReader(file), layout, found, record(found).state, state);
 }
 
 std::vector<diloco::MappedBytes> ReplaySource::payloads(diloco::Round round) const {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "intra/base/mapped_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"
@@ -251,7 +252,7 @@ TEST(Snapshot, BringsAnchorAndMomentumAndDropsTheRest) {
   std::fill(state.anchor.begin(), state.anchor.end(), 0.5F);
   std::fill(state.momentum.begin(), state.momentum.end(), 0.5F);
   state.version = 2;
-  adopt_snapshot(snapshot_file(directory.path()), layout(), 7, saved.digest, state);
+  adopt_snapshot(StateReader(snapshot_file(directory.path())), layout(), 7, saved.digest, state);
   EXPECT_EQ(state.anchor, saved.anchor);
   EXPECT_EQ(state.params, saved.anchor);
   EXPECT_EQ(state.momentum, saved.momentum);
@@ -264,6 +265,22 @@ TEST(Snapshot, BringsAnchorAndMomentumAndDropsTheRest) {
   EXPECT_EQ(state.optimizer_steps, 73) << "Adam's moments are the region's own and stay";
 }
 
+TEST(Snapshot, IsTakenFromMemoryAsFromItsFile) {
+  const TemporaryDirectory directory;
+  const TrainingState saved = distinct_state();
+  save_snapshot(directory.path(), layout(), saved);
+  const MappedFile file(snapshot_file(directory.path()));
+  TrainingState state = distinct_state();
+  state.anchor.assign(state.anchor.size(), 0.5F);
+  adopt_snapshot(StateReader("what came", file.bytes()), layout(), 7, saved.digest, state);
+  EXPECT_EQ(state.anchor, saved.anchor);
+  EXPECT_EQ(state.momentum, saved.momentum);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, file.bytes().size() - 1}) {
+    expect_refusal(Errc::bad_checkpoint, {"what came"},
+                   [&] { StateReader("what came", file.bytes().first(size)); });
+  }
+}
+
 TEST(Snapshot, WithAnotherDigestThanAnnouncedIsRefused) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
@@ -271,7 +288,7 @@ TEST(Snapshot, WithAnotherDigestThanAnnouncedIsRefused) {
   diloco::Digest other = state.digest;
   other[0] ^= 1;
   expect_refusal(Errc::bad_checkpoint, {"version 7", "digest"}, [&] {
-    adopt_snapshot(snapshot_file(directory.path()), layout(), 7, other, state);
+    adopt_snapshot(StateReader(snapshot_file(directory.path())), layout(), 7, other, state);
   });
   EXPECT_FALSE(state.intact);
 }
