@@ -71,8 +71,9 @@ Holding Cluster::make_holding_lie(const std::string& to) {
   Contribution made{.run_id = kRunId, .region = options_.liar, .round = near(version)};
   for (const Message& message : overheard_) {
     const auto* holding = std::get_if<Holding>(&message);
-    const bool taken = holding != nullptr && random_() % 8 == 0;
-    if (taken && link(holding->contribution.region, to).established) made = holding->contribution;
+    if (holding == nullptr || random_() % 8 != 0) continue;
+    const std::string& speaker = holding->contribution.region;
+    if (speaker != to && link(speaker, to).established) made = holding->contribution;
   }
   switch (random_() % 8) {
     case 0:

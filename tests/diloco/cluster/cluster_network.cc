@@ -1,5 +1,6 @@
 // Cluster: what connects the regions.
 #include <algorithm>
+#include <cassert>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +19,7 @@ constexpr std::size_t kQueuedMax = 100, kQueuedPerRegion = 20;
 }  // namespace
 
 Cluster::Link& Cluster::link(const std::string& a, const std::string& b) {
+  assert(a != b);
   return links_[std::minmax(a, b)];
 }
 
