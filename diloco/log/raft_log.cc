@@ -7,7 +7,8 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kReadAgain = 64;  // entries at once
+constexpr Index kChunk = 64;               // entries that are read again at once
+constexpr std::size_t kChunksAgain = 256;  // some 1 kB an entry with ten regions: 16 MB
 
 }  // namespace
 
@@ -21,12 +22,16 @@ RaftLog::RaftLog(std::vector<LogEntry> newest, Index first, const CommittedLog* 
 const LogEntry& RaftLog::at(Index index) const {
   assert(index > 0 && index <= last());
   if (index >= first_) return newest_[index - first_];
-  const bool held = index >= again_first_ && index < again_first_ + again_.size();
-  if (!held) {
-    again_first_ = index;
-    again_ = earlier_->read(index, std::min<std::size_t>(kReadAgain, first_ - index));
+  const Index begin = index - index % kChunk;
+  const Index first = std::max<Index>(begin, 1);
+  const auto held = again_.find(first);
+  if (held != again_.end() && index < first + held->second.size()) {
+    return held->second[index - first];
   }
-  return again_[index - again_first_];
+  if (again_.size() >= kChunksAgain) again_.clear();
+  std::vector<LogEntry>& chunk = again_[first];
+  chunk = earlier_->read(first, std::min(begin + kChunk, first_) - first);
+  return chunk[index - first];
 }
 
 std::vector<LogEntry> RaftLog::slice(Index first, std::size_t count) const {

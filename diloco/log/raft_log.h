@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <variant>
 #include <vector>
 
@@ -54,9 +55,9 @@ class RaftLog {
   std::deque<LogEntry> newest_;
   Index first_;
   const CommittedLog* earlier_;
-  // What was read again last: who reads one of them mostly reads its neighbours next.
-  mutable std::vector<LogEntry> again_;
-  mutable Index again_first_ = 0;
+  // What was read again, in chunks by their first entry: a coordinator whose worker is far behind
+  // goes through the same rounds at every event.
+  mutable std::map<Index, std::vector<LogEntry>> again_;
 };
 
 }  // namespace causeway::diloco

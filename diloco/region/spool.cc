@@ -16,7 +16,15 @@ void Spool::claim_restored() {
     });
   };
   while (released_ < history_.version() && none_held(history_.record(released_))) ++released_;
-  for (const inter::BlobId& blob : blobs_) leave_unclaimed_if_unnamed(blob);
+  std::set<inter::BlobId> listed;
+  for (Round round = released_; round < history_.version(); ++round) {
+    for (const Participant& participant : history_.record(round).participants) {
+      listed.insert(participant.payload);
+    }
+  }
+  for (const inter::BlobId& blob : blobs_) {
+    if (!listed.contains(blob)) leave_unclaimed_if_unnamed(blob);
+  }
 }
 
 // ---- Blobs ----
