@@ -15,6 +15,7 @@ import tomllib
 
 import numpy as np
 
+import randk
 from ed25519 import is_signed, public_key
 
 CHUNK, SEGMENT_MAX = 4096, 1 << 20
@@ -189,9 +190,8 @@ def decode(data, spec, elements):
     parts = rest.split(",")
     options = dict(part.split("=", 1) for part in parts if "=" in part)
     kind = options.get("value", parts[0])
-    if name not in ("dense", "topk", "topk-global", "threshold"):
-        sys.exit(f"this example does not read {spec}")
     reader, n = Reader(data), elements // CHUNK
+    round, first = (reader.number(4), reader.number(8)) if name == "randk" else (0, 0)
     varies = name in ("topk-global", "threshold") or options.get("skip-zeros") == "yes"
     counts = reader.table(n) if varies else np.full(n, CHUNK if name == "dense" else int(options["k"]))
     sizes = reader.table(n) if options.get("index") == "rice" else np.zeros(n, int)
@@ -199,8 +199,12 @@ def decode(data, spec, elements):
     for chunk, (k, size) in enumerate(zip(counts.tolist(), sizes.tolist())):
         if not k:
             continue
-        index = np.arange(CHUNK) if name == "dense" else \
-            read_positions(reader, options["index"], k, size + rice_fewest(k))
+        if name == "dense":
+            index = np.arange(CHUNK)
+        elif name == "randk":
+            index = np.array(randk.positions(k, int(options["seed"]), round, first + chunk))
+        else:
+            index = read_positions(reader, options["index"], k, size + rice_fewest(k))
         positions.append(index + CHUNK * chunk)
         values.append(read_values(reader, kind, k, options))
     return np.concatenate(positions), np.concatenate(values)
