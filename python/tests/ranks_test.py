@@ -1,4 +1,5 @@
 """Regions that divide their steps over ranks in different ways."""
+import random
 import re
 import signal
 import unittest
@@ -60,6 +61,22 @@ class Killed(RegionRun):
 
     def test_killed_ranks_of_fsdp2_resume_bit_for_bit(self):
         self.check("fsdp")
+
+    def test_a_process_killed_at_ten_random_points_resumes_bit_for_bit(self):
+        self.settings = dict(self.settings, steps=400)
+        undisturbed = self.end_of_a_life("undisturbed", self.start_coordinators(out="undisturbed"))
+        coordinators = self.start_coordinators(out="often-killed")
+        chance = random.Random(22)
+        for _ in range(10):
+            life = self.start_region("one", "often-killed", CAUSEWAY_TEST_DIE_AFTER_S=str(chance.uniform(0.001, 0.1)))[0]
+            self.finish(life, code=-signal.SIGALRM)
+        self.assertEqual(self.end_of_a_life("often-killed", coordinators), undisturbed)
+
+    def end_of_a_life(self, out, coordinators):
+        end = rounds(self.finish(self.start_region("one", out)[0]))[-1]
+        for coordinator in coordinators:
+            self.finish(coordinator)
+        return end
 
 
 if __name__ == "__main__":

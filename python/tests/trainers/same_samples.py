@@ -2,7 +2,8 @@
 
 HOW is one, ddp or fsdp. With two, each takes half of a batch; one process takes both halves by turns and adds what they
 give, so that the gradients have the same bits. Prints a digest of the parameters after the steps of every round.
-CAUSEWAY_TEST_DIE_AT: the schedule step before which the process kills itself.
+CAUSEWAY_TEST_DIE_AT: the schedule step before which the process kills itself. CAUSEWAY_TEST_DIE_AFTER_S: the time after
+which a signal kills it, wherever it is.
 """
 import hashlib
 import os
@@ -62,6 +63,8 @@ def digest():
     return whole.hexdigest()[:16]
 
 
+if "CAUSEWAY_TEST_DIE_AFTER_S" in os.environ:
+    signal.setitimer(signal.ITIMER_REAL, float(os.environ["CAUSEWAY_TEST_DIE_AFTER_S"]))
 with Run(wrapped, optimizer, directory=directory, save_rounds=1) as run:
     for step in run:
         if str(step.schedule_step) == os.environ.get("CAUSEWAY_TEST_DIE_AT"):
