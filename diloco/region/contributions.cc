@@ -2,16 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 namespace causeway::diloco {
 namespace {
 
 constexpr std::uint32_t kPartMax = 16;
 
+// A region whose log was damaged may do an old round again, with new samples: what counts is how
+// far the samples go, not the round.
+auto samples_used(const Contribution& own) {
+  return std::tuple(own.data_cursor, own.round, own.part);
+}
+
 }  // namespace
 
 void Contributions::restore(const Contribution& own, bool kept) {
-  if (!newest_own_ || newest_own_->round <= own.round) newest_own_ = own;
+  if (!newest_own_ || samples_used(*newest_own_) <= samples_used(own)) newest_own_ = own;
   if (kept && is_open(own)) put(own);
 }
 
@@ -47,8 +54,7 @@ std::uint64_t Contributions::data_cursor() const {
 // ---- Own ones ----
 
 Contribution Contributions::add_own(Contribution made, Time now) {
-  const auto order = [](const Contribution& one) { return std::pair(one.round, one.part); };
-  const bool newest = !newest_own_ || order(*newest_own_) <= order(made);
+  const bool newest = !newest_own_ || samples_used(*newest_own_) <= samples_used(made);
   stamp(made, now);
   if (newest) newest_own_ = made;
   if (is_open(made)) put(made);

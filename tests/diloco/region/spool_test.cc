@@ -139,6 +139,20 @@ TEST_F(ContributionsTest, ARejectedOneDoesNotComeBackAsAnOffer) {
   EXPECT_EQ(contributions_.newest_own()->payload, inter::BlobId{});
 }
 
+// A region whose log was damaged does an old round again.
+TEST_F(ContributionsTest, SamplesOfARoundThatWasDoneAgainAreNotUsedAgain) {
+  Contribution again = made_by("a", 0, 3);
+  again.data_begin = 20;
+  again.data_cursor = 30;
+  contributions_.add_own(made_by("a", 1, 2), Time{0});
+  contributions_.add_own(again, Time{0});
+  EXPECT_EQ(contributions_.data_cursor(), 30U);
+  Contributions later(options_, history_, out_);
+  later.restore(again, true);
+  later.restore(made_by("a", 1, 2), true);
+  EXPECT_EQ(later.data_cursor(), 30U);
+}
+
 TEST_F(SpoolTest, ABlobStaysWhileSomethingNamesIt) {
   contributions_.put(made_by("b", 0, 1));
   spool_.put(blob(1));
