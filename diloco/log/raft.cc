@@ -117,6 +117,13 @@ std::optional<Time> Raft::next_deadline() const {
   return next;
 }
 
+Time Raft::reunion_max(const std::set<std::string>& regions) const {
+  const bool raised = std::ranges::any_of(regions, [this](const std::string& region) {
+    return peers_.contains(region) && claims_.is_later(region, term_);
+  });
+  return raised ? claims_.renewal_max() : Time{0};
+}
+
 bool Raft::on_message(const std::string& region, const RaftMessage& message, Time now) {
   const auto peer = peers_.find(region);
   if (peer == peers_.end() || peer->second.incarnation != message.incarnation) return true;

@@ -120,6 +120,9 @@ class Raft {
   // All that a leader called committed since this process started, if one was heard.
   bool up_to_date() const { return heard_commit_ > 0 && commit_ >= heard_commit_; }
   bool caught_up(const std::string& region) const;  // to the leader: has all that is committed
+  // How long regions that were raised to a later term can stay without their leader, this region:
+  // none if all of these are in its own.
+  Time reunion_max(const std::set<std::string>& regions) const;
   std::optional<Time> next_deadline() const;
 
  private:

@@ -55,6 +55,11 @@ bool TermClaims::may_renew(Time now) {
   return true;
 }
 
+// The election itself takes a few more.
+Time TermClaims::renewal_max() const {
+  return (kRenewal + 4) * election_;
+}
+
 void TermClaims::note_commit(Time now) {
   progress_at_ = now;
   raise_at_.clear();

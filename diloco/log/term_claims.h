@@ -36,6 +36,8 @@ class TermClaims {
   bool may_raise(const std::string& candidate, Time now, std::mt19937_64& random);
   // Whether a leader may have itself elected again, above a later term.
   bool may_renew(Time now);
+  // Until a region in a later term follows its leader again: the leader may have itself elected.
+  Time renewal_max() const;
 
   void note_commit(Time now);
   void note_new_leader(Time now) { progress_at_ = now; }

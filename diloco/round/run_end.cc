@@ -138,7 +138,8 @@ std::optional<Time> RunEnd::leader_deadline() const {
   // slower than it was. A member that lies could go on to move for ever.
   Time patience = linger();
   if (reachable) {
-    patience = std::max(options_.grace_max, patience) + 2 * longest_round(waiting);
+    patience = std::max(options_.grace_max, patience) + 2 * longest_round(waiting) +
+               agreement_.raft().reunion_max(waiting);
   }
   return std::min(progress_at_ + patience,
                   over_at_.value_or(progress_at_) + kPatienceMax * patience);

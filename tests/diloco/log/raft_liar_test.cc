@@ -37,6 +37,29 @@ TEST(TermClaims, OneWordMovesATermByAStepAndTwoAsFarAsTheyAgree) {
   EXPECT_EQ(claims.towards_latest(5, TermClaims::Step::candidate), 1'000'000 + one - 5);
 }
 
+// Whoever waits for a region that was raised to a later term knows for how long at most.
+TEST_F(LyingMember, ARegionThatItRaisedFollowsAgainInTheTimeThatIsStated) {
+  Raft& raised = *nodes_.at(honest_);
+  Raft& leading = *nodes_.at(first_);
+  const auto raise = [&] {
+    says(honest_, AppendEntries{.term = raised.term() + 1000,
+                                .previous_index = 99,
+                                .previous_term = 99,
+                                .entries = {}});
+    raised.on_peer_down(first_, now_);
+    raised.on_peer_up(first_, first_ + "1", now_);
+    says(honest_, VoteRequest{.term = raised.term() + 1000, .last_index = 999, .last_term = 999});
+  };
+  for (int turn = 0; turn < 200 && leading.reunion_max({honest_}) == Time{0}; ++turn) {
+    raise();
+    run(milliseconds{20});
+  }
+  ASSERT_GT(leading.reunion_max({honest_}), Time{0});
+  EXPECT_EQ(leading.reunion_max({first_}), Time{0});
+  run(leading.reunion_max({honest_}));
+  EXPECT_TRUE(raised.is_led(now_));
+}
+
 // Whatever one member says of terms, the leader leads on or is back within one round trip, and no
 // term comes near the end of all terms.
 TEST_F(LyingMember, DoesNotDeposeALeaderThatTheOthersFollow) {
