@@ -175,7 +175,6 @@ bool Exchange::on_progress(const inter::BlobId& blob, std::uint64_t received_byt
 void Exchange::settle(const CommitRecord& record) {
   for (const inter::BlobId& blob : contributions_.settle(record)) spool_.discard(blob);
   for (const Participant& participant : record.participants) spool_.claim(participant.payload);
-  spool_.discard_stale();
 }
 
 void Exchange::open_next(const CommitRecord& record, Time now) {

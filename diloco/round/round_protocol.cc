@@ -96,7 +96,10 @@ std::optional<Time> RoundProtocol::next_deadline() const {
 
 void RoundProtocol::apply_committed() {
   Index index = region_.agreement.raft().committed() + 1;
-  for (const LogEntry& entry : region_.agreement.drain()) apply(entry, index++);
+  const std::vector<LogEntry> committed = region_.agreement.drain();
+  for (const LogEntry& entry : committed) apply(entry, index++);
+  // Not after each: the last of them may name what was there before the first.
+  if (!committed.empty()) region_.spool.discard_stale();
 }
 
 void RoundProtocol::apply(const LogEntry& entry, Index index) {

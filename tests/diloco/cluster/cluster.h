@@ -176,6 +176,8 @@ class Cluster {
   void deliver_lie(const std::string& to, const std::string& bytes);
   void transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
                 std::uint64_t offset);
+  void arrive(const std::string& from, const std::string& to, const inter::BlobId& blob,
+              std::uint64_t offset, std::uint64_t epoch);
   void store(const std::string& region, const inter::BlobId& blob);
   // A worker's bytes, on its region's disk.
   inter::BlobId keep(const std::string& region, const std::string& content, std::uint64_t size);

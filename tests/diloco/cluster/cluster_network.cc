@@ -128,28 +128,36 @@ void Cluster::send(const std::string& from, const std::string& to, const Message
 
 void Cluster::transfer(const std::string& from, const std::string& to, const inter::BlobId& blob,
                        std::uint64_t offset) {
-  Link& state = link(from, to);
+  const Link& state = link(from, to);
   if (!state.established || state.deaf_to.contains(from)) return;
   at(now_ + nodes_.at(from).per_chunk + random_time(milliseconds{20}, milliseconds{500}),
      [this, from, to, blob, offset, epoch = state.epoch] {
-       Node& receiver = nodes_.at(to);
-       const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
-       if (link(from, to).epoch != epoch || !receiver.protocol || !held) return;
-       if (receiver.disk.blobs.contains(blob)) return;
-       std::uint64_t& partial = receiver.partial[blob];
-       const std::uint64_t end = std::min(offset + kChunkBytes, blob.size_bytes);
-       if (offset > partial) return;
-       partial = std::max(partial, end);
-       if (partial == blob.size_bytes) {
-         store(to, blob);
-         return deliver(to, BlobArrived{blob});
-       }
-       const auto wanted = receiver.protocol->wanted();
-       if (std::ranges::find(wanted, blob) != wanted.end()) {
-         deliver(to, BlobProgress{blob, partial});
-       }
-       transfer(from, to, blob, end);
+       arrive(from, to, blob, offset, epoch);
      });
+}
+
+void Cluster::arrive(const std::string& from, const std::string& to, const inter::BlobId& blob,
+                     std::uint64_t offset, std::uint64_t epoch) {
+  Node& receiver = nodes_.at(to);
+  const Time until = receiver.paused_until;  // a process that is paused stores nothing
+  if (now_ < until) {
+    return at(until,
+              [this, from, to, blob, offset, epoch] { arrive(from, to, blob, offset, epoch); });
+  }
+  const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
+  if (link(from, to).epoch != epoch || !receiver.protocol || !held) return;
+  if (receiver.disk.blobs.contains(blob)) return;
+  std::uint64_t& partial = receiver.partial[blob];
+  const std::uint64_t end = std::min(offset + kChunkBytes, blob.size_bytes);
+  if (offset > partial) return;
+  partial = std::max(partial, end);
+  if (partial == blob.size_bytes) {
+    store(to, blob);
+    return deliver(to, BlobArrived{blob});
+  }
+  const auto wanted = receiver.protocol->wanted();
+  if (std::ranges::find(wanted, blob) != wanted.end()) deliver(to, BlobProgress{blob, partial});
+  transfer(from, to, blob, end);
 }
 
 void Cluster::store(const std::string& region, const inter::BlobId& blob) {
