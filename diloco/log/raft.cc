@@ -8,6 +8,7 @@ namespace causeway::diloco {
 namespace {
 
 constexpr std::size_t kEntriesPerMessage = 64;
+constexpr int kPatienceMax = 64;  // heartbeats
 
 bool contradicts(const AppendEntries& append, const RaftLog& log, Index committed) {
   Index index = append.previous_index;
@@ -200,18 +201,23 @@ void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
   Peer& peer = peers_.at(region);
   if (!reply.accepted && reply.index <= peer.match)
     return;  // older than what it accepted, or a lie
-  peer.awaiting = false;
   if (!reply.accepted) {
+    peer.asked = 0;
     peer.next = std::clamp<Index>(reply.index, 1, std::max<Index>(peer.next, 2) - 1);
     return send_entries(region, peer, now);
   }
   if (reply.index > log_.last()) return;  // of a log that is not ours: a peer's bug or malice
   peer.match = std::max(peer.match, reply.index);
   peer.next = std::max(peer.next, peer.match + 1);
+  // An answer to what was said before must not make these entries be sent again.
+  if (peer.asked > 0 && reply.index >= peer.asked) {
+    peer.asked = 0;
+    peer.patience = 2 * (now - peer.asked_at);
+  }
   const Index before = commit_;
   advance_commit(now);
   const bool behind = peer.next <= log_.last() || peer.told < commit_;
-  if (commit_ == before && behind) send_entries(region, peer, now);
+  if (commit_ == before && behind && peer.asked == 0) send_entries(region, peer, now);
 }
 
 // ---- The log ----
@@ -270,9 +276,11 @@ void Raft::send(const std::string& region, decltype(RaftMessage::body) body) {
 
 void Raft::send_entries(const std::string& region, Peer& peer, Time now) {
   const Index first = peer.next;
-  // One message with entries at a time; a heartbeat repeats what was not answered.
-  const bool repeat = !peer.awaiting || now >= peer.sent_at + options_.heartbeat;
-  const std::size_t count = repeat && first <= log_.last()
+  // One message with entries at a time. A heartbeat repeats what was not answered, later each time:
+  // a peer that takes long must not be given more to do for it.
+  const bool unanswered = peer.asked > 0;
+  const bool due = !unanswered || now >= peer.repeat_at;
+  const std::size_t count = due && first <= log_.last()
                                 ? std::min<std::size_t>(kEntriesPerMessage, log_.last() - first + 1)
                                 : 0;
   send(region, AppendEntries{.term = term_,
@@ -281,8 +289,16 @@ void Raft::send_entries(const std::string& region, Peer& peer, Time now) {
                              .entries = log_.slice(first, count),
                              .commit = commit_});
   peer.told = std::min(commit_, first - 1 + count);
-  peer.awaiting = peer.awaiting || count > 0;
   peer.sent_at = now;
+  if (count == 0) return;
+  if (unanswered) {
+    peer.patience *= 2;
+  } else {
+    peer.asked_at = now;
+  }
+  peer.patience = std::clamp(peer.patience, options_.heartbeat, kPatienceMax * options_.heartbeat);
+  peer.asked = first - 1 + count;
+  peer.repeat_at = now + peer.patience;
 }
 
 void Raft::send_entries_to_all(Time now) {

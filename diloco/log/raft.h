@@ -135,7 +135,10 @@ class Raft {
     Index told = 0;  // the commit index that it can have taken over
     Time heard_at{0};
     Time sent_at{0};
-    bool awaiting = false;  // an answer to AppendEntries
+    Index asked = 0;  // entries up to here are under way, unanswered; 0: none are
+    Time asked_at{0};
+    Time repeat_at{0};
+    Time patience{0};  // until they are repeated
   };
 
   void add(LogEntry entry);

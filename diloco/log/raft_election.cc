@@ -79,7 +79,7 @@ void Raft::count_vote(const std::string& region, Time now) {
   for (auto& [name, peer] : peers_) {
     peer.next = log_.last() + 1;
     peer.match = 0;
-    peer.awaiting = false;
+    peer.asked = 0;
     peer.heard_at = now;
   }
   own_first_ = log_.last() + 1;

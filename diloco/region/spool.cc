@@ -16,15 +16,8 @@ void Spool::claim_restored() {
     });
   };
   while (released_ < history_.version() && none_held(history_.record(released_))) ++released_;
-  std::set<inter::BlobId> listed;
-  for (Round round = released_; round < history_.version(); ++round) {
-    for (const Participant& participant : history_.record(round).participants) {
-      listed.insert(participant.payload);
-    }
-  }
-  for (const inter::BlobId& blob : blobs_) {
-    if (!listed.contains(blob)) leave_unclaimed_if_unnamed(blob);
-  }
+  for (Round round = released_; round < history_.version(); ++round) list(history_.record(round));
+  for (const inter::BlobId& blob : blobs_) leave_unclaimed_if_unnamed(blob);
 }
 
 // ---- Blobs ----
@@ -55,16 +48,33 @@ void Spool::leave_unclaimed_if_unnamed(const inter::BlobId& blob) {
   if (!named(blob)) leave_unclaimed(blob);
 }
 
+void Spool::list(const CommitRecord& record) {
+  for (const Participant& participant : record.participants) {
+    claim(participant.payload);
+    const Listed begun{.first = record.round};
+    ++listed_.try_emplace(participant.payload, begun).first->second.times;
+    listed_bytes_ += participant.payload.size_bytes;
+  }
+}
+
+void Spool::unlist(const CommitRecord& record) {
+  for (const Participant& participant : record.participants) {
+    const auto found = listed_.find(participant.payload);
+    if (--found->second.times == 0) listed_.erase(found);
+    listed_bytes_ -= participant.payload.size_bytes;
+  }
+}
+
+std::optional<Round> Spool::listed_in(const inter::BlobId& blob) const {
+  const auto found = listed_.find(blob);
+  return found == listed_.end() ? std::nullopt : std::optional(found->second.first);
+}
+
 bool Spool::named(const inter::BlobId& blob) const {
   for (const auto& snapshot : {snapshot_, offered_, target_}) {
     if (snapshot && snapshot->blob == blob) return true;
   }
-  if (contributions_.names(blob)) return true;
-  for (Round round = released_; round < history_.version(); ++round) {
-    const auto& listed = history_.record(round).participants;
-    if (std::ranges::find(listed, blob, &Participant::payload) != listed.end()) return true;
-  }
-  return false;
+  return listed_.contains(blob) || contributions_.names(blob);
 }
 
 void Spool::discard(const inter::BlobId& blob, bool listed) {
@@ -96,6 +106,7 @@ void Spool::release_old(const std::optional<Applied>& applied) {
   }
   while (released_ < keep_from) {
     const CommitRecord& record = history_.record(released_++);
+    unlist(record);
     for (const Participant& participant : record.participants) discard(participant.payload, true);
   }
 }
@@ -106,18 +117,6 @@ void Spool::discard_stale() {
     if (arrived_at + 2 <= history_.version()) stale.push_back(blob);
   }
   for (const inter::BlobId& blob : stale) discard(blob);
-}
-
-bool Spool::crowded() const {
-  if (options_.spool_bytes == 0) return false;
-  std::uint64_t bytes = 0;
-  for (Round round = released_; round < history_.version(); ++round) {
-    for (const Participant& participant : history_.record(round).participants) {
-      bytes += participant.payload.size_bytes;
-    }
-    if (bytes > options_.spool_bytes / 2) return true;
-  }
-  return false;
 }
 
 // ---- Snapshots ----

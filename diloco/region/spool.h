@@ -40,10 +40,15 @@ class Spool {
   void leave_unclaimed(const inter::BlobId& blob) { unclaimed_[blob] = history_.version(); }
   void claim(const inter::BlobId& blob) { unclaimed_.erase(blob); }
   void leave_unclaimed_if_unnamed(const inter::BlobId& blob);
+  // The newest record names its payloads.
+  void list(const CommitRecord& record);
   // Unless something names it. `listed`: as RemoveBlob has it.
   void discard(const inter::BlobId& blob, bool listed = false);
-  // Although a record names it: it is to be fetched again later. False: it is not here.
-  bool drop(const inter::BlobId& blob) { return blobs_.erase(blob) > 0; }
+  // Although a record names it: it is to be fetched again later.
+  void drop(const inter::BlobId& blob) { blobs_.erase(blob); }
+  const std::set<inter::BlobId>& blobs() const { return blobs_; }
+  // The first round whose record lists it, if it is not released.
+  std::optional<Round> listed_in(const inter::BlobId& blob) const;
   // Others were told how much of it is here, at most every kReportInterval.
   bool may_report_progress(const inter::BlobId& blob, Time now);
   void forget_progress(const inter::BlobId& blob) { progress_reported_at_.erase(blob); }
@@ -55,7 +60,9 @@ class Spool {
   void discard_stale();  // that nothing came to name
   // What is kept or needed takes more than half of the room. The other half is for snapshots, the
   // contribution under way, and what peers push meanwhile.
-  bool crowded() const;
+  bool crowded() const {
+    return options_.spool_bytes > 0 && listed_bytes_ > options_.spool_bytes / 2;
+  }
 
   // ---- Snapshots ----
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }  // of an agreed state
@@ -74,6 +81,7 @@ class Spool {
 
  private:
   bool named(const inter::BlobId& blob) const;
+  void unlist(const CommitRecord& record);
 
   const ProtocolOptions& options_;
   const RunHistory& history_;
@@ -82,6 +90,13 @@ class Spool {
   std::set<inter::BlobId> blobs_;
   std::map<inter::BlobId, Round> unclaimed_;  // version at arrival
   Round released_ = 0;
+  // By the records from there on. A joiner takes in many before it can release any.
+  struct Listed {
+    Round first = 0;
+    std::size_t times = 0;
+  };
+  std::map<inter::BlobId, Listed> listed_;
+  std::uint64_t listed_bytes_ = 0;
   std::optional<Snapshot> snapshot_;
   std::optional<Snapshot> offered_;
   std::optional<Snapshot> target_;

@@ -192,14 +192,17 @@ bool CatchUp::held_elsewhere(Round round) const {
 void CatchUp::release_later() {
   if (!worker_.attached() || worker_.heals() || !spool_.crowded()) return;
   const Round later = replay_from() + rounds_fetched();
-  for (Round round = std::max(spool_.released(), later); round < history_.version(); ++round) {
-    if (!held_elsewhere(round)) continue;
-    for (const Participant& participant : history_.record(round).participants) {
-      const inter::BlobId& blob = participant.payload;
-      if (!spool_.drop(blob) && fetcher_.received_bytes(blob) == 0) continue;
-      spool_.forget_progress(blob);
-      out_.push(RemoveBlob{blob});
-    }
+  // Of what is here, not of what is listed: a joiner may have a long log to go.
+  std::set<inter::BlobId> here = spool_.blobs();
+  for (const inter::BlobId& blob : fetcher_.wanted()) {
+    if (fetcher_.received_bytes(blob) > 0) here.insert(blob);
+  }
+  for (const inter::BlobId& blob : here) {
+    const std::optional<Round> round = spool_.listed_in(blob);
+    if (!round || *round < later || !held_elsewhere(*round)) continue;
+    spool_.drop(blob);
+    spool_.forget_progress(blob);
+    out_.push(RemoveBlob{blob});
   }
 }
 

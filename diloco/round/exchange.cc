@@ -173,8 +173,8 @@ bool Exchange::on_progress(const inter::BlobId& blob, std::uint64_t received_byt
 }
 
 void Exchange::settle(const CommitRecord& record) {
+  spool_.list(record);
   for (const inter::BlobId& blob : contributions_.settle(record)) spool_.discard(blob);
-  for (const Participant& participant : record.participants) spool_.claim(participant.payload);
 }
 
 void Exchange::open_next(const CommitRecord& record, Time now) {

@@ -93,6 +93,7 @@ class Cluster {
   Applied worker_state(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
+  std::size_t crashes() const { return crashes_; }  // by chance
   std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
   Index entries_in_memory(const std::string& region) const;  // of the log, of one that is alive
   std::size_t holders(const inter::BlobId& blob) const;      // live regions with the whole blob
@@ -220,6 +221,7 @@ class Cluster {
   std::map<inter::BlobId, std::set<std::string>> stored_;  // ever, and not removed since
   std::uint64_t incarnations_ = 0;
   std::size_t restores_ = 0;
+  std::size_t crashes_ = 0;
 };
 
 }  // namespace causeway::diloco::testing

@@ -25,6 +25,7 @@ void Cluster::deliver(const std::string& region, const Event& event) {
   std::size_t done = actions.size();
   if (std::bernoulli_distribution(options_.crash_between_actions)(random_) && done > 0) {
     done = random_() % actions.size();
+    ++crashes_;
   }
   const bool aimed = options_.crash_at && options_.crash_at->first == region &&
                      node.actions + actions.size() > options_.crash_at->second;

@@ -45,15 +45,18 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
   }
   node.worker.extra = 0;
   node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
-  const Time left = compute_time(region) * (order.k - std::min(order.k, node.worker.ahead)) / 4;
+  const Time four_steps = compute_time(region);
+  const Time left = four_steps * (order.k - std::min(order.k, node.worker.ahead)) / 4;
+  const double took_s = std::chrono::duration<double>(four_steps).count() * order.k / 4;
   node.worker.ahead = order.ahead;
-  later_in_session(region, left, [this, region, order] {
+  later_in_session(region, left, [this, region, order, took_s] {
     contribute(region,
                {.run_id = {},
                 .region = region,
                 .round = order.round,
                 .part = 0,
                 .steps = order.k,
+                .compute_s = took_s,
                 .data_begin = order.data_cursor},
                compute_time(region) * order.ahead / 4);
   });
@@ -68,7 +71,7 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
                                                          : 0;
   contribution.data_cursor = contribution.data_begin + samples;
   contribution.state = worker.holds.state;
-  contribution.compute_s = contribution.steps > 0 ? 0.75 * contribution.steps : 3;
+  if (contribution.part > 0) contribution.compute_s = 3;
   if (options_.k_policy.adapts())
     contribution.held_out_loss = 2 + 1e-3 * static_cast<double>(random_() % 100);
   contribution.delta_norm = 1;

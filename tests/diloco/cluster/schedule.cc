@@ -118,9 +118,10 @@ void check_end(const Cluster& cluster, const Schedule& schedule) {
     }
   }
   // A region that comes back must not make the others elect anew: each fault can cost an election
-  // or two, not more.
+  // or two, not more. A crash in the middle of something is one too.
   const bool lied_to = !schedule.options.liar.empty();
-  if (lied_to ? cluster.term() > kTermMax / 2 : cluster.term() > 6 + 3 * schedule.faults.size()) {
+  const std::size_t faults = schedule.faults.size() + cluster.crashes();
+  if (cluster.term() > (lied_to ? kTermMax / 2 : 6 + 3 * faults)) {
     throw Violation("elections do not end: term " + std::to_string(cluster.term()));
   }
 }

@@ -1,6 +1,8 @@
 // Raft alone: elections, the log, members.
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "tests/diloco/log/raft_fixture.h"
 
 namespace causeway::diloco {
@@ -205,6 +207,49 @@ TEST_F(RaftTest, AFollowerThatLagsGetsEntriesThatLeftTheLeadersMemory) {
   }
   run(seconds{3});
   EXPECT_EQ(records(lagging), 300);
+}
+
+// It is not sent the same entries ever more often, which would make it slower still.
+TEST_F(RaftTest, AFollowerThatIsSlowIsSentWhatItLacksHardlyMoreThanOnce) {
+  constexpr Round kRounds = 2000;
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string slow = leader() == "c" ? "b" : "c";
+  Raft& raft = *nodes_.at(leader());
+  const std::string leading = leader();
+  cut_off(slow);
+  for (Round round = 0; round < kRounds; ++round) raft.propose(record(round), now_);
+  run(milliseconds{50});
+  connect(leading, slow);
+  std::deque<RaftMessage> inbox;
+  std::size_t sent = 0;
+  Time busy_until{0};
+  const auto entries_of = [](const RaftMessage& message) {
+    const auto* append = std::get_if<AppendEntries>(&message.body);
+    return append == nullptr ? 0 : append->entries.size();
+  };
+  for (int tick = 0; tick < 6000; ++tick, now_ += milliseconds{10}) {
+    for (auto& [region, node] : nodes_) {
+      node->tick(now_);
+      for (auto& [to, message] : node->take().messages) {
+        if (to != slow) {
+          nodes_.at(to)->on_message(region, message, now_);
+        } else {
+          sent += entries_of(message);
+          inbox.push_back(std::move(message));
+        }
+      }
+    }
+    while (!inbox.empty() && now_ >= busy_until) {
+      // To write them takes longer than a heartbeat.
+      if (entries_of(inbox.front()) > 0) busy_until = now_ + milliseconds{250};
+      nodes_.at(slow)->on_message(leading, inbox.front(), now_);
+      inbox.pop_front();
+    }
+  }
+  EXPECT_EQ(nodes_.at(slow)->committed(), raft.committed());
+  EXPECT_LE(sent, 2 * kRounds);
 }
 
 TEST_F(RaftTest, ALedgerThatContradictsTheLeadersIsNoticed) {
