@@ -28,7 +28,8 @@ class InitAlone(EndToEnd):
         self.assertIn("data/*.txt", self.run_causeway("simulate", "mine.toml", "--out", self.out, code=2))
         (self.directory / "data").mkdir()
         (self.directory / "data" / "text.txt").write_text((self.directory / "text").read_text())
-        self.assert_identical(self.simulate("mine.toml", "--set", "train.steps=40", "--no-baseline"))
+        small = [f"--set={key}={value}" for key, value in {"model.layers": 1, "model.width": 32, "train.steps": 40}.items()]
+        self.assert_identical(self.simulate("mine.toml", *small, "--no-baseline"))
 
     def test_it_overwrites_nothing_and_asks_who_trains(self):
         kept = self.directory / "causeway.toml"
