@@ -8,7 +8,9 @@ namespace causeway::diloco {
 namespace {
 
 constexpr std::size_t kEntriesPerMessage = 64;
-constexpr int kPatienceMax = 64;  // heartbeats
+// Heartbeats. Well below the time after which a leader that gets nothing committed is not followed
+// any more: a peer that was paused must get entries before it thinks so.
+constexpr int kPatienceMax = 8;
 
 bool contradicts(const AppendEntries& append, const RaftLog& log, Index committed) {
   Index index = append.previous_index;

@@ -118,13 +118,24 @@ std::set<std::string> RunEnd::unfinished() const {
   return regions;
 }
 
+// Without those that say that the run is over.
+bool RunEnd::may_go_on() const {
+  std::set<std::string> left = peers_.up();
+  std::erase_if(left, [this](const std::string& peer) { return said_finished_.contains(peer); });
+  left.insert(options_.self);
+  return agreement_.raft().electorate().may_elect(left);
+}
+
 // When waiting for the end stops if nothing moves.
 std::optional<Time> RunEnd::end_deadline() const {
-  if (!history_.over()) return std::nullopt;
+  if (!history_.over() && !finished_at_) return std::nullopt;
   if (leader_.leads()) return leader_deadline();
-  if (finished_at_) return std::max(*finished_at_, progress_at_) + linger();
-  if (worker_done() && !agreement_.leader()) return agreement_.leader_seen_at() + linger();
-  return std::nullopt;
+  // A leader at the end of a run leaves, and nobody is left who could elect another one. Where that
+  // is not so, it was lying.
+  if (agreement_.leader() || (!worker_done() && may_go_on())) return std::nullopt;
+  const Time left_at = agreement_.leader_seen_at();
+  if (finished_at_) return std::max({*finished_at_, progress_at_, left_at}) + linger();
+  return worker_done() ? std::optional(left_at + linger()) : std::nullopt;
 }
 
 std::optional<Time> RunEnd::leader_deadline() const {
@@ -185,7 +196,8 @@ void RunEnd::check_as_follower(Time now) {
     if (finished_at_ || alone) end_well();
     return;
   }
-  if (finished_at_ && now >= std::max(*finished_at_, progress_at_) + linger()) {
+  const std::optional<Time> end = end_deadline();
+  if (finished_at_ && end && now >= *end) {
     if (options_.witness) return out_.end(0, "the run is complete without this witness");
     out_.end(3,
              "the run ended before this region could catch up: restart it while another region "

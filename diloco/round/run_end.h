@@ -49,6 +49,7 @@ class RunEnd {
   bool is_done(const std::string& peer) const;
   std::set<std::string> unfinished() const;
   Time linger() const;
+  bool may_go_on() const;
   std::optional<Time> end_deadline() const;
   std::optional<Time> leader_deadline() const;
   bool region_is_stuck() const;

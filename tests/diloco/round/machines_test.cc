@@ -180,6 +180,30 @@ TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
   EXPECT_TRUE(region_.worker.has_more());
 }
 
+// A leader that says that the run is over and goes on leading is lying.
+TEST_F(MachinesTest, RunEndBelievesALeaderThatTheRunIsOverOnceItHasLeft) {
+  Raft& raft = region_.agreement.raft();
+  raft.on_peer_up("b", "b's disk", Time{0});
+  const AppendEntries heartbeat{
+      .term = 1, .previous_index = 1, .previous_term = 1, .entries = {}, .commit = 1};
+  for (const Time now : {seconds{0}, seconds{300}}) {
+    raft.on_message("b", {"b's disk", heartbeat}, now);
+    region_.agreement.find_leader(now);
+    end_.on_finished("b");
+    end_.check(now);
+    EXPECT_TRUE(taken<EndRun>().empty());
+  }
+  raft.on_peer_down("b", seconds{300});
+  region_.peers.set_down("b");
+  region_.agreement.find_leader(seconds{300});
+  end_.check(seconds{301});
+  EXPECT_TRUE(taken<EndRun>().empty());
+  end_.check(seconds{400});
+  const std::vector<EndRun> ended = taken<EndRun>();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended.front().exit_code, 3);
+}
+
 TEST_F(MachinesTest, RunEndGivesUpAfterThreeRoundsThatListNothing) {
   for (int round = 0; round < 2; ++round) end_.add({}, Time{0});
   end_.check(seconds{60});
