@@ -3,9 +3,9 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -30,12 +30,10 @@ void check_kind(const std::string& name, const Array& array) {
   }
   if (array.dtype() != nb::dtype<float>())
     refuse(name, "is not fp32: hand over an fp32 copy, or use causeway.torch");
-  std::int64_t expected = 1;
-  for (std::size_t i = array.ndim(); i-- > 0;) {
-    if (array.shape(i) > 1 && array.stride(i) != expected) {
-      refuse(name, "is not contiguous in C order: hand over a contiguous copy");
+  for (std::size_t i = 0; i < array.ndim(); ++i) {
+    if (array.shape(i) > 1 && array.stride(i) == 0) {
+      refuse(name, "shows one element in several places: hand over a copy without strides of 0");
     }
-    expected *= static_cast<std::int64_t>(array.shape(i));
   }
 }
 
@@ -54,9 +52,13 @@ Arrays::Arrays(const nb::mapping& named, Access access) {
     const auto name = nb::cast<std::string>(item[0]);
     Tensor tensor{name, {}};
     const auto hold = [&](const auto& array, float* data) {
-      for (std::size_t i = 0; i < array.ndim(); ++i)
-        tensor.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
-      spans_.emplace_back(data, array.size());
+      ParameterView view{.data = data, .shape = {}};
+      for (std::size_t i = 0; i < array.ndim(); ++i) {
+        view.shape.push_back(static_cast<std::int64_t>(array.shape(i)));
+        view.strides.push_back(array.stride(i));
+      }
+      tensor.shape = view.shape;
+      views_.push_back(std::move(view));
       holds_.push_back(std::make_shared<std::decay_t<decltype(array)>>(array));
     };
     if (access == Access::write) {
@@ -69,7 +71,6 @@ Arrays::Arrays(const nb::mapping& named, Access access) {
       hold(array, const_cast<float*>(static_cast<const float*>(array.data())));
     }
     tensors_.push_back(std::move(tensor));
-    count_ += spans_.back().size();
   }
   if (tensors_.empty()) throw nb::value_error("no tensors were given: a run has at least one");
 }
@@ -88,19 +89,6 @@ void Arrays::check_like(const std::vector<Tensor>& tensors) const {
       refuse(tensors_[i].name, "has the shape " + shape_of(tensors_[i].shape) +
                                    " where the worker was made with " + shape_of(tensors[i].shape));
     }
-  }
-}
-
-void Arrays::gather(std::span<float> flat) const {
-  auto at = flat.begin();
-  for (const std::span<float> tensor : spans_) at = std::copy(tensor.begin(), tensor.end(), at);
-}
-
-void Arrays::scatter(std::span<const float> flat) const {
-  std::size_t at = 0;
-  for (const std::span<float> tensor : spans_) {
-    std::copy_n(flat.begin() + static_cast<std::ptrdiff_t>(at), tensor.size(), tensor.begin());
-    at += tensor.size();
   }
 }
 

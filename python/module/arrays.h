@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -20,23 +19,19 @@ class Arrays {
  public:
   enum class Access : std::uint8_t { read, write };
 
-  // `named`: a mapping of names to arrays, each C-contiguous fp32, and writable if it is for that.
+  // `named`: a mapping of names to arrays, each of fp32, and writable if it is for that.
   Arrays(const nanobind::mapping& named, Access access);
 
   // With the names and shapes of `tensors`, in their order.
   void check_like(const std::vector<Tensor>& tensors) const;
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
-  std::size_t count() const { return count_; }
-  // One after the other. Another thread may hold the GIL meanwhile.
-  void gather(std::span<float> flat) const;
-  void scatter(std::span<const float> flat) const;
+  const std::vector<ParameterView>& views() const { return views_; }
 
  private:
   std::vector<std::shared_ptr<void>> holds_;  // the arrays: they are not freed meanwhile
   std::vector<Tensor> tensors_;
-  std::vector<std::span<float>> spans_;
-  std::size_t count_ = 0;
+  std::vector<ParameterView> views_;
 };
 
 }  // namespace causeway::python

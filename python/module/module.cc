@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kWorkerText =
     R"(Speaks for one region of a run. Attaches to the region's coordinator, or waits until it can.
 
-tensors: names to arrays of fp32, C-contiguous, writable, in the host's memory: anything with the
-    buffer protocol or DLPack (NumPy, PyTorch on CPUs). Names and shapes are the same in every region.
+tensors: names to arrays of fp32, writable, in the host's memory, with any strides: anything with
+    the buffer protocol or DLPack (NumPy, PyTorch on CPUs). Names and shapes are the same in every region.
     Their values are the parameters that a new run begins with, the same in every region; they are
     not used if the region has a state on disk or joins a run that is under way. The arrays are
     kept: next() writes to them.
@@ -29,6 +29,7 @@ coordinator, certificates: HOST:PORT of a coordinator on another host, and a dir
     REGION.crt and REGION.key. Empty: the coordinator is on this host.
 samples_per_step, tokens_per_step: what one inner step of the whole region reads; tokens weigh it.
 save_rounds: rounds between states on disk.
+validates: the program evaluates the arrays where Steps.validation_samples asks for it.
 keep_waiting: called at least every second while the worker waits, with a sentence that says for
     what. If it returns False, the wait ends with causeway.Stopped, the state saved. What it raises,
     and KeyboardInterrupt, end the wait likewise.
@@ -46,7 +47,10 @@ void bind_steps(nb::module_& module) {
       .def_ro("part", &Steps::part, "Which of `parts` equal parts of the data this region reads.")
       .def_ro("parts", &Steps::parts, "Into how many parts the data is divided.")
       .def_ro("pass_number", &Steps::pass, "How often the data was read before.")
-      .def_ro("pass_begin", &Steps::pass_begin, "The region's first sample number of this pass.");
+      .def_ro("pass_begin", &Steps::pass_begin, "The region's first sample number of this pass.")
+      .def_ro("validation_samples", &Steps::validation_samples,
+              "Not 0: there are no steps to take now. Evaluate the arrays on so many samples that "
+              "nobody trains on, the same each time, and call validated().");
 }
 
 void bind_worker(nb::module_& module) {
@@ -56,7 +60,7 @@ void bind_worker(nb::module_& module) {
           [](PythonWorker* self, const nb::mapping& tensors, const std::string& region,
              const std::filesystem::path& directory, const std::string& coordinator,
              const std::string& certificates, std::uint64_t samples, std::uint64_t tokens,
-             std::uint32_t save_rounds, nb::object keep_waiting) {
+             std::uint32_t save_rounds, bool validates, nb::object keep_waiting) {
             if (samples == 0 || tokens == 0 || save_rounds == 0) {
               throw nb::value_error(
                   "samples_per_step, tokens_per_step and save_rounds are 1 or more");
@@ -69,12 +73,13 @@ void bind_worker(nb::module_& module) {
                                      .tensors = {},
                                      .samples_per_step = samples,
                                      .tokens_per_step = tokens,
-                                     .save_rounds = save_rounds},
+                                     .save_rounds = save_rounds,
+                                     .validates = validates},
                                     std::move(keep_waiting));
           },
           "tensors"_a, nb::kw_only(), "region"_a, "directory"_a, "coordinator"_a = "",
           "certificates"_a = "", "samples_per_step"_a = 1, "tokens_per_step"_a = 1,
-          "save_rounds"_a = 10, "keep_waiting"_a = nb::none())
+          "save_rounds"_a = 10, "validates"_a = false, "keep_waiting"_a = nb::none())
       .def("next", &PythonWorker::next,
            "Waits until there are steps to take, and writes the parameters to start from to the "
            "arrays. None: the run is over, and the arrays hold its result.")
@@ -84,7 +89,10 @@ void bind_worker(nb::module_& module) {
       .def("done", &PythonWorker::done, "count"_a, "loss"_a, "tensors"_a = nb::none(),
            "`count` steps are taken, and led to what the arrays hold; or to `tensors`, other "
            "arrays of the same names and shapes, which may be read-only (JAX). `loss`: of the last "
-           "step, for displays. Parameters that are not finite sit the round out.");
+           "step, for displays. Parameters that are not finite sit the round out.")
+      .def("validated", &PythonWorker::validated, "loss"_a,
+           "The mean loss that Steps.validation_samples asked for, in the units of done()'s. A run "
+           "with sync.k = \"auto\" judges its choice of K by it.");
 }
 
 }  // namespace

@@ -11,23 +11,15 @@ namespace causeway::python {
 
 PythonWorker::PythonWorker(const nb::mapping& tensors, WorkerSettings settings,
                            nb::object keep_waiting)
-    : arrays_(tensors, Arrays::Access::write),
-      keep_waiting_(std::move(keep_waiting)),
-      flat_(arrays_.count()) {
+    : arrays_(tensors, Arrays::Access::write), keep_waiting_(std::move(keep_waiting)) {
   settings.tensors = arrays_.tensors();
   settings.keep_waiting = [this](const std::string& what) { return this->keep_waiting(what); };
-  without_gil([&] {
-    arrays_.gather(flat_);
-    worker_.emplace(std::move(settings), flat_);
-  });
+  without_gil([&] { worker_.emplace(std::move(settings), arrays_.views()); });
 }
 
 std::optional<Steps> PythonWorker::next() {
   std::optional<Steps> steps;
-  without_gil([&] {
-    steps = worker_->next(flat_);
-    arrays_.scatter(flat_);
-  });
+  without_gil([&] { steps = worker_->next(arrays_.views()); });
   return steps;
 }
 
@@ -44,10 +36,11 @@ void PythonWorker::done(std::uint32_t count, double loss,
     others.emplace(*tensors, Arrays::Access::read);
     others->check_like(arrays_.tensors());
   }
-  without_gil([&] {
-    (others ? *others : arrays_).gather(flat_);
-    worker_->done(flat_, count, loss);
-  });
+  without_gil([&] { worker_->done((others ? *others : arrays_).views(), count, loss); });
+}
+
+void PythonWorker::validated(double loss) {
+  without_gil([&] { worker_->validated(loss); });
 }
 
 // Called without the GIL, in the middle of a wait. What is raised here comes out of the call that

@@ -9,7 +9,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "intra/worker/worker.h"
 #include "python/module/arrays.h"
@@ -39,6 +38,7 @@ class PythonWorker {
   bool called_back();
   // From those, or from others like them.
   void done(std::uint32_t count, double loss, const std::optional<nanobind::mapping>& tensors);
+  void validated(double loss);
 
  private:
   bool keep_waiting(const std::string& what);
@@ -49,7 +49,6 @@ class PythonWorker {
   nanobind::object keep_waiting_;
   std::optional<nanobind::python_error> raised_;  // by keep_waiting or a signal
   std::atomic<bool> busy_ = false;
-  std::vector<float> flat_;
   std::optional<Worker> worker_;
 };
 

@@ -1,4 +1,5 @@
 """A region in this process: what a run does to a model, and to one that is used wrongly."""
+import json
 import os
 import signal
 import sys
@@ -6,7 +7,7 @@ import threading
 import unittest
 
 import torch
-from region_run import TRAINERS, RegionRun
+from region_run import REGIONS, TRAINERS, RegionRun
 
 import causeway
 from causeway.torch import Run
@@ -55,6 +56,67 @@ class OneRegion(RegionRun):
             for step in run:
                 self.train(step, run)
         self.assertTrue(torch.equal(frozen, self.model[0].weight))
+
+
+class ByHeldOutLoss(OneRegion):
+    """sync.k = "auto" in a run of PyTorch programs."""
+
+    def start_coordinators(self, out="run", **settings):
+        self.run_text = '[sync]\nk = "auto"\nk_refit_rounds = 5\nk_max = 8\nheld_out_sequences = 5\n'
+        return super().start_coordinators(out, **settings)
+
+    def test_the_program_is_asked_for_the_loss_of_what_the_regions_agreed_on(self):
+        asked = []
+
+        def evaluate(samples):
+            with torch.no_grad():
+                asked.append((samples, float(own_samples.loss_of(self.model, 0, -1))))
+            return asked[-1][1]
+
+        steps = 0
+        with Run(self.model, self.optimizer, directory=self.region(), evaluate=evaluate) as run:
+            for step in run:
+                self.train(step, run)
+                steps += 1
+        self.finish_coordinators()
+        self.assertEqual(steps, 12)
+        self.assertEqual({samples for samples, _ in asked}, {5})
+        self.assertLess(asked[-1][1], asked[0][1])
+        events = (self.region() / "events.jsonl").read_text().splitlines()
+        told = [line["held_out_loss"] for line in map(json.loads, events) if "participants" in line]
+        self.assertIn(asked[0][1], told)
+
+
+class AnyLayout(RegionRun):
+    """causeway.Worker over arrays as programs have them."""
+
+    def test_transposed_arrays_are_read_and_written_where_they_lie(self):
+        base = torch.arange(6.0).reshape(2, 3)
+        worker = causeway.Worker({"w": base.t(), "x": base[:, ::2].clone()}, region=REGIONS[0], directory=self.region())
+        steps = worker.next()
+        self.assertTrue(torch.equal(base, torch.arange(6.0).reshape(2, 3)))
+        base += 1
+        worker.done(steps.count, 0.0)
+        while (steps := worker.next()) is not None:
+            worker.done(steps.count, 0.0)
+        self.assertTrue(torch.all(base != torch.arange(6.0).reshape(2, 3)))  # each element moved by the outer step
+        self.assertTrue(torch.allclose(base - base[0, 0], torch.arange(6.0).reshape(2, 3)))
+
+    def test_what_it_cannot_write_to_is_refused_with_a_sentence(self):
+        for wrong, sentence in ((torch.zeros(1).expand(4), "shows one element in several places"),
+                                (torch.zeros(2, dtype=torch.float64), "is not fp32"), (3, "is no writable array")):
+            with self.assertRaisesRegex((ValueError, TypeError), sentence):
+                causeway.Worker({"w": wrong}, region=REGIONS[0], directory=self.region())
+
+    def test_more_steps_than_asked_for_and_other_tensors_are_refused(self):
+        values = torch.zeros(3)
+        worker = causeway.Worker({"w": values}, region=REGIONS[0], directory=self.region())
+        steps = worker.next()
+        with self.assertRaisesRegex(ValueError, "steps"):
+            worker.done(steps.count + 1, 0.0)
+        with self.assertRaisesRegex(ValueError, "shape"):
+            worker.done(steps.count, 0.0, {"w": torch.zeros(4)})
+        worker.done(steps.count, 0.0)  # nothing is lost
 
 
 class Waiting(RegionRun):

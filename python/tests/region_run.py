@@ -17,6 +17,7 @@ TRAINERS = pathlib.Path(__file__).parent / "trainers"
 class RegionRun(EndToEnd):
     """Coordinators of the first `regions` of REGIONS; every test starts with them up."""
     regions = 1
+    run_text = "[sync]\n"  # in place of this line of the configuration
     settings = dict(steps=12, k=4, codec="dense:fp32", optimizer="nesterov", outer_lr=0.7)
 
     def setUp(self):
@@ -32,7 +33,7 @@ class RegionRun(EndToEnd):
                              **{**self.settings, **settings})
         # However late a busy machine starts a region, it is listed in every round.
         config.write_text(config.read_text().replace("grace_min_s = 2", "grace_min_s = 60")
-                          .replace("[sync]", 'vector = "dense:fp32"\n[sync]'))
+                          .replace("[sync]\n", 'vector = "dense:fp32"\n' + self.run_text))
         return [self.start("coordinator", config, "--region", name, "--directory", self.region(name, out),
                            "--found" if name == self.names[0] else "--join") for name in self.names]
 

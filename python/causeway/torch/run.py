@@ -54,21 +54,25 @@ class Run:
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
     group: the process group of the region. Default: all processes of torch.distributed, if it is initialised.
     seed: of stochastic rounding, which bf16 and fp16 parameters without master weights are set with.
+    evaluate: for a run with sync.k = "auto", which judges K by held-out loss. Called on all ranks with a number of
+        samples, between rounds, when the model holds what all regions agreed on; returns the mean loss of rank 0's, in
+        the units of report(), over so many samples that nobody trains on, the same each time.
     keep_waiting: called on rank 0 at least every second of a wait, with a sentence. False ends it with causeway.Stopped.
 
     Raises ValueError with one sentence for wrong use, causeway.WorkerError for what the run refuses.
     """
 
     def __init__(self, model, optimizer=None, *, directory=None, region=None, samples_per_step=1, tokens_per_step=1,
-                 save_rounds=10, also=(), coordinator="", certificates="", group=None, seed=0, keep_waiting=None):
+                 save_rounds=10, also=(), coordinator="", certificates="", group=None, seed=0, evaluate=None, keep_waiting=None):
         self.model, self.optimizer = model, optimizer
         self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory"))
         self.region = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
         self.save_rounds = save_rounds
         self._settings = dict(samples_per_step=samples_per_step, tokens_per_step=tokens_per_step,
-                              save_rounds=save_rounds, coordinator=coordinator, certificates=str(certificates))
+                              save_rounds=save_rounds, coordinator=coordinator, certificates=str(certificates),
+                              validates=evaluate is not None)
         self._group, self._seed, self._also = group, seed, dict(also)
-        self._user_keep_waiting = keep_waiting
+        self._evaluate, self._user_keep_waiting = evaluate, keep_waiting
         self._worker = self._parameters = None
         self._loss, self._sample, self._said = float("nan"), None, None
 
@@ -103,7 +107,8 @@ class Run:
 
     def _next(self):
         try:
-            told = self._led(self._ask)[1]
+            while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
+                self._validate(told)
         except BaseException:
             # Told to stop: the worker saved its state, and this belongs to it.
             if self._sample is not None:
@@ -127,6 +132,11 @@ class Run:
             self._state.save(self._sample)
         loss = float(self._loss)
         self._led(lambda: (Kind.GO_ON, self._worker.done(taken, loss)))
+
+    def _validate(self, told):
+        self._parameters.give(told.round)
+        loss = float(self._evaluate(told.validation_samples))
+        self._led(lambda: (Kind.GO_ON, self._worker.validated(loss)))
 
     def _resume(self, sample):
         if (position := self._state.resume(sample)) not in (None, sample):
@@ -184,5 +194,6 @@ class Run:
         return self._user_keep_waiting is None or self._user_keep_waiting(what)
 
 
-TOLD = ("round", "count", "first_sample", "schedule_step", "part", "parts", "pass_number", "pass_begin")
+TOLD = ("round", "count", "first_sample", "schedule_step", "part", "parts", "pass_number", "pass_begin",
+        "validation_samples")
 Told = dataclasses.make_dataclass("Told", TOLD, frozen=True)
