@@ -45,18 +45,18 @@ std::size_t Decider::holders_required(Time now) const {
 }
 
 // Late contributions can fill a round at which one region stands alone. Its word for the state is
-// not enough while those whose work would be listed can still say what they hold.
+// not enough while another one is there that can still say what it holds: a damaged memory or a lie
+// would become the run's state. If that one never comes, there is no fresh work to wait for either.
 bool Decider::rests_on_one_word() const {
   const std::map<std::string, Digest> states = states_at_round();
-  return round_ > 0 && states.size() == 1 &&
-         std::ranges::any_of(usable_, [this, &states](const ContributionKey& key) {
-           return !states.contains(key.region) && up_.contains(key.region);
-         });
+  if (round_ == 0 || states.size() != 1 || contributors() < 2) return false;
+  return std::ranges::any_of(membership_.regions(), [this, &states](const std::string& region) {
+    return up_.contains(region) && !states.contains(region);
+  });
 }
 
 std::optional<Time> Decider::deadline() const {
-  if (!quorum_at_) return std::nullopt;
-  if (rests_on_one_word()) return *quorum_at_ + options_.grace_max;
+  if (!quorum_at_ || rests_on_one_word()) return std::nullopt;
   Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
   const bool moving =
