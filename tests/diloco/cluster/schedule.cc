@@ -204,10 +204,11 @@ Schedule make_schedule(std::uint64_t seed) {
                        fault.kind == Fault::Kind::slow_link;
     if (timed) fault.duration = milliseconds{100 + random() % 12'000};
     // More disks or states than the run tolerates are not to be survived.
-    // Two regions and a witness list what one of them alone holds when the other is out of reach.
-    const bool one_disk = wiped || !schedule.options.witness.empty();
-    const bool again = (fault.kind == Fault::Kind::wipe && one_disk) ||
-                       (fault.kind == Fault::Kind::corrupt_state && corrupted) ||
+    // Two regions and a witness list what one of them alone holds when the other is out of reach,
+    // and take its word for the state.
+    const bool has_witness = !schedule.options.witness.empty();
+    const bool again = (fault.kind == Fault::Kind::wipe && (wiped || has_witness)) ||
+                       (fault.kind == Fault::Kind::corrupt_state && (corrupted || has_witness)) ||
                        (pairs && fault.region == fault.other);
     wiped = wiped || fault.kind == Fault::Kind::wipe;
     corrupted = corrupted || fault.kind == Fault::Kind::corrupt_state;
