@@ -39,6 +39,11 @@ void Exchange::add_own(const Contribution& made, Time now) {
   spool_.claim(stamped.payload);
   announce(stamped);
   if (leader_.leads()) report(stamped, stamped.payload.size_bytes, now);
+  // Regions that did the same work made the same bytes, which do not arrive once more.
+  for (const auto& [other, contribution] : contributions_.open()) {
+    const bool same = other != key && contribution.payload == stamped.payload;
+    if (same) report(contribution, stamped.payload.size_bytes, now);
+  }
 }
 
 void Exchange::announce(const Contribution& contribution) {

@@ -180,6 +180,27 @@ TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
   EXPECT_TRUE(region_.worker.has_more());
 }
 
+// They had the same samples, say. The bytes are here already, and are not sent once more.
+TEST_F(MachinesTest, ExchangeReportsAPayloadThatThisRegionMadeAsWell) {
+  Raft& raft = region_.agreement.raft();
+  raft.on_peer_up("b", "b's disk", Time{0});
+  raft.on_message("b", {"b's disk", AppendEntries{.term = 1, .entries = {}}}, Time{0});
+  ASSERT_EQ(region_.agreement.leader(), "b");
+  const Contribution theirs = made_by("b");
+  exchange_.hear("b", {theirs, theirs.payload.size_bytes, true}, Time{0});
+  Contribution own = made_by("a");
+  own.payload = theirs.payload;
+  taken<SendMessage>();
+  exchange_.add_own(own, Time{0});
+  std::size_t reported = 0;
+  for (const SendMessage& sent : taken<SendMessage>()) {
+    const auto* holding = std::get_if<Holding>(&sent.message);
+    const bool of_b = holding != nullptr && holding->contribution.region == "b";
+    if (of_b) reported += holding->received_bytes;
+  }
+  EXPECT_EQ(reported, theirs.payload.size_bytes);
+}
+
 // A leader that says that the run is over and goes on leading is lying.
 TEST_F(MachinesTest, RunEndBelievesALeaderThatTheRunIsOverOnceItHasLeft) {
   Raft& raft = region_.agreement.raft();
