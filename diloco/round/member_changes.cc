@@ -62,7 +62,10 @@ std::optional<Membership> MemberChanges::next_asked() {
       continue;
     }
     asked = asked_.erase(asked);
-    if (nothing || (change.remove && leaves_too_few(change.member.region, changed))) continue;
+    const std::string& region = change.member.region;
+    const bool needed =
+        change.remove && (leaves_too_few(region, changed) || takes_the_beginning(region, changed));
+    if (nothing || needed) continue;
     return changed;
   }
   return std::nullopt;
@@ -81,6 +84,25 @@ bool MemberChanges::leaves_too_few(const std::string& region, const Membership& 
             region +
                 " is not removed, because too few of the others have a vote. Wait until these " +
                 "have caught up (`causeway members list`), or remove them first: " + voteless);
+  return true;
+}
+
+// A run that goes on from another run's model begins where that is, and nowhere else.
+bool MemberChanges::takes_the_beginning(const std::string& region, const Membership& changed) {
+  const std::optional<Origin>& origin = agreement_.origin();
+  if (!origin || history_.version() > 0) return false;
+  const auto has_it = [&](const std::string& name) {
+    const Status* status = peers_.status(name);
+    const std::optional<Applied> applied = name == self_       ? worker_.applied()
+                                           : status != nullptr ? status->applied
+                                                               : std::nullopt;
+    return applied && applied->state == origin->state;
+  };
+  const std::set<std::string> left = changed.regions();
+  if (std::ranges::any_of(left, has_it)) return false;
+  out_.note(Note::Severity::error,
+            region + " is not removed, because no other region has the model yet that this run " +
+                "begins with. Wait until one has made its first round");
   return true;
 }
 

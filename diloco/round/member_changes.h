@@ -17,6 +17,8 @@ class MemberChanges {
       : self_(region.options.self),
         agreement_(region.agreement),
         peers_(region.peers),
+        history_(region.history),
+        worker_(region.worker),
         out_(region.out) {}
 
   // `by`: this region if its own operator asks, otherwise a member, who may lie. A member's word is
@@ -36,10 +38,13 @@ class MemberChanges {
   bool suffices(const Asked& asked) const;
   std::optional<Membership> next_vote();
   bool leaves_too_few(const std::string& region, const Membership& changed);
+  bool takes_the_beginning(const std::string& region, const Membership& changed);
 
   const std::string& self_;
   const Agreement& agreement_;
   const Peers& peers_;
+  const RunHistory& history_;
+  const RegionWorker& worker_;
   Outbox& out_;
   std::deque<Asked> asked_;
 };

@@ -135,7 +135,12 @@ std::optional<Time> RunEnd::end_deadline() const {
   if (agreement_.leader() || (!worker_done() && may_go_on())) return std::nullopt;
   const Time left_at = agreement_.leader_seen_at();
   if (finished_at_) return std::max({*finished_at_, progress_at_, left_at}) + linger();
-  return worker_done() ? std::optional(left_at + linger()) : std::nullopt;
+  if (!worker_done()) return std::nullopt;
+  // Whoever is there and lacks the end needs this region to elect a leader.
+  const std::set<std::string> lacking = unfinished();
+  const bool needed = std::ranges::any_of(
+      lacking, [this](const std::string& region) { return peers_.is_up(region); });
+  return left_at + (needed ? kPatienceMax : 1) * linger();
 }
 
 std::optional<Time> RunEnd::leader_deadline() const {
@@ -191,12 +196,11 @@ void RunEnd::check_as_leader(Time now) {
 }
 
 void RunEnd::check_as_follower(Time now) {
+  const std::optional<Time> end = end_deadline();
   if (worker_done()) {
-    const bool alone = !agreement_.leader() && now >= agreement_.leader_seen_at() + linger();
-    if (finished_at_ || alone) end_well();
+    if (finished_at_ || (end && now >= *end)) end_well();
     return;
   }
-  const std::optional<Time> end = end_deadline();
   if (finished_at_ && end && now >= *end) {
     if (options_.witness) return out_.end(0, "the run is complete without this witness");
     out_.end(3,

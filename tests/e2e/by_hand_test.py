@@ -139,7 +139,8 @@ listen = "{self.addresses[REGIONS[2]]}"
         coordinators = self.start_coordinators(config)
         *others, worker = self.start_workers(config, (1, 1, 1))
         region = REGIONS[2]
-        wait_until(lambda: self.status(region).get("version", 0) >= 3, "three rounds", coordinators[2])
+        # So many that the payloads of the first are gone.
+        wait_until(lambda: self.status(region).get("version", 0) >= 40, "forty rounds", coordinators[2])
         checkpoints = self.region_directory(region) / "checkpoints"
         wait_until((checkpoints / "snapshot.safetensors").exists, "a snapshot", worker)
         room = (checkpoints / "snapshot.safetensors").stat().st_size // 2  # neither it nor a state fits
