@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -75,7 +76,7 @@ Arrays::Arrays(const nb::mapping& named, Access access) {
   if (tensors_.empty()) throw nb::value_error("no tensors were given: a run has at least one");
 }
 
-void Arrays::check_like(const std::vector<Tensor>& tensors) const {
+void Arrays::arrange_like(const std::vector<Tensor>& tensors) {
   if (tensors_.size() != tensors.size()) {
     throw nb::value_error((std::to_string(tensors_.size()) +
                            " tensors were given where the worker was made with " +
@@ -83,8 +84,12 @@ void Arrays::check_like(const std::vector<Tensor>& tensors) const {
                               .c_str());
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors_[i].name != tensors[i].name)
-      refuse(tensors_[i].name, "stands where the worker was made with \"" + tensors[i].name + "\"");
+    const auto begin = tensors_.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto found = std::ranges::find(begin, tensors_.end(), tensors[i].name, &Tensor::name);
+    if (found == tensors_.end()) refuse(tensors[i].name, "is missing");
+    const auto at = static_cast<std::size_t>(found - tensors_.begin());
+    std::swap(tensors_[i], tensors_[at]);
+    std::swap(views_[i], views_[at]);
     if (tensors_[i].shape != tensors[i].shape) {
       refuse(tensors_[i].name, "has the shape " + shape_of(tensors_[i].shape) +
                                    " where the worker was made with " + shape_of(tensors[i].shape));

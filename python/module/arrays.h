@@ -22,8 +22,8 @@ class Arrays {
   // `named`: a mapping of names to arrays, each of fp32, and writable if it is for that.
   Arrays(const nanobind::mapping& named, Access access);
 
-  // With the names and shapes of `tensors`, in their order.
-  void check_like(const std::vector<Tensor>& tensors) const;
+  // Into the order of `tensors`, whose names and shapes they have.
+  void arrange_like(const std::vector<Tensor>& tensors);
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const std::vector<ParameterView>& views() const { return views_; }

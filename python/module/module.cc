@@ -88,7 +88,8 @@ void bind_worker(nb::module_& module) {
            "and can reach them again. Cheap; call it between steps.")
       .def("done", &PythonWorker::done, "count"_a, "loss"_a, "tensors"_a = nb::none(),
            "`count` steps are taken, and led to what the arrays hold; or to `tensors`, other "
-           "arrays of the same names and shapes, which may be read-only (JAX). `loss`: of the last "
+           "arrays of the same names and shapes in any order, which may be read-only (JAX). "
+           "`loss`: of the last "
            "step, for displays. Parameters that are not finite sit the round out.")
       .def("validated", &PythonWorker::validated, "loss"_a,
            "The mean loss that Steps.validation_samples asked for, in the units of done()'s. A run "

@@ -34,7 +34,7 @@ void PythonWorker::done(std::uint32_t count, double loss,
   std::optional<Arrays> others;
   if (tensors) {
     others.emplace(*tensors, Arrays::Access::read);
-    others->check_like(arrays_.tensors());
+    others->arrange_like(arrays_.tensors());
   }
   without_gil([&] { worker_->done((others ? *others : arrays_).views(), count, loss); });
 }
