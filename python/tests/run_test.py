@@ -2,7 +2,9 @@
 import os
 import re
 import signal
+import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = os.environ["CAUSEWAY_SOURCE"]
@@ -118,6 +120,23 @@ class ByHand(InARun):
         self.check_that_it_comes_back(lambda script: script.send_signal(signal.SIGINT))
 
 
+DIFFERENT_RANK = """
+import sys, torch, torch.distributed as dist
+from causeway.torch import Run
+directory, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=2)
+try:
+    Run(torch.nn.Linear(2 + rank, 2), directory=directory).__enter__()
+except ValueError as error:
+    print(error)
+dist.destroy_process_group()
+"""
+
+
+def wait(what):
+    raise LookupError("it waits: " + what)
+
+
 class WrongUse(unittest.TestCase):
     """One sentence each."""
 
@@ -141,6 +160,29 @@ class WrongUse(unittest.TestCase):
         import torch
         self.refused("nor the directory above it", torch.nn.Linear(2, 2), directory="/nowhere/at/all")
         self.refused("no directory was given", torch.nn.Linear(2, 2), directory="")
+
+    def test_fp16_whose_scale_a_restart_would_lose_is_named(self):
+        import torch
+        from causeway.torch import Run
+        half = torch.nn.Linear(2, 2, dtype=torch.float16)
+        optimizer = torch.optim.SGD(half.parameters(), lr=0.1)
+        sentence = "weight is float16, and a restart would lose the scale"
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        self.refused(sentence, half, optimizer=optimizer, also={"schedule": schedule})
+        scaler = torch.amp.GradScaler("cpu")
+        with self.assertRaisesRegex(LookupError, "waits"):  # it gets as far as the coordinator, which is not there
+            with tempfile.TemporaryDirectory() as directory, Run(half, optimizer, directory=directory, keep_waiting=wait,
+                                                                 also={"scaler": scaler}):
+                pass
+
+    def test_ranks_with_different_models_are_named_on_all(self):
+        with tempfile.TemporaryDirectory() as directory:
+            ranks = [subprocess.Popen([sys.executable, "-c", DIFFERENT_RANK, directory, str(rank)],
+                                      stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+            told = [rank.communicate(timeout=120)[0] for rank in ranks]
+        for one in told:
+            self.assertRegex(one, r"the ranks of this region have different models: rank 0 has .*\(2, 2\).*"
+                                  r"rank 1 has .*\(2, 3\)")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Run:
     samples_per_step, tokens_per_step: what one step of the whole region reads, over all ranks.
     save_rounds: rounds between states on disk. With 1, a region that is killed resumes with the same bits, too.
     also: names to further objects with state_dict() and load_state_dict() (schedulers, scalers, data loaders), kept with
-        the optimizer's state.
+        the optimizer's state. With an optimizer of fp16 parameters, the scaler of the loss must be among them.
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
     group: the process group of the region. Default: all processes of torch.distributed, if it is initialised.
     seed: of stochastic rounding, which bf16 and fp16 parameters without master weights are set with.
@@ -82,6 +82,7 @@ class Run:
                              "region's coordinator was started with")
         self._ranks = ranks_of(self._group)
         self._parameters = Parameters(self.model, self.optimizer, self._ranks, self._seed)
+        self._parameters.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizer, self._also)
         self._led(self._attach)
         return self
@@ -98,6 +99,15 @@ class Run:
                 yield self._step(steps, taken)
                 taken += 1
             self._done(steps, taken)
+
+    def _lost_scale(self):
+        """fp16 steps are scaled, and a restart that begins with another scale ends with other bits."""
+        scaled = any(hasattr(one, "get_scale") or name == "scaler" for name, one in self._also.items())
+        half = next((one.name for one in self._parameters.exchanged if one.parameter.dtype == torch.float16), None)
+        if half is None or scaled or self.optimizer is None:
+            return None
+        return (f"the parameter {half} is float16, and a restart would lose the scale of its loss: give "
+                "also={\"scaler\": scaler}, or use bfloat16")
 
     def report(self, loss):
         """The loss of the last step, in nats; for displays. A number or a tensor, which is read at the round's end."""
