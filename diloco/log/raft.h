@@ -116,7 +116,6 @@ class Raft {
   void forget_before(Index index) { log_.forget_before(index); }
   const Electorate& electorate() const { return electorate_; }
   const Membership& membership() const { return electorate_.membership(); }
-  bool settled() const { return commit_ == log_.last(); }
   // All that a leader called committed since this process started, if one was heard.
   bool up_to_date() const { return heard_commit_ > 0 && commit_ >= heard_commit_; }
   bool caught_up(const std::string& region) const;  // to the leader: has all that is committed

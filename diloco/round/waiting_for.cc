@@ -85,7 +85,8 @@ std::string decision_sentence(const Region& of, const Leader& leader, Time now) 
            " more of the run's regions to join, because a round needs most of them";
   }
   const std::string contributions = leader.decider()->waiting_for(now);
-  const bool agreed = of.agreement.raft().settled();
+  const Raft& raft = of.agreement.raft();
+  const bool agreed = raft.committed() == raft.log().last();
   return contributions.empty() || agreed ? contributions : votes_sentence(of);
 }
 
