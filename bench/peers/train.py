@@ -117,7 +117,8 @@ def torchft_manager(rank, ranks):
     manager = Manager(
         pg=ProcessGroupGloo(timeout=timedelta(seconds=60)), min_replica_size=ranks, use_async_quorum=False, load_state_dict=None,
         state_dict=None, rank=0, world_size=1, store_addr=os.environ["OWN_ADDR"], store_port=store.port, replica_id=f"region{rank}",
-        hostname=os.environ["OWN_ADDR"], lighthouse_addr=os.environ["TORCHFT_LIGHTHOUSE"])
+        hostname=os.environ["OWN_ADDR"], lighthouse_addr=os.environ["TORCHFT_LIGHTHOUSE"],
+        init_sync=False)  # all begin with the same model, and it would be fetched from a name that no namespace resolves
     return manager, store
 
 
