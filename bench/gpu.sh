@@ -4,13 +4,15 @@
 #   bench/gpu.sh pack DIRECTORY [ARCHITECTURES]   here: builds the GPU's tests and benchmarks (for 90-real, that is
 #                                                 H100 and H200, unless told otherwise), and copies them there,
 #                                                 stripped, with the libraries that are not CUDA's
-#   DIRECTORY/gpu.sh run [--sanitize]             there: runs all; --sanitize: the tests under compute-sanitizer too
+#   DIRECTORY/gpu.sh run [--sanitize] [--without-cudnn]
+#                                                 there: runs all, the figures first; --sanitize: the tests under
+#                                                 compute-sanitizer too; --without-cudnn: measure without it
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bytes_max=$((60 << 20))
 
 usage() {
-  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit "$1"
 }
 
@@ -41,31 +43,53 @@ pack() {
   ((bytes <= bytes_max)) || { echo "gpu.sh: more than $((bytes_max >> 20)) MiB" >&2; exit 1; }
 }
 
-# Every one runs, whatever the others did.
+# The folder of a library: CUDA's own folder, the system's, or a pip package's (nvidia/cudnn/lib); nothing if there is none.
+folder_of() {
+  local folder
+  for folder in /usr/local/cuda/lib64 /usr/lib/x86_64-linux-gnu $(python3 -c 'import glob, sys
+for path in sys.path: print(*glob.glob(path + "/nvidia/*/lib"))' 2>/dev/null || true); do
+    if [[ -e $folder/$1 ]]; then echo "$folder"; return; fi
+  done
+}
+
+# part SECONDS PROGRAM...: every part runs, whatever the others did, and none longer than its limit.
+part() {
+  local limit=$1
+  shift
+  echo "== $(basename "$1") ${*:2}"
+  timeout --kill-after=5 "$limit" env LD_LIBRARY_PATH="$libraries" "$@" || { echo "gpu.sh: exit $?: $1"; failed=1; }
+}
+
 run() {
-  local sanitize=no failed=0 program codec
-  [[ ${1:-} == --sanitize ]] && sanitize=yes
-  export LD_LIBRARY_PATH=$here/lib:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  local sanitize=no plain=no failed=0 libraries=$here/lib program codec name folder filter="*"
+  while (($#)); do
+    case $1 in --sanitize) sanitize=yes ;; --without-cudnn) plain=yes ;; *) usage 2 ;; esac
+    shift
+  done
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || { echo "gpu.sh: no GPU" >&2; exit 1; }
-  for program in "$here"/*_test; do
-    echo "== $(basename "$program")"
-    "$program" --gtest_brief=1 || failed=1
-    [[ $sanitize == no ]] || compute-sanitizer --error-exitcode 1 "$program" --gtest_brief=1 || failed=1
+  for name in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
+    folder=$(folder_of "$name")
+    echo "$name: ${folder:-not found}"
+    [[ -z $folder || :$libraries: == *:$folder:* ]] || libraries+=:$folder
+    [[ -n $folder || $name != libnccl* ]] || { filter="-*Nccl*"; echo "tests of NCCL: not run"; }
+    [[ -n $folder || $name != libcudnn* || $plain == yes ]] || {
+      echo "gpu.sh: no cuDNN: benchmarks would measure the plain attention; install it, or say --without-cudnn" >&2
+      exit 1
+    }
   done
-  for program in "$here"/bench_*_gpu; do
-    echo "== $(basename "$program")"
-    "$program" || failed=1
-  done
-  echo "== bench_outer_gpu --offload"
-  "$here/bench_outer_gpu" --offload || failed=1
-  for codec in dense:int8,block=128 topk:k=64; do
-    echo "== bench_train_step_gpu --round $codec"
-    "$here/bench_train_step_gpu" --round "$codec" || failed=1
-  done
-  echo "== bench_train_step_gpu --plain-attention"
-  "$here/bench_train_step_gpu" --plain-attention --steps 10 || failed=1
+  libraries+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  for program in "$here"/bench_*_gpu; do part 40 "$program"; done
+  part 30 "$here/bench_outer_gpu" --offload
+  part 30 "$here/bench_train_step_gpu" --plain-attention --steps 10
+  # PyTorch brings its own libraries.
   echo "== train_step_torch.py"
-  if python3 -c 'import torch' 2>/dev/null; then python3 "$here/train_step_torch.py" || failed=1; else echo "not run: no PyTorch"; fi
+  if ! python3 -c 'import torch' 2>/dev/null; then echo "not run: no PyTorch"
+  else timeout --kill-after=5 60 python3 "$here/train_step_torch.py" || failed=1; fi
+  for program in "$here"/*_test; do part 40 "$program" --gtest_brief=1 --gtest_filter="$filter"; done
+  for codec in dense:int8,block=128 topk:k=64; do part 30 "$here/bench_train_step_gpu" --round "$codec"; done
+  [[ $sanitize == no ]] || for program in "$here"/*_test; do
+    part 60 compute-sanitizer --error-exitcode 1 "$program" --gtest_brief=1 --gtest_filter="$filter"
+  done
   return $failed
 }
 

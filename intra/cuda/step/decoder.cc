@@ -111,11 +111,17 @@ void DecoderOf<T>::upload_rows(std::span<const std::int32_t> values, std::int32_
 
 template <typename T>
 void DecoderOf<T>::upload_order(std::span<const std::int32_t> tokens) {
+  // A counting sort: the host does this before each step. A token's rows keep their order.
+  const auto vocabulary = static_cast<std::size_t>(options_.model.vocabulary);
+  std::vector<std::size_t> next(vocabulary + 1);
+  for (const std::int32_t token : tokens) ++next[static_cast<std::size_t>(token) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
   std::vector<std::int32_t> order(tokens.size()), sorted(tokens.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto token_of = [&](std::int32_t row) { return tokens[static_cast<std::size_t>(row)]; };
-  std::ranges::stable_sort(order, {}, token_of);
-  std::ranges::transform(order, sorted.begin(), token_of);
+  for (std::size_t row = 0; row < tokens.size(); ++row) {
+    const std::size_t place = next[static_cast<std::size_t>(tokens[row])]++;
+    order[place] = static_cast<std::int32_t>(row);
+    sorted[place] = tokens[row];
+  }
   backend_.upload(order.data(), buffers_.order, order.size() * sizeof(std::int32_t));
   backend_.upload(sorted.data(), buffers_.sorted, sorted.size() * sizeof(std::int32_t));
 }
