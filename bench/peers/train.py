@@ -118,7 +118,7 @@ def torchft_manager(rank, ranks):
         pg=ProcessGroupGloo(timeout=timedelta(seconds=60)), min_replica_size=ranks, use_async_quorum=False, load_state_dict=None,
         state_dict=None, rank=0, world_size=1, store_addr=os.environ["OWN_ADDR"], store_port=store.port, replica_id=f"region{rank}",
         hostname=os.environ["OWN_ADDR"], lighthouse_addr=os.environ["TORCHFT_LIGHTHOUSE"],
-        init_sync=False)  # all begin with the same model, and it would be fetched from a name that no namespace resolves
+        init_sync=False)  # all begin with the same model, and fetching it was refused between namespaces
     return manager, store
 
 
