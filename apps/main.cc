@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "apps/budgeted_sink.h"
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/region/passive_waiting.h"
 #include "diloco/files/error.h"
 #include "inter/base/file.h"
 #include "inter/base/link_error.h"
@@ -109,9 +111,17 @@ int report_place(const std::filesystem::filesystem_error& error) {
   return report(text.c_str(), causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
 }
 
+// On several threads, in this process.
+bool computes(std::string_view subcommand) {
+  constexpr std::array<std::string_view, 5> kComputing{"worker", "tune", "eval", "generate",
+                                                       "replay"};
+  return std::ranges::find(kComputing, subcommand) != kComputing.end();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "causeway", std::make_shared<causeway::apps::BudgetedSink>(
                       std::make_shared<spdlog::sinks::stderr_color_sink_mt>())));

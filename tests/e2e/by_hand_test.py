@@ -1,5 +1,6 @@
 """The same run started by hand: certs, then coordinators and workers."""
 import json
+import pathlib
 import shutil
 import signal
 import socket
@@ -133,6 +134,19 @@ listen = "{self.addresses[REGIONS[2]]}"
         config = self.config(addresses=self.addresses)
         output = self.finish(self.coordinator(config, "eu-west"), code=4)
         self.assertIn("--join", output)
+
+    def test_threads_of_a_worker_wait_without_spinning_unless_the_user_says_so(self):
+        config = self.config(addresses=self.addresses, workers=(1, 1, 1))
+
+        def policy(told):
+            worker = self.start("worker", config, "--region", "us-east", "--rank", "0", env={"OMP_WAIT_POLICY": told} if told else {})
+            wait_until(lambda: "OMP_WAIT_POLICY=" in pathlib.Path(f"/proc/{worker.pid}/environ").read_text(), "a policy", worker)
+            variables = pathlib.Path(f"/proc/{worker.pid}/environ").read_text().split("\0")
+            worker.kill()
+            return [one for one in variables if one.startswith("OMP_WAIT_POLICY=")]
+
+        self.assertEqual(policy(None), ["OMP_WAIT_POLICY=passive"])
+        self.assertEqual(policy("active"), ["OMP_WAIT_POLICY=active"])
 
     def test_a_worker_on_a_full_disk_takes_the_runs_state_and_trains_on(self):
         config = self.config(addresses=self.addresses, steps=5 * 100_000, **DENSE)
