@@ -19,7 +19,7 @@
 #include "apps/budgeted_sink.h"
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
-#include "apps/run/region/passive_waiting.h"
+#include "apps/run/region/wait_passively.h"
 #include "diloco/files/error.h"
 #include "inter/base/file.h"
 #include "inter/base/link_error.h"

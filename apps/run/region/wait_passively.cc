@@ -1,4 +1,4 @@
-#include "apps/run/region/passive_waiting.h"
+#include "apps/run/region/wait_passively.h"
 
 #include <unistd.h>
 
