@@ -10,6 +10,7 @@ import time
 TRAIN = pathlib.Path(__file__).resolve().parent / "train.py"
 # Within a namespace of this run's own, so that no other program has it.
 PORT = 7500
+FAULT_AT_S, FAULT_FOR_S = 30, 30
 
 CAUSEWAY = {
     "causeway-int8": '[outer]\noptimizer = "nesterov"\nlr = 0.7\nmomentum = 0.9\n[codec]\nmatrix = "dense:int8,block=128"\n',
@@ -79,10 +80,12 @@ def tail(directory):
     return " | ".join(f"{path.name}: {path.read_text()[-300:].strip()}" for path in sorted(directory.glob("*.err")))
 
 
-def wait_for_all(ranks, limit_s, directory):
+def wait_for_all(ranks, limit_s, directory, fault=()):
+    """`fault`, a generator, is gone on with again and again, and may replace a process of `ranks`."""
     until = time.monotonic() + limit_s
-    while any(rank.poll() is None for rank in ranks):
-        if any(rank.poll() for rank in ranks):
+    fault = iter(fault)
+    while next(fault, None) is not None or any(rank.poll() is None for rank in ranks):
+        if any(rank.poll() not in (None, 0, -signal.SIGKILL) for rank in ranks):
             raise Failed(f"a region's program failed: {tail(directory)}")
         if time.monotonic() > until:
             raise Failed(f"not done after {limit_s} s: {tail(directory)}")
@@ -91,25 +94,50 @@ def wait_for_all(ranks, limit_s, directory):
         raise Failed(f"a region's program failed: {tail(directory)}")
 
 
+def kill_the_last(ranks, start_it_again):
+    """A generator that kills the last region at FAULT_AT_S and starts it again after FAULT_FOR_S."""
+    for after_s, act in ((FAULT_AT_S, ranks[-1].kill), (FAULT_FOR_S, lambda: ranks.append(start_it_again()))):
+        until = time.monotonic() + after_s
+        while time.monotonic() < until:
+            yield True
+        act()
+    ranks.pop(-2).wait()
+
+
+def events(fault, regions):
+    """The part of a scenario that the packet engine, or `causeway simulate`, carries out."""
+    when = f"\n[[event]]\nat_s = {FAULT_AT_S}\nfor_s = {FAULT_FOR_S}\n"
+    if fault == "black-hole":
+        return when + f'pair = ["{regions[0]}", "{regions[1]}"]\nfault = "black-hole"\n'
+    return when + f'process = "kill"\nregion = "{regions[-1]}"\n' if fault == "kill" else ""
+
+
 def by_peer(causeway, directory, environment, regions, limit_s):
     """DDP or torchft; bytes that each region's interface sent, and whether the packet engine kept up."""
     wan = Wan(causeway, directory, regions)
+    first = wan.addresses[regions[0]]
     started = []
 
     def start(region, words, **more):
         with (directory / f"{len(started)}.err").open("w") as err:
+            # ip becomes the program, which a signal to it therefore reaches.
             started.append(subprocess.Popen([*inside(region), sys.executable, *words], env=dict(environment, **more), stdout=err,
                                             stderr=subprocess.STDOUT))
+        return started[-1]
+
+    def start_rank(rank):
+        region = regions[rank]
+        return start(region, [TRAIN, directory / "log-"], RANK=str(rank), WORLD_SIZE=str(len(regions)), MASTER_ADDR=first,
+                     MASTER_PORT=str(PORT), OWN_ADDR=wan.addresses[region], TORCHFT_LIGHTHOUSE=f"http://{first}:{PORT}",
+                     GLOO_SOCKET_IFNAME=wan.device(region)[0])
+
     valid = False
     try:
-        first = wan.addresses[regions[0]]
-        if environment["SYSTEM"] != "ddp":
-            start(regions[0], [TRAIN.with_name("lighthouse.py"), f"{first}:{PORT}", str(len(regions))])
-        for rank, region in enumerate(regions):
-            start(region, [TRAIN, directory / "log-"], RANK=str(rank), WORLD_SIZE=str(len(regions)), MASTER_ADDR=first,
-                  MASTER_PORT=str(PORT), OWN_ADDR=wan.addresses[region], TORCHFT_LIGHTHOUSE=f"http://{first}:{PORT}",
-                  GLOO_SOCKET_IFNAME=wan.device(region)[0])
-        wait_for_all(started[-len(regions):], limit_s, directory)
+        if environment["SYSTEM"] in ("diloco", "local_sgd"):
+            start(regions[0], [TRAIN.with_name("lighthouse.py"), f"{first}:{PORT}", environment["MIN_REGIONS"]])
+        ranks = [start_rank(rank) for rank in range(len(regions))]
+        fault = kill_the_last(ranks, lambda: start_rank(len(regions) - 1)) if environment["FAULT"] == "kill" else ()
+        wait_for_all(ranks, limit_s, directory, fault)
         sent = [wan.device(region)[1] for region in regions]
     finally:
         for process in started:

@@ -1,13 +1,16 @@
 """The one training program of bench/peers.py: a GPT on a CPU, the same steps whichever system joins the regions.
 
-    SYSTEM=causeway|ddp|diloco|local_sgd SIZE=small|medium|full STEPS=N K=N python3 train.py LOG_PREFIX
+    SYSTEM=causeway|ddp|diloco|local_sgd|hivemind SIZE=small|medium|full STEPS=N K=N python3 train.py LOG_PREFIX
 
-The log's first line is the number of parameters, and each other one a step: `at_s`, seconds since this region had joined the others;
-`cpu_s`, seconds of this thread on a CPU since then; `loss`, of the step. Before every K-th step, and at the end, the loss on data that no
-region trains on is added (`held_out`). The time that this takes is in `at_s`, for every system alike.
+The log has one line when this region has joined the others (`parameters`) and one for each step (`loss`). Before every K-th step, and at
+the end, the loss on data that no region trains on is added (`held_out`). Each line has `at_s`, seconds since 1970, and `cpu_s`, seconds of
+the training thread on a CPU. The time that the logging takes counts, for every system alike. A region that is started again goes on with
+its log.
 """
 import json
 import os
+import pathlib
+import socket
 import sys
 import time
 
@@ -60,22 +63,21 @@ def train(model, optimizer, number):
 
 class Log:
     def __init__(self, path, model):
-        self.model, self.file = model, open(path, "w")
-        self.write(parameters=sum(each.numel() for each in model.parameters()))
+        self.model, self.file = model, open(path, "a")
 
     def write(self, **line):
-        print(json.dumps(line), file=self.file, flush=True)
+        print(json.dumps(dict(at_s=time.time(), cpu_s=time.thread_time(), **line)), file=self.file, flush=True)
 
     def joined(self):
-        self.began, self.began_cpu = time.monotonic(), time.thread_time()
+        self.write(parameters=sum(each.numel() for each in self.model.parameters()))
 
-    def step(self, **line):
-        self.write(at_s=time.monotonic() - self.began, cpu_s=time.thread_time() - self.began_cpu, **line)
+    def step(self, step, loss):
+        self.write(step=step, loss=loss)
 
     def held_out(self, step):
         if step % K == 0:
             with torch.no_grad():
-                self.step(step=step, held_out=loss_of(self.model, HELD_OUT).item())
+                self.write(step=step, held_out=loss_of(self.model, HELD_OUT).item())
 
 
 def rank_and_ranks():
@@ -90,7 +92,7 @@ def by_ddp(model, optimizer, log):
     log.joined()
     for step in range(STEPS):
         log.held_out(step)
-        log.step(step=step, loss=train(wrapped, optimizer, step * ranks + rank))
+        log.step(step, train(wrapped, optimizer, step * ranks + rank))
     log.held_out(STEPS)
     dist.barrier()  # rank 0 keeps the store that the others still use
     dist.destroy_process_group()
@@ -104,21 +106,23 @@ def by_causeway(model, optimizer, log):
             log.held_out(number)
             loss = train(model, optimizer, step.sample // BATCH * step.parts + step.part)
             run.report(loss)
-            log.step(step=number, loss=loss)
+            log.step(number, loss)
         log.held_out(STEPS)  # the last record is applied
 
 
-def torchft_manager(rank, ranks):
+def torchft_manager(rank, ranks, state, load_state):
     from datetime import timedelta
 
     import torch.distributed as dist
+    # It tells the others to fetch its state from this name, which has to lead to this region.
+    socket.gethostname = lambda: os.environ["OWN_ADDR"]
     from torchft import Manager, ProcessGroupGloo
     store = dist.TCPStore(os.environ["OWN_ADDR"], 0, is_master=True, wait_for_workers=False)
     manager = Manager(
-        pg=ProcessGroupGloo(timeout=timedelta(seconds=60)), min_replica_size=ranks, use_async_quorum=False, load_state_dict=None,
-        state_dict=None, rank=0, world_size=1, store_addr=os.environ["OWN_ADDR"], store_port=store.port, replica_id=f"region{rank}",
-        hostname=os.environ["OWN_ADDR"], lighthouse_addr=os.environ["TORCHFT_LIGHTHOUSE"],
-        init_sync=False)  # all begin with the same model, and fetching it was refused between namespaces
+        pg=ProcessGroupGloo(timeout=timedelta(seconds=60)), min_replica_size=int(os.environ["MIN_REGIONS"]), use_async_quorum=False,
+        load_state_dict=load_state, state_dict=state, rank=0, world_size=1, store_addr=os.environ["OWN_ADDR"], store_port=store.port,
+        replica_id=f"region{rank}", hostname=os.environ["OWN_ADDR"], lighthouse_addr=os.environ["TORCHFT_LIGHTHOUSE"],
+        init_sync=False)  # all begin with the same model
     return manager, store
 
 
@@ -127,22 +131,73 @@ def torchft_way(model, optimizer, manager):
     if os.environ["SYSTEM"] == "local_sgd":
         return LocalSGD(manager, model, optimizer, sync_every=K)
     outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-    return DiLoCo(manager, [model], optimizer, outer, sync_every=K, pin_memory=False)
+    return DiLoCo(manager, [model], optimizer, outer, sync_every=K, pin_memory=False, use_bucketization=True)
 
 
 def by_torchft(model, optimizer, log):
+    def state():
+        return dict(model=model.state_dict(), optimizer=optimizer.state_dict())
+
+    def load_state(saved):
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+
     rank, ranks = rank_and_ranks()
-    manager, store = torchft_manager(rank, ranks)
+    manager, store = torchft_manager(rank, ranks, state, load_state)
+    step = 0
     with torchft_way(model, optimizer, manager):
         log.joined()
-        for step in range(STEPS):
+        while manager.current_step() < STEPS // K:  # rounds: one that a fault spoiled is made again
             log.held_out(step)
-            log.step(step=step, loss=train(model, optimizer, step * ranks + rank))
+            log.step(step, train(model, optimizer, step * ranks + rank))
+            step += 1
         log.held_out(STEPS)
-    if manager.current_step() != STEPS // K:
-        raise SystemExit(f"torchft committed {manager.current_step()} of {STEPS // K} rounds")
     manager.shutdown()
     del store
+
+
+def hivemind_peers(rank, log):
+    """The overlay network of this region, which the others enter by the first one's address."""
+    import hivemind
+    first = pathlib.Path(log.file.name).with_name("hivemind-address")
+    while rank != 0 and not first.exists():
+        time.sleep(0.1)
+    peers = [] if rank == 0 else first.read_text().split()
+    dht = hivemind.DHT(initial_peers=peers, host_maddrs=[f"/ip4/{os.environ['OWN_ADDR']}/tcp/0"], start=True)
+    if rank == 0:
+        partial = first.with_suffix(".partial")
+        partial.write_text(" ".join(map(str, dht.get_visible_maddrs())))
+        partial.rename(first)
+    return dht
+
+
+def by_hivemind(model, optimizer, log):
+    """Parameters averaged every K steps, in 16 bits: what hivemind offers beside an optimizer of its own."""
+    import hivemind
+    rank, ranks = rank_and_ranks()
+    parameters = [each.detach() for each in model.parameters()]
+    averager = hivemind.averaging.DecentralizedAverager(
+        averaged_tensors=[each.clone() for each in parameters], dht=hivemind_peers(rank, log), prefix="peers", target_group_size=ranks,
+        min_group_size=2, min_matchmaking_time=5, compression=hivemind.compression.Float16Compression(), start=True)
+    log.joined()
+    for step in range(STEPS):
+        log.held_out(step)
+        log.step(step, train(model, optimizer, step * ranks + rank))
+        if (step + 1) % K == 0:
+            with averager.get_tensors() as averaged:
+                for own, tensor in zip(parameters, averaged):
+                    tensor.copy_(own)
+            group = averager.step(timeout=120)
+            if group is None or len(group) < int(os.environ["MIN_REGIONS"]):
+                raise SystemExit(f"hivemind averaged {group and len(group)} regions")
+            with averager.get_tensors() as averaged:
+                for own, tensor in zip(parameters, averaged):
+                    own.copy_(tensor)
+    log.held_out(STEPS)
+    averager.shutdown()
+
+
+SYSTEMS = {"ddp": by_ddp, "causeway": by_causeway, "diloco": by_torchft, "local_sgd": by_torchft, "hivemind": by_hivemind}
 
 
 def main():
@@ -150,9 +205,8 @@ def main():
     torch.set_num_threads(1)
     model = Model(*SIZES[os.environ["SIZE"]])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    system = {"ddp": by_ddp, "causeway": by_causeway, "diloco": by_torchft, "local_sgd": by_torchft}[os.environ["SYSTEM"]]
     name = os.environ.get("CAUSEWAY_REGION") or os.environ["RANK"]
-    system(model, optimizer, Log(f"{sys.argv[1]}{name}.jsonl", model))
+    SYSTEMS[os.environ["SYSTEM"]](model, optimizer, Log(f"{sys.argv[1]}{name}.jsonl", model))
 
 
 if __name__ == "__main__":
