@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -16,8 +17,11 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/watch/begin_log.h"
+#include "apps/run/watch/region_watch.h"
 #include "apps/set_option.h"
 #include "diloco/coordinator/coordinator.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::apps {
 namespace {
@@ -130,8 +134,13 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
 
 int run_coordinator(const CoordinatorFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
+  diloco::CoordinatorOptions options = coordinator_options(config, flags);
+  diloco::create_private_directories(options.directory);
+  run::log_to_file(options.directory / "coordinator.log");
+  run::RegionWatch watch(config, flags.region, options.directory);
+  options.on_round = [&watch](const std::string& event) { watch.add(event); };
   asio::io_context context(1);
-  diloco::Coordinator coordinator(context.get_executor(), coordinator_options(config, flags));
+  diloco::Coordinator coordinator(context.get_executor(), std::move(options));
 
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const asio::error_code& error, int) {

@@ -7,19 +7,17 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include "apps/budgeted_sink.h"
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/wait_passively.h"
+#include "apps/run/watch/begin_log.h"
 #include "diloco/files/error.h"
 #include "inter/base/file.h"
 #include "inter/base/link_error.h"
@@ -118,19 +116,39 @@ bool computes(std::string_view subcommand) {
   return std::ranges::find(kComputing, subcommand) != kComputing.end();
 }
 
+// Of every subcommand, before or behind its name.
+void add_log_options(CLI::App& app) {
+  using causeway::run::LogFormat;
+  app.fallthrough();
+  app.add_option_function<std::string>(
+         "--log-format",
+         [](const std::string& name) {
+           causeway::run::set_log_format(name == "json" ? LogFormat::json : LogFormat::text);
+         },
+         "What lines of the log look like")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->envname("CAUSEWAY_LOG_FORMAT");
+  app.add_option_function<std::string>(
+         "--log-level",
+         [](const std::string& name) {
+           causeway::run::set_log_level(spdlog::level::from_str(name));
+         },
+         "The least that is logged")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->envname("CAUSEWAY_LOG_LEVEL");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "causeway", std::make_shared<causeway::apps::BudgetedSink>(
-                      std::make_shared<spdlog::sinks::stderr_color_sink_mt>())));
+  causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
   app.require_subcommand(0, 1);
   app.set_version_flag("--version", "causeway " CAUSEWAY_VERSION);
+  add_log_options(app);
   int exit_code = 0;
   causeway::apps::add_init(app, exit_code);
   causeway::apps::add_simulate(app, exit_code);

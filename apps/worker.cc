@@ -11,6 +11,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/region/launched_rank.h"
 #include "apps/run/region/signals.h"
+#include "apps/run/watch/begin_log.h"
 #include "apps/set_option.h"
 #include "diloco/files/file_io.h"
 #include "intra/worker/run_worker.h"
@@ -64,6 +65,7 @@ int run_worker(const WorkerFlags& flags) {
   intra::WorkerOptions options =
       run::worker_options(config, flags.region, launched.rank, directory);
   const diloco::Descriptor claimed = claim(directory, launched.rank);
+  run::log_to_file(directory / ("worker-" + std::to_string(launched.rank) + ".log"));
   options.meeting_host = launched.meeting_host;
   options.coordinator = flags.coordinator;
   options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;

@@ -17,6 +17,7 @@
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/files/fault_point.h"
 #include "diloco/files/storage_failure.h"
+#include "diloco/region/wait_log.h"
 #include "inter/base/log_budget.h"
 
 namespace causeway::diloco {
@@ -27,28 +28,8 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPulse{250};
-constexpr seconds kWaitLogInterval{10};
 constexpr milliseconds kLook{500};  // while the disk fails
 constexpr seconds kLookAtDisk{2};
-
-// Logs what is waited for, but not what is over soon.
-class WaitLog {
- public:
-  void note(const std::string& region, const std::string& what) {
-    const steady_clock::time_point now = steady_clock::now();
-    if (what.empty() || what_.empty()) {
-      logged_at_ = now;
-    } else if (now >= logged_at_ + kWaitLogInterval) {
-      spdlog::info("{}: waiting for {}", region, what);
-      logged_at_ = now;
-    }
-    what_ = what;
-  }
-
- private:
-  std::string what_;
-  steady_clock::time_point logged_at_;
-};
 
 }  // namespace
 
@@ -84,6 +65,7 @@ class Coordinator::Implementation {
   asio::awaitable<void> until_disk_works(const std::string& message);
   void show_abstaining(const std::string& message);
   std::string waiting_for() const;
+  Round applied_version() const;
   CoordinatorStatus status() const;
 
   // Each action has one part that knows it.
@@ -111,6 +93,7 @@ class Coordinator::Implementation {
   std::optional<WorkerSide> worker_;
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
   WaitLog wait_log_;
+  std::string last_error_;
   inter::LogBudget notes_{30};  // lines a minute of one kind
   inter::TaskGroup tasks_;
 };
@@ -189,7 +172,7 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
       worker_->intake().look_for_room();
       const std::string what = waiting_for();
       worker_->tell_what_is_waited_for(what);
-      wait_log_.note(options_.region, what);
+      wait_log_.note(options_.region, what, applied_version(), driver_->protocol().membership());
       directory_.files().write(status());
     });
     timer.expires_after(kPulse);
@@ -202,24 +185,34 @@ std::string Coordinator::Implementation::waiting_for() const {
   return for_room.empty() ? driver_->waiting_for() : for_room;
 }
 
+// Rounds that the worker has applied, as far as this process knows.
+Round Coordinator::Implementation::applied_version() const {
+  const RoundProtocol& protocol = driver_->protocol();
+  return protocol.applied() ? protocol.applied()->version : protocol.version();
+}
+
 CoordinatorStatus Coordinator::Implementation::status() const {
   const RoundProtocol& protocol = driver_->protocol();
-  const auto& applied = protocol.applied();
   return {.region = options_.region,
           .run_id = protocol.run_id(),
-          .version = applied ? applied->version : protocol.version(),
+          .version = applied_version(),
           .round = protocol.version(),
           .workers = options_.workers,
           .missing = worker_->missing(),
           .listening_port = listening_port(),
           .waiting_for = waiting_for(),
+          .waited_for = wait_log_.longest(applied_version()),
           .leader = protocol.raft().leader().value_or(""),
           .term = protocol.raft().term(),
           .share = protocol.share().value_or(DataShare{}),
+          .steps = options_.protocol.pace.steps,
           .k = protocol.k(),
           .k_change = protocol.k_change(),
           .progress = worker_->progress(),
           .links = links_->stats(),
+          .spool_bytes = directory_.spool().stored_bytes(),
+          .spool_capacity_bytes = directory_.spool().capacity_bytes(),
+          .last_error = last_error_,
           .finished = ending_.succeeded()};
 }
 
@@ -287,6 +280,7 @@ void Coordinator::Implementation::carry_out(const Note& action) {
   if (!more) return;
   spdlog::log(level, "{}: {}{}", options_.region, action.text, *more);
   if (action.severity == Note::Severity::error) {
+    last_error_ = action.text;
     directory_.files().add_event("error", {}, action.text, driver_->protocol().version());
   }
 }

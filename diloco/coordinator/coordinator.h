@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,8 @@ struct CoordinatorOptions {
   asio::any_io_executor copying;
   // Where workers on other hosts attach; none: they cannot.
   std::optional<inter::Endpoint> worker_listen;
+  // Told of each round that the worker applied: its line of events.jsonl (docs/outputs.md).
+  std::function<void(const std::string& line)> on_round = {};
   inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
 

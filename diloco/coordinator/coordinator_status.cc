@@ -153,18 +153,22 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"leader", status.leader},
                      {"term", status.term},
                      {"share", to_json(status.share)},
+                     {"steps", status.steps},
                      {"k", status.k},
                      {"k_change", status.k_change},
                      {"progress", to_json(status.progress)},
                      {"wan_tx_bytes", traffic.tx_bytes},
                      {"wan_rx_bytes", traffic.rx_bytes},
                      {"links", to_json(links)},
+                     {"spool_bytes", status.spool_bytes},
+                     {"spool_capacity_bytes", status.spool_capacity_bytes},
+                     {"last_error", status.last_error},
                      {"finished", status.finished}};
   // What a worker calls its phase is not ours to trust with its encoding.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& status) {
+std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& status) {
   Json participants = Json::array();
   bool listed = false;
   for (const Participant& participant : round.record.participants) {
@@ -177,6 +181,9 @@ void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& 
                {"participants", participants},
                {"listed", listed},
                {"loss", status.progress.loss},
+               {"val_loss", nullptr},
+               {"tokens_per_s", status.progress.tokens_per_s},
+               {"waited_for", status.waited_for},
                {"step", status.progress.step},
                {"tokens", status.progress.tokens},
                {"delta_norm", nullptr},
@@ -198,9 +205,13 @@ void StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& 
   }
   if (round.record.measured && round.record.measured->held_out_loss)
     json["held_out_loss"] = *round.record.measured->held_out_loss;
-  append_line(json.dump());
+  if (status.progress.val_version == round.record.round + 1 && status.progress.val_loss)
+    json["val_loss"] = *status.progress.val_loss;
+  std::string line = json.dump();
+  append_line(line);
   if (round.record.k_decision) add_k_decision(round.record);
   next_round_ = round.record.round + 1;
+  return line;
 }
 
 void StatusFiles::add_k_decision(const CommitRecord& record) {

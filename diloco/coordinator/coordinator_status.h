@@ -24,13 +24,17 @@ struct CoordinatorStatus {
   std::vector<std::uint32_t> missing;  // ranks that it goes on without
   std::uint16_t listening_port = 0;
   std::string waiting_for;
-  std::string leader;  // empty: none known
+  std::string waited_for;  // the member that the open round waited for longest; empty: none
+  std::string leader;      // empty: none known
   std::uint64_t term = 0;
-  DataShare share;       // of the data, in the open round
-  std::uint32_t k = 0;   // of the open round, unless it is shortened
-  std::string k_change;  // the newest, with its reasons; empty: none
+  DataShare share;          // of the data, in the open round
+  std::uint64_t steps = 0;  // inner steps of the run
+  std::uint32_t k = 0;      // of the open round, unless it is shortened
+  std::string k_change;     // the newest, with its reasons; empty: none
   Progress progress;
   std::map<std::string, inter::LinkStats> links;  // since this process started
+  std::uint64_t spool_bytes = 0, spool_capacity_bytes = 0;
+  std::string last_error;  // logged since this process started; empty: none
   bool finished = false;
 };
 
@@ -50,7 +54,8 @@ class StatusFiles {
   void write_listening_port(std::uint16_t port);
   void write(const CoordinatorStatus& status);              // only if something changed
   std::string text(const CoordinatorStatus& status) const;  // of status.json
-  void add_round(const AppliedRound& round, const CoordinatorStatus& status);
+  // Returns the line of events.jsonl, without its end.
+  std::string add_round(const AppliedRound& round, const CoordinatorStatus& status);
   Round next_round() const { return next_round_; }  // after the newest added, ever
   void add_event(const std::string& event, const std::string& peer, const std::string& text,
                  Round round);

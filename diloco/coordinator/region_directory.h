@@ -28,6 +28,7 @@ class RegionDirectory {
 
   Ledger& ledger() { return *ledger_; }
   inter::Spool& spool() { return *spool_; }
+  const inter::Spool& spool() const { return *spool_; }
   StatusFiles& files() { return *files_; }
 
   ProtocolOptions protocol_options() const;

@@ -268,7 +268,8 @@ void WorkerSide::add_applied_round(Round number, const Digest& state) {
                      .state = state};
   const auto& own = protocol.contribution();
   if (own && own->round == number) round.own = *own;
-  context_.directory.files().add_round(round, context_.status());
+  const std::string line = context_.directory.files().add_round(round, context_.status());
+  if (context_.options.on_round) context_.options.on_round(line);
 }
 
 void WorkerSide::on_snapshot(Round version, const Digest& state, Descriptor file) {

@@ -19,6 +19,7 @@ nlohmann::ordered_json to_json(const Progress& progress) {
           {"device_memory_peak_bytes", progress.device_memory_peak_bytes > 0
                                            ? Json(progress.device_memory_peak_bytes)
                                            : Json(nullptr)},
+          {"val_loss", progress.val_loss ? Json(*progress.val_loss) : Json(nullptr)},
           {"mfu", progress.mfu > 0 ? Json(progress.mfu) : Json(nullptr)},
           {"phase", progress.phase}};
 }

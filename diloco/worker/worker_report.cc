@@ -17,6 +17,8 @@ worker_wire::Report encode(const Progress& progress) {
   message.set_device_memory_peak_bytes(progress.device_memory_peak_bytes);
   message.set_mfu(progress.mfu);
   message.set_phase(progress.phase);
+  if (progress.val_loss) message.set_val_loss(*progress.val_loss);
+  message.set_val_version(progress.val_version);
   return message;
 }
 
@@ -33,6 +35,8 @@ Progress decode(const worker_wire::Report& message) {
           .memory_peak_bytes = message.memory_peak_bytes(),
           .device_memory_peak_bytes = message.device_memory_peak_bytes(),
           .mfu = message.mfu(),
+          .val_loss = message.has_val_loss() ? std::optional(message.val_loss()) : std::nullopt,
+          .val_version = message.val_version(),
           .phase = message.phase()};
 }
 

@@ -107,6 +107,9 @@ struct Progress {
   // In use on rank 0's GPU, by whomever, when it last needed more; 0: it has none.
   std::uint64_t device_memory_peak_bytes = 0;
   double mfu = 0;  // share of what the region's devices could do at most; 0: unknown
+  // The newest validation: nats per token, of this version; none until there was one.
+  std::optional<double> val_loss = {};
+  Round val_version = 0;
   // "compute", "encode", "wait", "apply", "evaluate", and kPhaseDone: the result is written.
   std::string phase;
 };

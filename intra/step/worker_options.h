@@ -28,6 +28,7 @@ struct TrainOptions {
   std::uint32_t k = 0;              // inner steps per round
   // Sequences of context tokens, evenly spread over the validation part.
   std::uint64_t validation_sequences = 256;
+  std::uint32_t validate_rounds = 0;  // rounds (of every fragment) between validations; 0: none
   // Likewise, evaluated while the run goes on, whenever every fragment took its turn; 0: never.
   std::uint64_t held_out_sequences = 0;
   std::uint32_t checkpoint_rounds = 10;  // rounds between training states and snapshots

@@ -222,10 +222,29 @@ void RegionWorker::reset_moments() {
 
 // For whoever chooses K by it (diloco/pacing/k_policy.h).
 void RegionWorker::anchor_moved() {
+  if (gathering_->leads()) {
+    spdlog::info("round {} applied: step {} of {}, loss {:.4f}, {:.0f} tokens/s", state_.version,
+                 state_.steps, options_.train.steps, progress_.loss, progress_.tokens_per_s);
+  }
+  if (state_.version % options_.overlap.fragments != 0) return;
+  validate();
   const std::uint64_t sequences = options_.train.held_out_sequences;
-  if (sequences == 0 || state_.version % options_.overlap.fragments != 0) return;
+  if (sequences == 0) return;
   const double loss = trainer_->evaluate(spans().settled(Flat::anchor), sequences);
   if (std::isfinite(loss)) state_.held_out_loss = loss;
+}
+
+// For whoever watches the run.
+void RegionWorker::validate() {
+  const std::uint32_t every = options_.train.validate_rounds;
+  if (every == 0 || state_.version / options_.overlap.fragments % every != 0) return;
+  enter("evaluate");
+  const std::span<const float> anchor = spans().settled(Flat::anchor);
+  const std::uint64_t sequences = options_.train.validation_sequences;
+  const auto common = trainer_->evaluate_common(anchor, sequences);
+  progress_.val_loss = common ? *common : trainer_->evaluate(anchor, sequences);
+  progress_.val_version = state_.version;
+  enter("apply");
 }
 
 // ---- State and result ----

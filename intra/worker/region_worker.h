@@ -69,6 +69,7 @@ class RegionWorker final : private RoundTrainer {
   void charge_wait();
   double charge_step();
   void show(const StepOutcome& outcome, double seconds);
+  void validate();
   void report();
 
   const WorkerOptions& options_;

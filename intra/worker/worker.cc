@@ -81,6 +81,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
       throw std::logic_error("validated() needs next() to ask for it first, each time");
     validating_ = false;
     if (std::isfinite(loss)) state_.held_out_loss = loss;
+    progress_.val_loss = loss;
+    progress_.val_version = state_.version;
   }
 
  private:

@@ -109,6 +109,12 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
       "train.validation_sequences", "sequences",
       [](auto& c) -> auto& { return c.train.validation_sequences; }, 1, 1 << 24,
       "Sequences evaluated for the validation loss, spread evenly over the validation part."))));
+  keys.push_back(of_built_in_trainer(of_region(C::integer(
+      "train.validate_rounds", "rounds", [](auto& c) -> auto& { return c.train.validate_rounds; },
+      0, 1'000'000,
+      "Rounds (of every fragment) between two validations of what all regions agreed on: on "
+      "data.validation_files if there are any, otherwise on the validation part of the region's "
+      "own data. 0: at the end only."))));
   add_checkpoint_keys(keys);
   keys.push_back(of_built_in_trainer(of_process(C::integer(
       "train.timed_step_ms", "ms", [](auto& c) -> auto& { return c.train.timed_step_ms; }, 0,

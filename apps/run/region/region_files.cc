@@ -1,5 +1,4 @@
 #include "apps/run/region/region_files.h"
-#include "diloco/files/file_io.h"
 
 #include <cerrno>
 #include <charconv>
@@ -7,41 +6,14 @@
 #include <iterator>
 #include <system_error>
 
-#include <nlohmann/json.hpp>
+#include "apps/run/region/parse_object.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::run {
 namespace {
 
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
-
-// Nothing if the text is not a JSON object: the file may be half-written or damaged.
-std::optional<Json> parse_object(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  return json;
-}
-
-// The member if it is there and has the right type, else a default.
-template <typename T>
-T get(const Json& json, const char* name) {
-  const auto member = json.find(name);
-  if (member == json.end()) return T{};
-  if constexpr (std::is_same_v<T, std::string>) {
-    return member->is_string() ? member->get<std::string>() : T{};
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return member->is_boolean() && member->get<bool>();
-  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-    return member->is_number_unsigned() ? member->get<std::uint64_t>() : T{};
-  } else {
-    return member->is_number() ? member->get<T>() : T{};
-  }
-}
-
-Json object_in(const Json& json, const char* name) {
-  const auto member = json.find(name);
-  return member != json.end() && member->is_object() ? *member : Json::object();
-}
 
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
@@ -69,6 +41,7 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   status.loss = get<double>(progress, "loss");
   status.tokens_per_s = get<double>(progress, "tokens_per_s");
   status.mfu = get<double>(progress, "mfu");
+  status.val_loss = number_in(progress, "val_loss");
   status.phase = get<std::string>(progress, "phase");
   status.state = status.phase;
   const std::string waiting = get<std::string>(*json, "waiting");
@@ -135,7 +108,8 @@ void append_samples(const std::filesystem::path& file, const std::vector<Sample>
                      {"version", sample.version},
                      {"wan_tx_bytes", sample.wan_tx_bytes},
                      {"loss", sample.loss},
-                     {"tokens_per_s", sample.tokens_per_s}});
+                     {"tokens_per_s", sample.tokens_per_s},
+                     {"val_loss", sample.val_loss ? OrderedJson(*sample.val_loss) : nullptr}});
   }
   append_lines(file, lines);
 }
@@ -148,7 +122,7 @@ std::vector<Sample> read_samples(const std::filesystem::path& file) {
     samples.push_back({get<double>(*json, "time_s"), get<std::string>(*json, "region"),
                        get<std::uint64_t>(*json, "step"), get<std::uint64_t>(*json, "version"),
                        get<std::uint64_t>(*json, "wan_tx_bytes"), get<double>(*json, "loss"),
-                       get<double>(*json, "tokens_per_s")});
+                       get<double>(*json, "tokens_per_s"), number_in(*json, "val_loss")});
   }
   return samples;
 }

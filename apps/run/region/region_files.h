@@ -25,6 +25,7 @@ struct RegionStatus {
   double loss = 0;
   double tokens_per_s = 0;
   double mfu = 0;                                    // 0: unknown
+  std::optional<double> val_loss;                    // the newest validation's
   std::string phase;                                 // of its worker; empty: none has worked yet
   std::string state;                                 // what it does or waits for
   std::uint64_t k = 0;                               // of the open round
@@ -65,6 +66,7 @@ struct Sample {
   std::string region;  // or "baseline"
   std::uint64_t step = 0, version = 0, wan_tx_bytes = 0;
   double loss = 0, tokens_per_s = 0;
+  std::optional<double> val_loss = {};  // of a validation since the observation before; else none
 };
 void append_samples(const std::filesystem::path& file, const std::vector<Sample>& samples);
 std::vector<Sample> read_samples(const std::filesystem::path& file);

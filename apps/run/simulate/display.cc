@@ -45,6 +45,10 @@ std::string loss_text(double loss) {
   return loss > 0 ? format_fixed(loss, 4) : "-";
 }
 
+std::string validation_text(const RegionView& region) {
+  return region.val_loss ? ", validation " + format_fixed(*region.val_loss, 4) : "";
+}
+
 std::string round_text(const View& view) {
   return "round " + std::to_string(view.round) + "/" + std::to_string(view.rounds);
 }
@@ -70,7 +74,7 @@ void add_regions(const View& view, std::vector<std::string>& lines) {
     lines.push_back(pad(region.name, name_width) + "  " + pad_left(step, step_width) + "  " +
                     pad_left(loss_text(region.loss), 7) + "  " +
                     pad_left(format_count(static_cast<std::uint64_t>(region.tokens_per_s)), 8) +
-                    "  " + region.state);
+                    "  " + region.state + validation_text(region));
   }
 }
 
@@ -139,11 +143,11 @@ std::vector<std::string> PlainProgress::lines(const View& view) {
     const auto shown = shown_at_s_.find(region.name);
     if (shown != shown_at_s_.end() && view.elapsed_s < shown->second + kPlainInterval_s) continue;
     shown_at_s_[region.name] = view.elapsed_s;
-    out.push_back(region.name + ": step " + std::to_string(region.step) + "/" +
-                  std::to_string(view.steps) + ", loss " + loss_text(region.loss) + ", " +
-                  format_count(static_cast<std::uint64_t>(region.tokens_per_s)) + " tokens/s, " +
-                  (region.mfu > 0 ? "MFU " + format_fixed(100 * region.mfu, 1) + " %, " : "") +
-                  region.state);
+    out.push_back(
+        region.name + ": step " + std::to_string(region.step) + "/" + std::to_string(view.steps) +
+        ", loss " + loss_text(region.loss) + validation_text(region) + ", " +
+        format_count(static_cast<std::uint64_t>(region.tokens_per_s)) + " tokens/s, " +
+        (region.mfu > 0 ? "MFU " + format_fixed(100 * region.mfu, 1) + " %, " : "") + region.state);
   }
   for (std::string& line : out) line = clean(std::move(line), 400);
   return out;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct RegionView {
   double mfu = 0;     // of its devices; 0: unknown
   std::string state;  // what it does or waits for
   std::vector<LinkView> links;
+  std::optional<double> val_loss = {};  // of the newest validation
 };
 
 struct View {

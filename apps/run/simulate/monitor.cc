@@ -108,21 +108,35 @@ void Monitor::take(std::size_t index, const std::string& series, const RegionSta
   region.loss = status.loss;
   region.tokens_per_s = status.tokens_per_s;
   region.mfu = status.mfu;
+  region.val_loss = status.val_loss;
   if (!status.state.empty()) region.state = status.state;
   if (series.empty() || status.step == 0) return;
   Sample& last = last_samples_[series];
   const bool new_round = status.version > last.version;
   if (status.step <= last.step && !new_round) return;
   if (!new_round && elapsed_s < last.time_s + kSampleInterval_s) return;
-  last = {elapsed_s,           series,      status.step,        status.version,
-          status.wan_tx_bytes, status.loss, status.tokens_per_s};
+  const auto validated = status.val_loss;
+  const bool again = validated == validated_[series];
+  validated_[series] = validated;
+  last = {elapsed_s,           series,      status.step,         status.version,
+          status.wan_tx_bytes, status.loss, status.tokens_per_s, again ? std::nullopt : validated};
   new_samples_.push_back(last);
 }
 
-void Monitor::finish_observation(double elapsed_s) {
-  if (!new_samples_.empty()) append_samples(directory_.progress_file(), new_samples_);
+// On disk, and in TensorBoard's files, which begin with what earlier sessions observed.
+void Monitor::keep_new_samples() {
+  if (new_samples_.empty()) return;
+  if (!tensorboard_) {
+    tensorboard_.emplace(directory_.path(), directory_.read_spent().began_s);
+    for (const Sample& sample : read_samples(directory_.progress_file())) tensorboard_->add(sample);
+  }
+  append_samples(directory_.progress_file(), new_samples_);
+  for (const Sample& sample : new_samples_) tensorboard_->add(sample);
   new_samples_.clear();
+}
 
+void Monitor::finish_observation(double elapsed_s) {
+  keep_new_samples();
   double steps = 0;
   for (const RegionView& region : view_.regions) steps += double(region.step);
   const double fraction = steps / (double(view_.regions.size()) * double(view_.steps));

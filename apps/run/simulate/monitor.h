@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/simulate/display.h"
+#include "apps/run/watch/tensorboard.h"
 
 namespace causeway::run {
 
@@ -37,6 +39,7 @@ class Monitor {
   void begin(const std::string& phase, double elapsed_s);
   void take(std::size_t index, const std::string& series, const RegionStatus& status,
             double elapsed_s);
+  void keep_new_samples();
   void finish_observation(double elapsed_s);
   void follow_k(const RegionStatus& status);
   double wan_rate(double elapsed_s);
@@ -51,6 +54,8 @@ class Monitor {
   std::set<std::string> worked_;                       // regions: has_worked
   std::map<std::string, Sample> last_samples_;
   std::vector<Sample> new_samples_;
+  std::map<std::string, std::optional<double>> validated_;  // newest validation losses by series
+  std::optional<Tensorboard> tensorboard_;                  // opened with the first sample
   std::deque<std::pair<double, std::uint64_t>>
       wan_history_;             // (elapsed, bytes) of the last seconds
   double began_elapsed_s_ = 0;  // of this session

@@ -25,7 +25,6 @@
 #include "apps/run/simulate/report.h"
 #include "apps/run/simulate/sample_text.h"
 #include "apps/run/simulate/summary.h"
-#include "apps/run/simulate/tensorboard.h"
 #include "apps/run/tune/predict.h"
 #include "intra/data/data.h"
 #include "intra/step/evaluation.h"
@@ -297,7 +296,6 @@ class Simulation {
         co_await sample_text(context_.get_executor(), launch_, options_.sample_tokens);
     write_text_file(directory_.path() / "summary.json", to_json(summary));
     write_text_file(directory_.path() / "report.html", report_html(summary, samples, text));
-    write_tensorboard(directory_.path(), samples, spent_.began_s);
     std::fputs(report_text(summary, text, directory_.path()).c_str(), stdout);
     std::fflush(stdout);
   }

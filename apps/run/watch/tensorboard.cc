@@ -1,10 +1,10 @@
-#include "apps/run/simulate/tensorboard.h"
+#include "apps/run/watch/tensorboard.h"
 
 #include <array>
 #include <cerrno>
 #include <system_error>
 
-#include "apps/run/simulate/event.pb.h"
+#include "apps/run/watch/event.pb.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/little_endian.h"
 
@@ -71,21 +71,14 @@ void TensorboardWriter::write(std::string_view event) {
   diloco::write_all(out_.get(), std::as_bytes(std::span(record)), file_);
 }
 
-void write_tensorboard(const std::filesystem::path& out, const std::vector<Sample>& samples,
-                       double began_s) {
-  std::map<std::string, TensorboardWriter> writers;
-  for (const Sample& sample : samples) {
-    auto writer = writers.find(sample.region);
-    if (writer == writers.end()) {
-      writer =
-          writers.emplace(sample.region, TensorboardWriter(out / "tensorboard" / sample.region))
-              .first;
-    }
-    std::map<std::string, double> values = {{"tokens_per_s", sample.tokens_per_s},
-                                            {"wan_bytes", double(sample.wan_tx_bytes)}};
-    if (sample.loss > 0) values["loss"] = sample.loss;
-    writer->second.scalars(began_s + sample.time_s, static_cast<std::int64_t>(sample.step), values);
-  }
+void Tensorboard::add(const Sample& sample) {
+  const auto directory = out_ / "tensorboard" / sample.region;
+  TensorboardWriter& writer = writers_.try_emplace(sample.region, directory).first->second;
+  std::map<std::string, double> values = {{"tokens_per_s", sample.tokens_per_s},
+                                          {"wan_bytes", double(sample.wan_tx_bytes)}};
+  if (sample.loss > 0) values["loss"] = sample.loss;
+  if (sample.val_loss) values["val_loss"] = *sample.val_loss;
+  writer.scalars(began_s_ + sample.time_s, static_cast<std::int64_t>(sample.step), values);
 }
 
 }  // namespace causeway::run

@@ -1,11 +1,11 @@
-#include "apps/run/simulate/tensorboard.h"
+#include "apps/run/watch/tensorboard.h"
 
 #include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/run/simulate/event.pb.h"
+#include "apps/run/watch/event.pb.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {
@@ -48,16 +48,16 @@ TEST(Tensorboard, RecordIsFramedByLengthAndChecksums) {
 
 TEST(Tensorboard, FileBeginsWithItsVersionAndHoldsTheScalars) {
   const TemporaryDirectory directory;
-  write_tensorboard(directory.path(),
-                    {{.time_s = 2,
-                      .region = "east",
-                      .step = 10,
-                      .version = 1,
-                      .wan_tx_bytes = 1000,
-                      .loss = 2.5,
-                      .tokens_per_s = 100},
-                     {.time_s = 3, .region = "west", .step = 5, .tokens_per_s = 50}},
-                    1000);
+  Tensorboard board(directory.path(), 1000);
+  board.add({.time_s = 2,
+             .region = "east",
+             .step = 10,
+             .version = 1,
+             .wan_tx_bytes = 1000,
+             .loss = 2.5,
+             .tokens_per_s = 100,
+             .val_loss = 3.5});
+  board.add({.time_s = 3, .region = "west", .step = 5, .tokens_per_s = 50});
   const auto events =
       parse(read_text_file(directory / "tensorboard/east/events.out.tfevents.0.causeway"));
   ASSERT_EQ(events.size(), 2U);
@@ -66,9 +66,9 @@ TEST(Tensorboard, FileBeginsWithItsVersionAndHoldsTheScalars) {
   EXPECT_EQ(events[1].wall_time(), 1002);
   std::map<std::string, float> scalars;
   for (const auto& value : events[1].summary().value()) scalars[value.tag()] = value.simple_value();
-  EXPECT_THAT(scalars, testing::ElementsAre(testing::Pair("loss", 2.5F),
-                                            testing::Pair("tokens_per_s", 100.0F),
-                                            testing::Pair("wan_bytes", 1000.0F)));
+  EXPECT_THAT(scalars, testing::ElementsAre(
+                           testing::Pair("loss", 2.5F), testing::Pair("tokens_per_s", 100.0F),
+                           testing::Pair("val_loss", 3.5F), testing::Pair("wan_bytes", 1000.0F)));
   EXPECT_EQ(
       parse(read_text_file(directory / "tensorboard/west/events.out.tfevents.0.causeway")).size(),
       2U);

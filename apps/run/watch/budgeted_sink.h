@@ -12,7 +12,7 @@
 
 #include "inter/base/log_budget.h"
 
-namespace causeway::apps {
+namespace causeway::run {
 
 class BudgetedSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -40,4 +40,4 @@ class BudgetedSink : public spdlog::sinks::base_sink<std::mutex> {
   inter::LogBudget budget_{kLinesAMinute};
 };
 
-}  // namespace causeway::apps
+}  // namespace causeway::run

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "apps/run/region/region_files.h"
 #include "diloco/files/descriptor.h"
@@ -34,9 +34,20 @@ class TensorboardWriter {
   diloco::Descriptor out_;
 };
 
-// One directory per region under out/tensorboard: loss, tokens_per_s and wan_bytes by step.
-// `began_s`: start of the run, seconds since the epoch.
-void write_tensorboard(const std::filesystem::path& out, const std::vector<Sample>& samples,
-                       double began_s);
+// One directory per region under out/tensorboard: loss, val_loss, tokens_per_s and wan_bytes by
+// step. What is added is there at once.
+class Tensorboard {
+ public:
+  // `began_s`: start of the run, seconds since the epoch.
+  Tensorboard(std::filesystem::path out, double began_s)
+      : out_(std::move(out)), began_s_(began_s) {}
+  // Begins anew what an earlier process left of the region.
+  void add(const Sample& sample);
+
+ private:
+  std::filesystem::path out_;
+  double began_s_;
+  std::map<std::string, TensorboardWriter> writers_;  // by region
+};
 
 }  // namespace causeway::run

@@ -1,0 +1,55 @@
+#include "apps/run/watch/region_watch.h"
+
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/run/region/region_files.h"
+
+namespace causeway::run {
+namespace {
+
+Sample sample_of(const AppliedRound& round) {
+  return {.time_s = round.time_unix_s,
+          .region = round.region,
+          .step = round.step,
+          .version = round.round + 1,
+          .wan_tx_bytes = round.wan_tx_bytes,
+          .loss = round.loss,
+          .tokens_per_s = round.tokens_per_s,
+          .val_loss = round.val_loss};
+}
+
+}  // namespace
+
+// How many rounds there are is not known where K changes.
+RegionWatch::RegionWatch(const Config& config, std::string region, std::filesystem::path directory)
+    : region_(std::move(region)),
+      directory_(std::move(directory)),
+      lines_(config.train.steps, config.sync.k_auto ? 0 : pace(config).rounds()),
+      tensorboard_(directory_, 0) {}
+
+void RegionWatch::add(const std::string& event) {
+  const auto round = parse_round(event);
+  if (!round) return;
+  spdlog::info("{}: {}", region_, lines_.next(*round));
+  try {
+    write(*round);
+  } catch (const std::system_error& error) {
+    spdlog::warn("{}: {}; the curves of this round are not kept", region_, error.what());
+  }
+}
+
+void RegionWatch::write(const AppliedRound& round) {
+  if (!begun_) {
+    for (const AppliedRound& earlier : applied_rounds(directory_)) {
+      if (earlier.round < round.round) tensorboard_.add(sample_of(earlier));
+    }
+    begun_ = true;
+  }
+  tensorboard_.add(sample_of(round));
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,75 @@
+#include "apps/run/watch/round_line.h"
+
+#include <algorithm>
+
+#include "apps/run/page/format.h"
+#include "apps/run/region/parse_object.h"
+#include "apps/run/region/region_files.h"
+
+namespace causeway::run {
+namespace {
+
+std::string of_all(std::uint64_t number, std::uint64_t all) {
+  return format_count(number) + (all > 0 ? " of " + format_count(std::max(all, number)) : "");
+}
+
+}  // namespace
+
+std::optional<AppliedRound> parse_round(const std::string& line) {
+  const auto json = parse_object(line);
+  if (!json || !json->contains("participants")) return std::nullopt;
+  AppliedRound round;
+  round.round = get<std::uint64_t>(*json, "round");
+  round.region = get<std::string>(*json, "region");
+  round.step = get<std::uint64_t>(*json, "step");
+  round.tokens = get<std::uint64_t>(*json, "tokens");
+  round.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
+  round.participants = (*json)["participants"].size();
+  round.loss = get<double>(*json, "loss");
+  round.val_loss = number_in(*json, "val_loss");
+  round.tokens_per_s = get<double>(*json, "tokens_per_s");
+  round.wait_s = get<double>(*json, "wait_s");
+  round.time_unix_s = get<double>(*json, "time_unix_s");
+  round.waited_for = get<std::string>(*json, "waited_for");
+  return round;
+}
+
+std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory) {
+  std::vector<AppliedRound> rounds;
+  for (const Event& event : read_events(region_directory / "events.jsonl")) {
+    if (auto round = parse_round(event.json)) rounds.push_back(*std::move(round));
+  }
+  return rounds;
+}
+
+std::string RoundLines::next(const AppliedRound& round) {
+  std::string line =
+      "round " + of_all(round.round + 1, rounds_) + ": step " + of_all(round.step, steps_);
+  if (round.loss > 0) line += ", loss " + format_fixed(round.loss, 4);
+  if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);
+  line += ", " + format_count(static_cast<std::uint64_t>(round.tokens_per_s)) + " tokens/s, " +
+          std::to_string(round.participants) + " regions";
+  if (!newest_.empty()) {
+    const AppliedRound& before = newest_.back();
+    const double waited_s = std::max(0.0, round.wait_s - before.wait_s);
+    line += ", took " + format_duration(std::max(0.0, round.time_unix_s - before.time_unix_s)) +
+            ", " + format_duration(waited_s) + " of it without steps";
+    if (!round.waited_for.empty()) line += " (waited most for " + round.waited_for + ")";
+    if (round.wan_tx_bytes >= before.wan_tx_bytes)
+      line += ", sent " + format_bytes(double(round.wan_tx_bytes - before.wan_tx_bytes));
+    line += time_left(round);
+  }
+  newest_.push_back(round);
+  if (newest_.size() > kWindow) newest_.erase(newest_.begin());
+  return line;
+}
+
+std::string RoundLines::time_left(const AppliedRound& round) const {
+  const AppliedRound& first = newest_.front();
+  if (round.step <= first.step || steps_ <= round.step) return "";
+  const double step_s = (round.time_unix_s - first.time_unix_s) / double(round.step - first.step);
+  return ", about " + format_duration(std::max(0.0, step_s) * double(steps_ - round.step)) +
+         " left";
+}
+
+}  // namespace causeway::run

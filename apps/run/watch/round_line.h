@@ -1,0 +1,47 @@
+// Rounds as a region's events.jsonl has them, and as a line that people read.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace causeway::run {
+
+// An applied round. Totals are over the whole run (docs/outputs.md).
+struct AppliedRound {
+  std::uint64_t round = 0, step = 0, tokens = 0, wan_tx_bytes = 0;
+  std::string region;
+  std::size_t participants = 0;
+  double loss = 0;  // nats per token, of the last inner step; 0: none
+  std::optional<double> val_loss;
+  double tokens_per_s = 0;
+  double wait_s = 0;       // in all but inner steps
+  double time_unix_s = 0;  // when it was applied
+  std::string waited_for;  // the member that was waited for longest; empty: none
+};
+
+// Nothing if the line is none of a round.
+std::optional<AppliedRound> parse_round(const std::string& line);
+// In file order; a round that was applied again after a restart is there again.
+std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory);
+
+// Turns rounds into lines, with what each took and how long the run still takes.
+class RoundLines {
+ public:
+  // `steps` of the run; `rounds` of the run, 0: not known.
+  RoundLines(std::uint64_t steps, std::uint64_t rounds) : steps_(steps), rounds_(rounds) {}
+
+  // "round 12 of 60: step 240 of 1,200, loss 2.5123, ... took 12.3 s, about 9 min 50 s left"
+  std::string next(const AppliedRound& round);
+
+ private:
+  static constexpr std::size_t kWindow = 10;  // rounds that the time left is judged by
+  std::string time_left(const AppliedRound& round) const;
+
+  std::uint64_t steps_, rounds_;
+  std::vector<AppliedRound> newest_;  // oldest first
+};
+
+}  // namespace causeway::run

@@ -1,0 +1,209 @@
+#include "apps/run/watch/run_table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iomanip>
+#include <sstream>
+
+#include "apps/run/page/format.h"
+#include "apps/run/region/parse_object.h"
+
+namespace causeway::run {
+namespace {
+
+using Json = nlohmann::json;
+using Row = std::vector<std::string>;
+
+std::string dash_if_zero(double value, const std::string& shown) {
+  return value > 0 ? shown : "-";
+}
+
+// Below 0: not known.
+double seconds_left(const Json& status) {
+  const Json progress = object_in(status, "progress");
+  const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
+  const double spent_s = get<double>(progress, "compute_s") + get<double>(progress, "wait_s");
+  if (step <= 0 || spent_s <= 0 || steps <= 0) return -1;
+  return spent_s / step * std::max(0.0, steps - step);
+}
+
+std::string state_of(const SeenRegion& region, const Json& status) {
+  if (!region.problem.empty()) return "NOT SEEN";
+  if (region.finished) return "finished";
+  if (!region.runs) return "STOPPED";
+  const std::string waiting = get<std::string>(status, "waiting");
+  if (!waiting.empty()) return "waits for " + waiting;
+  const std::string phase = get<std::string>(object_in(status, "progress"), "phase");
+  return phase.empty() ? "no worker yet" : phase;
+}
+
+std::string columns(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - row[i].size(), ' ');
+      const bool last = i + 1 == row.size();
+      line += (i == 0 ? row[i] + space : last ? row[i] : space + row[i]) + (last ? "" : "  ");
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+Row row_of(const SeenRegion& region, const Json& status) {
+  if (!region.problem.empty())
+    return {region.name, "-", "-", "-", "-", "-", "-", "-", state_of(region, status)};
+  const Json progress = object_in(status, "progress");
+  const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
+  const double rate = get<double>(progress, "tokens_per_s"), loss = get<double>(progress, "loss");
+  const double left_s = seconds_left(status);
+  const std::string of_all = steps > 0 ? "/" + format_count(std::uint64_t(steps)) : "";
+  return {region.name,
+          format_count(get<std::uint64_t>(status, "version")),
+          format_count(std::uint64_t(step)) + of_all,
+          dash_if_zero(loss, format_fixed(loss, 4)),
+          progress.contains("val_loss") && progress["val_loss"].is_number()
+              ? format_fixed(progress["val_loss"].get<double>(), 4)
+              : "-",
+          dash_if_zero(rate, format_count(std::uint64_t(rate))),
+          format_bytes(get<double>(status, "wan_tx_bytes")),
+          left_s < 0 || region.finished ? "-" : format_duration(left_s),
+          state_of(region, status)};
+}
+
+std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+  double tokens = 0, rate = 0, sent = 0, left_s = -1;
+  std::uint64_t version = 0;
+  bool finished = !regions.empty();
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const Json progress = object_in(all[i], "progress");
+    tokens += get<double>(progress, "tokens");
+    sent += get<double>(all[i], "wan_tx_bytes");
+    version = std::max(version, get<std::uint64_t>(all[i], "version"));
+    finished = finished && regions[i].finished;
+    if (!regions[i].runs) continue;
+    rate += get<double>(progress, "tokens_per_s");
+    left_s = std::max(left_s, seconds_left(all[i]));
+  }
+  return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
+         " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
+         " sent" +
+         (finished     ? ", finished"
+          : left_s < 0 ? ""
+                       : ", about " + format_duration(left_s) + " left") +
+         "\n";
+}
+
+std::string links_table(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (!regions[i].runs) continue;
+    const Json links = object_in(all[i], "links");
+    for (const auto& [peer, link] : links.items()) {
+      if (!link.is_object()) continue;
+      const double rate = get<double>(link, "rate_mbit_s");
+      rows.push_back({regions[i].name + " > " + peer, link.value("up", false) ? "up" : "DOWN",
+                      format_fixed(get<double>(link, "round_trip_ms"), 1) + " ms",
+                      dash_if_zero(rate, format_fixed(rate, 1) + " Mbit/s"),
+                      format_fixed(100 * get<double>(link, "loss"), 2) + " %",
+                      format_bytes(get<double>(link, "tx_bytes"))});
+    }
+  }
+  if (rows.empty()) return "";
+  rows.insert(rows.begin(), {"link", "", "round trip", "rate", "sent again", "sent"});
+  return "\n" + columns(rows);
+}
+
+std::string problems(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+  std::string lines;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const SeenRegion& region = regions[i];
+    if (!region.problem.empty()) {
+      lines += "! " + region.name + ": " + region.problem + "\n";
+    } else if (!region.is_well()) {
+      lines += "! " + region.name + ": no coordinator runs; it wrote last at " +
+               region.written_utc + ". Start it again to go on\n";
+    }
+    if (const std::string error = get<std::string>(all[i], "last_error"); !error.empty())
+      lines += "! " + region.name + ": last error: " + error + "\n";
+    if (all[i].is_object() && all[i].value("degraded", false))
+      lines += "! " + region.name + ": trains without some of its workers\n";
+  }
+  return lines.empty() ? "" : "\n" + lines;
+}
+
+// What other processes wrote is printed as printable ASCII alone.
+std::string clean(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c != '\n' && (c < 0x20 || c > 0x7E); }, '?');
+  return text;
+}
+
+}  // namespace
+
+std::string run_table(const std::vector<SeenRegion>& regions) {
+  std::vector<Json> all;
+  for (const SeenRegion& region : regions) {
+    const Json status = status_of(region);
+    all.push_back(status.is_object() ? status : Json::object());
+  }
+  std::vector<Row> rows = {
+      {"region", "rounds", "step", "loss", "validation", "tokens/s", "sent", "left", "state"}};
+  for (std::size_t i = 0; i < regions.size(); ++i) rows.push_back(row_of(regions[i], all[i]));
+  return clean(columns(rows) + totals(regions, all) + links_table(regions, all) +
+               problems(regions, all));
+}
+
+std::string region_page(const SeenRegion& region) {
+  const Json status = status_of(region);
+  std::ostringstream out;
+  const std::string leader = get<std::string>(status, "leader"),
+                    waiting = get<std::string>(status, "waiting");
+  out << get<std::string>(status, "region") << " of run " << get<std::string>(status, "run_id")
+      << "\n"
+      << "  round " << status.value("round", 0) << " is open, version "
+      << status.value("version", 0) << " applied" << (region.finished ? ", finished" : "") << "\n"
+      << "  leader: " << (leader.empty() ? "none known" : leader) << ", term "
+      << status.value("term", 0) << "\n"
+      << "  waiting for: " << (waiting.empty() ? "nothing" : waiting) << "\n";
+  if (const Json progress = object_in(status, "progress"); !progress.empty()) {
+    out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
+        << get<std::string>(progress, "phase") << ", step " << progress.value("step", 0)
+        << ", loss " << get<double>(progress, "loss") << "\n";
+  }
+  const Json links = region.runs ? object_in(status, "links") : Json::object();
+  for (const auto& [peer, link] : links.items()) {
+    out << "  " << peer << ": " << (link.value("up", false) ? "up" : "DOWN") << ", round trip "
+        << std::fixed << std::setprecision(1) << link.value("round_trip_ms", 0.0) << " ms, "
+        << link.value("tx_bytes", 0ULL) << " bytes sent, " << link.value("rx_bytes", 0ULL)
+        << " received\n";
+  }
+  if (!region.runs) {
+    out << "  stopped: no coordinator runs here; the above is what it wrote last, at "
+        << region.written_utc << (region.finished ? "\n" : ". Start it again to go on\n");
+  }
+  return out.str();
+}
+
+std::string run_json(const std::vector<SeenRegion>& regions) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const SeenRegion& region : regions) {
+    const auto status = nlohmann::ordered_json::parse(region.text, nullptr, false);
+    list.push_back({{"region", region.name},
+                    {"runs", region.runs},
+                    {"written_utc", region.written_utc},
+                    {"problem", region.problem},
+                    {"status", status.is_object() ? status : nlohmann::ordered_json(nullptr)}});
+  }
+  return nlohmann::ordered_json{{"regions", list}}.dump(
+             2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,19 @@
+// Regions of a run as people read them: one of them with all it says, or all of them as a table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/run/watch/seen_region.h"
+
+namespace causeway::run {
+
+std::string region_page(const SeenRegion& region);
+
+// A line for each region, what they do together, their links, and what is wrong.
+std::string run_table(const std::vector<SeenRegion>& regions);
+
+// {"regions": [{"region", "runs", "written_utc", "problem", "status"}, ...]}
+std::string run_json(const std::vector<SeenRegion>& regions);
+
+}  // namespace causeway::run

@@ -1,0 +1,41 @@
+// A region as its coordinator shows it: from its directory on this host, or over the network.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "inter/mesh/mesh.h"
+
+namespace causeway::run {
+
+struct SeenRegion {
+  std::string name;         // the region's, or where it was looked for if that is not known
+  std::string text;         // status.json as it was written; empty: nothing was seen
+  bool runs = false;        // a coordinator runs there now
+  bool finished = false;    // the run is over there
+  std::string written_utc;  // of a directory: when its coordinator wrote last
+  std::string problem;      // why nothing was seen; empty: something was
+
+  bool is_well() const { return runs || finished; }
+};
+
+// Throws ConfigError if it is not one of a region that was started.
+SeenRegion look_at_directory(const std::filesystem::path& region_directory);
+
+struct Observer {
+  std::filesystem::path certificates;
+  std::string as;  // whose certificate; empty: the only one there
+  std::chrono::milliseconds deadline;
+};
+
+// Throws what inter::observe() does, and ConfigError if there is no certificate to observe with, or
+// the answer is none of a coordinator.
+SeenRegion look_at_address(const inter::Endpoint& address, const Observer& observer);
+
+// The status of a region that was seen, as JSON.
+nlohmann::json status_of(const SeenRegion& region);
+
+}  // namespace causeway::run

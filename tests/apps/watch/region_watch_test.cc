@@ -1,0 +1,49 @@
+#include "apps/run/watch/region_watch.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "apps/run/region/region_files.h"
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+std::string event(int round) {
+  return R"({"round": )" + std::to_string(round) +
+         R"(, "region": "east", "participants": ["east"], "step": )" +
+         std::to_string(20 * (round + 1)) + R"(, "loss": 2.5, "time_unix_s": 1000})";
+}
+
+std::size_t tensorboard_bytes(const TemporaryDirectory& directory) {
+  return read_text_file(directory / "tensorboard/east/events.out.tfevents.0.causeway").size();
+}
+
+TEST(RegionWatch, TensorBoardHasEachRoundAtOnceAndThoseOfEarlierProcesses) {
+  const TemporaryDirectory directory;
+  const Config config = load_text(kSmallConfig);
+  RegionWatch watch(config, "east", directory.path());
+  watch.add(event(0));
+  const std::size_t one = tensorboard_bytes(directory);
+  watch.add(event(1));
+  const std::size_t two = tensorboard_bytes(directory);
+  EXPECT_GT(two, one);
+
+  directory.write("events.jsonl", event(0) + "\n" + event(1) + "\n" + event(2) + "\n");
+  RegionWatch later(config, "east", directory.path());
+  later.add(event(2));
+  EXPECT_EQ(tensorboard_bytes(directory) - two, two - one);
+}
+
+TEST(RegionWatch, WhatIsNoRoundOrCannotBeWrittenEndsNothing) {
+  const TemporaryDirectory directory;
+  directory.write("tensorboard", "a file where a directory should be");
+  const Config config = load_text(kSmallConfig);
+  RegionWatch watch(config, "east", directory.path());
+  watch.add(R"({"event": "peer_down"})");
+  EXPECT_NO_THROW(watch.add(event(0)));
+}
+
+}  // namespace
+}  // namespace causeway::run

@@ -1,0 +1,112 @@
+#include "apps/run/watch/run_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/run/config/config.h"
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+SeenRegion region(const std::string& name, const nlohmann::json& more) {
+  nlohmann::json status = {{"region", name},
+                           {"version", 3},
+                           {"steps", 1000},
+                           {"wan_tx_bytes", 2'000'000},
+                           {"progress",
+                            {{"step", 250},
+                             {"tokens", 5000},
+                             {"loss", 2.5},
+                             {"tokens_per_s", 1200.0},
+                             {"compute_s", 80.0},
+                             {"wait_s", 20.0},
+                             {"phase", "compute"}}}};
+  if (more.is_object()) status.update(more);
+  SeenRegion seen;
+  seen.name = name;
+  seen.text = status.dump();
+  seen.runs = true;
+  return seen;
+}
+
+TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
+  const std::string table =
+      run_table({region("east", {}), region("west", {{"waiting", "the contribution of east"}})});
+  EXPECT_THAT(table, HasSubstr("250/1,000  2.5000"));
+  EXPECT_THAT(table, HasSubstr("waits for the contribution of east"));
+  EXPECT_THAT(table, HasSubstr("all: 3 rounds, 10,000 tokens, 2,400 tokens/s, 4.00 MB sent, "
+                               "about 5 min 0 s left"));
+}
+
+TEST(RunTable, SaysWhoIsStoppedDegradedOrNotSeenAndTheLastError) {
+  SeenRegion stopped = region("east", {{"last_error", "refused by west"}});
+  stopped.runs = false;
+  stopped.written_utc = "2026-01-02T03:04:05Z";
+  SeenRegion unseen;
+  unseen.name = "asia";
+  unseen.problem = "nobody answers";
+  const std::string table = run_table({stopped, region("west", {{"degraded", true}}), unseen});
+  EXPECT_THAT(table, HasSubstr("STOPPED"));
+  EXPECT_THAT(table, HasSubstr("it wrote last at 2026-01-02T03:04:05Z. Start it again"));
+  EXPECT_THAT(table, HasSubstr("! east: last error: refused by west"));
+  EXPECT_THAT(table, HasSubstr("! west: trains without some of its workers"));
+  EXPECT_THAT(table, HasSubstr("! asia: nobody answers"));
+  EXPECT_THAT(table, HasSubstr("1,200 tokens/s"));  // what is stopped makes none
+}
+
+TEST(RunTable, HasTheLinksOfThoseThatRun) {
+  const nlohmann::json links = {{"west",
+                                 {{"up", false},
+                                  {"round_trip_ms", 80.25},
+                                  {"rate_mbit_s", 95.5},
+                                  {"loss", 0.001},
+                                  {"tx_bytes", 1000}}}};
+  SeenRegion stopped = region("west", {{"links", {{"east", {{"up", true}}}}}});
+  stopped.runs = false;
+  const std::string table = run_table({region("east", {{"links", links}}), stopped});
+  EXPECT_THAT(table, testing::ContainsRegex("east > west +DOWN +80.[23] ms +95.5 Mbit/s +0.10 %"));
+  EXPECT_THAT(table, Not(HasSubstr("west > east")));
+}
+
+TEST(RunTable, WhatIsDamagedOrHostileIsNotPrintedAsItIs) {
+  SeenRegion odd = region("east", {{"waiting", "\x1b[2J"}, {"links", 5}, {"progress", "none"}});
+  SeenRegion broken;
+  broken.name = "west";
+  broken.text = "[1, 2";
+  broken.runs = true;
+  const std::string table = run_table({odd, broken});
+  EXPECT_THAT(table, Not(HasSubstr("\x1b")));
+  EXPECT_NO_THROW(region_page(odd));
+}
+
+TEST(RunTable, AsJsonEachStatusIsWhatTheCoordinatorWrote) {
+  SeenRegion unseen;
+  unseen.name = "asia";
+  unseen.problem = "nobody answers";
+  const auto json = nlohmann::json::parse(run_json({region("east", {}), unseen}));
+  EXPECT_EQ(json["regions"][0]["status"]["progress"]["step"], 250);
+  EXPECT_TRUE(json["regions"][1]["status"].is_null());
+  EXPECT_EQ(json["regions"][1]["problem"], "nobody answers");
+}
+
+TEST(LookAtDirectory, SaysThatNobodyRunsWhereNobodyHoldsTheLock) {
+  const TemporaryDirectory directory;
+  EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
+  directory.write("status.json", "[]");
+  EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
+  directory.write("status.json", R"({"region": "east", "finished": false})");
+  const SeenRegion seen = look_at_directory(directory.path());
+  EXPECT_EQ(seen.name, "east");
+  EXPECT_FALSE(seen.runs);
+  EXPECT_FALSE(seen.is_well());
+  EXPECT_THAT(seen.written_utc, testing::EndsWith("Z"));
+  EXPECT_THAT(region_page(seen), HasSubstr("stopped: no coordinator runs here"));
+}
+
+}  // namespace
+}  // namespace causeway::run
