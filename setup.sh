@@ -2,7 +2,7 @@
 
 packages_build=(g++ cmake ninja-build pkg-config libasio-dev libssl-dev libprotobuf-dev protobuf-compiler
   libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev
-  libxxhash-dev)
+  libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev)
 packages_quickstart=("${packages_build[@]}" bible-kjv)
 packages_python=(python3-dev python3-venv)
 packages_check=("${packages_build[@]}" libgtest-dev libgmock-dev python3 python3-numpy openssl)
@@ -41,4 +41,13 @@ install_missing() {
   "${as_root[@]}" apt-get update -q >/dev/null || echo "apt-get update failed; trying with the lists at hand" >&2
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# extract_package PACKAGE: its files under build-tools/PACKAGE, for tests. It is not installed, so no service begins to run.
+extract_package() {
+  [[ -d build-tools/$1 ]] && return 0
+  local unfinished=build-tools/$1.unfinished
+  rm -rf "$unfinished" && mkdir -p "$unfinished"
+  (cd "$unfinished" && apt-get download -q "$1" && dpkg -x ./*.deb . && rm ./*.deb) >/dev/null 2>&1 || return 1
+  mv "$unfinished" "build-tools/$1"
 }

@@ -1,4 +1,5 @@
 // causeway coordinator: one region's links and its part in the agreement.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -11,9 +12,13 @@
 
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
+#include <asio/redirect_error.hpp>
 #include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
@@ -34,6 +39,7 @@ struct CoordinatorFlags {
   std::filesystem::path certificates;
   std::string listen, worker_listen;
   std::vector<std::string> peers;
+  std::string metrics;  // HOST:PORT; empty: none are served
   bool found = false;
   bool join = false;
   std::filesystem::path fork;
@@ -132,16 +138,27 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   return options;
 }
 
+// Shows that this thread still gets around to its work. Until the timer is cancelled.
+asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch) {
+  for (asio::error_code error; !error;) {
+    watch.beat();
+    timer.expires_after(std::chrono::seconds(1));
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
 int run_coordinator(const CoordinatorFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
   diloco::create_private_directories(options.directory);
   run::log_to_file(options.directory / "coordinator.log");
-  run::RegionWatch watch(config, flags.region, options.directory);
+  run::RegionWatch watch(config, flags.region, options.directory, flags.metrics);
   options.on_round = [&watch](const std::string& event) { watch.add(event); };
   asio::io_context context(1);
   diloco::Coordinator coordinator(context.get_executor(), std::move(options));
 
+  asio::steady_timer pulse(context);
+  asio::co_spawn(context, beat(pulse, watch), asio::detached);
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const asio::error_code& error, int) {
     if (error) return;
@@ -157,6 +174,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     failure = error;
     outcome = std::move(result);
     signals.cancel();
+    pulse.cancel();
   });
   context.run();
   if (failure) std::rethrow_exception(failure);
@@ -182,6 +200,9 @@ void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags
   command->add_option("--listen", flags->listen, "HOST:PORT to bind instead of the configured one");
   command->add_option("--worker-listen", flags->worker_listen,
                       "HOST:PORT where workers of this region on other hosts attach, over TLS");
+  command->add_option("--metrics", flags->metrics,
+                      "HOST:PORT where /metrics (for Prometheus), /healthz and /readyz are served, "
+                      "to anybody who reaches it");
   add_repeated(*command, "--peer", flags->peers,
                "NAME=HOST:PORT to dial instead of the advertised one");
 }

@@ -11,6 +11,8 @@
 namespace causeway::run {
 namespace {
 
+constexpr std::chrono::seconds kSilenceMax{10};
+
 Sample sample_of(const AppliedRound& round) {
   return {.time_s = round.time_unix_s,
           .region = round.region,
@@ -25,16 +27,37 @@ Sample sample_of(const AppliedRound& round) {
 }  // namespace
 
 // How many rounds there are is not known where K changes.
-RegionWatch::RegionWatch(const Config& config, std::string region, std::filesystem::path directory)
+RegionWatch::RegionWatch(const Config& config, std::string region, std::filesystem::path directory,
+                         const std::string& metrics)
     : region_(std::move(region)),
       directory_(std::move(directory)),
       lines_(config.train.steps, config.sync.k_auto ? 0 : pace(config).rounds()),
-      tensorboard_(directory_, 0) {}
+      tensorboard_(directory_, 0),
+      metrics_(region_, directory_) {
+  if (metrics.empty()) return;
+  server_.emplace(inter::parse_endpoint(metrics),
+                  MetricsPages{.metrics = [this] { return metrics_.text(); },
+                               .not_healthy = [this] { return not_healthy(); },
+                               .not_ready = [this] { return metrics_.not_ready(); }});
+  spdlog::info("{}: metrics at port {}", region_, server_->port());
+}
+
+void RegionWatch::beat() {
+  beat_ = std::chrono::steady_clock::now();
+}
+
+std::string RegionWatch::not_healthy() const {
+  const auto silent = std::chrono::steady_clock::now() - beat_.load();
+  if (silent < kSilenceMax) return "";
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silent).count();
+  return "the coordinator has done nothing for " + std::to_string(seconds) + " s";
+}
 
 void RegionWatch::add(const std::string& event) {
   const auto round = parse_round(event);
   if (!round) return;
   spdlog::info("{}: {}", region_, lines_.next(*round));
+  metrics_.count(*round);
   try {
     write(*round);
   } catch (const std::system_error& error) {

@@ -1,11 +1,16 @@
 // What a coordinator shows of its region while the run goes on, however it was started: a line in
-// its log for each round, and progress.jsonl and TensorBoard's files in the region's directory.
+// its log for each round, TensorBoard's files in the region's directory, and metrics if asked for.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "apps/run/config/config.h"
+#include "apps/run/watch/metrics_server.h"
+#include "apps/run/watch/region_metrics.h"
 #include "apps/run/watch/round_line.h"
 #include "apps/run/watch/tensorboard.h"
 
@@ -13,11 +18,17 @@ namespace causeway::run {
 
 class RegionWatch {
  public:
-  RegionWatch(const Config& config, std::string region, std::filesystem::path directory);
+  // `metrics`: HOST:PORT to serve them at (metrics_server.h); empty: nowhere. Throws ConfigError if
+  // it cannot be bound.
+  RegionWatch(const Config& config, std::string region, std::filesystem::path directory,
+              const std::string& metrics);
+  // Called every second by the thread whose health is shown.
+  void beat();
   // A line of events.jsonl. What cannot be written is left out: a full disk ends no region.
   void add(const std::string& event);
 
  private:
+  std::string not_healthy() const;
   void write(const AppliedRound& round);
 
   std::string region_;
@@ -25,6 +36,9 @@ class RegionWatch {
   RoundLines lines_;
   Tensorboard tensorboard_;
   bool begun_ = false;  // TensorBoard's files hold what earlier processes saw
+  RegionMetrics metrics_;
+  std::atomic<std::chrono::steady_clock::time_point> beat_{std::chrono::steady_clock::now()};
+  std::optional<MetricsServer> server_;  // the first to end: its threads use the others
 };
 
 }  // namespace causeway::run

@@ -25,6 +25,9 @@ std::optional<AppliedRound> parse_round(const std::string& line) {
   round.tokens = get<std::uint64_t>(*json, "tokens");
   round.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
   round.participants = (*json)["participants"].size();
+  round.listed = get<bool>(*json, "listed");
+  if (const auto late = json->find("late"); late != json->end() && late->is_array())
+    round.late = late->size();
   round.loss = get<double>(*json, "loss");
   round.val_loss = number_in(*json, "val_loss");
   round.tokens_per_s = get<double>(*json, "tokens_per_s");

@@ -23,7 +23,7 @@ std::size_t tensorboard_bytes(const TemporaryDirectory& directory) {
 TEST(RegionWatch, TensorBoardHasEachRoundAtOnceAndThoseOfEarlierProcesses) {
   const TemporaryDirectory directory;
   const Config config = load_text(kSmallConfig);
-  RegionWatch watch(config, "east", directory.path());
+  RegionWatch watch(config, "east", directory.path(), "");
   watch.add(event(0));
   const std::size_t one = tensorboard_bytes(directory);
   watch.add(event(1));
@@ -31,7 +31,7 @@ TEST(RegionWatch, TensorBoardHasEachRoundAtOnceAndThoseOfEarlierProcesses) {
   EXPECT_GT(two, one);
 
   directory.write("events.jsonl", event(0) + "\n" + event(1) + "\n" + event(2) + "\n");
-  RegionWatch later(config, "east", directory.path());
+  RegionWatch later(config, "east", directory.path(), "");
   later.add(event(2));
   EXPECT_EQ(tensorboard_bytes(directory) - two, two - one);
 }
@@ -40,7 +40,7 @@ TEST(RegionWatch, WhatIsNoRoundOrCannotBeWrittenEndsNothing) {
   const TemporaryDirectory directory;
   directory.write("tensorboard", "a file where a directory should be");
   const Config config = load_text(kSmallConfig);
-  RegionWatch watch(config, "east", directory.path());
+  RegionWatch watch(config, "east", directory.path(), "");
   watch.add(R"({"event": "peer_down"})");
   EXPECT_NO_THROW(watch.add(event(0)));
 }

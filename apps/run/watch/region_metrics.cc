@@ -1,0 +1,163 @@
+#include "apps/run/watch/region_metrics.h"
+
+#include <utility>
+#include <vector>
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include "apps/run/region/parse_object.h"
+#include "apps/run/region/region_files.h"
+
+namespace causeway::run {
+namespace {
+
+using Json = nlohmann::json;
+using prometheus::MetricType;
+
+// Families of one region, in the order in which they are added.
+class Families {
+ public:
+  explicit Families(std::string region) : region_(std::move(region)) {}
+
+  void counter(const std::string& name, const std::string& help, double value,
+               const std::string& peer = {}) {
+    add(name, help, MetricType::Counter, value, peer).counter.value = value;
+  }
+  void gauge(const std::string& name, const std::string& help, double value,
+             const std::string& peer = {}) {
+    add(name, help, MetricType::Gauge, value, peer).gauge.value = value;
+  }
+  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  prometheus::ClientMetric& add(const std::string& name, const std::string& help, MetricType type,
+                                double, const std::string& peer) {
+    prometheus::MetricFamily& family = of(name, help, type);
+    prometheus::ClientMetric& metric = family.metric.emplace_back();
+    metric.label.push_back({"region", region_});
+    if (!peer.empty()) metric.label.push_back({"peer", peer});
+    return metric;
+  }
+
+  prometheus::MetricFamily& of(const std::string& name, const std::string& help, MetricType type) {
+    for (prometheus::MetricFamily& family : families_) {
+      if (family.name == "causeway_" + name) return family;
+    }
+    return families_.emplace_back(prometheus::MetricFamily{"causeway_" + name, help, type, {}});
+  }
+
+  std::string region_;
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+void add_training(Families& out, const Json& status) {
+  const Json progress = object_in(status, "progress");
+  const auto of = [&progress](const char* key) { return get<double>(progress, key); };
+  out.counter("steps_total", "Inner steps of this region.", of("step"));
+  out.gauge("run_steps", "Inner steps of the whole run, nominal.", get<double>(status, "steps"));
+  out.counter("tokens_total", "Tokens that this region trained on.", of("tokens"));
+  if (const auto loss = number_in(progress, "loss"))
+    out.gauge("loss", "Training loss of the last inner step, nats per token.", *loss);
+  if (const auto loss = number_in(progress, "val_loss"))
+    out.gauge("validation_loss", "Loss of the newest validation, nats per token.", *loss);
+  out.gauge("tokens_per_second", "Rate of the newest inner steps.", of("tokens_per_s"));
+  out.counter("compute_seconds_total", "Time in inner steps.", of("compute_s"));
+  out.counter("wait_seconds_total", "Time in all but inner steps since training began.",
+              of("wait_s"));
+  out.counter("in_region_seconds_total", "Part of compute: sums over the region's ranks.",
+              of("in_region_s"));
+  out.counter("outer_seconds_total", "Part of wait: encoding and applying.", of("outer_s"));
+  if (const auto mfu = number_in(progress, "mfu"))
+    out.gauge("mfu_ratio", "Share of what the region's devices can do at most.", *mfu);
+  out.gauge("worker_memory_peak_bytes", "Peak of rank 0's process.", of("memory_peak_bytes"));
+  if (const auto bytes = number_in(progress, "device_memory_peak_bytes"))
+    out.gauge("device_memory_peak_bytes", "Peak of rank 0's GPU.", *bytes);
+}
+
+void add_agreement(Families& out, const Json& status) {
+  const std::string leader = get<std::string>(status, "leader");
+  out.gauge("version", "Rounds that the worker has applied.", get<double>(status, "version"));
+  out.gauge("open_round", "Records in the ledger.", get<double>(status, "round"));
+  out.gauge("k_steps", "K of the open round.", get<double>(status, "k"));
+  out.gauge("term", "Raft's term: it grows by an election.", get<double>(status, "term"));
+  out.gauge("leader_known", "1 if the run has a leader.", leader.empty() ? 0 : 1);
+  out.gauge("leads", "1 if this region leads.",
+            !leader.empty() && leader == get<std::string>(status, "region") ? 1 : 0);
+  out.gauge("waiting", "1 if something is waited for.",
+            get<std::string>(status, "waiting").empty() ? 0 : 1);
+  out.gauge("finished", "1 if the run is over here.", get<bool>(status, "finished") ? 1 : 0);
+  out.gauge("workers", "Workers that the region is to have.", get<double>(status, "workers"));
+  const auto missing = status.find("missing_ranks");
+  out.gauge("workers_missing", "Workers that it trains without.",
+            missing != status.end() && missing->is_array() ? double(missing->size()) : 0);
+  out.gauge("spool_bytes", "Payloads and snapshots on disk.", get<double>(status, "spool_bytes"));
+  out.gauge("spool_capacity_bytes", "What sync.spool_gib allows.",
+            get<double>(status, "spool_capacity_bytes"));
+}
+
+void add_links(Families& out, const Json& status) {
+  const Json links = object_in(status, "links");
+  for (const auto& [peer, link] : links.items()) {
+    if (!link.is_object()) continue;
+    const auto of = [&link = link](const char* key) { return get<double>(link, key); };
+    out.gauge("link_up", "1 if the link is up.", get<bool>(link, "up") ? 1 : 0, peer);
+    out.counter("link_connects_total", "How often it came up.", of("connects"), peer);
+    out.counter("link_sent_bytes_total", "At the sockets, TLS included.", of("tx_bytes"), peer);
+    out.counter("link_received_bytes_total", "At the sockets, TLS included.", of("rx_bytes"), peer);
+    out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * of("round_trip_ms"), peer);
+    out.gauge("link_rate_bytes_per_second", "Of what is sent, as transfers showed it.",
+              1e6 / 8 * of("rate_mbit_s"), peer);
+    out.gauge("link_retransmitted_ratio", "Share of segments sent again.", of("loss"), peer);
+  }
+}
+
+}  // namespace
+
+RegionMetrics::RegionMetrics(std::string region, std::filesystem::path directory)
+    : region_(std::move(region)), directory_(std::move(directory)) {
+  for (const AppliedRound& round : applied_rounds(directory_)) count(round);
+}
+
+void RegionMetrics::count(const AppliedRound& round) {
+  const std::lock_guard lock(mutex_);
+  ++rounds_.applied;
+  rounds_.without_own += round.listed ? 0 : 1;
+  rounds_.late += round.late;
+  rounds_.applied_at_s = round.time_unix_s;
+}
+
+std::string RegionMetrics::text() const {
+  Families out(region_);
+  {
+    const std::lock_guard lock(mutex_);
+    out.counter("rounds_applied_total", "Rounds that the worker applied.", double(rounds_.applied));
+    out.counter("rounds_without_own_total",
+                "Of them, those whose record lists no contribution of this region to it.",
+                double(rounds_.without_own));
+    out.counter("late_contributions_total",
+                "Contributions of earlier rounds that these rounds list, of any region.",
+                double(rounds_.late));
+    if (rounds_.applied > 0)
+      out.gauge("last_round_timestamp_seconds", "When the last one was applied.",
+                rounds_.applied_at_s);
+  }
+  if (const auto status = parse_object(read_text_file(directory_ / "status.json"))) {
+    add_training(out, *status);
+    add_agreement(out, *status);
+    add_links(out, *status);
+  }
+  return out.text();
+}
+
+std::string RegionMetrics::not_ready() const {
+  const auto status = parse_object(read_text_file(directory_ / "status.json"));
+  if (!status) return "the coordinator has not begun yet";
+  if (get<bool>(*status, "finished")) return "";
+  if (get<std::string>(*status, "leader").empty()) return "no leader is known";
+  if (get<std::string>(object_in(*status, "progress"), "phase").empty())
+    return "no worker has attached yet";
+  return "";
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,41 @@
+// What a region's coordinator shows to Prometheus: its status.json and its rounds, as metrics.
+// docs/operate.md lists them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+
+#include "apps/run/watch/round_line.h"
+
+namespace causeway::run {
+
+// Safe for several threads.
+class RegionMetrics {
+ public:
+  // Counts what an earlier process of this region left in events.jsonl.
+  RegionMetrics(std::string region, std::filesystem::path directory);
+
+  void count(const AppliedRound& round);
+
+  // In Prometheus' text format, version 0.0.4. Read anew each time; without status.json only what
+  // the rounds say.
+  std::string text() const;
+
+  // Empty: the region takes part in rounds. Otherwise why not, in a sentence.
+  std::string not_ready() const;
+
+ private:
+  struct Rounds {
+    std::uint64_t applied = 0, without_own = 0, late = 0;
+    double applied_at_s = 0;  // since 1970, the newest
+  };
+
+  std::string region_;
+  std::filesystem::path directory_;
+  mutable std::mutex mutex_;
+  Rounds rounds_;
+};
+
+}  // namespace causeway::run

@@ -1,0 +1,149 @@
+"""Metrics, health and readiness of a coordinator, with real HTTP and a real Prometheus."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from harness import REGIONS, free_port, wait_until
+from run_by_hand import RunByHand
+
+SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"])
+TOOLS = f"{os.environ['PATH']}:{SOURCE / 'build-tools/prometheus/usr/bin'}"
+
+
+def tool(name):
+    return shutil.which(name, path=TOOLS)
+
+
+def get(url):
+    """Status and text of an answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+class Metrics(RunByHand):
+    def start_run(self, steps=100_000):
+        self.config_file = self.config(addresses=self.addresses, steps=steps)
+        self.coordinators = [
+            self.start("coordinator", self.config_file, "--region", region, "--found" if region == REGIONS[0] else "--join",
+                       "--directory", self.region_directory(region), "--metrics", "127.0.0.1:0") for region in REGIONS]
+        self.workers = self.start_workers(self.config_file, (1, 1, 1))
+        self.ports = [self.port_of(coordinator) for coordinator in self.coordinators]
+
+    def port_of(self, coordinator):
+        said = wait_until(lambda: re.search(r"metrics at port (\d+)", coordinator.log.read_text()), "the port", coordinator)
+        return int(said[1])
+
+    def end(self):
+        for child in (*self.workers, *self.coordinators):
+            child.kill()
+            child.wait()
+
+    def value(self, name, port):
+        found = re.search(rf"^causeway_{name}{{.*}} (\S+)$", get(f"http://127.0.0.1:{port}/metrics")[1], re.MULTILINE)
+        return float(found[1]) if found else 0
+
+    def test_metrics_health_and_readiness_follow_the_run(self):
+        self.start_run()
+        first = self.ports[0]
+        wait_until(lambda: self.value("rounds_applied_total", first) >= 3, "three rounds", self.coordinators[0])
+        self.assertEqual(get(f"http://127.0.0.1:{first}/healthz"), (200, "ok\n"))
+        wait_until(lambda: get(f"http://127.0.0.1:{first}/readyz") == (200, "ok\n"), "readiness", self.coordinators[0])
+        self.assertGreater(self.value("link_sent_bytes_total", first), 1000)
+        self.assertEqual(get(f"http://127.0.0.1:{first}/")[0], 404)
+        rounds = self.value("rounds_applied_total", first)
+        for child in self.coordinators[1:]:
+            child.kill()
+        wait_until(lambda: get(f"http://127.0.0.1:{first}/readyz") == (503, "no leader is known\n"), "no leader")
+        self.assertEqual(get(f"http://127.0.0.1:{first}/healthz")[0], 200)
+        self.coordinators[0].kill()
+        self.coordinators[0].wait()
+        again = self.start("coordinator", self.config_file, "--region", REGIONS[0], "--directory",
+                           self.region_directory(REGIONS[0]), "--metrics", "127.0.0.1:0")
+        self.coordinators.append(again)
+        self.assertGreaterEqual(self.value("rounds_applied_total", self.port_of(again)), rounds)
+        self.end()
+
+    def test_whoever_sends_rubbish_or_nothing_holds_nobody_up(self):
+        self.start_run()
+        silent = [socket.create_connection(("127.0.0.1", self.ports[0])) for _ in range(4)]
+        rubbish = socket.create_connection(("127.0.0.1", self.ports[0]))
+        rubbish.sendall(b"GET /metrics HTTP/9.9\r\nx: " + b"y" * 100_000)
+        wait_until(lambda: get(f"http://127.0.0.1:{self.ports[0]}/healthz")[0] == 200, "an answer", self.coordinators[0])
+        for one in (*silent, rubbish):
+            one.close()
+        self.coordinators[0].send_signal(signal.SIGTERM)
+        self.finish(self.coordinators[0], code=130)
+        self.end()
+
+    def test_an_address_that_cannot_be_bound_is_said_at_once(self):
+        config = self.config(addresses=self.addresses)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for address, problem in ((f"127.0.0.1:{taken.getsockname()[1]}", "cannot be bound"), ("nonsense", "nonsense")):
+                coordinator = self.start("coordinator", config, "--region", REGIONS[0], "--found", "--directory",
+                                         self.region_directory(REGIONS[0]), "--metrics", address)
+                self.assertIn(problem, self.finish(coordinator, code=2))
+
+    def prometheus(self):
+        """A server that scrapes the run every second; its address."""
+        targets = json.dumps([f"127.0.0.1:{port}" for port in self.ports])
+        rules = SOURCE / "deploy/prometheus/alerts.yml"
+        text = (SOURCE / "deploy/prometheus/scrape.yml").read_text()
+        text = re.sub(r"targets: \[.*\]", f"targets: {targets}", text).replace("15s", "1s").replace("- alerts.yml", f"- {rules}")
+        (self.directory / "prometheus.yml").write_text(text)
+        port = free_port()
+        with (self.directory / "prometheus.log").open("w") as log:
+            server = subprocess.Popen(
+                [tool("prometheus"), "--config.file", self.directory / "prometheus.yml", "--storage.tsdb.path",
+                 self.directory / "tsdb", "--web.listen-address", f"127.0.0.1:{port}"], stdout=log, stderr=subprocess.STDOUT)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        wait_until(lambda: get(f"http://127.0.0.1:{port}/-/ready")[0] == 200, "Prometheus", server)
+        return f"http://127.0.0.1:{port}/api/v1"
+
+    def query(self, api, expression):
+        answer = json.loads(get(f"{api}/query?" + urllib.parse.urlencode({"query": expression}))[1])
+        self.assertEqual(answer["status"], "success", (expression, answer))
+        return answer["data"]["result"]
+
+    @unittest.skipUnless(shutil.which("prometheus", path=TOOLS), "Prometheus is not here: ./check fetches it")
+    def test_a_real_prometheus_scrapes_a_run_and_answers_every_query_of_the_dashboard(self):
+        self.start_run()
+        wait_until(lambda: self.value("rounds_applied_total", self.ports[0]) >= 3, "three rounds", self.coordinators[0])
+        checked = subprocess.run([tool("promtool"), "check", "metrics"], input=get(f"http://127.0.0.1:{self.ports[0]}/metrics")[1],
+                                 capture_output=True, text=True)
+        self.assertEqual((checked.returncode, checked.stdout, checked.stderr), (0, "", ""))
+        api = self.prometheus()
+        wait_until(lambda: len(self.query(api, "rate(causeway_steps_total[5s])")) == 3, "two scrapes of each region")
+        panels = json.loads((SOURCE / "deploy/grafana/causeway.json").read_text())["panels"]
+        for target in (target for panel in panels for target in panel["targets"]):
+            if "validation" not in target["expr"]:  # this run has none
+                found = self.query(api, target["expr"].replace("$__rate_interval", "5s"))
+                self.assertTrue(found, f"no result: {target['expr']}")
+        self.coordinators[2].kill()
+        wait_until(lambda: self.query(api, 'up{job="causeway"} == 0'), "the region to be seen as down")
+        wait_until(lambda: "CausewayRegionDown" in get(f"{api}/alerts")[1], "the alert")
+        self.end()
+
+    @unittest.skipUnless(shutil.which("promtool", path=TOOLS), "promtool is not here: ./check fetches it")
+    def test_each_alert_fires_where_it_should_and_none_where_all_is_well(self):
+        for words in (("check", "rules", "alerts.yml"), ("test", "rules", "alerts_test.yml"), ("check", "config", "scrape.yml")):
+            told = subprocess.run([tool("promtool"), *words], cwd=SOURCE / "deploy/prometheus", capture_output=True, text=True)
+            self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
