@@ -158,7 +158,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
   diloco::Coordinator coordinator(context.get_executor(), std::move(options));
 
   asio::steady_timer pulse(context);
-  asio::co_spawn(context, beat(pulse, watch), asio::detached);
+  asio::co_spawn(context, beat(pulse, watch), [](std::exception_ptr) {});
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const asio::error_code& error, int) {
     if (error) return;

@@ -97,6 +97,16 @@ class Metrics(RunByHand):
                                          self.region_directory(REGIONS[0]), "--metrics", address)
                 self.assertIn(problem, self.finish(coordinator, code=2))
 
+    def test_the_page_lists_each_metric_that_the_code_names(self):
+        code = (SOURCE / "apps/run/watch/region_metrics.cc").read_text()
+        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge)\(\s*"(\w+)"', code)}
+        rows = [line for line in (SOURCE / "docs/operate.md").read_text().splitlines() if line.startswith("| `causeway_")]
+        self.assertEqual(named, set(re.findall(r"`(causeway_\w+)`", "".join(row.split("|")[1] for row in rows))))
+
+    def test_the_page_says_what_to_do_about_each_alert(self):
+        alerts = re.findall(r"alert: (\w+)", (SOURCE / "deploy/prometheus/alerts.yml").read_text())
+        self.assertEqual(sorted(alerts), sorted(re.findall(r"^\| `(Causeway\w+)`", (SOURCE / "docs/operate.md").read_text(), re.M)))
+
     def prometheus(self):
         """A server that scrapes the run every second; its address."""
         targets = json.dumps([f"127.0.0.1:{port}" for port in self.ports])
