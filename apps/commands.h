@@ -15,6 +15,7 @@ void add_witness(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 void add_certs(CLI::App& app, int& exit_code);
 void add_members(CLI::App& app, int& exit_code);
+void add_doctor(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
 void add_replay(CLI::App& app, int& exit_code);
 void add_ledger(CLI::App& app, int& exit_code);

@@ -12,7 +12,6 @@
 
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/redirect_error.hpp>
@@ -22,6 +21,8 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/config/link_flags.h"
+#include "apps/run/doctor/doctor.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/run/watch/region_watch.h"
 #include "apps/set_option.h"
@@ -31,41 +32,16 @@
 namespace causeway::apps {
 namespace {
 
-struct CoordinatorFlags {
+struct CoordinatorFlags : run::LinkFlags {
   std::filesystem::path config;
   std::vector<std::string> overrides;
-  std::string region;
   std::filesystem::path directory;
-  std::filesystem::path certificates;
-  std::string listen, worker_listen;
-  std::vector<std::string> peers;
+  std::string worker_listen;
   std::string metrics;  // HOST:PORT; empty: none are served
   bool found = false;
   bool join = false;
   std::filesystem::path fork;
 };
-
-// "NAME=HOST:PORT" flags over the advertised addresses of the configuration.
-std::map<std::string, inter::Endpoint> peer_addresses(const run::Config& config,
-                                                      const CoordinatorFlags& flags) {
-  std::map<std::string, inter::Endpoint> peers;
-  for (const run::RegionConfig& region : config.regions) {
-    if (region.name != flags.region) peers[region.name] = region.advertise;
-  }
-  const run::WitnessConfig& witness = config.witness;
-  if (!witness.name.empty() && witness.name != flags.region)
-    peers[witness.name] = witness.advertise;
-  for (const std::string& text : flags.peers) {
-    const std::size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    if (equals == std::string::npos || !peers.contains(name)) {
-      throw run::ConfigError("--peer " + text +
-                             ": must be NAME=HOST:PORT, where NAME is another region of the file");
-    }
-    peers[name] = inter::parse_endpoint(text.substr(equals + 1));
-  }
-  return peers;
-}
 
 std::filesystem::path coordinator_directory(const run::Config& config,
                                             const CoordinatorFlags& flags) {
@@ -85,7 +61,7 @@ void check_dialable(const std::string& region, const inter::Endpoint& endpoint) 
 }
 
 std::vector<diloco::Member> members(const run::Config& config, const CoordinatorFlags& flags) {
-  const auto peers = peer_addresses(config, flags);
+  const auto peers = run::peer_addresses(config, flags);
   std::vector<diloco::Member> members;
   const auto add = [&](const std::string& name, const inter::Endpoint& advertise, bool witness) {
     const auto peer = peers.find(name);
@@ -105,17 +81,13 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   diloco::CoordinatorOptions options;
   options.region = flags.region;
   options.members = members(config, flags);
-  inter::Endpoint advertise = config.witness.advertise;
-  options.mesh.bind = config.witness.listen;
+  options.mesh = run::mesh_options(config, flags);
   if (flags.region != config.witness.name) {
     const run::RegionConfig& region = run::region_in(config, flags.region);
     options.workers = region.workers;
     options.rank_wait = config.train.rank_wait;
     options.region_config = run::region_settings(config, flags.region);
-    options.mesh.bind = region.listen;
-    advertise = region.advertise;
   }
-  if (!flags.listen.empty()) options.mesh.bind = inter::parse_endpoint(flags.listen);
   options.start = flags.found           ? diloco::Start::found
                   : flags.join          ? diloco::Start::join
                   : !flags.fork.empty() ? diloco::Start::fork
@@ -127,14 +99,6 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.directory = coordinator_directory(config, flags);
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);
-  options.mesh.self = flags.region;
-  options.mesh.credentials = inter::credentials_in(
-      flags.certificates.empty() ? config.certificates : flags.certificates, flags.region);
-  options.mesh.seed = config.train.seed;
-  options.mesh.dial_only = advertise.host.empty() && flags.listen.empty();
-  options.mesh.data_connections = config.links.connections;
-  options.mesh.congestion_control = config.links.congestion_control;
-  options.mesh.topology = config.links.topology;
   return options;
 }
 
@@ -150,6 +114,8 @@ asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch) {
 int run_coordinator(const CoordinatorFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
+  if (config.requires_doctor && flags.region != config.witness.name && (flags.found || flags.join))
+    run::require_doctor(config, flags.region, options.directory);
   diloco::create_private_directories(options.directory);
   run::log_to_file(options.directory / "coordinator.log");
   run::RegionWatch watch(config, flags.region, options.directory, flags.metrics);

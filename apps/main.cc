@@ -155,6 +155,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_coordinator(app, exit_code);
   causeway::apps::add_witness(app, exit_code);
   causeway::apps::add_members(app, exit_code);
+  causeway::apps::add_doctor(app, exit_code);
   causeway::apps::add_status(app, exit_code);
   causeway::apps::add_verify(app, exit_code);
   causeway::apps::add_ledger(app, exit_code);

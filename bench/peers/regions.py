@@ -1,5 +1,7 @@
 """Starts the training program in four regions of the packet engine, with Causeway or with a peer between them."""
+import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -34,6 +36,13 @@ def end(process):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def kill_all_of(process):
+    """With all that it started: hivemind leaves processes behind."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Wan:
@@ -96,7 +105,7 @@ def wait_for_all(ranks, limit_s, directory, fault=()):
 
 def kill_the_last(ranks, start_it_again):
     """A generator that kills the last region at FAULT_AT_S and starts it again after FAULT_FOR_S."""
-    for after_s, act in ((FAULT_AT_S, ranks[-1].kill), (FAULT_FOR_S, lambda: ranks.append(start_it_again()))):
+    for after_s, act in ((FAULT_AT_S, lambda: kill_all_of(ranks[-1])), (FAULT_FOR_S, lambda: ranks.append(start_it_again()))):
         until = time.monotonic() + after_s
         while time.monotonic() < until:
             yield True
@@ -122,12 +131,13 @@ def by_peer(causeway, directory, environment, regions, limit_s):
         with (directory / f"{len(started)}.err").open("w") as err:
             # ip becomes the program, which a signal to it therefore reaches.
             started.append(subprocess.Popen([*inside(region), sys.executable, *words], env=dict(environment, **more), stdout=err,
-                                            stderr=subprocess.STDOUT))
+                                            stderr=subprocess.STDOUT, start_new_session=True))
         return started[-1]
 
     def start_rank(rank):
         region = regions[rank]
-        return start(region, [TRAIN, directory / "log-"], RANK=str(rank), WORLD_SIZE=str(len(regions)), MASTER_ADDR=first,
+        # One thread, as the program has it: hivemind computes in a process that it forks, where more of them wait for each other for ever.
+        return start(region, [TRAIN, directory / "log-"], OMP_NUM_THREADS="1", RANK=str(rank), WORLD_SIZE=str(len(regions)), MASTER_ADDR=first,
                      MASTER_PORT=str(PORT), OWN_ADDR=wan.addresses[region], TORCHFT_LIGHTHOUSE=f"http://{first}:{PORT}",
                      GLOO_SOCKET_IFNAME=wan.device(region)[0])
 
@@ -141,7 +151,7 @@ def by_peer(causeway, directory, environment, regions, limit_s):
         sent = [wan.device(region)[1] for region in regions]
     finally:
         for process in started:
-            end(process)
+            kill_all_of(process)
         valid = wan.close()
     return sent, valid
 

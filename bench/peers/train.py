@@ -157,18 +157,33 @@ def by_torchft(model, optimizer, log):
 
 
 def hivemind_peers(rank, log):
-    """The overlay network of this region, which the others enter by the first one's address."""
+    """The overlay network of this region, which dials those of lower ranks: it finds no way to an address that it was not told."""
     import hivemind
-    first = pathlib.Path(log.file.name).with_name("hivemind-address")
-    while rank != 0 and not first.exists():
+    files = [pathlib.Path(log.file.name).with_name(f"hivemind-{each}") for each in range(rank + 1)]
+    while not all(file.exists() for file in files[:rank]):
         time.sleep(0.1)
-    peers = [] if rank == 0 else first.read_text().split()
-    dht = hivemind.DHT(initial_peers=peers, host_maddrs=[f"/ip4/{os.environ['OWN_ADDR']}/tcp/0"], start=True)
-    if rank == 0:
-        partial = first.with_suffix(".partial")
-        partial.write_text(" ".join(map(str, dht.get_visible_maddrs())))
-        partial.rename(first)
+    dht = hivemind.DHT(initial_peers=[file.read_text() for file in files[:rank]], host_maddrs=[f"/ip4/{os.environ['OWN_ADDR']}/tcp/0"],
+                       start=True)
+    partial = files[rank].with_suffix(".partial")
+    partial.write_text(str(dht.get_visible_maddrs()[0]))
+    partial.rename(files[rank])
     return dht
+
+
+def copy(sources, targets):
+    for source, target in zip(sources, targets):
+        target.copy_(source)
+
+
+def hivemind_average(averager, parameters):
+    """Averages the parameters over who is there, and says over how many regions."""
+    with averager.get_tensors() as averaged:
+        copy(parameters, averaged)
+    group = averager.step(timeout=120)
+    if group is not None:
+        with averager.get_tensors() as averaged:
+            copy(averaged, parameters)
+    return len(group or ())
 
 
 def by_hivemind(model, optimizer, log):
@@ -178,23 +193,26 @@ def by_hivemind(model, optimizer, log):
     parameters = [each.detach() for each in model.parameters()]
     averager = hivemind.averaging.DecentralizedAverager(
         averaged_tensors=[each.clone() for each in parameters], dht=hivemind_peers(rank, log), prefix="peers", target_group_size=ranks,
-        min_group_size=2, min_matchmaking_time=5, compression=hivemind.compression.Float16Compression(), start=True)
+        min_group_size=2, min_matchmaking_time=15, compression=hivemind.compression.Float16Compression(), start=True)
+    if log.file.tell() > 0 and (state := averager.load_state_from_peers(timeout=60)):  # this region was killed
+        copy(state[1], parameters)
     log.joined()
+    ended = pathlib.Path(log.file.name).with_name("ended")
+    ended.mkdir(exist_ok=True)
+    enough = int(os.environ["MIN_REGIONS"])
     for step in range(STEPS):
         log.held_out(step)
         log.step(step, train(model, optimizer, step * ranks + rank))
-        if (step + 1) % K == 0:
-            with averager.get_tensors() as averaged:
-                for own, tensor in zip(parameters, averaged):
-                    tensor.copy_(own)
-            group = averager.step(timeout=120)
-            if group is None or len(group) < int(os.environ["MIN_REGIONS"]):
-                raise SystemExit(f"hivemind averaged {group and len(group)} regions")
-            with averager.get_tensors() as averaged:
-                for own, tensor in zip(parameters, averaged):
-                    own.copy_(tensor)
+        if (step + 1) % K == 0 and (found := hivemind_average(averager, parameters)) < enough:
+            if len(list(ended.iterdir())) == ranks - 1:
+                break  # the others are done: this region was away
+            if enough == ranks:
+                raise SystemExit(f"hivemind averaged {found} regions")
     log.held_out(STEPS)
-    averager.shutdown()
+    (ended / str(rank)).touch()
+    while len(list(ended.iterdir())) < ranks:  # the others still fetch from this region
+        time.sleep(0.1)
+    os._exit(0)  # its processes were seen to wait for each other for ever when they are to end
 
 
 SYSTEMS = {"ddp": by_ddp, "causeway": by_causeway, "diloco": by_torchft, "local_sgd": by_torchft, "hivemind": by_hivemind}

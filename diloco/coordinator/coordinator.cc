@@ -195,6 +195,7 @@ CoordinatorStatus Coordinator::Implementation::status() const {
   const RoundProtocol& protocol = driver_->protocol();
   return {.region = options_.region,
           .run_id = protocol.run_id(),
+          .settings_digest = settings_digest(options_.shared_config),
           .version = applied_version(),
           .round = protocol.version(),
           .workers = options_.workers,

@@ -143,6 +143,7 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
   const Json json = {{"region", status.region},
                      {"pid", ::getpid()},
                      {"run_id", status.run_id},
+                     {"settings_sha256", status.settings_digest},
                      {"version", status.version},
                      {"round", status.round},
                      {"workers", status.workers},

@@ -18,6 +18,7 @@ namespace causeway::diloco {
 struct CoordinatorStatus {
   std::string region;
   std::string run_id;
+  std::string settings_digest;         // settings_digest() of greeting.h
   Round version = 0;                   // rounds applied by the worker
   Round round = 0;                     // the open round: records in the ledger
   std::uint32_t workers = 1;           // that the region is to have

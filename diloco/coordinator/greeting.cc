@@ -44,6 +44,10 @@ Judgement refuse(const wire::Greeting& theirs, RefusalKind kind, const std::stri
 
 }  // namespace
 
+std::string settings_digest(const std::string& shared_config) {
+  return to_hex(hash_text(shared_config));
+}
+
 std::string serialize(const Greeting& greeting) {
   wire::Greeting message;
   message.set_protocol(kProtocolVersion);
@@ -57,6 +61,12 @@ std::string serialize(const Greeting& greeting) {
 }
 
 Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes) {
+  if (bytes.starts_with(kDoctorGreeting)) {
+    return {.kind = RefusalKind::none,
+            .reason = peer + " is only being checked (causeway doctor)",
+            .peers_run_id = {},
+            .peers_incarnation = {}};
+  }
   wire::Greeting theirs;
   if (!theirs.ParseFromString(bytes) || theirs.protocol() != kProtocolVersion) {
     return refuse({}, RefusalKind::configuration,

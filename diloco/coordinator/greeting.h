@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "diloco/log/record.h"
 #include "inter/base/link_error.h"
@@ -17,6 +18,12 @@ struct Greeting {
   Round version = 0;
   std::string parent_run_id = {};  // of a forked run; not said, but explained to whoever is there
 };
+
+// Of the settings that all regions share, for comparing: hexadecimal SHA-256.
+std::string settings_digest(const std::string& shared_config);
+
+// How the greeting of `causeway doctor` begins, which asks before a run and takes no part in it.
+constexpr std::string_view kDoctorGreeting = "causeway doctor ";
 
 std::string serialize(const Greeting& greeting);
 

@@ -48,6 +48,10 @@ void limit_unsent(int socket, unsigned bytes) {
   set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes);
 }
 
+void limit_segments(int socket, int bytes) {
+  set(socket, IPPROTO_TCP, TCP_MAXSEG, bytes);
+}
+
 bool set_congestion_control(int socket, const std::string& name) {
   return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.c_str(),
                       static_cast<socklen_t>(name.size())) == 0;

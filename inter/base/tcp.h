@@ -28,6 +28,9 @@ void tune(int socket, std::chrono::milliseconds user_timeout);
 // go another way any more.
 void limit_unsent(int socket, unsigned bytes);
 
+// Of a socket that is not connected yet: neither side sends larger segments.
+void limit_segments(int socket, int bytes);
+
 // False if the kernel does not have it or does not let us.
 bool set_congestion_control(int socket, const std::string& name);
 std::string congestion_control(int socket);

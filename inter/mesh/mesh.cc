@@ -95,7 +95,8 @@ std::map<std::string, LinkStats> Mesh::stats() const {
                    .rate_p50_bytes_per_s = meter.rate_quantile_bytes_per_s(0.5),
                    .rate_p05_bytes_per_s = meter.rate_quantile_bytes_per_s(0.05),
                    .stream_rate_bytes_per_s = meter.stream_rate_bytes_per_s(),
-                   .loss = meter.loss()};
+                   .loss = meter.loss(),
+                   .segment_bytes = meter.segment_bytes()};
   }
   return stats;
 }

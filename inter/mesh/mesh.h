@@ -94,6 +94,7 @@ struct LinkStats {
   double rate_p05_bytes_per_s = 0;     // 5 % of them are
   double stream_rate_bytes_per_s = 0;  // the fastest single one, as TCP sees it
   double loss = 0;                     // share of segments sent again, smoothed
+  std::uint32_t segment_bytes = 0;     // of full ones, as the path takes them; 0 until known
 };
 
 // What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to

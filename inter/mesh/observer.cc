@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <asio/co_spawn.hpp>
@@ -9,6 +10,7 @@
 #include <asio/io_context.hpp>
 
 #include "inter/base/async.h"
+#include "inter/base/tcp.h"
 #include "inter/mesh/connection.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/resolve.h"
@@ -92,7 +94,10 @@ class Observer {
   }
 
   asio::awaitable<std::string> ask_at(tcp::endpoint endpoint) {
-    connection_ = std::make_unique<Connection>(tcp::socket(io_), context_,
+    tcp::socket socket(io_, endpoint.protocol());
+    if (options_.segment_bytes_max > 0)
+      limit_segments(socket.native_handle(), options_.segment_bytes_max);
+    connection_ = std::make_unique<Connection>(std::move(socket), context_,
                                                ConnectionSettings{kReportBytesMax, {}, {}});
     co_await connection_->connect(endpoint);
     const std::string region = co_await connection_->handshake();

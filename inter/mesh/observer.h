@@ -14,6 +14,7 @@ struct ObserverOptions {
   Endpoint address;  // that the coordinator listens on
   Credentials credentials;
   std::chrono::milliseconds deadline{10'000};  // of everything together
+  int segment_bytes_max = 0;                   // of both sides; 0: as the path takes them
 };
 
 // What its MeshHandler::report() says. Blocks. Throws LinkError with the address, what went wrong

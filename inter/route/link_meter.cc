@@ -76,6 +76,7 @@ double LinkMeter::rate_quantile_bytes_per_s(double share) const {
 }
 
 void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
+  segment_bytes_ = figures.segment_bytes;
   Segments& seen = seen_[connection];
   const std::uint64_t sent = figures.sent_segments - seen.sent;
   if (sent < kSegmentsMin) {

@@ -38,6 +38,7 @@ class LinkMeter {
   // The rate below which this share of the last 64 measurements lies. 0: unknown.
   double rate_quantile_bytes_per_s(double share) const;
   double loss() const { return loss_; }  // share of segments sent again, smoothed
+  std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
   // How fast to send at most, all connections together, once bursts were seen to overflow the
   // queue: about the peak of the last ones, less after each that lost segments, more after each
@@ -63,7 +64,8 @@ class LinkMeter {
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
   double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
   std::optional<bool> lost_;              // by what TCP said since the last burst ended
-  int free_bursts_ = 0;                   // that are not limited whatever they lose
+  std::uint32_t segment_bytes_ = 0;
+  int free_bursts_ = 0;  // that are not limited whatever they lose
   bool bursting_ = false;
   Time window_began_{}, last_ack_{};
   std::uint64_t window_bytes_ = 0;

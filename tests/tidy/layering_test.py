@@ -75,6 +75,7 @@ ROOMS = {
     "apps/run/config": ["apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/region": ["apps/run/config", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
     "apps/run/watch": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*"],
+    "apps/run/doctor": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*", "intra/*"],
     "apps/run/probe": ["apps/run/config", "apps/run/region", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/tune": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/probe", "compression/*",
                       "inter/*", "diloco/*", "intra/*", "wan-sim/*"],

@@ -67,7 +67,8 @@ struct Config : intra::Recipe {
 
   std::string name;
   SyncConfig sync;
-  bool keeps_all = false;  // all that a replay of the run needs
+  bool keeps_all = false;        // all that a replay of the run needs
+  bool requires_doctor = false;  // before a region takes part for the first time
   LinksConfig links;
   std::vector<RegionConfig> regions;  // as in the file
   WitnessConfig witness;

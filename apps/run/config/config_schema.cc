@@ -42,6 +42,10 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::integer(
       "run.seed", "", [](auto& c) -> auto& { return c.train.seed; }, 0, kAnyInteger,
       "Seed of the initial weights, the order of the data and dropout.")));
+  keys.push_back(of_process(C::boolean(
+      "run.require_doctor", [](auto& c) -> auto& { return c.requires_doctor; },
+      "A coordinator founds or joins the run only if `causeway doctor` has found nothing that "
+      "fails, with this configuration, in the region's directory, within the last day.")));
 }
 
 Key<Config> tensor_codecs_key() {

@@ -54,6 +54,14 @@ TEST(Greeting, UnderAnotherNameIsRefused) {
             RefusalKind::configuration);
 }
 
+TEST(Greeting, OfADoctorIsRefusedWithoutHarmToAnybody) {
+  const Judgement judgement =
+      judge(greeting("a", "run"), "b", std::string(kDoctorGreeting) + "{\"doctor\": \"b\"}");
+  EXPECT_EQ(judgement.kind, RefusalKind::none);
+  EXPECT_EQ(kind_of_refusal({inter::Errc::refused, judgement.reason}), RefusalKind::none);
+  EXPECT_NE(judgement.reason, "");
+}
+
 TEST(Greeting, NamesTheDisk) {
   EXPECT_EQ(judge(greeting("a", "run"), "b", serialize(greeting("b", "run"))).peers_incarnation,
             "1");

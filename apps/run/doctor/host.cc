@@ -1,0 +1,235 @@
+#include "apps/run/doctor/host.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "apps/run/config/spool_need.h"
+#include "apps/run/page/format.h"
+#include "intra/step/memory_need.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kLook{1};
+// Of a coordinator: per other region its connections and those that come while they are replaced.
+constexpr std::uint64_t kFilesOfAPeer = 48, kFilesOfAProcess = 128;
+constexpr double kBusyCores = 0.3;  // that nobody misses
+
+std::map<std::string, std::uint64_t> ticks_by_program() {
+  std::map<std::string, std::uint64_t> ticks;
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator("/proc", gone)) {
+    std::ifstream file(entry.path() / "stat");
+    std::string line;
+    if (!std::isdigit(entry.path().filename().string()[0]) || !std::getline(file, line)) continue;
+    const std::size_t open = line.find('('), close = line.rfind(')');
+    if (open == std::string::npos || close == std::string::npos) continue;
+    std::istringstream fields(line.substr(close + 2));
+    std::string field;
+    for (int skipped = 0; skipped < 11; ++skipped) fields >> field;
+    std::uint64_t user = 0, system = 0;
+    if (fields >> user >> system)
+      ticks[line.substr(open + 1, close - open - 1) + " (pid " + entry.path().filename().string() +
+            ")"] = user + system;
+  }
+  return ticks;
+}
+
+struct CpuTicks {
+  double all = 0, idle = 0;
+};
+
+CpuTicks cpu_ticks() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  file >> name;
+  CpuTicks ticks;
+  double value = 0;
+  for (int field = 0; field < 8 && file >> value; ++field) {
+    ticks.all += value;
+    if (field == 3 || field == 4) ticks.idle += value;  // idle, iowait
+  }
+  return ticks;
+}
+
+void look_who_is_busy(HostFigures& host) {
+  const auto before = ticks_by_program();
+  const CpuTicks then = cpu_ticks();
+  asio::io_context context;
+  asio::steady_timer(context, kLook).wait();
+  const CpuTicks now = cpu_ticks();
+  const double all = now.all - then.all;
+  if (all > 0) {
+    host.busy_cores = (1 - (now.idle - then.idle) / all) *
+                      static_cast<double>(std::max(1U, std::thread::hardware_concurrency()));
+  }
+  std::uint64_t most = 0;
+  for (const auto& [program, ticks] : ticks_by_program()) {
+    const auto known = before.find(program);
+    const std::uint64_t spent = known == before.end() ? 0 : ticks - known->second;
+    if (spent <= most) continue;
+    most = spent;
+    host.busiest = program;
+  }
+}
+
+// Nothing: no limit.
+std::uint64_t number_in(const fs::path& file) {
+  std::uint64_t number = 0;
+  return std::ifstream(file) >> number ? number : ~std::uint64_t{0};
+}
+
+std::uint64_t memory_free_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::uint64_t free = ~std::uint64_t{0};
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("MemAvailable:")) free = 1024 * std::stoull(line.substr(13));
+  }
+  const fs::path group = "/sys/fs/cgroup";
+  const std::uint64_t limit = number_in(group / "memory.max");
+  const std::uint64_t used = number_in(group / "memory.current");
+  return limit > used ? std::min(free, limit - used) : free;
+}
+
+std::uint64_t limit_of(__rlimit_resource resource) {
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0) return ~std::uint64_t{0};
+  return limit.rlim_cur == RLIM_INFINITY ? ~std::uint64_t{0} : limit.rlim_cur;
+}
+
+unsigned own_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0)
+    return std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+}
+
+bool has_cpu_flag(const std::string& flag) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("flags")) return (line + " ").find(" " + flag + " ") != std::string::npos;
+  }
+  return false;
+}
+
+Finding judge_cpu(const HostFigures& host) {
+  const std::string cores = format_count(host.cores) + (host.cores == 1 ? " core" : " cores");
+  if (!host.avx2)
+    return warn("processor", cores + " without AVX2",
+                "steps on this CPU are several times slower than on one with AVX2");
+  return ok("processor", cores + (host.amx    ? ", bf16 in AMX"
+                                  : host.bf16 ? ", bf16 in AVX-512"
+                                              : ", AVX2; bf16 is rounded in software"));
+}
+
+Finding judge_load(const HostFigures& host) {
+  const std::string busy = format_fixed(host.busy_cores, 1) + " of " + format_count(host.cores) +
+                           " cores were busy for a second";
+  if (host.busy_cores <= kBusyCores) return ok("load", busy);
+  return warn("load", busy + (host.busiest.empty() ? "" : ", most with " + host.busiest),
+              "end what else runs here, or a step takes longer in this region than in the others");
+}
+
+Finding judge_openmp(const HostFigures& host, const RegionConfig& region) {
+  const auto value = [&](const char* name) {
+    const auto found = host.openmp.find(name);
+    return found == host.openmp.end() ? std::string() : found->second;
+  };
+  const std::string threads = value("OMP_NUM_THREADS"), policy = value("OMP_WAIT_POLICY");
+  const std::uint64_t wanted =
+      threads.empty() ? host.cores : std::max(1UL, std::strtoul(threads.c_str(), nullptr, 10));
+  const std::string share = std::to_string(std::max(1U, host.cores / region.workers));
+  if (policy == "active" || policy == "ACTIVE")
+    return warn("OpenMP", "OMP_WAIT_POLICY=active: threads that wait keep their cores busy",
+                "unset it: the coordinator and other workers need these cores");
+  if (region.device == intra::Device::cpu && wanted * region.workers > host.cores)
+    return warn("OpenMP",
+                std::to_string(region.workers) + " workers with " + std::to_string(wanted) +
+                    " threads each on " + std::to_string(host.cores) + " cores",
+                "set OMP_NUM_THREADS=" + share + " if all of them run on this host");
+  return ok("OpenMP", std::to_string(wanted) + " threads for each worker");
+}
+
+Finding judge_files(const HostFigures& host, const Config& config) {
+  const std::uint64_t need = kFilesOfAProcess + kFilesOfAPeer * config.regions.size();
+  const std::string text = "a process may open " + format_count(host.open_files_max) + " files";
+  if (host.open_files_max < need)
+    return fail("open files", text + ", and a coordinator needs up to " + format_count(need),
+                "ulimit -n " + std::to_string(need) + ", or LimitNOFILE= of a systemd unit");
+  return ok("open files", host.open_files_max == ~std::uint64_t{0} ? "no limit" : text);
+}
+
+Findings judge_file_size(const HostFigures& host, const Config& config) {
+  if (host.file_bytes_max == ~std::uint64_t{0}) return {};
+  const std::uint64_t need =
+      config.built_in_trainer() ? spool_need(config).snapshot_bytes : 1ULL << 30;
+  const std::string text =
+      "a file may have at most " + format_bytes(static_cast<double>(host.file_bytes_max));
+  if (host.file_bytes_max >= need) return {ok("file size", text)};
+  return {fail("file size",
+               text + ", and a snapshot has " + format_bytes(static_cast<double>(need)),
+               "ulimit -f unlimited")};
+}
+
+Findings judge_memory(const HostFigures& host, const Config& config, const RegionConfig& region) {
+  const std::string free = format_bytes(static_cast<double>(host.memory_free_bytes)) + " are free";
+  if (!config.built_in_trainer()) return {ok("memory", free)};
+  const auto parts = intra::memory_need(worker_options(config, region.name, 0, "."));
+  const auto need = std::accumulate(
+      parts.begin(), parts.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const intra::MemoryPart& part) { return sum + part.bytes; });
+  const std::string text = free + ", a worker needs at most " +
+                           format_bytes(static_cast<double>(need)) +
+                           (region.workers > 1 ? " of each rank" : "");
+  if (host.memory_free_bytes < need / 2)
+    return {fail("memory", text,
+                 "a host with more memory, a smaller model, or more ranks on "
+                 "several hosts with train.shard_optimizer = true")};
+  if (host.memory_free_bytes < need)
+    return {warn("memory", text, "end what else needs memory here: it may not be enough")};
+  return {ok("memory", text)};
+}
+
+}  // namespace
+
+HostFigures look_at_host() {
+  HostFigures host{.cores = own_cores(),
+                   .memory_free_bytes = memory_free_bytes(),
+                   .open_files_max = limit_of(RLIMIT_NOFILE),
+                   .file_bytes_max = limit_of(RLIMIT_FSIZE),
+                   .avx2 = has_cpu_flag("avx2"),
+                   .bf16 = has_cpu_flag("avx512_bf16"),
+                   .amx = has_cpu_flag("amx_bf16")};
+  look_who_is_busy(host);
+  for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY"}) {
+    if (const char* value = std::getenv(name)) host.openmp[name] = value;
+  }
+  return host;
+}
+
+Findings judge_host(const HostFigures& host, const Config& config, const std::string& region) {
+  const RegionConfig& own = region_in(config, region);
+  Findings found{judge_cpu(host), judge_load(host), judge_openmp(host, own),
+                 judge_files(host, config)};
+  for (const Findings& more : {judge_file_size(host, config), judge_memory(host, config, own)})
+    found.insert(found.end(), more.begin(), more.end());
+  return found;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,29 @@
+// Whether this host can do what a region asks of it: cores, memory, limits of a process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "apps/run/config/config.h"
+#include "apps/run/doctor/finding.h"
+
+namespace causeway::run {
+
+// What the kernel and the environment say.
+struct HostFigures {
+  unsigned cores = 1;                   // that this process may use
+  double busy_cores = 0;                // of the host's, by whatever ran for a second
+  std::string busiest = {};             // the program that had most of it; empty: none stands out
+  std::uint64_t memory_free_bytes = 0;  // of the host or of the control group, whichever is less
+  std::uint64_t open_files_max = 0;     // of a process
+  std::uint64_t file_bytes_max = 0;     // of a file that a process writes
+  bool avx2 = false, bf16 = false, amx = false;
+  std::map<std::string, std::string> openmp = {};  // its variables, as they are set
+};
+// Takes a second.
+HostFigures look_at_host();
+
+Findings judge_host(const HostFigures& host, const Config& config, const std::string& region);
+
+}  // namespace causeway::run

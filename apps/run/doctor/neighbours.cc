@@ -1,0 +1,282 @@
+#include "apps/run/doctor/neighbours.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "diloco/coordinator/greeting.h"
+#include "inter/base/link_error.h"
+#include "inter/blob/spool.h"
+#include "inter/mesh/observer.h"
+
+namespace causeway::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kAnswerMax{4'000}, kPause{500}, kTick{100};
+constexpr int kSmallSegment = 536;  // bytes; every IPv4 path takes them
+// What doctors tell each other, beside their cards.
+constexpr char kReached[] = "reached", kNotReached[] = "not reached: ", kGot[] = "got it",
+               kBye[] = "bye";
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class Visitor : public inter::MeshHandler {
+ public:
+  explicit Visitor(VisitOptions options)
+      : options_(std::move(options)),
+        spool_(options_.directory, 4 * options_.payload_bytes * (1 + options_.mesh.peers.size())),
+        payload_(spool_.put(random_bytes(options_.payload_bytes))),
+        timer_(context_) {
+    options_.mesh.greeting = std::string(diloco::kDoctorGreeting) + to_json(options_.card);
+    visit_.payload_bytes = options_.payload_bytes;
+    for (const auto& [name, address] : options_.mesh.peers) {
+      visit_.neighbours[name].address = address;
+      if (!address.host.empty()) asked_.emplace_back(name, address);
+    }
+  }
+
+  Visit run() {
+    mesh_ = std::make_unique<inter::Mesh>(context_.get_executor(), options_.mesh, spool_, *this);
+    try {
+      mesh_->start();
+    } catch (const std::exception& error) {
+      visit_.listening_problem = error.what();
+      mesh_.reset();
+    }
+    std::vector<std::jthread> askers;
+    for (const auto& [name, address] : asked_)
+      askers.emplace_back([this, name = name, address = address] { ask(name, address); });
+    watch();
+    context_.run();
+    end_asking();
+    askers.clear();
+    context_.restart();
+    if (mesh_) {
+      asio::co_spawn(context_, mesh_->stop(), [](std::exception_ptr) {});
+      context_.run();
+    }
+    return std::move(visit_);
+  }
+
+ private:
+  struct Talk {  // with a neighbour's doctor
+    Clock::time_point pushed{};
+    bool told = false;  // whether we reached it
+    bool bye_sent = false, bye_heard = false;
+  };
+
+  static std::vector<std::byte> random_bytes(std::uint64_t size) {
+    std::mt19937_64 chance(std::random_device{}());
+    std::vector<std::byte> bytes(size);
+    std::ranges::generate(bytes, [&] { return static_cast<std::byte>(chance() & 0xff); });
+    return bytes;
+  }
+
+  void end_asking() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    ended_.notify_all();
+  }
+
+  // In a thread of its own, until it is answered or the wait is over.
+  void ask(const std::string& name, const inter::Endpoint& address) {
+    while (!over_) {
+      const double before = unix_seconds();
+      try {
+        std::string answer = inter::observe(
+            {.address = address, .credentials = options_.mesh.credentials, .deadline = kAnswerMax});
+        const double middle = (before + unix_seconds()) / 2;
+        asio::post(context_, [this, name, middle, answer = std::move(answer)] {
+          heard(name, answer, middle);
+        });
+        return;
+      } catch (const inter::LinkError& error) {
+        const bool small = error.code() == inter::Errc::deadline && answers_small_packets(address);
+        asio::post(context_, [this, name, error, small] {
+          failed(name, error.reason(), error.code());
+          visit_.neighbours[name].small_packets_pass |= small;
+        });
+      } catch (const std::exception& error) {  // our own files
+        asio::post(context_,
+                   [this, name, text = std::string(error.what())] { failed(name, text, {}); });
+      }
+      std::unique_lock lock(mutex_);
+      ended_.wait_for(lock, kPause, [this] { return over_.load(); });
+    }
+  }
+
+  bool answers_small_packets(const inter::Endpoint& address) const {
+    try {
+      inter::observe({.address = address,
+                      .credentials = options_.mesh.credentials,
+                      .deadline = kAnswerMax,
+                      .segment_bytes_max = kSmallSegment});
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  void failed(const std::string& name, const std::string& reason, std::error_code code) {
+    Neighbour& neighbour = visit_.neighbours[name];
+    neighbour.problem = reason;
+    neighbour.problem_code = code;
+  }
+
+  void heard(const std::string& name, const std::string& answer, double at_unix_s) {
+    Neighbour& neighbour = visit_.neighbours[name];
+    neighbour.problem.clear();
+    answered_.push_back(name);
+    if (auto card = parse_card(answer)) {
+      neighbour.clock_ahead_s = card->time_unix_s - at_unix_s;
+      neighbour.card = std::move(card);
+    } else {
+      neighbour.status = answer;
+    }
+    tell(name, true);
+  }
+
+  bool has_answered(const std::string& name) const {
+    return std::ranges::find(answered_, name) != answered_.end();
+  }
+
+  // Whether we reached it; `final`: we do not try any more.
+  void tell(const std::string& name, bool final) {
+    const Neighbour& neighbour = visit_.neighbours[name];
+    Talk& talk = talks_[name];
+    const bool reached = has_answered(name) || neighbour.address.host.empty();
+    if (!neighbour.linked || talk.told || (!reached && !final)) return;
+    talk.told = true;
+    mesh_->send(name, reached ? kReached : kNotReached + neighbour.problem);
+  }
+
+  std::string judge_greeting(const std::string& peer, const std::string& greeting) override {
+    const bool doctors = greeting.starts_with(diloco::kDoctorGreeting);
+    auto card =
+        doctors ? parse_card(greeting.substr(diloco::kDoctorGreeting.size())) : std::nullopt;
+    if (!card) return "this region is being checked (causeway doctor): no coordinator runs there";
+    visit_.neighbours[peer].card = std::move(card);
+    return "";
+  }
+  std::string report() override {
+    Card card = options_.card;
+    card.time_unix_s = unix_seconds();
+    return to_json(card);
+  }
+  void on_refused_by(const std::string&, const inter::LinkError&) override {}
+
+  void on_peer_up(const std::string& peer) override {
+    visit_.neighbours[peer].linked = true;
+    Talk& talk = talks_[peer];
+    talk.bye_heard = false;
+    if (talk.pushed == Clock::time_point{}) talk.pushed = Clock::now();
+    mesh_->push_blob(peer, payload_);
+    tell(peer, false);
+  }
+  void on_peer_down(const std::string& peer, const std::string&) override {
+    talks_[peer].bye_heard = true;
+  }
+  void on_message(const std::string& peer, const std::string& message) override {
+    Neighbour& neighbour = visit_.neighbours[peer];
+    if (message == kGot) {
+      neighbour.payload_s = std::max(1e-6, seconds_since(talks_[peer].pushed));
+    } else if (message == kReached) {
+      neighbour.says_of_us = "";
+    } else if (message.starts_with(kNotReached)) {
+      neighbour.says_of_us = message.substr(sizeof kNotReached - 1).substr(0, 500);
+    } else if (message == kBye) {
+      talks_[peer].bye_heard = true;
+    }
+  }
+  void on_blob(const std::string& from, const inter::BlobId& id) override {
+    visit_.neighbours[from].payload_came = true;
+    mesh_->send(from, kGot);
+    spool_.remove(id);
+  }
+
+  // Nothing more can be learnt about it.
+  bool is_known(const std::string& name, const Neighbour& neighbour) {
+    if (neighbour.status) return true;
+    if (!mesh_) return has_answered(name);
+    Talk& talk = talks_[name];
+    const bool all = neighbour.linked && neighbour.payload_s > 0 && neighbour.payload_came &&
+                     neighbour.says_of_us && talk.told;
+    if (all && !talk.bye_sent) {
+      talk.bye_sent = true;
+      mesh_->send(name, kBye);
+    }
+    return all && talk.bye_heard;
+  }
+
+  void watch() {
+    const auto now = Clock::now();
+    const bool waited = now > began_ + options_.wait;
+    bool known = true, under_way = false;
+    for (auto& [name, neighbour] : visit_.neighbours) {
+      if (mesh_) tell(name, waited);
+      const bool is = is_known(name, neighbour);
+      known = known && is;
+      under_way = under_way || (!is && neighbour.linked && !talks_[name].bye_heard);
+    }
+    const bool late = now > began_ + options_.wait + options_.transfer;
+    if (known || late || (waited && !under_way)) return finish();
+    timer_.expires_after(kTick);
+    timer_.async_wait([this](std::error_code error) {
+      if (!error) watch();
+    });
+  }
+
+  void finish() {
+    if (mesh_) {
+      for (const auto& [name, link] : mesh_->stats()) visit_.neighbours[name].link = link;
+    }
+    context_.stop();
+  }
+
+  VisitOptions options_;
+  inter::Spool spool_;
+  inter::BlobId payload_;
+  asio::io_context context_{1};
+  asio::steady_timer timer_;
+  std::unique_ptr<inter::Mesh> mesh_;
+  Clock::time_point began_ = Clock::now();
+  std::vector<std::pair<std::string, inter::Endpoint>> asked_;
+  std::vector<std::string> answered_;
+  std::map<std::string, Talk> talks_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::atomic<bool> over_ = false;
+  Visit visit_;
+};
+
+}  // namespace
+
+Visit visit_neighbours(VisitOptions options) {
+  const std::filesystem::path directory = options.directory;
+  Visit visit = Visitor(std::move(options)).run();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+  return visit;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,120 @@
+#include "apps/run/doctor/trainer.h"
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <memory>
+
+#include "apps/run/page/format.h"
+#include "apps/run/region/parse_object.h"
+#include "diloco/maths/digest.h"
+#include "intra/cuda/jobs/backend.h"
+#include "intra/data/data.h"
+
+namespace causeway::run {
+namespace {
+
+// Ends by itself when an import hangs.
+constexpr char kVersions[] =
+    "timeout 30 %s -c 'import importlib.metadata as m, json, platform\n"
+    "found = {\"python\": platform.python_version()}\n"
+    "for name in (\"causeway\", \"torch\", \"numpy\", \"jax\"):\n"
+    "    try: found[name] = m.version(name)\n"
+    "    except m.PackageNotFoundError: pass\n"
+    "print(json.dumps(found))' 2>/dev/null";
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return text + "'";
+}
+
+// Empty: it did not run.
+std::map<std::string, std::string> python_packages(const std::string& python) {
+  std::string command = kVersions;
+  command.replace(command.find("%s"), 2, quoted(python));
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  std::string text;
+  std::array<char, 512> part{};
+  while (pipe && std::fgets(part.data(), part.size(), pipe.get()) != nullptr) text += part.data();
+  std::map<std::string, std::string> packages;
+  if (const auto found = parse_object(text)) {
+    for (const auto& [name, version] : found->items()) {
+      if (version.is_string()) packages[name] = version.get<std::string>();
+    }
+  }
+  return packages;
+}
+
+Finding judge_packages(const std::map<std::string, std::string>& packages,
+                       const std::string& python) {
+  if (packages.empty())
+    return warn("Python", python + " does not run",
+                "name the interpreter of your program with --python, or ignore this if it is "
+                "written in C or C++");
+  std::string text;
+  for (const auto& [name, version] : packages)
+    text += (text.empty() ? "" : ", ") + name + " " + version;
+  if (!packages.contains("causeway"))
+    return warn("Python", text + "; no package causeway",
+                "install the package, or name the right interpreter with --python");
+  return ok("Python", text);
+}
+
+// Of one sequence in each step, how often the run reads all.
+std::string passes(const Config& config, std::uint64_t tokens) {
+  const double read = static_cast<double>(config.train.steps) * config.train.batch *
+                      static_cast<double>(config.model.context) *
+                      static_cast<double>(config.data.per_region ? 1 : config.regions.size());
+  return format_fixed(read / static_cast<double>(tokens), 2);
+}
+
+void look_at_data(const Config& config, const std::string& region, TrainerFigures& figures) {
+  try {
+    const intra::WorkerOptions options = worker_options(config, region, 0, ".");
+    const intra::Dataset data(options.data);
+    const std::string print = diloco::to_hex(data.fingerprint());
+    figures.findings.push_back(
+        ok("data", format_count(data.train_tokens()) + " tokens to train on, read " +
+                       passes(config, data.train_tokens()) + " times; " +
+                       format_count(data.validation_tokens()) + " to validate on; fingerprint " +
+                       print.substr(0, 12)));
+    if (!options.data.per_region) figures.data = print;
+  } catch (const std::exception& error) {
+    figures.findings.push_back(
+        fail("data", error.what(), "every region needs data.files, or data_files of its own"));
+  }
+}
+
+void look_at_device(const RegionConfig& region, Findings& findings) {
+  if (region.device != intra::Device::cuda) return;
+  for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
+    try {
+      findings.push_back(
+          ok("GPU " + std::to_string(rank), intra::cuda::make_cuda_backend(rank)->device()));
+    } catch (const std::exception& error) {
+      findings.push_back(fail("GPU " + std::to_string(rank), error.what(),
+                              "install the driver, or set regions.device to cpu"));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+TrainerFigures look_at_trainer(const Config& config, const std::string& region,
+                               const std::string& python) {
+  TrainerFigures figures;
+  if (config.built_in_trainer()) {
+    look_at_data(config, region, figures);
+    look_at_device(region_in(config, region), figures.findings);
+  } else {
+    figures.packages = python_packages(python);
+    figures.findings.push_back(judge_packages(figures.packages, python));
+  }
+  return figures;
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,93 @@
+#include "apps/run/doctor/host.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/run/doctor/disk.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+using Grade = Finding::Grade;
+
+// Of a program of its own: nothing is known of its model.
+Config config() {
+  Config config;
+  config.name = "test";
+  config.regions.resize(2);
+  config.regions[0].name = "east";
+  config.regions[1].name = "west";
+  return config;
+}
+
+HostFigures good() {
+  return {.cores = 8,
+          .memory_free_bytes = 64ULL << 30,
+          .open_files_max = 1U << 16,
+          .file_bytes_max = ~std::uint64_t{0},
+          .avx2 = true,
+          .bf16 = true};
+}
+
+Finding about(const Findings& findings, const std::string& subject) {
+  const auto found = std::ranges::find(findings, subject, &Finding::subject);
+  return found == findings.end() ? Finding{} : *found;
+}
+
+TEST(Host, ThatIsGoodHasNoWarning) {
+  for (const Finding& finding : judge_host(good(), config(), "east"))
+    EXPECT_EQ(finding.grade, Grade::ok) << finding.subject << ": " << finding.text;
+}
+
+TEST(Host, IsNotGoodWithoutWhatARegionNeeds) {
+  HostFigures host = good();
+  host.avx2 = false;
+  host.busy_cores = 1.1;
+  host.busiest = "make (pid 5)";
+  host.open_files_max = 64;
+  host.file_bytes_max = 1000;
+  host.openmp = {{"OMP_WAIT_POLICY", "ACTIVE"}};
+  const Findings findings = judge_host(host, config(), "east");
+  EXPECT_EQ(about(findings, "processor").grade, Grade::warn);
+  EXPECT_THAT(about(findings, "load").text, HasSubstr("most with make (pid 5)"));
+  EXPECT_THAT(about(findings, "open files").advice, HasSubstr("ulimit -n 224"));
+  EXPECT_EQ(about(findings, "file size").grade, Grade::fail);
+  EXPECT_EQ(about(findings, "OpenMP").grade, Grade::warn);
+}
+
+TEST(Host, SaysHowManyThreadsFit) {
+  Config two = config();
+  two.regions[0].workers = 2;
+  EXPECT_THAT(about(judge_host(good(), two, "east"), "OpenMP").advice,
+              HasSubstr("OMP_NUM_THREADS=4"));
+  HostFigures host = good();
+  host.openmp = {{"OMP_NUM_THREADS", "4"}};
+  EXPECT_EQ(about(judge_host(host, two, "east"), "OpenMP").grade, Grade::ok);
+}
+
+TEST(Disk, ThatIsSlowerThanAnElectionFails) {
+  Config usual = config();
+  usual.sync.rules.election = std::chrono::seconds{2};
+  const auto speed = [&](double seconds) {
+    return about(judge_disk({.free_bytes = 1ULL << 40, .sync_median_s = seconds}, usual, "."),
+                 "disk speed")
+        .grade;
+  };
+  EXPECT_EQ(speed(0.01), Grade::ok);
+  EXPECT_EQ(speed(0.2), Grade::warn);
+  EXPECT_EQ(speed(0.6), Grade::fail);
+}
+
+TEST(Disk, WithoutRoomForTheSpoolFails) {
+  const auto room = [](std::uint64_t free) {
+    return about(judge_disk({.free_bytes = free}, config(), "."), "disk room").grade;
+  };
+  EXPECT_EQ(room(1ULL << 40), Grade::ok);
+  EXPECT_EQ(room(1ULL << 30), Grade::fail);
+}
+
+}  // namespace
+}  // namespace causeway::run
