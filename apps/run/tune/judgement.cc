@@ -11,6 +11,7 @@ namespace causeway::run {
 namespace {
 
 constexpr double kMillion = 1e6, kBillion = 1e9;
+constexpr double kNoisy = 0.2;         // deviation of a step's time, share of it
 constexpr double kCloseEnough = 0.10;  // predicted against measured round time
 
 std::string percent(double share) {
@@ -145,6 +146,26 @@ void judge_choice(Tuning& tuning) {
   }
 }
 
+// Why this one and not the next best.
+void judge_runner_up(Tuning& tuning) {
+  const diloco::tuner::Row& best = tuning.recommended();
+  const diloco::tuner::Row* next = nullptr;
+  for (const diloco::tuner::Row& row : tuning.forecast.rows) {
+    if (&row == &best || !row.complete || row.participation < 0.9) continue;
+    if (next == nullptr || row.time_to_loss_s < next->time_to_loss_s) next = &row;
+  }
+  if (next == nullptr || best.time_to_loss_s <= 0) return;
+  const double later = next->time_to_loss_s / best.time_to_loss_s - 1;
+  tuning.reasons.push_back(
+      "the runner-up, K = " + std::to_string(next->k) + ", " + describe(*next) + ", reaches the " +
+      "loss " +
+      (later > 0 ? percent(later) + " later"
+                 : percent(-later) + " sooner, which is too little to count: then less overlap, "
+                                     "then more bits are preferred") +
+      ": it computes for " + percent(next->utilisation) + " of the time, the recommended one for " +
+      percent(best.utilisation));
+}
+
 struct Comparison {
   std::size_t measured = 0;
   double worst = 0;  // share that predicted round times are off
@@ -161,6 +182,15 @@ Comparison compare(const Tuning& tuning) {
   }
   out.recommended = tuning.recommendation && tuning.recommended().predicted_as_measured_s;
   return out;
+}
+
+void judge_probe(Tuning& tuning) {
+  const Probe& probe = tuning.probe;
+  if (probe.steps == 0 || probe.step_deviation_s <= kNoisy * probe.step_s) return;
+  tuning.warnings.push_back(
+      "steps of the probe took " + with_error(1e3 * probe.step_s, 1e3 * probe.step_deviation_s, 1) +
+      " ms: something else uses this host, and everything below follows from that figure. Repeat "
+      "it on a quiet host, or with more seconds (--probe), or give the time (--step-ms)");
 }
 
 void judge_times(Tuning& tuning, const Comparison& comparison) {
@@ -188,6 +218,7 @@ void judge_times(Tuning& tuning, const Comparison& comparison) {
 }  // namespace
 
 void judge(Tuning& tuning) {
+  judge_probe(tuning);
   judge_price(tuning);
   const Comparison comparison = compare(tuning);
   judge_times(tuning, comparison);
@@ -199,6 +230,7 @@ void judge(Tuning& tuning) {
     return;
   }
   judge_choice(tuning);
+  judge_runner_up(tuning);
   const bool priced =
       calibrated(tuning) && tuning.calibration.triples >= 3 && calibrated_as_recommended(tuning);
   const bool timed = comparison.recommended && comparison.worst <= kCloseEnough;

@@ -16,8 +16,10 @@
 namespace causeway::run {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
+using testing::ThrowsMessage;
 
 TEST_F(TuneTest, RehearsesEveryChoiceAndRecommendsOne) {
   const Tuning tuning = tuned(options());
@@ -139,6 +141,35 @@ TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
   EXPECT_NEAR(tuning.price.lockstep_factor, std::exp(-0.05 / (0.2 / std::log(2))), 1e-9);
   EXPECT_NEAR(tuning.synchronous_steps(), 1200 * tuning.price.lockstep_factor, 1e-6);
   EXPECT_THAT(tuning.warnings, Not(testing::Contains(HasSubstr("needs as many steps"))));
+}
+
+TEST_F(TuneTest, WarnsOfAProbeThatSomethingElseDisturbed) {
+  Tuning tuning = tuned(options());
+  tuning.probe.steps = 10;
+  tuning.probe.step_deviation_s = 0.3 * tuning.probe.step_s;
+  tuning.warnings.clear();
+  judge(tuning);
+  EXPECT_THAT(tuning.warnings, Contains(HasSubstr("50.0 +- 15.0 ms: something else uses")));
+  tuning.probe.step_deviation_s = 0.1 * tuning.probe.step_s;
+  tuning.warnings.clear();
+  judge(tuning);
+  EXPECT_THAT(tuning.warnings, Not(Contains(HasSubstr("something else uses"))));
+}
+
+TEST_F(TuneTest, SaysByHowMuchTheRunnerUpIsWorse) {
+  EXPECT_THAT(tuned(options()).reasons, Contains(HasSubstr("the runner-up, K = ")));
+}
+
+TEST_F(TuneTest, ACalibrationThatIsTooShortIsRefusedWithWhatItNeeds) {
+  const auto calibrated = [&](double budget_s, std::uint64_t steps) {
+    Config small = config({"train.steps=" + std::to_string(steps)});
+    return calibrate(small, {}, {.budget_s = budget_s, .step_s = 0.05, .cache = "cache"},
+                     [](const std::string&) {});
+  };
+  EXPECT_THAT([&] { calibrated(10, 1200); },
+              ThrowsMessage<ConfigError>(HasSubstr("--calibrate 10: that is too short")));
+  EXPECT_THAT([&] { calibrated(1e6, 100); },
+              ThrowsMessage<ConfigError>(HasSubstr("train.steps is 100")));
 }
 
 TEST_F(TuneTest, SaysWhenSynchronisingEveryStepIsQuicker) {
