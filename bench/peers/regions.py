@@ -137,8 +137,8 @@ def by_peer(causeway, directory, environment, regions, limit_s):
     def start_rank(rank):
         region = regions[rank]
         # One thread, as the program has it: hivemind computes in a process that it forks, where more of them wait for each other for ever.
-        return start(region, [TRAIN, directory / "log-"], OMP_NUM_THREADS="1", RANK=str(rank), WORLD_SIZE=str(len(regions)), MASTER_ADDR=first,
-                     MASTER_PORT=str(PORT), OWN_ADDR=wan.addresses[region], TORCHFT_LIGHTHOUSE=f"http://{first}:{PORT}",
+        return start(region, [TRAIN, directory / "log-"], OMP_NUM_THREADS="1", RANK=str(rank), WORLD_SIZE=str(len(regions)),
+                     MASTER_ADDR=first, MASTER_PORT=str(PORT), OWN_ADDR=wan.addresses[region], TORCHFT_LIGHTHOUSE=f"http://{first}:{PORT}",
                      GLOO_SOCKET_IFNAME=wan.device(region)[0])
 
     valid = False

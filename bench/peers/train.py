@@ -177,9 +177,13 @@ def copy(sources, targets):
 
 def hivemind_average(averager, parameters):
     """Averages the parameters over who is there, and says over how many regions."""
+    import hivemind
     with averager.get_tensors() as averaged:
         copy(parameters, averaged)
-    group = averager.step(timeout=120)
+    try:
+        group = averager.step(timeout=120)
+    except hivemind.averaging.partition.AllreduceException:  # found nobody
+        return 0
     if group is not None:
         with averager.get_tensors() as averaged:
             copy(averaged, parameters)

@@ -30,7 +30,7 @@ using Grade = Finding::Grade;
 
 constexpr double kFresh_s = 24 * 3600;
 constexpr char kFile[] = "doctor.json";
-constexpr std::uint64_t kProbeBytesMin = 1'000'000, kProbeBytesMax = 16'000'000;
+constexpr std::uint64_t kProbeBytesMin = 8'000'000, kProbeBytesMax = 16'000'000;
 
 void append(Findings& all, Findings more) {
   std::ranges::move(more, std::back_inserter(all));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "apps/run/page/format.h"
@@ -12,10 +13,19 @@ namespace {
 
 constexpr double kWidth = 720, kHeight = 300;
 constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 44;
-constexpr double kLineHeight = 14;
+constexpr double kLineHeight = 14, kSample = 24;
 constexpr std::size_t kPointsMax = 1'000;  // per series; more than a screen can show
-constexpr std::array<const char*, 8> kColours = {"#0b6fa4", "#d1495b", "#3a7d44", "#8a5a9e",
-                                                 "#c47f17", "#4a4a4a", "#1b998b", "#a23e48"};
+constexpr std::size_t kRowsMax = 12;       // of a table
+// Lines differ without their colours too.
+constexpr std::array<const char*, 8> kDashes = {"none",    "7 3",       "2 3", "10 3 2 3",
+                                                "4 2 4 6", "12 4 12 2", "1 5", "8 2 2 2 2 2"};
+
+std::size_t style_of(const Chart& chart, std::size_t series) {
+  return chart.series[series].style.value_or(series) % kDashes.size();
+}
+std::string class_of(std::size_t style) {
+  return "class=\"s" + std::to_string(style) + "\"";
+}
 
 struct Interval {
   double low = std::numeric_limits<double>::infinity();
@@ -105,9 +115,9 @@ std::string axes(const Chart& chart, const Frame& frame) {
   return out;
 }
 
-std::string polyline(const Series& series, const Frame& frame, const char* colour) {
-  std::string out = "<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"" + std::string(colour) +
-                    "\" points=\"";
+std::string polyline(const Series& series, const Frame& frame, std::size_t style) {
+  std::string out =
+      "<polyline " + class_of(style) + " stroke-dasharray=\"" + kDashes[style] + "\" points=\"";
   const std::size_t stride = series.points.size() / kPointsMax + 1;
   for (std::size_t i = 0; i < series.points.size(); i += stride) {
     out += number(frame.x(series.points[i].first)) + "," +
@@ -116,8 +126,8 @@ std::string polyline(const Series& series, const Frame& frame, const char* colou
   return out + "\"/>";
 }
 
-std::string dots(const Series& series, const Frame& frame, const char* colour) {
-  std::string out = "<g fill=\"" + std::string(colour) + "\">";
+std::string dots(const Series& series, const Frame& frame, std::size_t style) {
+  std::string out = "<g " + class_of(style) + ">";
   for (const auto& [x, y] : series.points) {
     out += "<circle r=\"4\" cx=\"" + number(frame.x(x)) + "\" cy=\"" + number(frame.y(y)) + "\"/>";
   }
@@ -145,16 +155,20 @@ double legend_top(const Chart& chart, const Frame& frame) {
 // Beside the title, or in the plot if it does not fit there.
 std::string legend(const Chart& chart, const Frame& frame) {
   double width = width_of(chart.title + ", " + chart.y_label);
-  for (const Series& series : chart.series) width += 12 + width_of(series.name);
+  for (const Series& series : chart.series) width += kSample + 18 + width_of(series.name);
   const bool stacked = width > kWidth - kLeft - kRight;
   std::string out;
   const double top = stacked ? legend_top(chart, frame) : 0;
   double x = kWidth - kRight, y = 16;
   for (std::size_t i = chart.series.size(); i-- > 0;) {
     if (stacked) y = top + kLineHeight * double(i + 1);
-    out += "<g fill=\"" + std::string(kColours[i % kColours.size()]) + "\">" +
-           label(x, y, "end", chart.series[i].name) + "</g>";
-    if (!stacked) x -= 12 + width_of(chart.series[i].name);
+    const std::size_t style = style_of(chart, i);
+    const double end = x - width_of(chart.series[i].name) - 6;
+    out += "<g " + class_of(style) + ">" + label(x, y, "end", chart.series[i].name) +
+           "<polyline stroke-dasharray=\"" + kDashes[style] + "\" points=\"" +
+           number(end - kSample) + "," + number(y - 4) + " " + number(end) + "," + number(y - 4) +
+           "\"/></g>";
+    if (!stacked) x = end - kSample - 12;
   }
   return out;
 }
@@ -162,9 +176,9 @@ std::string legend(const Chart& chart, const Frame& frame) {
 std::string band(const std::pair<double, double>& range, const Frame& frame) {
   const double left = std::clamp(frame.x(range.first), kLeft, kWidth - kRight);
   const double right = std::clamp(frame.x(range.second), kLeft, kWidth - kRight);
-  return "<rect fill=\"#0b6fa4\" fill-opacity=\"0.1\" x=\"" + number(left) + "\" y=\"" +
-         number(kTop) + "\" width=\"" + number(std::max(2.0, right - left)) + "\" height=\"" +
-         number(kHeight - kTop - kBottom) + "\"/>";
+  return "<rect class=\"band\" x=\"" + number(left) + "\" y=\"" + number(kTop) + "\" width=\"" +
+         number(std::max(2.0, right - left)) + "\" height=\"" + number(kHeight - kTop - kBottom) +
+         "\"/>";
 }
 
 }  // namespace
@@ -198,11 +212,34 @@ std::string svg(const Chart& chart) {
                     (chart.band ? band(*chart.band, frame) : "") + axes(chart, frame);
   for (std::size_t i = chart.series.size(); i-- > 0;) {
     const Series& series = chart.series[i];
-    const char* colour = kColours[i % kColours.size()];
-    out += series.dots ? dots(series, frame, colour) : polyline(series, frame, colour);
+    const std::size_t style = style_of(chart, i);
+    out += series.dots ? dots(series, frame, style) : polyline(series, frame, style);
   }
   if (chart.series.size() > 1) out += legend(chart, frame);
   return out + "</svg>";
+}
+
+std::vector<std::vector<std::string>> table_of(const Chart& chart) {
+  std::vector<double> xs;
+  for (const Series& series : chart.series) {
+    for (const auto& [x, y] : series.points) xs.push_back(x);
+  }
+  std::ranges::sort(xs);
+  xs.erase(std::unique(xs.begin(), xs.end()), xs.end());
+  std::vector<std::vector<std::string>> rows;
+  const std::size_t count = std::min(xs.size(), kRowsMax);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double wanted = xs[count == 1 ? 0 : i * (xs.size() - 1) / (count - 1)];
+    std::vector<std::string> row{tick_text(wanted, 1)};
+    for (const Series& series : chart.series) {
+      const auto after = std::ranges::upper_bound(series.points, wanted, {},
+                                                  [](const auto& point) { return point.first; });
+      row.push_back(after == series.points.begin() ? ""
+                                                   : tick_text(std::prev(after)->second, 1e-4));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::string escape_html(const std::string& text) {

@@ -12,6 +12,8 @@ struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  // x ascending
   bool dots = false;                              // single points instead of a line
+  // Colour and dashes: of a region the same in all charts. None: by its place in the chart.
+  std::optional<std::size_t> style = std::nullopt;
 };
 
 struct Chart {
@@ -22,7 +24,10 @@ struct Chart {
   std::optional<std::pair<double, double>> band = std::nullopt;  // of x, shaded
 };
 
+// Colours are those of the page (html.h): classes s0 to s7.
 std::string svg(const Chart& chart);
+// The same in figures: a row for each of some x, a column for each series.
+std::vector<std::vector<std::string>> table_of(const Chart& chart);
 std::string escape_html(const std::string& text);
 
 // Round numbers that divide [low, high] into about `count` parts: 1, 2 or 5 times a power of ten

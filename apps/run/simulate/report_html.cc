@@ -78,9 +78,11 @@ using SamplesByRegion = std::map<std::string, std::vector<Sample>>;
 template <typename X, typename Y>
 std::vector<Series> series_of(const SamplesByRegion& samples, X x, Y y, bool with_baseline) {
   std::vector<Series> out;
+  std::size_t style = 1;  // 0 is the baseline's, which not all charts have
   for (const auto& [region, list] : samples) {
     if (region == kBaseline && !with_baseline) continue;
     Series series{region, {}};
+    series.style = region == kBaseline ? 0 : style++;
     for (const Sample& sample : list) {
       if (y(sample) > 0) series.points.emplace_back(x(sample), y(sample));
     }
@@ -113,11 +115,11 @@ std::string charts(const std::vector<Sample>& samples, const std::string& unit_o
   const auto time = [](const Sample& s) { return s.time_s; };
   const auto loss = [](const Sample& s) { return s.loss; };
   const auto bytes = [](const Sample& s) { return double(s.wan_tx_bytes); };
-  return svg({"Training loss", "inner step", unit_of_loss, series_of(by_region, step, loss, true),
-              false}) +
-         svg({"Sent over the WAN", "seconds", "bytes", series_of(by_region, time, bytes, false),
-              true}) +
-         svg({"Round time", "round", "seconds", {round_times(samples)}, true});
+  return html_chart({"Training loss", "inner step", unit_of_loss,
+                     series_of(by_region, step, loss, true), false}) +
+         html_chart({"Sent over the WAN", "seconds", "bytes",
+                     series_of(by_region, time, bytes, false), true}) +
+         html_chart({"Round time", "round", "seconds", {round_times(samples)}, true});
 }
 
 }  // namespace
@@ -151,6 +153,28 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   if (!sample.empty())
     out += "<h2>Text from the trained model</h2>\n<pre>" + escape_html(sample) + "</pre>\n";
   return out + "</body></html>\n";
+}
+
+std::string report_html_so_far(const View& view, const std::vector<Sample>& samples) {
+  const std::string title = escape_html(view.title);
+  std::vector<HtmlRow> rows;
+  for (const RegionView& region : view.regions) {
+    rows.push_back({region.name, format_count(region.step) + " of " + format_count(view.steps),
+                    region.loss > 0 ? format_fixed(region.loss, 4) : "",
+                    region.val_loss ? format_fixed(*region.val_loss, 4) : "",
+                    format_count(static_cast<std::uint64_t>(region.tokens_per_s)), region.state});
+  }
+  std::string out = kHtmlHead;
+  out += "<meta http-equiv=\"refresh\" content=\"10\"><title>" + title +
+         "</title></head><body>\n<h1>" + title +
+         "</h1>\n<p>It goes on: " + escape_html(view.phase) + ", " +
+         format_duration(view.elapsed_s) + " so far" +
+         (view.remaining_s < 0 ? "" : ", about " + format_duration(view.remaining_s) + " left") +
+         "; " + format_bytes(double(view.wan_bytes)) + " sent over the WAN; restarts " +
+         std::to_string(view.restarts) + ".</p>\n";
+  out += html_table({"region", "steps", "loss", "validation loss", "tokens/s", "now"}, rows);
+  for (const std::string& note : view.notes) out += "<p>" + escape_html(note) + "</p>\n";
+  return out + charts(samples, "nats per token") + "</body></html>\n";
 }
 
 }  // namespace causeway::run

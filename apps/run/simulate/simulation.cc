@@ -36,6 +36,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kRedraw{250};
+constexpr std::chrono::seconds kPageInterval{10};
 
 std::filesystem::path this_program() {
   return std::filesystem::read_symlink("/proc/self/exe");
@@ -173,11 +174,20 @@ class Simulation {
                     "; starting it again in " + format_duration(double(pause.count()) / 1000));
     };
     const double before_s = spent_.wall_s;
-    co_return co_await supervise(
-        training_processes(launch_, *wan_, monitor_), options, [this, before_s](double here_s) {
-          spent_.wall_s = before_s + here_s;
-          display_.update(monitor_.observe_training(spent_.wall_s, spent_.restarts));
-        });
+    co_return co_await supervise(training_processes(launch_, *wan_, monitor_), options,
+                                 [this, before_s](double here_s) {
+                                   spent_.wall_s = before_s + here_s;
+                                   show(monitor_.observe_training(spent_.wall_s, spent_.restarts));
+                                 });
+  }
+
+  // On the terminal, and now and then in report.html.
+  void show(const View& view) {
+    display_.update(view);
+    if (Clock::now() < next_page_) return;
+    next_page_ = Clock::now() + kPageInterval;
+    write_text_file(directory_.path() / "report.html",
+                    report_html_so_far(view, read_samples(directory_.progress_file())));
   }
 
   asio::awaitable<SupervisionOutcome> run_baseline() {
@@ -189,7 +199,7 @@ class Simulation {
     co_return co_await supervise(baseline_processes(launch_, generation), options,
                                  [this](double here_s) {
                                    spent_.baseline_wall_s = here_s;
-                                   display_.update(monitor_.observe_baseline(here_s));
+                                   show(monitor_.observe_baseline(here_s));
                                  });
   }
 
@@ -316,6 +326,7 @@ class Simulation {
   std::optional<Supervisor> supervisor_;  // while processes run
   std::optional<wan_sim::Verdict> verdict_;
   bool interrupted_ = false;
+  Clock::time_point next_page_{};
 };
 
 }  // namespace

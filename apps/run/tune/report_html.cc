@@ -41,14 +41,14 @@ bool same_codec(const tuner::Row& row, const tuner::Row& best) {
 }
 
 std::string utilisation_chart(const Tuning& tuning, const tuner::Row& best) {
-  return svg({.title = "Utilisation",
-              .x_label = "K",
-              .y_label = "% of the time in inner steps, " + best.codec,
-              .series = series_of(
-                  tuning, [&](const auto& row) { return same_codec(row, best); },
-                  [](const auto& row) { return 100 * row.utilisation; }, false),
-              .from_zero = true,
-              .log_x = true});
+  return html_chart({.title = "Utilisation",
+                     .x_label = "K",
+                     .y_label = "% of the time in inner steps, " + best.codec,
+                     .series = series_of(
+                         tuning, [&](const auto& row) { return same_codec(row, best); },
+                         [](const auto& row) { return 100 * row.utilisation; }, false),
+                     .from_zero = true,
+                     .log_x = true});
 }
 
 std::string round_chart(const Tuning& tuning) {
@@ -66,17 +66,17 @@ std::string round_chart(const Tuning& tuning) {
   std::ranges::sort(measured.points);
   const bool none = measured.points.empty();
   if (!none) series.push_back(std::move(measured));
-  return svg({.title = "Round time",
-              .x_label = "K",
-              .y_label = "seconds per inner step, synchronous",
-              .series = std::move(series),
-              .from_zero = true,
-              .log_x = true}) +
+  return html_chart({.title = "Round time",
+                     .x_label = "K",
+                     .y_label = "seconds per inner step, synchronous",
+                     .series = std::move(series),
+                     .from_zero = true,
+                     .log_x = true}) +
          (none ? "<p>None was measured: run with <code>--measure SECONDS</code>.</p>\n" : "");
 }
 
 std::string time_chart(const Tuning& tuning, const tuner::Row& best) {
-  return svg(
+  return html_chart(
       {.title = "Time to the target loss",
        .x_label = "K; shaded: values that hardly differ",
        .y_label = "hours, " + best.codec,
@@ -102,14 +102,14 @@ std::string bytes_chart(const Tuning& tuning) {
     found->points.emplace_back(row.sent_bytes * rounds / 1e9, more);
   }
   for (Series& one : series) std::ranges::sort(one.points);
-  return svg({.title = "Loss against bytes",
-              .x_label = "GB over the WAN in the whole run",
-              .y_label = "nats above K = " + format_fixed(tuning.price.k_reference, 0) +
-                         " at equal tokens, " +
-                         (calibrated ? "as calibrated" : "as published, not measured here"),
-              .series = std::move(series),
-              .from_zero = true,
-              .log_x = true});
+  return html_chart({.title = "Loss against bytes",
+                     .x_label = "GB over the WAN in the whole run",
+                     .y_label = "nats above K = " + format_fixed(tuning.price.k_reference, 0) +
+                                " at equal tokens, " +
+                                (calibrated ? "as calibrated" : "as published, not measured here"),
+                     .series = std::move(series),
+                     .from_zero = true,
+                     .log_x = true});
 }
 
 std::string cost(const Tuning& tuning, double value) {

@@ -153,6 +153,47 @@ TEST(ReportHtml, NeedsNoSamples) {
   EXPECT_THAT(report_html(example(), {}, ""), HasSubstr("</html>"));
 }
 
+TEST(ReportHtml, OfARunThatGoesOnLoadsItselfAgain) {
+  View view;
+  view.title = "a<b";
+  view.phase = "training";
+  view.steps = 1200;
+  view.regions = {{.name = "us-east",
+                   .step = 600,
+                   .loss = 2.5,
+                   .tokens_per_s = 1000,
+                   .state = "compute",
+                   .links = {}}};
+  view.notes = {"us-east worker 0: killed"};
+  const std::string html = report_html_so_far(view, samples());
+  for (const char* shown : {"a&lt;b", "http-equiv=\"refresh\"", "600 of 1,200", "2.5000", "compute",
+                            "worker 0: killed", "Training loss", "</html>"})
+    EXPECT_THAT(html, HasSubstr(shown));
+}
+
+TEST(ReportHtml, ARegionHasOneStyleInAllCharts) {
+  const std::string html = report_html(example(), samples(), "");
+  // In the chart of bytes, which has no baseline, as in the chart of losses, which has one.
+  const std::string bytes = html.substr(html.find("aria-label=\"Sent over the WAN"));
+  EXPECT_THAT(html, HasSubstr("class=\"s0\""));
+  EXPECT_THAT(bytes.substr(0, bytes.find("</svg>")), Not(HasSubstr("class=\"s0\"")));
+  EXPECT_THAT(bytes, HasSubstr("class=\"s2\" stroke-dasharray=\"2 3\""));
+}
+
+TEST(Chart, HasItsFiguresInATable) {
+  Chart chart{.title = "t", .x_label = "step", .y_label = "y", .series = {}};
+  chart.series = {{.name = "a", .points = {{1, 10}, {2, 20}, {3, 30}}},
+                  {.name = "b", .points = {{2, 5}}}};
+  EXPECT_THAT(table_of(chart),
+              testing::ElementsAre(testing::ElementsAre("1", "10.0000", ""),
+                                   testing::ElementsAre("2", "20.0000", "5.0000"),
+                                   testing::ElementsAre("3", "30.0000", "5.0000")));
+  for (double x = 4; x < 1000; ++x) chart.series[0].points.emplace_back(x, x);
+  EXPECT_EQ(table_of(chart).size(), 12);
+  EXPECT_EQ(table_of(chart).back()[0], "999");
+  EXPECT_TRUE(table_of({.title = "t", .x_label = "x", .y_label = "y", .series = {}}).empty());
+}
+
 TEST(Chart, PointsLieWithinTheFrame) {
   const std::string image = svg({"t", "x", "y", {{"a", {{0, 0}, {5, 10}}}}, false});
   EXPECT_THAT(image, HasSubstr("points=\"64.0,256.0 704.0,32.0 \""));
