@@ -23,8 +23,11 @@ struct Unreadable {
 
 constexpr const char* kUnpack = "unpack it first";
 constexpr const char* kExport = "write its texts as .jsonl, one object on each line";
+constexpr const char* kFromParquet =
+    "write its texts as .jsonl, one object on each line: python -m causeway.texts FILE.parquet "
+    "--out FILE.jsonl, of the Python package";
 constexpr std::array<Unreadable, 13> kUnreadable{{
-    {".parquet", "PAR1", "is Parquet", kExport},
+    {".parquet", "PAR1", "is Parquet", kFromParquet},
     {".arrow", "ARROW1", "is Arrow", kExport},
     {".feather", "", "is Arrow", kExport},
     {".json", "", "is one JSON value", kExport},

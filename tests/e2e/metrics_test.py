@@ -37,9 +37,12 @@ def get(url):
 class Metrics(RunByHand):
     def start_run(self, steps=100_000):
         self.config_file = self.config(addresses=self.addresses, steps=steps)
+        prices = self.directory / "prices.toml"
+        prices.write_text("default_per_gb = 1000")
         self.coordinators = [
             self.start("coordinator", self.config_file, "--region", region, "--found" if region == REGIONS[0] else "--join",
-                       "--directory", self.region_directory(region), "--metrics", "127.0.0.1:0") for region in REGIONS]
+                       "--directory", self.region_directory(region), "--metrics", "127.0.0.1:0", "--set", f'links.prices="{prices}"')
+            for region in REGIONS]
         self.workers = self.start_workers(self.config_file, (1, 1, 1))
         self.ports = [self.port_of(coordinator) for coordinator in self.coordinators]
 
@@ -63,6 +66,7 @@ class Metrics(RunByHand):
         self.assertEqual(get(f"http://127.0.0.1:{first}/healthz"), (200, "ok\n"))
         wait_until(lambda: get(f"http://127.0.0.1:{first}/readyz") == (200, "ok\n"), "readiness", self.coordinators[0])
         self.assertGreater(self.value("link_sent_bytes_total", first), 1000)
+        self.assertGreater(self.value("egress_cost_total", first), 0.001)
         self.assertEqual(get(f"http://127.0.0.1:{first}/")[0], 404)
         rounds = self.value("rounds_applied_total", first)
         for child in self.coordinators[1:]:

@@ -1,5 +1,6 @@
 """What shows a run that was started by hand: its log, TensorBoard's files, and `causeway status`."""
 import json
+import re
 import unittest
 
 from harness import REGIONS, wait_until
@@ -9,7 +10,9 @@ from run_by_hand import RunByHand
 class Watch(RunByHand):
     def test_a_run_can_be_seen_while_it_goes_on_and_when_it_stopped(self):
         config = self.config(addresses=self.addresses, steps=4000)
-        config.write_text(config.read_text().replace("[train]", "[train]\nvalidate_rounds = 2"))
+        prices = self.directory / "prices.toml"
+        prices.write_text("default_per_gb = 1000")
+        config.write_text(config.read_text().replace("[train]", f'[links]\nprices = "{prices}"\n[train]\nvalidate_rounds = 2'))
         self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
         coordinators = self.start_coordinators(config)
         workers = self.start_workers(config, (1, 1, 1))
@@ -21,6 +24,9 @@ class Watch(RunByHand):
             self.assertRegex(table, rf"{region} +\d+ +[\d,]+/4,000 +\d\.\d+ ")
         self.assertRegex(table, r"all: \d+ rounds, .* tokens/s, .* sent, about .* left")
         self.assertRegex(table, r"us-east > eu-west +up ")
+        cost = re.search(r"egress: ([\d.]+) so far, about ([\d.]+) at the end", table)
+        self.assertGreater(float(cost[2]), float(cost[1]))
+        self.assertGreater(float(cost[1]), 0)
         workers[1].kill()
         coordinators[1].kill()
         coordinators[1].wait()

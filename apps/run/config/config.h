@@ -58,6 +58,7 @@ struct LinksConfig {
   std::uint32_t connections = 0;  // 0: as many as the congestion control needs
   std::string congestion_control = "auto";
   std::optional<inter::Shape> topology;  // empty: as the links suggest
+  std::filesystem::path prices;          // of traffic (prices.h); empty: not known
 };
 
 struct Config : intra::Recipe {

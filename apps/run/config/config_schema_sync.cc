@@ -71,6 +71,12 @@ void add_link_keys(std::vector<Key<Config>>& keys) {
       "auto, or a name of the kernel's",
       "TCP's congestion control. auto: bbr if the kernel allows it, otherwise the kernel's "
       "default.")));
+  keys.push_back(of_process(defaults_to(
+      "none",
+      C::text(
+          "links.prices", [](auto& c) -> auto& { return c.links.prices; }, "a file, or empty",
+          "Prices of traffic between regions, as `causeway tune --prices` takes them: the "
+          "cost is shown in the metrics and by `causeway status` (docs/operate.md)."))));
   using inter::Shape;
   keys.push_back(of_process(C::choice<std::optional<Shape>>(
       "links.topology", [](auto& c) -> auto& { return c.links.topology; },

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "apps/run/config/prices.h"
 #include "apps/run/probe/probe.h"
-#include "apps/run/tune/prices.h"
 #include "diloco/pacing/recommendation.h"
 #include "diloco/rehearsal/rehearsal.h"
 #include "wan-sim/scenario/scenario.h"

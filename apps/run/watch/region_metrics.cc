@@ -96,7 +96,8 @@ void add_agreement(Families& out, const Json& status) {
             get<double>(status, "spool_capacity_bytes"));
 }
 
-void add_links(Families& out, const Json& status) {
+void add_links(Families& out, const Json& status, const Prices& prices) {
+  const std::string region = get<std::string>(status, "region");
   const Json links = object_in(status, "links");
   for (const auto& [peer, link] : links.items()) {
     if (!link.is_object()) continue;
@@ -104,6 +105,9 @@ void add_links(Families& out, const Json& status) {
     out.gauge("link_up", "1 if the link is up.", get<bool>(link, "up") ? 1 : 0, peer);
     out.counter("link_connects_total", "How often it came up.", of("connects"), peer);
     out.counter("link_sent_bytes_total", "At the sockets, TLS included.", of("tx_bytes"), peer);
+    if (prices.given)
+      out.counter("egress_cost_total", "Of what was sent, in the currency of links.prices.",
+                  prices.of(region, peer, of("tx_bytes")), peer);
     out.counter("link_received_bytes_total", "At the sockets, TLS included.", of("rx_bytes"), peer);
     out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * of("round_trip_ms"), peer);
     out.gauge("link_rate_bytes_per_second", "Of what is sent, as transfers showed it.",
@@ -114,8 +118,8 @@ void add_links(Families& out, const Json& status) {
 
 }  // namespace
 
-RegionMetrics::RegionMetrics(std::string region, std::filesystem::path directory)
-    : region_(std::move(region)), directory_(std::move(directory)) {
+RegionMetrics::RegionMetrics(std::string region, std::filesystem::path directory, Prices prices)
+    : region_(std::move(region)), directory_(std::move(directory)), prices_(std::move(prices)) {
   for (const AppliedRound& round : applied_rounds(directory_)) count(round);
 }
 
@@ -145,7 +149,7 @@ std::string RegionMetrics::text() const {
   if (const auto status = parse_object(read_text_file(directory_ / "status.json"))) {
     add_training(out, *status);
     add_agreement(out, *status);
-    add_links(out, *status);
+    add_links(out, *status, prices_);
   }
   return out.text();
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "apps/run/config/prices.h"
 #include "apps/run/watch/round_line.h"
 
 namespace causeway::run {
@@ -15,7 +16,8 @@ namespace causeway::run {
 class RegionMetrics {
  public:
   // Counts what an earlier process of this region left in events.jsonl.
-  RegionMetrics(std::string region, std::filesystem::path directory);
+  // `prices`: of what is sent, if they are given.
+  RegionMetrics(std::string region, std::filesystem::path directory, Prices prices = {});
 
   void count(const AppliedRound& round);
 
@@ -34,6 +36,7 @@ class RegionMetrics {
 
   std::string region_;
   std::filesystem::path directory_;
+  Prices prices_;
   mutable std::mutex mutex_;
   Rounds rounds_;
 };

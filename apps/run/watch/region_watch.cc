@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "apps/run/config/prices.h"
 #include "apps/run/region/region_files.h"
 
 namespace causeway::run {
@@ -33,7 +34,7 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
       directory_(std::move(directory)),
       lines_(config.train.steps, config.sync.k_auto ? 0 : pace(config).rounds()),
       tensorboard_(directory_, 0),
-      metrics_(region_, directory_) {
+      metrics_(region_, directory_, prices_of(config)) {
   if (metrics.empty()) return;
   server_.emplace(inter::parse_endpoint(metrics),
                   MetricsPages{.metrics = [this] { return metrics_.text(); },

@@ -100,6 +100,31 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Jso
          "\n";
 }
 
+double cost_of(const std::string& region, const Json& status, const Prices& prices) {
+  double cost = 0;
+  const Json links = object_in(status, "links");
+  for (const auto& [peer, link] : links.items()) {
+    if (link.is_object()) cost += prices.of(region, peer, get<double>(link, "tx_bytes"));
+  }
+  return cost;
+}
+
+// So far, and at the end if each region goes on as it did.
+std::string cost_line(const std::vector<SeenRegion>& regions, const std::vector<Json>& all,
+                      const Prices& prices) {
+  if (!prices.given) return "";
+  double cost = 0, at_end = 0;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const double here = cost_of(regions[i].name, all[i], prices);
+    const double step = get<double>(object_in(all[i], "progress"), "step");
+    const double steps = get<double>(all[i], "steps");
+    cost += here;
+    at_end += step > 0 && !regions[i].finished ? here * std::max(1.0, steps / step) : here;
+  }
+  return "egress: " + format_fixed(cost, 2) + " so far, about " + format_fixed(at_end, 2) +
+         " at the end of the run (links.prices)\n";
+}
+
 std::string links_table(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -147,7 +172,7 @@ std::string clean(std::string text) {
 
 }  // namespace
 
-std::string run_table(const std::vector<SeenRegion>& regions) {
+std::string run_table(const std::vector<SeenRegion>& regions, const Prices& prices) {
   std::vector<Json> all;
   for (const SeenRegion& region : regions) {
     const Json status = status_of(region);
@@ -156,8 +181,8 @@ std::string run_table(const std::vector<SeenRegion>& regions) {
   std::vector<Row> rows = {
       {"region", "rounds", "step", "loss", "validation", "tokens/s", "sent", "left", "state"}};
   for (std::size_t i = 0; i < regions.size(); ++i) rows.push_back(row_of(regions[i], all[i]));
-  return clean(columns(rows) + totals(regions, all) + links_table(regions, all) +
-               problems(regions, all));
+  return clean(columns(rows) + totals(regions, all) + cost_line(regions, all, prices) +
+               links_table(regions, all) + problems(regions, all));
 }
 
 std::string region_page(const SeenRegion& region) {

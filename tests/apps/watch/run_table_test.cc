@@ -43,6 +43,21 @@ TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
                                "about 5 min 0 s left"));
 }
 
+TEST(RunTable, SaysWhatTrafficHasCostAndWillHave) {
+  Prices prices;
+  prices.given = true;
+  prices.otherwise = 0.05;
+  prices.per_gb[{"east", "west"}] = 0.10;
+  const auto sent = [](const char* to, double bytes) {
+    return nlohmann::json{{"links", {{to, {{"tx_bytes", bytes}, {"up", true}}}}}};
+  };
+  // A quarter of the steps is done: 250 of 1,000.
+  const std::string table =
+      run_table({region("east", sent("west", 20e9)), region("west", sent("east", 10e9))}, prices);
+  EXPECT_THAT(table, HasSubstr("egress: 2.50 so far, about 10.00 at the end of the run"));
+  EXPECT_THAT(run_table({region("east", sent("west", 20e9))}), Not(HasSubstr("egress")));
+}
+
 TEST(RunTable, SaysWhoIsStoppedDegradedOrNotSeenAndTheLastError) {
   SeenRegion stopped = region("east", {{"last_error", "refused by west"}});
   stopped.runs = false;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/run/config/config.h"
+
 namespace causeway::run {
 
 // Money per 10^9 bytes that leave a region for another. Missing pairs cost `otherwise`.
@@ -21,5 +23,8 @@ struct Prices {
 // TOML: default_per_gb = 0.09, and [[price]] tables with from, to and per_gb. Throws ConfigError
 // for anything else in it, and for the name of a region that is not among `known`.
 Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known);
+
+// Of links.prices; none are given without it.
+Prices prices_of(const Config& config);
 
 }  // namespace causeway::run

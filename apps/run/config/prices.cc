@@ -1,11 +1,10 @@
-#include "apps/run/tune/prices.h"
+#include "apps/run/config/prices.h"
 
 #include <algorithm>
 #include <optional>
 
 #include <toml++/toml.h>
 
-#include "apps/run/config/config.h"
 #include "apps/run/config/parsed_config.h"
 #include "inter/base/append_item.h"
 
@@ -85,6 +84,13 @@ Prices load_prices(const std::filesystem::path& file, const std::vector<std::str
     throw ConfigError(file.string() + ":" + std::to_string(error.source().begin.line) + ": " +
                       std::string(error.description()));
   }
+}
+
+Prices prices_of(const Config& config) {
+  if (config.links.prices.empty()) return {};
+  std::vector<std::string> known = names_of(config);
+  if (!config.witness.name.empty()) known.push_back(config.witness.name);
+  return load_prices(config.links.prices, known);
 }
 
 }  // namespace causeway::run
