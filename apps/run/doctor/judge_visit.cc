@@ -140,9 +140,11 @@ Finding judge_link(const std::string& name, const Neighbour& neighbour, const Vi
                     " did not",
                 kMtuAdvice);
   std::string text = figures(neighbour, rate);
-  if (own.round_payload_bytes > 0)
-    text += "; an exchange takes about " +
-            format_duration(round_trip_s + static_cast<double>(own.round_payload_bytes) / rate);
+  if (own.round_payload_bytes > 0) {
+    const double seconds = round_trip_s + static_cast<double>(own.round_payload_bytes) / rate;
+    text += "; an exchange takes " +
+            (seconds < 0.1 ? "less than 0.1 s" : "about " + format_duration(seconds));
+  }
   if (neighbour.payload_s == 0)
     return warn(subject, text, "a slow link: `causeway tune` says which K it allows");
   if (neighbour.link.loss > kLossWarned)
