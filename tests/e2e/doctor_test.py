@@ -95,7 +95,7 @@ class Doctor(RunByHand):
             self.assert_found(findings, "own address", "ok", f"reached from {others[0]}, {others[1]}")
             for other in others:
                 self.assert_found(findings, f"link to {other}", "ok|warn", r"[1-9][\d.]* Mbit/s sent.*an exchange takes (about|less than)")
-                self.assert_found(findings, f"clock of {other}", "ok", "0.0")
+                self.assert_found(findings, f"clock of {other}", "ok", "ours")
                 self.assert_found(findings, f"configuration of {other}", "ok", "the same")
         self.assertFalse((self.region_directory(REGIONS[0]) / "doctor").exists())
 
@@ -128,7 +128,7 @@ class Doctor(RunByHand):
         views = (self.text(west=(f'advertise = "{west}"', 'advertise = "no-such-host.invalid:4700"')),
                  self.text(east=(f'advertise = "{east}"', f'advertise = "{asia}"')),
                  self.text(east=(f'advertise = "{east}"', f'advertise = "{nowhere}"')))
-        found = self.examine(views, **{name: dict(wait=10) for name in ("us_east", "eu_west", "ap_northeast")})
+        found = self.examine(views, **{name: dict(wait=20) for name in ("us_east", "eu_west", "ap_northeast")})
         self.assert_found(found["us-east"], "address of eu-west", "fail", "no-such-host.invalid")
         self.assert_found(found["us-east"], "own address", "fail", f"not reached from .*ap-northeast.*{nowhere}")
         self.assert_found(found["eu-west"], "address of us-east", "fail", "answered by ap-northeast")
@@ -147,7 +147,7 @@ class Doctor(RunByHand):
     def test_certificates_that_nobody_believes(self):
         self.run_causeway("certs", "--directory", "others", "init")
         self.run_causeway("certs", "--directory", "others", "add-region", *REGIONS)
-        children = [self.start_doctor(self.file, region, *(("--certificates", "others") if region == "eu-west" else ()), wait=6)
+        children = [self.start_doctor(self.file, region, *(("--certificates", "others") if region == "eu-west" else ()), wait=15)
                     for region in REGIONS]
         found = dict(zip(REGIONS, map(self.findings, children)))
         self.assert_found(found["us-east"], "address of eu-west", "fail", "certificate")
@@ -210,13 +210,13 @@ class Doctor(RunByHand):
         (self.directory / "slow.c").write_text(SLOW_DISK)
         subprocess.run(["cc", "-shared", "-fPIC", "-o", "slow.so", "slow.c"], cwd=self.directory, check=True)
         found = self.one(env={"LD_PRELOAD": str(self.directory / "slow.so")})
-        self.assert_found(found, "disk speed", "fail", "writing takes 70[0-9] ms")
+        self.assert_found(found, "disk speed", "fail", r"writing takes \d{3,} ms")
 
     @unittest.skipUnless(namespaces_allowed(), "network namespaces are not allowed here")
     def test_a_path_that_drops_large_packets(self):
         addresses = dict(zip(REGIONS, ("10.9.0.1:4700", "10.9.0.2:4700", "10.9.0.3:4700")))
         config = self.config(addresses=addresses)
-        doctors = [f"{os.environ['CAUSEWAY']} doctor {config} --region {region} --directory {self.region_directory(region)} --json --wait 8"
+        doctors = [f"{os.environ['CAUSEWAY']} doctor {config} --region {region} --directory {self.region_directory(region)} --json --wait 20"
                    for region in REGIONS[:2]]
         subprocess.run(["unshare", "--user", "--net", "--map-root-user", "sh", "-c", MTU_HOLE, "sh", *doctors], cwd=self.directory,
                        check=True, timeout=120)
@@ -234,8 +234,8 @@ class Doctor(RunByHand):
 
     def test_a_region_whose_coordinator_runs(self):
         coordinator = self.coordinator(self.file, REGIONS[1], "--found")
-        children = [self.start_doctor(self.file, REGIONS[0], wait=6),
-                    self.start_doctor(self.text(lr=("lr = 3e-3", "lr = 4e-3")), REGIONS[2], wait=6)]
+        children = [self.start_doctor(self.file, REGIONS[0], wait=15),
+                    self.start_doctor(self.text(lr=("lr = 3e-3", "lr = 4e-3")), REGIONS[2], wait=15)]
         east, asia = map(self.findings, children)
         self.assert_found(east, "address of eu-west", "ok", "coordinator runs with the same settings")
         self.assert_found(asia, "address of eu-west", "fail", "coordinator runs with other settings")

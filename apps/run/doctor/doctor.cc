@@ -17,6 +17,7 @@
 #include "apps/run/doctor/host.h"
 #include "apps/run/doctor/judge_visit.h"
 #include "apps/run/doctor/trainer.h"
+#include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "diloco/coordinator/greeting.h"
@@ -151,8 +152,9 @@ std::string to_text(const Diagnosis& diagnosis) {
   }
   const std::size_t failures = count(diagnosis.findings, Grade::fail);
   const std::size_t warnings = count(diagnosis.findings, Grade::warn);
-  return text + "\n" + std::to_string(failures) + (failures == 1 ? " failure, " : " failures, ") +
-         std::to_string(warnings) + (warnings == 1 ? " warning, " : " warnings, ") +
+  return printable_ascii(std::move(text)) + "\n" + std::to_string(failures) +
+         (failures == 1 ? " failure, " : " failures, ") + std::to_string(warnings) +
+         (warnings == 1 ? " warning, " : " warnings, ") +
          std::to_string(diagnosis.findings.size() - failures - warnings) + " ok\n";
 }
 

@@ -105,9 +105,9 @@ class Visitor : public inter::MeshHandler {
       try {
         std::string answer = inter::observe(
             {.address = address, .credentials = options_.mesh.credentials, .deadline = kAnswerMax});
-        const double middle = (before + unix_seconds()) / 2;
-        asio::post(context_, [this, name, middle, answer = std::move(answer)] {
-          heard(name, answer, middle);
+        const double after = unix_seconds();
+        asio::post(context_, [this, name, before, after, answer = std::move(answer)] {
+          heard(name, answer, before, after);
         });
         return;
       } catch (const inter::LinkError& error) {
@@ -143,12 +143,14 @@ class Visitor : public inter::MeshHandler {
     neighbour.problem_code = code;
   }
 
-  void heard(const std::string& name, const std::string& answer, double at_unix_s) {
+  void heard(const std::string& name, const std::string& answer, double before_s, double after_s) {
     Neighbour& neighbour = visit_.neighbours[name];
     neighbour.problem.clear();
     answered_.push_back(name);
     if (auto card = parse_card(answer)) {
-      neighbour.clock_ahead_s = card->time_unix_s - at_unix_s;
+      // It looked at its clock between these two.
+      neighbour.clock_ahead_s =
+          std::max(0.0, card->time_unix_s - after_s) + std::min(0.0, card->time_unix_s - before_s);
       neighbour.card = std::move(card);
     } else {
       neighbour.status = answer;

@@ -25,7 +25,7 @@ struct Neighbour {
   bool small_packets_pass = false;      // though nothing answers to usual ones
   std::optional<Card> card;             // of its doctor
   std::optional<std::string> status;    // of its coordinator, if that answered: status.json
-  std::optional<double> clock_ahead_s;  // of ours; half a round trip is not known
+  std::optional<double> clock_ahead_s;  // of ours, at least; 0 if no difference can be told
   // Why it could not reach us at our address; empty: it could. Nothing: it did not say.
   std::optional<std::string> says_of_us;
   bool linked = false;        // to its doctor, by whichever side dialled

@@ -56,13 +56,22 @@ std::string columns(const std::vector<Row>& rows) {
   return text;
 }
 
-Row row_of(const SeenRegion& region, const Json& status) {
+// Of the run, which ends for all at once. A region alone may not know: one that took over another's
+// state has done steps that it spent no time on.
+double run_seconds_left(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+  double left_s = -1;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].runs) left_s = std::max(left_s, seconds_left(all[i]));
+  }
+  return left_s;
+}
+
+Row row_of(const SeenRegion& region, const Json& status, double left_s) {
   if (!region.problem.empty())
     return {region.name, "-", "-", "-", "-", "-", "-", "-", state_of(region, status)};
   const Json progress = object_in(status, "progress");
   const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
   const double rate = get<double>(progress, "tokens_per_s"), loss = get<double>(progress, "loss");
-  const double left_s = seconds_left(status);
   const std::string of_all = steps > 0 ? "/" + format_count(std::uint64_t(steps)) : "";
   return {region.name,
           format_count(get<std::uint64_t>(status, "version")),
@@ -73,12 +82,13 @@ Row row_of(const SeenRegion& region, const Json& status) {
               : "-",
           dash_if_zero(rate, format_count(std::uint64_t(rate))),
           format_bytes(get<double>(status, "wan_tx_bytes")),
-          left_s < 0 || region.finished ? "-" : format_duration(left_s),
+          left_s < 0 || region.finished || !region.runs ? "-" : format_duration(left_s),
           state_of(region, status)};
 }
 
 std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
-  double tokens = 0, rate = 0, sent = 0, left_s = -1;
+  const double left_s = run_seconds_left(regions, all);
+  double tokens = 0, rate = 0, sent = 0;
   std::uint64_t version = 0;
   bool finished = !regions.empty();
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -87,9 +97,7 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Jso
     sent += get<double>(all[i], "wan_tx_bytes");
     version = std::max(version, get<std::uint64_t>(all[i], "version"));
     finished = finished && regions[i].finished;
-    if (!regions[i].runs) continue;
-    rate += get<double>(progress, "tokens_per_s");
-    left_s = std::max(left_s, seconds_left(all[i]));
+    if (regions[i].runs) rate += get<double>(progress, "tokens_per_s");
   }
   return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
          " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
@@ -163,13 +171,6 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<J
   return lines.empty() ? "" : "\n" + lines;
 }
 
-// What other processes wrote is printed as printable ASCII alone.
-std::string clean(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c != '\n' && (c < 0x20 || c > 0x7E); }, '?');
-  return text;
-}
-
 }  // namespace
 
 std::string run_table(const std::vector<SeenRegion>& regions, const Prices& prices) {
@@ -180,9 +181,11 @@ std::string run_table(const std::vector<SeenRegion>& regions, const Prices& pric
   }
   std::vector<Row> rows = {
       {"region", "rounds", "step", "loss", "validation", "tokens/s", "sent", "left", "state"}};
-  for (std::size_t i = 0; i < regions.size(); ++i) rows.push_back(row_of(regions[i], all[i]));
-  return clean(columns(rows) + totals(regions, all) + cost_line(regions, all, prices) +
-               links_table(regions, all) + problems(regions, all));
+  const double left_s = run_seconds_left(regions, all);
+  for (std::size_t i = 0; i < regions.size(); ++i)
+    rows.push_back(row_of(regions[i], all[i], left_s));
+  return printable_ascii(columns(rows) + totals(regions, all) + cost_line(regions, all, prices) +
+                         links_table(regions, all) + problems(regions, all));
 }
 
 std::string region_page(const SeenRegion& region) {

@@ -43,6 +43,15 @@ TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
                                "about 5 min 0 s left"));
 }
 
+// It has taken over the others' state: 900 steps, of which it spent time on few.
+TEST(RunTable, ARegionThatCaughtUpDoesNotSayThatTheRunEndsSooner) {
+  const nlohmann::json caught_up = {
+      {"progress", {{"step", 250}, {"compute_s", 1.0}, {"wait_s", 1.0}, {"phase", "compute"}}}};
+  const std::string table = run_table({region("east", {}), region("west", caught_up)});
+  EXPECT_THAT(table, HasSubstr("5 min 0 s  compute\nwest"));
+  EXPECT_THAT(table, HasSubstr("5 min 0 s  compute\nall"));
+}
+
 TEST(RunTable, SaysWhatTrafficHasCostAndWillHave) {
   Prices prices;
   prices.given = true;
