@@ -43,8 +43,21 @@ struct Target {
   std::string where;
 };
 
+bool is_region(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / "status.json");
+}
+
+// Where the regions of a run lie: of `causeway simulate` in regions/, of one that was started by
+// hand in it. Empty: it is no run's directory.
+std::filesystem::path regions_of(const std::filesystem::path& directory) {
+  if (std::filesystem::is_directory(directory / "regions")) return directory / "regions";
+  if (!std::filesystem::is_directory(directory) || is_region(directory)) return {};
+  const std::filesystem::directory_iterator entries(directory);
+  return std::any_of(begin(entries), end(entries), is_region) ? directory : "";
+}
+
 bool is_run(const std::filesystem::path& directory) {
-  return std::filesystem::is_directory(directory / "regions");
+  return !regions_of(directory).empty();
 }
 
 std::vector<Target> targets_of(const StatusFlags& flags) {
@@ -54,8 +67,12 @@ std::vector<Target> targets_of(const StatusFlags& flags) {
       targets.push_back({"", given});
       continue;
     }
-    for (const auto& entry : std::filesystem::directory_iterator(given + "/regions"))
-      targets.push_back({entry.path().filename(), entry.path()});
+    const std::filesystem::path regions = regions_of(given);
+    for (const auto& entry : std::filesystem::directory_iterator(regions)) {
+      // Beside regions that were started by hand other files may lie.
+      if (regions != given || is_region(entry.path()))
+        targets.push_back({entry.path().filename(), entry.path()});
+    }
   }
   if (!flags.config.empty()) {
     for (const run::RegionConfig& region : run::load_config(flags.config, {}).regions) {

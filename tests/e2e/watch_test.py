@@ -35,6 +35,7 @@ class Watch(RunByHand):
         regions = json.loads(self.run_causeway(*ask, "--json", code=3))["regions"]
         self.assertEqual(sorted(each["region"] for each in regions), sorted(REGIONS))
         self.assertIn("STOPPED", self.run_causeway("status", *map(self.region_directory, REGIONS), code=3))
+        self.assertIn("STOPPED", self.run_causeway("status", self.region_directory("us-east").parent, code=3))
         for child in (coordinators[0], coordinators[2], workers[0], workers[2]):
             child.terminate()
             child.wait()
