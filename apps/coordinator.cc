@@ -23,6 +23,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/region/run_directory.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/run/watch/region_watch.h"
 #include "apps/set_option.h"
@@ -42,12 +43,6 @@ struct CoordinatorFlags : run::LinkFlags {
   bool join = false;
   std::filesystem::path fork;
 };
-
-std::filesystem::path coordinator_directory(const run::Config& config,
-                                            const CoordinatorFlags& flags) {
-  if (!flags.directory.empty()) return flags.directory;
-  return std::filesystem::path("runs") / config.name / flags.region;
-}
 
 // "0.0.0.0" is every address of the host that listens there, and none to whoever dials it.
 void check_dialable(const std::string& region, const inter::Endpoint& endpoint) {
@@ -96,7 +91,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.protocol = run::protocol_options(config, flags.region);
   options.shared_config = run::shared_settings(config);
   if (config.keeps_all) options.kept_config = run::to_toml(config);
-  options.directory = coordinator_directory(config, flags);
+  options.directory = run::region_path(config, flags.region, flags.directory);
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);
   return options;
@@ -209,8 +204,8 @@ void add_witness(CLI::App& app, int& exit_code) {
           flags->config.string() +
           ": witness.name is not set; set witness.name, witness.listen and witness.advertise");
     }
-    flags->join =
-        !std::filesystem::exists(coordinator_directory(config, *flags) / "ledger" / "run");
+    flags->join = !std::filesystem::exists(
+        run::region_path(config, flags->region, flags->directory) / "ledger" / "run");
     exit_code = run_coordinator(*flags);
   });
 }

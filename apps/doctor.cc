@@ -15,6 +15,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/region/run_directory.h"
 #include "apps/set_option.h"
 
 namespace causeway::apps {
@@ -32,9 +33,7 @@ struct DoctorFlags : run::LinkFlags {
 };
 
 run::Diagnosis look(const DoctorFlags& flags, const run::Config& config) {
-  const auto directory = flags.directory.empty()
-                             ? std::filesystem::path("runs") / config.name / flags.region
-                             : flags.directory;
+  const auto directory = run::region_path(config, flags.region, flags.directory);
   std::cerr << "Looks at this host, and waits up to " << flags.wait_s
             << " s for the other regions: run `causeway doctor` there now\n";
   run::Diagnosis diagnosis =

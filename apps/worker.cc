@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/launched_rank.h"
+#include "apps/run/region/run_directory.h"
 #include "apps/run/region/signals.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/set_option.h"
@@ -58,9 +59,7 @@ diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t r
 int run_worker(const WorkerFlags& flags) {
   const run::Config config =
       run::load_config(flags.config, flags.overrides, run::Trainer::built_in);
-  const auto directory = flags.directory.empty()
-                             ? std::filesystem::path("runs") / config.name / flags.region
-                             : flags.directory;
+  const auto directory = run::region_path(config, flags.region, flags.directory);
   const run::LaunchedRank launched = place(flags, config);
   intra::WorkerOptions options =
       run::worker_options(config, flags.region, launched.rank, directory);

@@ -25,10 +25,6 @@ double time_to_loss(const Row& row, const StatisticalPrice& price, double steps)
          row.k;
 }
 
-bool counts(const Row& row) {
-  return row.complete && row.participation >= kParticipationMin;
-}
-
 Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
               const StatisticalPrice& price) {
   std::vector<Candidate> candidates;
@@ -68,6 +64,10 @@ std::optional<std::size_t> nearest(const std::vector<std::size_t>& line, std::sp
 }
 
 }  // namespace
+
+bool counts(const Row& row) {
+  return row.complete && row.participation >= kParticipationMin;
+}
 
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps) {
   for (Row& row : rows) {

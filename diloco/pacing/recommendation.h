@@ -38,6 +38,9 @@ struct Row {
 // Fills in time and cost to the target loss: what `steps` inner steps reach at K0 in lockstep.
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps);
 
+// Whether it may be recommended: its rehearsal got through, and regions missed few of its rounds.
+bool counts(const Row& row);
+
 struct Recommendation {
   std::size_t row = 0;
   // K's that hardly differ; for every lambda within its error, or within published ones if it was

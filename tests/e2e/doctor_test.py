@@ -7,7 +7,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import REGIONS, free_port
+from harness import REGIONS, free_port, namespaces_allowed
 from run_by_hand import RunByHand
 
 SLOW_DISK = """
@@ -37,11 +37,6 @@ done
 for doctor in $doctors; do wait $doctor; done
 kill $holders
 """
-
-
-def namespaces_allowed():
-    return subprocess.run(["unshare", "--user", "--net", "--map-root-user", "true"], stderr=subprocess.DEVNULL,
-                          check=False).returncode == 0
 
 
 class Doctor(RunByHand):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, processes, read_json, wait_until
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, namespaces_allowed, processes, read_json, wait_until
 
 
 class Processes(EndToEnd):
@@ -147,11 +147,6 @@ def merkle_root(data):
         pairs = [hashlib.sha256(b"\1" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
         level = pairs + level[2 * len(pairs):]
     return level[0]
-
-
-def namespaces_allowed():
-    return subprocess.run(["unshare", "--user", "--net", "--map-root-user", "true"], stderr=subprocess.DEVNULL,
-                          check=False).returncode == 0
 
 
 class PacketEngine(EndToEnd):

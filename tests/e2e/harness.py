@@ -103,6 +103,11 @@ def kill(pids):
             pass
 
 
+def namespaces_allowed():
+    return subprocess.run(["unshare", "--user", "--net", "--map-root-user", "true"], stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0
+
+
 class EndToEnd(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="causeway-e2e-"))

@@ -20,6 +20,7 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/tcp.h"
@@ -110,10 +111,6 @@ std::string unfit(const nlohmann::json& kept, const Config& config, double now_s
   return "";
 }
 
-double unix_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 bool Diagnosis::failed() const {
@@ -122,7 +119,7 @@ bool Diagnosis::failed() const {
 
 Diagnosis diagnose(const Config& config, const DoctorOptions& options) {
   const std::string& region = options.links.region;
-  Diagnosis diagnosis{.time_unix_s = unix_now(),
+  Diagnosis diagnosis{.time_unix_s = unix_seconds(),
                       .settings_digest = diloco::settings_digest(shared_settings(config)),
                       .findings = judge_host(look_at_host(), config, region)};
   Findings& findings = diagnosis.findings;
@@ -175,7 +172,7 @@ void keep(const Diagnosis& diagnosis, const std::filesystem::path& directory) {
 void require_doctor(const Config& config, const std::string& region,
                     const std::filesystem::path& directory) {
   const auto kept = parse_object(read_text_file(directory / kFile));
-  const std::string problem = kept ? unfit(*kept, config, unix_now()) : "it has not run here";
+  const std::string problem = kept ? unfit(*kept, config, unix_seconds()) : "it has not run here";
   if (problem.empty()) return;
   throw ConfigError("run.require_doctor is set, and of `causeway doctor --region " + region +
                     "`: " + problem +

@@ -1,12 +1,12 @@
 #include "apps/run/doctor/neighbours.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +16,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "inter/base/link_error.h"
 #include "inter/blob/spool.h"
@@ -31,10 +32,6 @@ constexpr int kSmallSegment = 536;  // bytes; every IPv4 path takes them
 // What doctors tell each other, beside their cards.
 constexpr char kReached[] = "reached", kNotReached[] = "not reached: ", kGot[] = "got it",
                kBye[] = "bye";
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -65,11 +62,12 @@ class Visitor : public inter::MeshHandler {
     }
     std::vector<std::jthread> askers;
     for (const auto& [name, address] : asked_)
-      askers.emplace_back([this, name = name, address = address] { ask(name, address); });
+      askers.emplace_back([this, name = name, address = address](const std::stop_token& stop) {
+        ask(stop, name, address);
+      });
     watch();
     context_.run();
-    end_asking();
-    askers.clear();
+    askers.clear();  // which stops them
     context_.restart();
     if (mesh_) {
       asio::co_spawn(context_, mesh_->stop(), [](std::exception_ptr) {});
@@ -92,15 +90,11 @@ class Visitor : public inter::MeshHandler {
     return bytes;
   }
 
-  void end_asking() {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-    ended_.notify_all();
-  }
-
   // In a thread of its own, until it is answered or the wait is over.
-  void ask(const std::string& name, const inter::Endpoint& address) {
-    while (!over_) {
+  void ask(const std::stop_token& stop, const std::string& name, const inter::Endpoint& address) {
+    std::mutex mutex;
+    std::condition_variable_any pause;
+    while (!stop.stop_requested()) {
       const double before = unix_seconds();
       try {
         std::string answer = inter::observe(
@@ -120,8 +114,8 @@ class Visitor : public inter::MeshHandler {
         asio::post(context_,
                    [this, name, text = std::string(error.what())] { failed(name, text, {}); });
       }
-      std::unique_lock lock(mutex_);
-      ended_.wait_for(lock, kPause, [this] { return over_.load(); });
+      std::unique_lock lock(mutex);
+      pause.wait_for(lock, stop, kPause, [] { return false; });
     }
   }
 
@@ -265,9 +259,6 @@ class Visitor : public inter::MeshHandler {
   std::vector<std::pair<std::string, inter::Endpoint>> asked_;
   std::vector<std::string> answered_;
   std::map<std::string, Talk> talks_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::atomic<bool> over_ = false;
   Visit visit_;
 };
 

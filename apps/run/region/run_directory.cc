@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/region/region_files.h"
+#include "apps/run/region/unix_seconds.h"
 #include "diloco/files/file_io.h"
 #include "inter/tls/pki.h"
 
@@ -76,10 +77,6 @@ void link_files(const fs::path& made, const fs::path& target) {
   }
 }
 
-double seconds_since_epoch() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 RunDirectory::RunDirectory(fs::path path, const Config& config, bool resume)
@@ -97,7 +94,7 @@ RunDirectory::RunDirectory(fs::path path, const Config& config, bool resume)
   for (const RegionConfig& region : config.regions)
     diloco::create_private_directories(this->region(region.name));
   create_certificates(certificates(), config);
-  if (!resume) write_spent({.began_s = seconds_since_epoch()});
+  if (!resume) write_spent({.began_s = unix_seconds()});
   write_text_file(config_file(), to_toml(config));  // last: from here on it holds a run
 }
 
@@ -133,6 +130,10 @@ void RunDirectory::link_outputs(const std::string& founder) const {
   const fs::path ledger = path_ / "ledger";
   if (!fs::is_symlink(ledger))
     fs::create_directory_symlink(fs::path("regions") / founder / "ledger", ledger);
+}
+
+fs::path region_path(const Config& config, const std::string& region, const fs::path& given) {
+  return given.empty() ? fs::path("runs") / config.name / region : given;
 }
 
 fs::path default_run_path(const std::string& name) {

@@ -56,6 +56,10 @@ class RunDirectory {
 // The same of a run whose directory is not taken up; nothing was spent if there is none.
 RunDirectory::Spent read_spent(const std::filesystem::path& run_directory);
 
+// Of a region that is started by hand: what --directory named, otherwise runs/NAME/REGION.
+std::filesystem::path region_path(const Config& config, const std::string& region,
+                                  const std::filesystem::path& given);
+
 // "runs/quickstart-20250131T120000Z"
 std::filesystem::path default_run_path(const std::string& name);
 

@@ -151,7 +151,7 @@ void judge_runner_up(Tuning& tuning) {
   const diloco::tuner::Row& best = tuning.recommended();
   const diloco::tuner::Row* next = nullptr;
   for (const diloco::tuner::Row& row : tuning.forecast.rows) {
-    if (&row == &best || !row.complete || row.participation < 0.9) continue;
+    if (&row == &best || !diloco::tuner::counts(row)) continue;
     if (next == nullptr || row.time_to_loss_s < next->time_to_loss_s) next = &row;
   }
   if (next == nullptr || best.time_to_loss_s <= 0) return;

@@ -22,17 +22,17 @@ class Families {
 
   void counter(const std::string& name, const std::string& help, double value,
                const std::string& peer = {}) {
-    add(name, help, MetricType::Counter, value, peer).counter.value = value;
+    add(name, help, MetricType::Counter, peer).counter.value = value;
   }
   void gauge(const std::string& name, const std::string& help, double value,
              const std::string& peer = {}) {
-    add(name, help, MetricType::Gauge, value, peer).gauge.value = value;
+    add(name, help, MetricType::Gauge, peer).gauge.value = value;
   }
   std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
 
  private:
   prometheus::ClientMetric& add(const std::string& name, const std::string& help, MetricType type,
-                                double, const std::string& peer) {
+                                const std::string& peer) {
     prometheus::MetricFamily& family = of(name, help, type);
     prometheus::ClientMetric& metric = family.metric.emplace_back();
     metric.label.push_back({"region", region_});
