@@ -22,6 +22,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
+#include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/begin_log.h"
@@ -90,6 +91,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.parent = flags.fork;
   options.protocol = run::protocol_options(config, flags.region);
   options.shared_config = run::shared_settings(config);
+  options.egress_prices = run::prices_of(config).from(flags.region);
   if (config.keeps_all) options.kept_config = run::to_toml(config);
   options.directory = run::region_path(config, flags.region, flags.directory);
   if (!flags.worker_listen.empty())

@@ -16,7 +16,6 @@
 #include "apps/commands.h"
 #include "apps/flag_range.h"
 #include "apps/run/config/config.h"
-#include "apps/run/config/prices.h"
 #include "apps/run/watch/run_table.h"
 #include "apps/run/watch/seen_region.h"
 #include "inter/base/link_error.h"
@@ -125,19 +124,10 @@ int show_one(const Target& target, const StatusFlags& flags) {
   return region.is_well() ? 0 : kNobodyThere;
 }
 
-// Of the configuration, or of that of a run of `causeway simulate`.
-run::Prices prices(const StatusFlags& flags) {
-  std::filesystem::path file = flags.config;
-  if (file.empty() && flags.targets.size() == 1 && is_run(flags.targets[0]))
-    file = std::filesystem::path(flags.targets[0]) / "config.toml";
-  if (file.empty() || !std::filesystem::exists(file)) return {};
-  return run::prices_of(run::load_config(file, {}));
-}
-
 int show_all(const std::vector<Target>& targets, const StatusFlags& flags) {
   std::vector<run::SeenRegion> regions;
   for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
-  std::cout << (flags.json ? run::run_json(regions) : run::run_table(regions, prices(flags)));
+  std::cout << (flags.json ? run::run_json(regions) : run::run_table(regions));
   return std::ranges::all_of(regions, &run::SeenRegion::is_well) ? 0 : kNobodyThere;
 }
 

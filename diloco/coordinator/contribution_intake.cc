@@ -78,6 +78,7 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
 
 void ContributionIntake::on_spooled(Contribution contribution) {
   reached(ProtocolState::payload_spooled);
+  contribution.egress_cost = context_.status().egress_cost.value_or(0);
   context_.driver.handle(WorkerContributed{std::move(contribution)});
   if (context_.ending.failure() || context_.ending.storage_fails()) return;
   answer_(true);
@@ -142,6 +143,7 @@ void ContributionIntake::look_for_room() {
     Contribution sat_out = waits_for_room_->contribution;
     sat_out.sits_out = true;
     sat_out.payload = {};
+    sat_out.egress_cost = context_.status().egress_cost.value_or(0);
     context_.driver.handle(WorkerContributed{std::move(sat_out)});
     return end_wait_for_room();
   }

@@ -67,6 +67,7 @@ class Coordinator::Implementation {
   std::string waiting_for() const;
   Round applied_version() const;
   CoordinatorStatus status() const;
+  std::optional<double> egress_cost() const;
 
   // Each action has one part that knows it.
   template <typename Body>
@@ -94,6 +95,7 @@ class Coordinator::Implementation {
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
   WaitLog wait_log_;
   std::string last_error_;
+  mutable OwnEgress own_egress_;
   inter::LogBudget notes_{30};  // lines a minute of one kind
   inter::TaskGroup tasks_;
 };
@@ -122,6 +124,7 @@ void Coordinator::Implementation::open() {
                     std::visit([this](const auto& body) { carry_out(body); }, action);
                   });
   directory_.refuse_if_anothers(driver_->protocol().membership());
+  own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
   const CoordinatorContext context{.executor = executor_,
                                    .options = options_,
                                    .ending = ending_,
@@ -213,8 +216,20 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .links = links_->stats(),
           .spool_bytes = directory_.spool().stored_bytes(),
           .spool_capacity_bytes = directory_.spool().capacity_bytes(),
+          .egress_cost = egress_cost(),
+          .run_egress_cost = protocol.egress().spent(),
+          .run_egress_forecast = protocol.egress().at_end(protocol.k()),
+          .budget = protocol.egress().forecasts(protocol.k()),
           .last_error = last_error_,
           .finished = ending_.succeeded()};
+}
+
+std::optional<double> Coordinator::Implementation::egress_cost() const {
+  if (!options_.egress_prices.given) return std::nullopt;
+  double now = 0;
+  for (const auto& [peer, link] : links_->stats())
+    now += options_.egress_prices.of(peer, link.tx_bytes);
+  return own_egress_.total(now, driver_->protocol().agreed_egress_cost());
 }
 
 // ---- A disk that fails ----

@@ -61,7 +61,8 @@ struct CoordinatorOptions {
   std::optional<inter::Endpoint> worker_listen;
   // Told of each round that the worker applied: its line of events.jsonl (docs/outputs.md).
   std::function<void(const std::string& line)> on_round = {};
-  inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
+  EgressPrices egress_prices = {};  // of what this region sends
+  inter::MeshOptions mesh;          // self, greeting filled in by the coordinator
 };
 
 // Everybody who is configured, in the log's order.

@@ -65,6 +65,28 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
   return json;
 }
 
+Json to_json(const EgressForecast& forecast) {
+  static constexpr const char* kPeriods[] = {"day", "month", "run"};
+  const Spending& spending = forecast.spending;
+  return {{"period", kPeriods[static_cast<std::size_t>(spending.period)]},
+          {"limit", spending.limit},
+          {"spent", spending.spent},
+          {"forecast", forecast.at_end},
+          {"round_cost", spending.round_cost},
+          {"until_unix_s", spending.until_unix_s}};
+}
+
+Json egress_json(const CoordinatorStatus& status) {
+  if (!status.egress_cost) return nullptr;
+  Json json = {{"cost", *status.egress_cost},
+               {"run_cost", status.run_egress_cost},
+               {"run_forecast", nullptr},
+               {"limits", Json::array()}};
+  if (status.run_egress_forecast) json["run_forecast"] = *status.run_egress_forecast;
+  for (const EgressForecast& forecast : status.budget) json["limits"].push_back(to_json(forecast));
+  return json;
+}
+
 // The round after the last one in the file; lines that are no rounds, or not whole, do not count.
 Round round_after(const std::filesystem::path& events) {
   constexpr std::streamoff kTailBytes = 256 << 10;
@@ -101,7 +123,11 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
       region_(std::move(region)),
       next_round_(round_after(directory_ / "events.jsonl")) {
   const Json old = Json::parse(read_file(directory_ / "status.json").value_or(""), nullptr, false);
-  if (!old.is_object() || !old.contains("links") || !old["links"].is_object()) return;
+  if (!old.is_object()) return;
+  const Json egress = old.value("egress", Json());
+  if (egress.is_object() && egress.contains("cost") && egress["cost"].is_number())
+    earlier_egress_cost_ = std::max(0.0, egress["cost"].get<double>());
+  if (!old.contains("links") || !old["links"].is_object()) return;
   for (const auto& [peer, link] : old["links"].items()) {
     if (!link.is_object()) continue;
     const auto counter = [&link = link](const char* name) {
@@ -161,6 +187,7 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"wan_tx_bytes", traffic.tx_bytes},
                      {"wan_rx_bytes", traffic.rx_bytes},
                      {"links", to_json(links)},
+                     {"egress", egress_json(status)},
                      {"spool_bytes", status.spool_bytes},
                      {"spool_capacity_bytes", status.spool_capacity_bytes},
                      {"last_error", status.last_error},
@@ -216,7 +243,8 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
 }
 
 void StatusFiles::add_k_decision(const CommitRecord& record) {
-  static constexpr const char* kNames[] = {"k_kept", "k_changed", "k_confirmed", "k_reverted"};
+  static constexpr const char* kNames[] = {"k_kept",      "k_changed", "k_confirmed", "k_reverted",
+                                           "k_stretched", "k_paused",  "k_relaxed"};
   const KDecision& decision = *record.k_decision;
   append_line(Json{{"event", kNames[static_cast<std::size_t>(decision.verdict)]},
                    {"region", region_},

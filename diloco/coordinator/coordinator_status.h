@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "diloco/log/record.h"
+#include "diloco/pacing/egress_meter.h"
 #include "diloco/worker/worker_session.h"
 #include "inter/mesh/mesh.h"
 
@@ -35,7 +36,11 @@ struct CoordinatorStatus {
   Progress progress;
   std::map<std::string, inter::LinkStats> links;  // since this process started
   std::uint64_t spool_bytes = 0, spool_capacity_bytes = 0;
-  std::string last_error;  // logged since this process started; empty: none
+  std::optional<double> egress_cost;          // of this region, since the run began
+  double run_egress_cost = 0;                 // of all, as the records say
+  std::optional<double> run_egress_forecast;  // at the end of the run
+  std::vector<EgressForecast> budget;         // each limit
+  std::string last_error;                     // logged since this process started; empty: none
   bool finished = false;
 };
 
@@ -58,6 +63,8 @@ class StatusFiles {
   // Returns the line of events.jsonl, without its end.
   std::string add_round(const AppliedRound& round, const CoordinatorStatus& status);
   Round next_round() const { return next_round_; }  // after the newest added, ever
+  // What an earlier process wrote.
+  double earlier_egress_cost() const { return earlier_egress_cost_; }
   void add_event(const std::string& event, const std::string& peer, const std::string& text,
                  Round round);
 
@@ -69,6 +76,7 @@ class StatusFiles {
   std::filesystem::path directory_;
   std::string region_;
   std::map<std::string, inter::LinkStats> earlier_;
+  double earlier_egress_cost_ = 0;
   std::string written_;
   Round next_round_ = 0;
 };

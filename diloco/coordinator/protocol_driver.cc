@@ -15,12 +15,18 @@ Time now() {
   return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
 }
 
+ProtocolOptions with_clock(ProtocolOptions options) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  options.unix_s_at_zero = std::chrono::duration<double>(wall - now()).count();
+  return options;
+}
+
 }  // namespace
 
 ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, Ending& ending,
                                ProtocolOptions options, PersistentState state, CarryOut carry_out)
     : ending_(ending),
-      protocol_(std::move(options), std::move(state)),
+      protocol_(with_clock(std::move(options)), std::move(state)),
       carry_out_(std::move(carry_out)),
       tick_(executor) {}
 

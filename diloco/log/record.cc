@@ -39,6 +39,7 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
   out->set_exchange_s(contribution.exchange_s);
   out->set_overhead_s(contribution.overhead_s);
   if (contribution.held_out_loss) out->set_held_out_loss(*contribution.held_out_loss);
+  out->set_egress_cost(contribution.egress_cost);
 }
 
 namespace {
@@ -48,6 +49,14 @@ void encode(const RoundMeasure& measured, wire::RoundMeasure* out) {
   out->set_overhead_s(measured.overhead_s);
   out->set_exchange_s(measured.exchange_s);
   if (measured.held_out_loss) out->set_held_out_loss(*measured.held_out_loss);
+}
+
+void encode(const Spending& spending, wire::Spending* out) {
+  out->set_period(static_cast<wire::Spending::Period>(spending.period));
+  out->set_limit(spending.limit);
+  out->set_spent(spending.spent);
+  out->set_round_cost(spending.round_cost);
+  out->set_until_unix_s(spending.until_unix_s);
 }
 
 void encode(const KDecision& decision, wire::KDecision* out) {
@@ -61,6 +70,7 @@ void encode(const KDecision& decision, wire::KDecision* out) {
   out->set_held_out_before(decision.held_out_before);
   out->set_held_out_after(decision.held_out_after);
   out->set_standard_error(decision.standard_error);
+  if (decision.spending) encode(*decision.spending, out->mutable_spending());
 }
 
 }  // namespace
@@ -104,6 +114,12 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
   }
   if (record.measured) encode(*record.measured, out->mutable_measured());
   if (record.k_decision) encode(*record.k_decision, out->mutable_k_decision());
+  out->set_decided_unix_s(record.decided_unix_s);
+  for (const EgressCost& egress : record.egress) {
+    wire::EgressCost* entry = out->add_egress();
+    entry->set_region(egress.region);
+    entry->set_cost(egress.cost);
+  }
 }
 
 Digest decode_digest(const std::string& bytes) {
@@ -162,10 +178,12 @@ Contribution decode(const wire::Contribution& message) {
                             .exchange_s = message.exchange_s(),
                             .overhead_s = message.overhead_s(),
                             .held_out_loss = decode_held_out_loss(message),
+                            .egress_cost = message.egress_cost(),
                             .payload = decode(message.payload())};
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
   check_measured({contribution.delta_norm, contribution.error_norm}, "a contribution's norm");
   check_measured({contribution.exchange_s, contribution.overhead_s}, "a contribution's time");
+  check_measured({contribution.egress_cost}, "a contribution's cost");
   return contribution;
 }
 
@@ -213,12 +231,24 @@ std::optional<RoundMeasure> decode_measure(const wire::CommitRecord& message) {
                       .held_out_loss = decode_held_out_loss(from)};
 }
 
+std::optional<Spending> decode_spending(const wire::KDecision& message) {
+  if (!message.has_spending()) return std::nullopt;
+  const wire::Spending& from = message.spending();
+  if (!wire::Spending::Period_IsValid(from.period())) throw_malformed("a budget's period");
+  check_measured({from.limit(), from.spent(), from.round_cost(), from.until_unix_s()},
+                 "a budget's figure");
+  return Spending{.period = static_cast<Spending::Period>(from.period()),
+                  .limit = from.limit(),
+                  .spent = from.spent(),
+                  .round_cost = from.round_cost(),
+                  .until_unix_s = from.until_unix_s()};
+}
+
 std::optional<KDecision> decode_k_decision(const wire::CommitRecord& message) {
   if (!message.has_k_decision()) return std::nullopt;
   const wire::KDecision& from = message.k_decision();
-  const bool known =
-      from.verdict() >= wire::KDecision::KEPT && from.verdict() <= wire::KDecision::REVERTED;
-  if (!known || from.k() == 0) throw_malformed("a decision on K that cannot be");
+  if (!wire::KDecision::Verdict_IsValid(from.verdict()) || from.k() == 0)
+    throw_malformed("a decision on K that cannot be");
   check_measured({from.step_s(), from.prepare_s(), from.exchange_s(), from.time_ratio(),
                   from.standard_error()},
                  "a decision's figure");
@@ -232,7 +262,8 @@ std::optional<KDecision> decode_k_decision(const wire::CommitRecord& message) {
                    .time_ratio = from.time_ratio(),
                    .held_out_before = from.held_out_before(),
                    .held_out_after = from.held_out_after(),
-                   .standard_error = from.standard_error()};
+                   .standard_error = from.standard_error(),
+                   .spending = decode_spending(from)};
 }
 
 template <typename Wire>
@@ -263,7 +294,9 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .next_grace_ms = message.next_grace_ms(),
                       .standings = {},
                       .measured = decode_measure(message),
-                      .k_decision = decode_k_decision(message)};
+                      .k_decision = decode_k_decision(message),
+                      .decided_unix_s = message.decided_unix_s()};
+  check_measured({record.decided_unix_s}, "a commit record's time");
   for (const wire::Participant& entry : message.participants()) {
     Participant participant = decode_participant(entry);
     if (participant.region.empty() || (!record.participants.empty() &&
@@ -282,6 +315,14 @@ CommitRecord decode(const wire::CommitRecord& message) {
       throw_malformed("a commit record's standings are not in ascending order");
     }
     record.standings.push_back(std::move(standing));
+  }
+  for (const wire::EgressCost& entry : message.egress()) {
+    check_measured({entry.cost()}, "a region's cost");
+    if (entry.region().empty() ||
+        (!record.egress.empty() && record.egress.back().region >= entry.region())) {
+      throw_malformed("a commit record's costs are not in ascending order");
+    }
+    record.egress.push_back({.region = entry.region(), .cost = entry.cost()});
   }
   return record;
 }

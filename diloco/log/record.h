@@ -34,6 +34,7 @@ struct Contribution {
   double exchange_s = 0;  // from contributing to the round before until its outcome was here
   double overhead_s = 0;  // since then, what was not inner steps
   std::optional<double> held_out_loss{};  // of version `round`
+  double egress_cost = 0;  // of all that this region sent since the run began; 0: not known
   inter::BlobId payload{};
 };
 
@@ -88,9 +89,24 @@ struct RoundMeasure {
   std::optional<double> held_out_loss{};  // of version `round`
 };
 
+// Of a budget for egress (egress_meter.h), in the currency of links.prices.
+struct Spending {
+  enum class Period { day, month, run };  // of the calendar, in UTC
+  Period period = Period::run;
+  double limit = 0, spent = 0;  // in the period
+  double round_cost = 0;        // of all regions
+  double until_unix_s = 0;      // the period's end; 0: the run's
+
+  bool operator==(const Spending&) const = default;
+};
+// "egress cost 7.10 of the 10.00 a day, and a round costs 0.12"
+std::string to_string(const Spending& spending);
+
 // A decision on K, and why (k_policy.h).
 struct KDecision {
-  enum class Verdict { kept, changed, confirmed, reverted };
+  // stretched, paused, relaxed: what the budget for egress asks for, or does not any more. Paused:
+  // the round lasts as long as there is no money.
+  enum class Verdict { kept, changed, confirmed, reverted, stretched, paused, relaxed };
   Verdict verdict = Verdict::kept;
   std::uint32_t from = 0, k = 0;  // K before, and from the next round on
   // kept, changed: what was fitted, and the predicted time to a loss with k by that with `from`.
@@ -98,9 +114,16 @@ struct KDecision {
   // confirmed, reverted: held-out loss before the change and after it, and the standard error of
   // their difference; 0 if there was nothing to judge by.
   double held_out_before = 0, held_out_after = 0, standard_error = 0;
+  std::optional<Spending> spending{};  // stretched, paused, relaxed
 };
 // In words.
 std::string to_string(const KDecision& decision);
+
+// What a region has paid for all that it sent since the run began.
+struct EgressCost {
+  std::string region;
+  double cost = 0;
+};
 
 // The decision on one round: every region applies exactly this.
 struct CommitRecord {
@@ -121,6 +144,9 @@ struct CommitRecord {
   // Only where K is chosen while the run goes on.
   std::optional<RoundMeasure> measured{};
   std::optional<KDecision> k_decision{};
+  // Only where there is a budget for egress. By the leader's clock, since 1970; 0: not said.
+  double decided_unix_s = 0;
+  std::vector<EgressCost> egress{};  // ascending region
 };
 
 std::string serialize(const Contribution& contribution);

@@ -20,6 +20,7 @@ constexpr std::size_t kEvaluationsKept = 10;
 constexpr double kStandardErrors = 2;
 constexpr int kStepsPerOctave = 8;  // of the K's that are tried
 constexpr Round kBarredRefits = 3;
+constexpr double kWorthStretching = 1.1, kWorthRelaxing = 0.9;
 
 template <typename Value>
 double median(std::span<const RoundMeasure> rounds, Value&& value) {
@@ -63,6 +64,10 @@ std::string fitted(const KDecision& decision) {
               decision.exchange_s, decision.prepare_s);
 }
 
+std::string until(const KDecision& decision) {
+  return decision.spending ? end_of(*decision.spending) : "";
+}
+
 std::string judged(const KDecision& decision) {
   return text("held-out loss %.4f -> %.4f, standard error of the difference %.4f",
               decision.held_out_before, decision.held_out_after, decision.standard_error);
@@ -73,6 +78,7 @@ std::string judged(const KDecision& decision) {
 std::string to_string(const KDecision& decision) {
   const std::string k = std::to_string(decision.k);
   const std::string change = "K " + std::to_string(decision.from) + " -> " + k + ": ";
+  const std::string egress = decision.spending ? to_string(*decision.spending) : "";
   switch (decision.verdict) {
     case Verdict::kept:
       return "K stays " + k + ": " + fitted(decision) +
@@ -87,6 +93,12 @@ std::string to_string(const KDecision& decision) {
              (decision.standard_error > 0 ? judged(decision) : "no held-out loss to judge it by");
     case Verdict::reverted:
       return change + judged(decision) + ": worse by more than two of them";
+    case Verdict::stretched:
+      return change + egress + "; so that it lasts until " + until(decision);
+    case Verdict::paused:
+      return change + egress + "; the regions train alone until about " + until(decision);
+    case Verdict::relaxed:
+      return change + (egress.empty() ? "the budget for egress asks for no more" : egress);
   }
   return {};
 }
@@ -116,11 +128,13 @@ std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
   return round;
 }
 
-KPolicy::KPolicy(const KPolicyOptions& options, std::uint32_t k) : options_(options), k_(k) {}
+KPolicy::KPolicy(const KPolicyOptions& options, const Pace& pace)
+    : options_(options), egress_(options.budget, pace), k_(pace.k), free_k_(pace.k) {}
 
 void KPolicy::add(const CommitRecord& record, std::uint64_t step, std::uint32_t steps) {
   version_ = record.round + 1;
-  if (!options_.adapts()) return;
+  egress_.add(record, step, steps);
+  if (!options_.measures()) return;
   const bool full = steps == k_ / options_.overlap.fragments;
   if (record.measured && full && record.measured->step_s > 0) {
     window_.push_back(*record.measured);
@@ -161,14 +175,34 @@ void KPolicy::follow(const KDecision& decision, Round round) {
   if (decision.verdict == Verdict::reverted) evaluations_.clear();
   rounds_ = 0;
   k_ = decision.k;
+  if (decision.verdict < Verdict::stretched) free_k_ = k_;
 }
 
 std::optional<KDecision> KPolicy::decide() const {
+  if (const std::optional<KDecision> kept = keep_budget()) return kept;
+  if (k_ != free_k_ || !options_.adapts()) return std::nullopt;
   const bool due = rounds_ >= options_.refit_rounds && 2 * window_.size() > options_.refit_rounds;
   if (trial_ && trial_->after.size() >= kEvaluationsAfter) return judge();
   if (trial_ && due) return KDecision{.verdict = Verdict::confirmed, .from = k_, .k = k_};
   if (!due) return std::nullopt;
   return refit();
+}
+
+std::optional<KDecision> KPolicy::keep_budget() const {
+  if (egress_.steps_left() == 0) return std::nullopt;
+  const std::optional<EgressMeter::Need> need = egress_.need();
+  const double asked = need ? need->k : 0;
+  KDecision decision{.verdict = Verdict::relaxed,
+                     .from = k_,
+                     .k = std::max(free_k_, static_cast<std::uint32_t>(asked))};
+  if (need) decision.spending = need->because;
+  if (asked > kWorthStretching * k_) {
+    decision.verdict = need->pauses ? Verdict::paused : Verdict::stretched;
+    return decision;
+  }
+  const bool shorter = decision.k > free_k_ ? decision.k < kWorthRelaxing * k_
+                                            : k_ != free_k_ && asked < kWorthRelaxing * free_k_;
+  return shorter ? std::optional(decision) : std::nullopt;
 }
 
 // Where the loss stood before is where a line through it ends; it falls on from there if all is

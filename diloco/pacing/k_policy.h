@@ -9,6 +9,10 @@
 //   where it stood: worse by more than two standard errors, K goes back, and stays on that side of
 //   the middle for a while. Without held-out losses there is no such trial.
 // - Rounds shortened for warm-up, or by the end of the run, do not count.
+// - What the budget for egress asks for (egress_meter.h) goes before all that: while K is larger
+// for
+//   its sake nothing else changes K. Less than 10 % is not worth a change: what is missing
+//   grows until it is.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +23,7 @@
 #include <vector>
 
 #include "diloco/log/record.h"
+#include "diloco/pacing/egress_meter.h"
 #include "diloco/pacing/objective.h"
 #include "diloco/pacing/time_model.h"
 
@@ -29,8 +34,10 @@ struct KPolicyOptions {
   std::uint32_t refit_rounds = 10;
   tuner::StatisticalPrice price;
   tuner::Overlap overlap;  // its fragments divide every K
+  EgressBudget budget = {};
 
   bool adapts() const { return k_min < k_max; }
+  bool measures() const { return adapts() || budget.changes_k(); }
 };
 
 // Of a round of `steps` nominal steps, from its listed contributions that are not late; none if
@@ -40,8 +47,7 @@ std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
 
 class KPolicy {
  public:
-  // `k`: at the start.
-  KPolicy(const KPolicyOptions& options, std::uint32_t k);
+  KPolicy(const KPolicyOptions& options, const Pace& pace);
 
   // The next record, of a round of `steps` nominal steps that began after `step` of them.
   void add(const CommitRecord& record, std::uint64_t step, std::uint32_t steps);
@@ -49,6 +55,7 @@ class KPolicy {
   std::uint32_t k() const { return k_; }  // of the open round
   // The newest, in words; empty: none.
   const std::string& change() const { return change_; }
+  const EgressMeter& egress() const { return egress_; }
   // For the record of the open round.
   const std::optional<KDecision>& next() const { return next_; }
 
@@ -69,13 +76,16 @@ class KPolicy {
   void add_evaluation(Round round, const Evaluation& evaluation);
   void follow(const KDecision& decision, Round round);
   std::optional<KDecision> decide() const;
+  std::optional<KDecision> keep_budget() const;
   KDecision judge() const;
   KDecision refit() const;
   tuner::RoundCosts fit() const;
   std::vector<std::uint32_t> candidates() const;
 
   KPolicyOptions options_;
+  EgressMeter egress_;
   std::uint32_t k_;
+  std::uint32_t free_k_;  // without the budget
   Round version_ = 0;
   std::vector<RoundMeasure> window_;     // of full rounds with this K, the newest refit_rounds
   std::uint32_t rounds_ = 0;             // full ones since the last decision

@@ -28,6 +28,7 @@ struct ProtocolOptions : SyncRules {
   // Inner steps that this region's worker goes on with after it contributed, before it needs the
   // outcome; at most those of the next round.
   std::uint32_t overlap_steps = 0;
+  double unix_s_at_zero = 0;  // what a clock on the wall shows at Time{0}
   float outer_momentum = 0;
   Time heartbeat{std::chrono::milliseconds{500}};
   Round records_in_memory = 64;   // at least; more while their payloads are kept

@@ -12,7 +12,7 @@ RunHistory::RunHistory(const ProtocolOptions& options, const RaftLog& log)
     : options_(options),
       records_(log),
       data_plan_(options.self, options.own_data),
-      k_policy_(options.k_policy, options.pace.k) {
+      k_policy_(options.k_policy, options.pace) {
   steps_before_.push(0);
 }
 

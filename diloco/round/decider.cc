@@ -25,6 +25,8 @@ Decider::Decider(const ProtocolOptions& options, const Membership& membership,
 void Decider::open_next(const CommitRecord& committed) {
   round_ = committed.round + 1;
   grace_.start_from(milliseconds{committed.next_grace_ms});
+  egress_.clear();
+  for (const EgressCost& region : committed.egress) egress_[region.region] = region.cost;
   standings_.clear();
   for (const Standing& standing : committed.standings) standings_[standing.region] = standing;
   attached_.clear();
@@ -108,7 +110,7 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   for (const auto& [key, candidate] : candidates_) {
     if (key.part == 0) speeds_.learn(candidate.contribution);
   }
-  verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps);
+  verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps, now);
   verdict.record->run_id = run_id;
   return verdict;
 }
@@ -191,7 +193,7 @@ std::vector<Offer> Decider::offers() const {
 }
 
 CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>& offers,
-                                  const Steps& steps) const {
+                                  const Steps& steps, Time now) const {
   const Weights weights = weigh(offers, membership_.regions().size());
   const Round past = round_ + 1;
   const Round cap = options_.staleness_max * options_.pace.fragments;
@@ -210,12 +212,25 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
   for (std::size_t i = 0; i < offers.size(); ++i) {
     record.participants.push_back(participant_of(offers[i].contribution, weights.values[i]));
   }
+  add_egress(record, now);
   return record;
+}
+
+// Costs only grow: what a region says next may have come earlier.
+void Decider::add_egress(CommitRecord& record, Time now) const {
+  if (!options_.k_policy.budget.limits()) return;
+  std::map<std::string, double> costs = egress_;
+  for (const auto& [key, candidate] : candidates_) {
+    double& cost = costs[key.region];
+    cost = std::max(cost, candidate.contribution.egress_cost);
+  }
+  record.decided_unix_s = options_.unix_s_at_zero + std::chrono::duration<double>(now).count();
+  for (const auto& [region, cost] : costs) record.egress.push_back({region, cost});
 }
 
 std::optional<RoundMeasure> Decider::measured(const std::vector<Offer>& offers,
                                               std::uint32_t k) const {
-  if (!options_.k_policy.adapts()) return std::nullopt;
+  if (!options_.k_policy.measures()) return std::nullopt;
   std::vector<const Contribution*> fresh;
   for (const Offer& offer : offers) {
     if (is_fresh(key_of(offer.contribution))) fresh.push_back(&offer.contribution);

@@ -93,7 +93,8 @@ class Decider {
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
   std::vector<Offer> offers() const;
   CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
-                           const Steps& steps) const;
+                           const Steps& steps, Time now) const;
+  void add_egress(CommitRecord& record, Time now) const;
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
   std::optional<float> momentum(std::uint64_t since_exchange) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
@@ -108,6 +109,7 @@ class Decider {
   std::map<std::string, Applied> applied_;
   std::set<std::string> attached_;             // waited for
   std::map<std::string, Standing> standings_;  // after the last record
+  std::map<std::string, double> egress_;       // cost by region, in the last record
   Speeds speeds_;
 
   // Of the open round.

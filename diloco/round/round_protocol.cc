@@ -1,5 +1,6 @@
 #include "diloco/round/round_protocol.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 #include <variant>
@@ -92,6 +93,13 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   return next;
 }
 
+double RoundProtocol::agreed_egress_cost() const {
+  const CommitRecord* newest = region_.history.newest();
+  if (newest == nullptr) return 0;
+  const auto own = std::ranges::find(newest->egress, region_.options.self, &EgressCost::region);
+  return own == newest->egress.end() ? 0 : own->cost;
+}
+
 // ---- The log ----
 
 void RoundProtocol::apply_committed() {
@@ -117,10 +125,22 @@ void RoundProtocol::apply(const LogEntry& entry, Index index) {
 
 void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   region_.history.append(index);
+  note_budget(record);
   end_.add(record, now_);
   exchange_.settle(record);
   catch_up_.confirm_snapshot();
   exchange_.open_next(record, now_);
+}
+
+// Each day's, month's or run's limit once.
+void RoundProtocol::note_budget(const CommitRecord& record) {
+  if (record.k_decision && record.k_decision->spending)
+    region_.out.note(Note::Severity::warning, to_string(*record.k_decision));
+  for (const EgressForecast& forecast : egress().forecasts(k())) {
+    const std::string until = end_of(forecast.spending);
+    if (forecast.at_end <= forecast.spending.limit || !budget_notes_.insert(until).second) continue;
+    region_.out.note(Note::Severity::warning, to_string(forecast));
+  }
 }
 
 void RoundProtocol::lead() {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,9 @@ class RoundProtocol {
   // Of the open round, unless it is shortened, and how it came to that.
   std::uint32_t k() const { return region_.history.k_policy().k(); }
   const std::string& k_change() const { return region_.history.k_policy().change(); }
+  const EgressMeter& egress() const { return region_.history.k_policy().egress(); }
+  // What the newest record says that this region has paid.
+  double agreed_egress_cost() const;
   // Inner steps of a round up to the open one.
   std::uint32_t nominal_k(Round round) const { return region_.history.nominal_k(round); }
   const std::optional<Contribution>& contribution() const {
@@ -79,6 +83,7 @@ class RoundProtocol {
   void apply_committed();
   void apply(const LogEntry& entry, Index index);
   void add_record(const CommitRecord& record, Index index);
+  void note_budget(const CommitRecord& record);
   void lead();
   void fetch();
 
@@ -88,6 +93,7 @@ class RoundProtocol {
   Exchange exchange_{region_, leader_, catch_up_};
   WorkerOrders orders_{region_, leader_, catch_up_};
   RunEnd end_{region_, leader_, catch_up_};
+  std::set<std::string> budget_notes_;  // the ends of limits that were warned of
   bool started_ = false;
   Time now_{0};
 };

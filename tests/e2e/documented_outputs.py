@@ -27,10 +27,12 @@ def written(path):
 
 
 def children(objects, key):
-    """What lies under `key`: an object, a list of objects, or one for each region."""
+    """What lies under `key`: an object, a list of objects, one for each region, or nothing."""
     found = []
     for each in objects:
         value = each[key]
+        if value is None:
+            continue
         found += value if isinstance(value, list) else value.values() if key == "links" else [value]
     return found
 

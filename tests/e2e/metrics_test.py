@@ -39,9 +39,11 @@ class Metrics(RunByHand):
         self.config_file = self.config(addresses=self.addresses, steps=steps)
         prices = self.directory / "prices.toml"
         prices.write_text("default_per_gb = 1000")
+        text = self.config_file.read_text()
+        self.config_file.write_text(f'{text}\n[links]\nprices = "{prices}"\n[budget]\nper_day = 1e6\n')
         self.coordinators = [
             self.start("coordinator", self.config_file, "--region", region, "--found" if region == REGIONS[0] else "--join",
-                       "--directory", self.region_directory(region), "--metrics", "127.0.0.1:0", "--set", f'links.prices="{prices}"')
+                       "--directory", self.region_directory(region), "--metrics", "127.0.0.1:0")
             for region in REGIONS]
         self.workers = self.start_workers(self.config_file, (1, 1, 1))
         self.ports = [self.port_of(coordinator) for coordinator in self.coordinators]
@@ -67,6 +69,8 @@ class Metrics(RunByHand):
         wait_until(lambda: get(f"http://127.0.0.1:{first}/readyz") == (200, "ok\n"), "readiness", self.coordinators[0])
         self.assertGreater(self.value("link_sent_bytes_total", first), 1000)
         self.assertGreater(self.value("egress_cost_total", first), 0.001)
+        self.assertEqual(self.value("budget_limit", first), 1e6)
+        self.assertGreater(self.value("budget_forecast", first), self.value("budget_spent", first))
         self.assertEqual(get(f"http://127.0.0.1:{first}/")[0], 404)
         rounds = self.value("rounds_applied_total", first)
         for child in self.coordinators[1:]:
@@ -103,7 +107,7 @@ class Metrics(RunByHand):
 
     def test_the_page_lists_each_metric_that_the_code_names(self):
         code = (SOURCE / "apps/run/watch/region_metrics.cc").read_text()
-        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge)\(\s*"(\w+)"', code)}
+        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge|gauge_of_period)\(\s*"(\w+)"', code)}
         rows = [line for line in (SOURCE / "docs/operate.md").read_text().splitlines() if line.startswith("| `causeway_")]
         self.assertEqual(named, set(re.findall(r"`(causeway_\w+)`", "".join(row.split("|")[1] for row in rows))))
 

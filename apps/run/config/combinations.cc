@@ -43,6 +43,7 @@ class CombinationChecks {
             "has no effect without codec.error_max; set that too");
     synchronisation();
     overlap();
+    budget();
     if (config_.built_in_trainer()) layout();
   }
 
@@ -191,6 +192,18 @@ class CombinationChecks {
       require(config_.regions[i].overlap_steps <= std::int64_t{k / fragments},
               "regions[" + std::to_string(i) + "].overlap_steps", most);
     }
+  }
+
+  void budget() const {
+    const diloco::EgressBudget& budget = config_.budget;
+    if (!budget.limits()) return;
+    require(!config_.links.prices.empty(), "links.prices",
+            "must be a file with the prices of traffic, because there is a [budget]");
+    require(budget.k_max % config_.overlap.fragments == 0 &&
+                (budget.k_max == 0 || budget.k_max >= k_policy(config_).k_max),
+            "budget.k_max",
+            "must be 0, or a multiple of sync.fragments and at least the largest K without it, " +
+                std::to_string(k_policy(config_).k_max));
   }
 
   void synchronisation() const {

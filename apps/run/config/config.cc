@@ -178,6 +178,7 @@ diloco::KPolicyOptions k_policy(const Config& config) {
   options.k_max = !sync.k_auto ? k : sync.k_max > 0 ? sync.k_max : 8 * k;
   options.refit_rounds = sync.k_refit_rounds;
   options.price.lambda = sync.k_price;
+  options.budget = config.budget;
   options.overlap = {.variant = config.overlap.variant,
                      .fragments = fragments,
                      .overlap_steps = sync.overlap_steps};
@@ -190,7 +191,12 @@ namespace {
 std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   using Variant = diloco::OverlapOptions::Variant;
   if (config.overlap.variant == Variant::synchronous) return 0;
-  if (config.overlap.variant != Variant::streaming) return k_policy(config).k_max;
+  if (config.overlap.variant != Variant::streaming) {
+    const diloco::EgressBudget& budget = config.budget;
+    if (!budget.changes_k()) return k_policy(config).k_max;
+    return std::max<std::uint32_t>(k_policy(config).k_max,
+                                   budget.k_max > 0 ? budget.k_max : diloco::kLargestK);
+  }
   for (const RegionConfig& one : config.regions) {
     if (one.name == region && one.overlap_steps >= 0)
       return static_cast<std::uint32_t>(one.overlap_steps);

@@ -71,6 +71,7 @@ struct Config : intra::Recipe {
   bool keeps_all = false;        // all that a replay of the run needs
   bool requires_doctor = false;  // before a region takes part for the first time
   LinksConfig links;
+  diloco::EgressBudget budget;
   std::vector<RegionConfig> regions;  // as in the file
   WitnessConfig witness;
   std::filesystem::path certificates;  // PKI directory (by-hand runs)

@@ -219,6 +219,7 @@ const std::vector<Key<Config>>& config_keys() {
     add_sync_keys(all);
     add_ledger_keys(all);
     add_link_keys(all);
+    add_budget_keys(all);
     add_place_keys(all);
     add_witness_keys(all);
     return all;

@@ -88,4 +88,29 @@ void add_link_keys(std::vector<Key<Config>>& keys) {
       "which way and the time predicted.")));
 }
 
+void add_budget_keys(std::vector<Key<Config>>& keys) {
+  using Action = diloco::EgressBudget::Action;
+  keys.push_back(of_run(C::number(
+      "budget.per_day", [](auto& c) -> auto& { return c.budget.per_day; }, {0},
+      "Most that egress of all regions together may cost in a day (UTC), in the currency of "
+      "links.prices. 0: no limit.")));
+  keys.push_back(of_run(C::number(
+      "budget.per_month", [](auto& c) -> auto& { return c.budget.per_month; }, {0},
+      "Likewise in a calendar month (UTC). 0: no limit.")));
+  keys.push_back(of_run(C::number(
+      "budget.total", [](auto& c) -> auto& { return c.budget.total; }, {0},
+      "Likewise in the whole run. 0: no limit.")));
+  keys.push_back(of_run(C::choice<Action>(
+      "budget.action", [](auto& c) -> auto& { return c.budget.action; },
+      {{"warn", Action::warn}, {"stretch-k", Action::stretch_k}, {"pause", Action::pause}},
+      "What is done so that the limits hold (docs/operate.md). warn: nothing, but the log and "
+      "`causeway status` say so. stretch-k: rounds get longer, so that the money lasts. pause: "
+      "rounds stay as they are until the money is spent; then the regions train alone until there "
+      "is new money.")));
+  keys.push_back(of_run(C::integer(
+      "budget.k_max", "steps", [](auto& c) -> auto& { return c.budget.k_max; }, 0, 8'000'000,
+      "Largest K that the budget may ask for, a multiple of fragments; beyond it a limit is "
+      "exceeded, with a warning. 0: as long as the limits need.")));
+}
+
 }  // namespace causeway::run

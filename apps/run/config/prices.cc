@@ -20,7 +20,8 @@ class PriceFile {
     allow_only(table, {"default_per_gb", "price"});
     Prices prices;
     prices.given = true;
-    if (table.contains("default_per_gb")) prices.otherwise = price(table, "default_per_gb");
+    prices.has_otherwise = table.contains("default_per_gb");
+    if (prices.has_otherwise) prices.otherwise = price(table, "default_per_gb");
     if (!table.contains("price")) return prices;
     const toml::array* list = table["price"].as_array();
     if (list == nullptr || !list->is_array_of_tables()) refuse("price: must be [[price]] tables");
@@ -77,6 +78,14 @@ double Prices::of(const std::string& from, const std::string& to, double bytes) 
   return bytes / 1e9 * (found == per_gb.end() ? otherwise : found->second);
 }
 
+diloco::EgressPrices Prices::from(const std::string& region) const {
+  diloco::EgressPrices prices{.otherwise = otherwise, .given = given};
+  for (const auto& [pair, price] : per_gb) {
+    if (pair.first == region) prices.per_gb[pair.second] = price;
+  }
+  return prices;
+}
+
 Prices load_prices(const std::filesystem::path& file, const std::vector<std::string>& known) {
   try {
     return PriceFile(file, known).read(toml::parse(read_config(file)));
@@ -90,7 +99,16 @@ Prices prices_of(const Config& config) {
   if (config.links.prices.empty()) return {};
   std::vector<std::string> known = names_of(config);
   if (!config.witness.name.empty()) known.push_back(config.witness.name);
-  return load_prices(config.links.prices, known);
+  const Prices prices = load_prices(config.links.prices, known);
+  if (!config.budget.limits() || prices.has_otherwise) return prices;
+  for (const std::string& from : known) {
+    for (const std::string& to : known) {
+      if (from == to || prices.per_gb.contains({from, to})) continue;
+      throw ConfigError(config.links.prices.string() + ": there is a [budget], but no price from " +
+                        from + " to " + to + "; add it, or default_per_gb for all the others");
+    }
+  }
+  return prices;
 }
 
 }  // namespace causeway::run

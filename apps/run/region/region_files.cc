@@ -56,6 +56,7 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
     status.links[peer] = {get<bool>(link, "up"), get<std::uint64_t>(link, "tx_bytes"),
                           get<std::uint64_t>(link, "rx_bytes"), get<double>(link, "round_trip_ms")};
   }
+  status.egress = egress_of(*json);
   return status;
 }
 

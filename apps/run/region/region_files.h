@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/region/egress_status.h"
+
 namespace causeway::run {
 
 struct LinkStatus {
@@ -32,6 +34,7 @@ struct RegionStatus {
   std::string k_change;                              // the newest; empty: none
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over the whole run
   std::map<std::string, LinkStatus> links;
+  std::optional<EgressStatus> egress;
 };
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
 

@@ -26,15 +26,20 @@ std::set<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// What may change while a run is stopped.
+bool may_change(const std::string& line) {
+  return line.starts_with("budget.");
+}
+
 void refuse_another_run(const fs::path& stored, const Config& config) {
   const std::set<std::string> before = lines_of(shared_settings(load_config(stored, {})));
   const std::set<std::string> now = lines_of(shared_settings(config));
   std::string difference;
   for (const std::string& line : before) {
-    if (!now.contains(line)) difference += "\n  there: " + line;
+    if (!now.contains(line) && !may_change(line)) difference += "\n  there: " + line;
   }
   for (const std::string& line : now) {
-    if (!before.contains(line)) difference += "\n  here:  " + line;
+    if (!before.contains(line) && !may_change(line)) difference += "\n  here:  " + line;
   }
   if (difference.empty()) return;
   throw ConfigError(

@@ -118,6 +118,7 @@ std::vector<std::string> render(const View& view, std::size_t width) {
   std::vector<std::string> lines = {heading(view)};
   add_regions(view, lines);
   if (view.rounds > 0) add_wan(view, width, lines);
+  if (view.egress) lines.push_back("egress  " + to_string(*view.egress));
   if (view.restarts > 0) lines.push_back("restarts: " + std::to_string(view.restarts));
   const std::size_t first = view.notes.size() - std::min(view.notes.size(), kNotesShown);
   for (std::size_t i = first; i < view.notes.size(); ++i) lines.push_back("! " + view.notes[i]);

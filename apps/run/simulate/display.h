@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/region/egress_status.h"
+
 namespace causeway::run {
 
 struct LinkView {
@@ -36,6 +38,7 @@ struct View {
   double remaining_s = -1;  // below 0: unknown
   std::uint64_t wan_bytes = 0;
   double wan_bytes_per_s = 0;
+  std::optional<RunEgress> egress = {};  // what it cost, if prices are known
   std::uint32_t restarts = 0;
   std::vector<RegionView> regions;
   std::vector<std::string> notes;  // restarts and faults, oldest first; only ever grows

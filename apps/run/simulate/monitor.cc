@@ -58,6 +58,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
   view_.rounds = pace(config_).rounds();
   view_.restarts = restarts;
   view_.wan_bytes = 0;
+  std::vector<EgressStatus> egress;
   for (std::size_t i = 0; i < config_.regions.size(); ++i) {
     const std::string& name = config_.regions[i].name;
     const auto status = read_status(directory_.region(name));
@@ -68,19 +69,21 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     view_.round = std::max(view_.round, status->version);
     if (name == config_.sync.founder) follow_k(*status);
     view_.wan_bytes += status->wan_tx_bytes;
+    if (status->egress) egress.push_back(*status->egress);
     std::vector<LinkView>& links = view_.regions[i].links;
     links.clear();
     for (const auto& [peer, link] : status->links)
       links.push_back({peer, link.up, link.round_trip_ms});
   }
   view_.wan_bytes_per_s = wan_rate(elapsed_s);
+  view_.egress = sum(egress);
   finish_observation(elapsed_s);
   return view_;
 }
 
 // How many rounds there will be follows from the K of now.
 void Monitor::follow_k(const RegionStatus& status) {
-  if (!config_.sync.k_auto || status.k == 0) return;
+  if (!k_policy(config_).measures() || status.k == 0) return;
   const std::uint64_t round_steps =
       std::max<std::uint64_t>(1, status.k / config_.overlap.fragments);
   const std::uint64_t left = view_.steps - std::min(view_.steps, status.step);

@@ -21,13 +21,13 @@ HtmlRow html_loss_row(const Summary& s) {
 
 std::string comparison_html(const Summary& s) {
   const std::string none = s.by_program() ? "not run" : "skipped";
-  return html_table(
-      {"", "this run", "synchronised every step"},
-      {html_loss_row(s),
-       {"bytes over the WAN", format_bytes(double(s.wan_bytes)),
-        format_bytes(double(s.wan_bytes_if_synced_every_step))},
-       {"wall time", format_duration(s.facts.wall_s),
-        s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none}});
+  std::vector<HtmlRow> rows = {html_loss_row(s),
+                               {"bytes over the WAN", format_bytes(double(s.wan_bytes)),
+                                format_bytes(double(s.wan_bytes_if_synced_every_step))}};
+  if (s.egress_cost) rows.push_back({"egress cost", format_fixed(*s.egress_cost, 2), ""});
+  rows.push_back({"wall time", format_duration(s.facts.wall_s),
+                  s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none});
+  return html_table({"", "this run", "synchronised every step"}, rows);
 }
 
 std::string regions(const Summary& s) {
@@ -170,7 +170,8 @@ std::string report_html_so_far(const View& view, const std::vector<Sample>& samp
          "</h1>\n<p>It goes on: " + escape_html(view.phase) + ", " +
          format_duration(view.elapsed_s) + " so far" +
          (view.remaining_s < 0 ? "" : ", about " + format_duration(view.remaining_s) + " left") +
-         "; " + format_bytes(double(view.wan_bytes)) + " sent over the WAN; restarts " +
+         "; " + format_bytes(double(view.wan_bytes)) + " sent over the WAN" +
+         (view.egress ? "; egress cost " + to_string(*view.egress) : "") + "; restarts " +
          std::to_string(view.restarts) + ".</p>\n";
   out += html_table({"region", "steps", "loss", "validation loss", "tokens/s", "now"}, rows);
   for (const std::string& note : view.notes) out += "<p>" + escape_html(note) + "</p>\n";

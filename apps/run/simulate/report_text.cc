@@ -74,6 +74,8 @@ std::string comparison(const Summary& s) {
                   s.wan_ratio() > 0
                       ? format_count(static_cast<std::uint64_t>(s.wan_ratio())) + " times fewer"
                       : ""});
+  if (s.egress_cost)
+    rows.push_back({"egress cost", format_fixed(*s.egress_cost, 2), "", "links.prices"});
   const std::string none = s.by_program() ? "not run" : "skipped";
   rows.push_back({"wall time", format_duration(s.facts.wall_s),
                   s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none,

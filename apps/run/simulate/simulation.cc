@@ -19,6 +19,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "apps/run/config/prices.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/process_events.h"
 #include "apps/run/simulate/region_processes.h"
@@ -131,6 +132,7 @@ class Simulation {
   }
 
   RunDirectory open_directory() const {
+    prices_of(config_);  // throws what each coordinator would
     if (!options_.resume) check_data(config_);
     return {out_, config_, options_.resume};
   }

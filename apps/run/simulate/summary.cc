@@ -32,6 +32,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   out.val_loss = result->val_loss;
   out.loss = status.loss;
   out.wan_tx_bytes = status.wan_tx_bytes;
+  if (status.egress) out.egress_cost = status.egress->cost;
   out.wan_rx_bytes = status.wan_rx_bytes;
   out.compute_s = result->compute_s;
   out.wait_s = result->wait_s;
@@ -118,6 +119,7 @@ Json to_json(const RegionSummary& region, bool by_program) {
                {"loss", region.loss},
                {"wan_tx_bytes", region.wan_tx_bytes},
                {"wan_rx_bytes", region.wan_rx_bytes},
+               {"egress_cost", region.egress_cost ? Json(*region.egress_cost) : Json(nullptr)},
                {"compute_s", region.compute_s},
                {"wait_s", region.wait_s},
                {"outer_s", region.outer_s},
@@ -227,7 +229,9 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   for (const RegionConfig& region : config.regions) {
     const auto directory = out / "regions" / region.name;
     summary.regions.push_back(summarize_region(region, directory));
-    summary.wan_bytes += summary.regions.back().wan_tx_bytes;
+    const RegionSummary& made = summary.regions.back();
+    summary.wan_bytes += made.wan_tx_bytes;
+    if (made.egress_cost) summary.egress_cost = summary.egress_cost.value_or(0) + *made.egress_cost;
     events.push_back(read_events(directory / "events.jsonl"));
     summary.regions.back().rounds_applied = rounds_applied(events.back());
     if (region.name != config.sync.founder) continue;
@@ -264,6 +268,7 @@ std::string to_json(const Summary& summary) {
                {"wall_s", summary.facts.wall_s},
                {"wan", summary.facts.wan},
                {"wan_bytes", summary.wan_bytes},
+               {"egress_cost", summary.egress_cost ? Json(*summary.egress_cost) : Json(nullptr)},
                {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
                {"identical", summary.identical},
                {"restarts", summary.facts.restarts},

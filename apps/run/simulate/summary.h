@@ -21,6 +21,7 @@ struct RegionSummary {
   std::optional<double> val_loss;    // nats per token; none: a program trained
   double loss = 0;                   // of the last inner step
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
+  std::optional<double> egress_cost;  // none: no prices are known
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two: sums over the ranks; encoding and applying
   double utilisation = 0;               // compute_s / (compute_s + wait_s)
@@ -53,6 +54,7 @@ struct Summary {
   std::optional<double> val_loss;  // as in RegionSummary
   std::optional<double> baseline_val_loss;
   std::uint64_t wan_bytes = 0, wan_bytes_if_synced_every_step = 0;
+  std::optional<double> egress_cost;
   bool identical = false;  // same parameters at the end, same state after every round
   bool timed_steps = false;
   SimulationFacts facts;

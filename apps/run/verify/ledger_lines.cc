@@ -120,6 +120,7 @@ nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorm
                       {"next_grace_s", record.next_grace_ms / 1000.0}};
   if (record.momentum) json["momentum"] = *record.momentum;
   if (record.k_decision) json["k_decision"] = to_string(*record.k_decision);
+  for (const diloco::EgressCost& one : record.egress) json["egress_cost"][one.region] = one.cost;
   return json;
 }
 

@@ -6,6 +6,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 
@@ -27,6 +28,12 @@ class Families {
   void gauge(const std::string& name, const std::string& help, double value,
              const std::string& peer = {}) {
     add(name, help, MetricType::Gauge, peer).gauge.value = value;
+  }
+  void gauge_of_period(const std::string& name, const std::string& help, double value,
+                       const std::string& period) {
+    prometheus::ClientMetric& metric = add(name, help, MetricType::Gauge, {});
+    metric.label.push_back({"period", period});
+    metric.gauge.value = value;
   }
   std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
 
@@ -116,6 +123,20 @@ void add_links(Families& out, const Json& status, const Prices& prices) {
   }
 }
 
+// Every region says the same.
+void add_budget(Families& out, const Json& status) {
+  const auto egress = egress_of(status);
+  if (!egress) return;
+  for (const EgressLimit& limit : egress->limits) {
+    out.gauge_of_period("budget_limit", "Most that egress may cost in the period, of the budget.",
+                        limit.limit, limit.period);
+    out.gauge_of_period("budget_spent", "What egress of all regions has cost in the period.",
+                        limit.spent, limit.period);
+    out.gauge_of_period("budget_forecast", "What it will have cost at the end of the period.",
+                        limit.forecast, limit.period);
+  }
+}
+
 }  // namespace
 
 RegionMetrics::RegionMetrics(std::string region, std::filesystem::path directory, Prices prices)
@@ -150,6 +171,7 @@ std::string RegionMetrics::text() const {
     add_training(out, *status);
     add_agreement(out, *status);
     add_links(out, *status, prices_);
+    add_budget(out, *status);
   }
   return out.text();
 }

@@ -32,7 +32,7 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
                          const std::string& metrics)
     : region_(std::move(region)),
       directory_(std::move(directory)),
-      lines_(config.train.steps, config.sync.k_auto ? 0 : pace(config).rounds()),
+      lines_(config.train.steps, k_policy(config).measures() ? 0 : pace(config).rounds()),
       tensorboard_(directory_, 0),
       metrics_(region_, directory_, prices_of(config)) {
   if (metrics.empty()) return;

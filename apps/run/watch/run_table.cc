@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "apps/run/page/format.h"
+#include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
 
 namespace causeway::run {
@@ -108,29 +109,13 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Jso
          "\n";
 }
 
-double cost_of(const std::string& region, const Json& status, const Prices& prices) {
-  double cost = 0;
-  const Json links = object_in(status, "links");
-  for (const auto& [peer, link] : links.items()) {
-    if (link.is_object()) cost += prices.of(region, peer, get<double>(link, "tx_bytes"));
+std::string egress_line(const std::vector<Json>& all) {
+  std::vector<EgressStatus> known;
+  for (const Json& status : all) {
+    if (const auto egress = egress_of(status)) known.push_back(*egress);
   }
-  return cost;
-}
-
-// So far, and at the end if each region goes on as it did.
-std::string cost_line(const std::vector<SeenRegion>& regions, const std::vector<Json>& all,
-                      const Prices& prices) {
-  if (!prices.given) return "";
-  double cost = 0, at_end = 0;
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    const double here = cost_of(regions[i].name, all[i], prices);
-    const double step = get<double>(object_in(all[i], "progress"), "step");
-    const double steps = get<double>(all[i], "steps");
-    cost += here;
-    at_end += step > 0 && !regions[i].finished ? here * std::max(1.0, steps / step) : here;
-  }
-  return "egress: " + format_fixed(cost, 2) + " so far, about " + format_fixed(at_end, 2) +
-         " at the end of the run (links.prices)\n";
+  const auto run = sum(known);
+  return run ? "egress: " + to_string(*run) + "\n" : "";
 }
 
 std::string links_table(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
@@ -173,7 +158,7 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<J
 
 }  // namespace
 
-std::string run_table(const std::vector<SeenRegion>& regions, const Prices& prices) {
+std::string run_table(const std::vector<SeenRegion>& regions) {
   std::vector<Json> all;
   for (const SeenRegion& region : regions) {
     const Json status = status_of(region);
@@ -184,7 +169,7 @@ std::string run_table(const std::vector<SeenRegion>& regions, const Prices& pric
   const double left_s = run_seconds_left(regions, all);
   for (std::size_t i = 0; i < regions.size(); ++i)
     rows.push_back(row_of(regions[i], all[i], left_s));
-  return printable_ascii(columns(rows) + totals(regions, all) + cost_line(regions, all, prices) +
+  return printable_ascii(columns(rows) + totals(regions, all) + egress_line(all) +
                          links_table(regions, all) + problems(regions, all));
 }
 

@@ -4,16 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/config/prices.h"
 #include "apps/run/watch/seen_region.h"
 
 namespace causeway::run {
 
 std::string region_page(const SeenRegion& region);
 
-// A line for each region, what they do together, their links, and what is wrong. With `prices`
-// also what was sent has cost, and what it will have at the end if it goes on so.
-std::string run_table(const std::vector<SeenRegion>& regions, const Prices& prices = {});
+// A line for each region, what they do together and what it cost, their links, and what is wrong.
+std::string run_table(const std::vector<SeenRegion>& regions);
 
 // {"regions": [{"region", "runs", "written_utc", "problem", "status"}, ...]}
 std::string run_json(const std::vector<SeenRegion>& regions);

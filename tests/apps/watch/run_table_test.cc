@@ -53,18 +53,24 @@ TEST(RunTable, ARegionThatCaughtUpDoesNotSayThatTheRunEndsSooner) {
 }
 
 TEST(RunTable, SaysWhatTrafficHasCostAndWillHave) {
-  Prices prices;
-  prices.given = true;
-  prices.otherwise = 0.05;
-  prices.per_gb[{"east", "west"}] = 0.10;
-  const auto sent = [](const char* to, double bytes) {
-    return nlohmann::json{{"links", {{to, {{"tx_bytes", bytes}, {"up", true}}}}}};
+  const auto paid = [](double cost) {
+    return nlohmann::json{{"egress", {{"cost", cost}, {"run_forecast", nullptr}}}};
   };
   // A quarter of the steps is done: 250 of 1,000.
-  const std::string table =
-      run_table({region("east", sent("west", 20e9)), region("west", sent("east", 10e9))}, prices);
+  const std::string table = run_table({region("east", paid(2)), region("west", paid(0.5))});
   EXPECT_THAT(table, HasSubstr("egress: 2.50 so far, about 10.00 at the end of the run"));
-  EXPECT_THAT(run_table({region("east", sent("west", 20e9))}), Not(HasSubstr("egress")));
+  EXPECT_THAT(run_table({region("east", {{"egress", nullptr}})}), Not(HasSubstr("egress")));
+}
+
+// What all regions agreed on says more than the share of the steps.
+TEST(RunTable, SaysHowFarABudgetIsUsedUp) {
+  const nlohmann::json limit = {
+      {"period", "day"}, {"limit", 4.0}, {"spent", 1.5}, {"forecast", 3.75}};
+  const nlohmann::json paid = {
+      {"egress", {{"cost", 2}, {"run_forecast", 30.0}, {"limits", {limit}}}}};
+  EXPECT_THAT(run_table({region("east", paid)}),
+              HasSubstr("egress: 2.00 so far, about 30.00 at the end of the run; 1.50 of 4.00 a "
+                        "day, about 3.75 at its end\n"));
 }
 
 TEST(RunTable, SaysWhoIsStoppedDegradedOrNotSeenAndTheLastError) {

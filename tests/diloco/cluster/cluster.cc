@@ -99,6 +99,9 @@ void Cluster::die(const std::string& region) {
   node.protocol.reset();
   node.tick_at.reset();
   node.held.clear();
+  // Of what it sent since its newest contribution nothing is written down.
+  node.egress = OwnEgress();
+  node.sent_before = node.sent_bytes;
   ++node.life;
   ++node.worker.session;
   drop_links(region);
@@ -179,6 +182,9 @@ void Cluster::start(const std::string& region) {
     options.grace_min = options_.grace_min;
     options.grace_max = options_.grace_max;
     options.spool_bytes = options_.spool_bytes;
+    options.election = options_.election;
+    options.heartbeat = options_.election / 4;
+    options.unix_s_at_zero = options_.unix_s_at_zero;
     options.seed = random_();
     options.planted = options_.planted;
     if (real_) read_disk(region);
@@ -253,6 +259,13 @@ Term Cluster::term() const {
   Term term = 0;
   for (const auto& [region, node] : nodes_) term = std::max(term, node.disk.raft.term);
   return term;
+}
+
+double Cluster::paid() const {
+  double paid = 0;
+  for (const auto& [region, node] : nodes_)
+    paid += options_.price * static_cast<double>(node.sent_bytes);
+  return paid;
 }
 
 // ---- History ----

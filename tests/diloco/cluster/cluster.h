@@ -30,6 +30,7 @@ struct ClusterOptions {
   bool forked = false;    // begins with another run's snapshot, which the first region has
   Round staleness_max = 2;
   std::size_t contributions_min = 0;  // 0: most regions
+  Time election = std::chrono::seconds{2};
   Time grace_min = std::chrono::seconds{2}, grace_max = std::chrono::seconds{20};
   std::uint32_t fragments = 1;
   std::uint32_t overlap_steps = 0;  // of the 4 of a round
@@ -42,9 +43,12 @@ struct ClusterOptions {
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
   std::uint64_t spool_bytes = 0;          // 0: there is room for everything
-  double push_loss = 0.05;                // pushes of which nothing arrives
-  double replayed = 0;                    // messages that come once more, much later
-  double crash_between_actions = 0;       // per handled event
+  std::uint64_t payload_bytes_min = 500, payload_bytes_max = 4'499;
+  double price = 0;  // of a byte of a payload, to whoever sends it
+  double unix_s_at_zero = 0;
+  double push_loss = 0.05;           // pushes of which nothing arrives
+  double replayed = 0;               // messages that come once more, much later
+  double crash_between_actions = 0;  // per handled event
   // This region's coordinator dies before its n-th action, once.
   std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
   // Payloads are bytes on disks and travel as inter moves them.
@@ -94,6 +98,7 @@ class Cluster {
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
   std::size_t crashes() const { return crashes_; }  // by chance
+  double paid() const;                              // by all regions, really
   std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
   Index entries_in_memory(const std::string& region) const;  // of the log, of one that is alive
   std::size_t holders(const inter::BlobId& blob) const;      // live regions with the whole blob
@@ -138,6 +143,8 @@ class Cluster {
     std::optional<EndRun> outcome;
     std::optional<Time> tick_at;
     std::uint64_t life = 0;
+    std::uint64_t sent_bytes = 0, sent_before = 0;  // of payloads; by earlier processes
+    OwnEgress egress;
     Worker worker;
   };
   struct Link {
@@ -201,6 +208,7 @@ class Cluster {
   void call_back(const std::string& region);
   void collect(const std::string& region, Round round);
   Time compute_time(const std::string& region);
+  double egress_cost(const std::string& region);
   void apply(const std::string& region, const OrderApply& order);
   void restore(const std::string& region, const OrderRestore& order);
   void after_apply(const std::string& region, Applied holds);

@@ -150,6 +150,7 @@ void Cluster::arrive(const std::string& from, const std::string& to, const inter
   std::uint64_t& partial = receiver.partial[blob];
   const std::uint64_t end = std::min(offset + kChunkBytes, blob.size_bytes);
   if (offset > partial) return;
+  nodes_.at(from).sent_bytes += end - offset;
   partial = std::max(partial, end);
   if (partial == blob.size_bytes) {
     store(to, blob);

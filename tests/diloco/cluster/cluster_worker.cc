@@ -34,6 +34,12 @@ Time Cluster::compute_time(const std::string& region) {
   return factor * random_time(options_.compute_min, options_.compute_max);
 }
 
+double Cluster::egress_cost(const std::string& region) {
+  Node& node = nodes_.at(region);
+  const double now = options_.price * static_cast<double>(node.sent_bytes - node.sent_before);
+  return node.protocol ? node.egress.total(now, node.protocol->agreed_egress_cost()) : 0;
+}
+
 void Cluster::train(const std::string& region, const OrderTrain& order) {
   Node& node = nodes_.at(region);
   if (order.round != node.worker.holds.version) throw Violation(region + " trains another round");
@@ -74,11 +80,15 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
   if (contribution.part > 0) contribution.compute_s = 3;
   if (options_.k_policy.adapts())
     contribution.held_out_loss = 2 + 1e-3 * static_cast<double>(random_() % 100);
+  contribution.egress_cost = egress_cost(region);
   contribution.delta_norm = 1;
   contribution.error_norm = 0.1;
   const std::string content =
       region + std::to_string(contribution.round) + "/" + std::to_string(random_());
-  contribution.payload = keep(region, content, 500 + random_() % 4000);
+  contribution.payload =
+      keep(region, content,
+           options_.payload_bytes_min +
+               random_() % (options_.payload_bytes_max - options_.payload_bytes_min + 1));
   history_.made(contribution);
   deliver(region, WorkerContributed{contribution});
   later_in_session(region, milliseconds{1} + ahead,

@@ -20,7 +20,7 @@ class PolicyRun {
     return options;
   }
   PolicyRun(const KPolicyOptions& options, std::uint32_t k)
-      : options_(options), k_at_start_(k), policy_(options, k) {}
+      : options_(options), k_at_start_(k), policy_(options, pace()) {}
 
   double step_s = 0.01, exchange_s = 1, prepare_s = 0.1;
   std::function<double(std::uint64_t step)> loss;  // held-out; none: not evaluated
@@ -54,12 +54,16 @@ class PolicyRun {
 
   // As a coordinator that starts from its ledger.
   KPolicy replayed() const {
-    KPolicy policy(options_, k_at_start_);
+    KPolicy policy(options_, pace());
     for (const auto& [record, step, steps] : records_) policy.add(record, step, steps);
     return policy;
   }
 
  private:
+  Pace pace() const {
+    return {.steps = 1U << 30, .k = k_at_start_, .fragments = options_.overlap.fragments};
+  }
+
   struct Past {
     CommitRecord record;
     std::uint64_t step;

@@ -1,0 +1,72 @@
+#include "apps/run/region/egress_status.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "apps/run/region/parse_object.h"
+
+namespace causeway::run {
+namespace {
+
+using Json = nlohmann::json;
+
+// With cents, or as many digits as a small cost needs.
+std::string money(double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", value > 0 && value < 0.1 ? 4 : 2, value);
+  return text.data();
+}
+
+std::string of_period(const std::string& period) {
+  return period == "run" ? " for the whole run" : " a " + period;
+}
+
+}  // namespace
+
+std::optional<EgressStatus> egress_of(const Json& status) {
+  const Json json = object_in(status, "egress");
+  const std::optional<double> cost = number_in(json, "cost");
+  if (!cost) return std::nullopt;
+  const double step = get<double>(object_in(status, "progress"), "step");
+  const double steps = get<double>(status, "steps");
+  const bool goes_on = step > 0 && !get<bool>(status, "finished");
+  EgressStatus egress{.cost = *cost,
+                      .at_end = goes_on ? *cost * std::max(1.0, steps / step) : *cost,
+                      .run_at_end = number_in(json, "run_forecast")};
+  const auto limits = json.find("limits");
+  if (limits == json.end() || !limits->is_array()) return egress;
+  for (const Json& limit : *limits) {
+    if (!limit.is_object()) continue;
+    egress.limits.push_back({get<std::string>(limit, "period"), get<double>(limit, "limit"),
+                             get<double>(limit, "spent"), get<double>(limit, "forecast")});
+  }
+  return egress;
+}
+
+std::optional<RunEgress> sum(const std::vector<EgressStatus>& regions) {
+  if (regions.empty()) return std::nullopt;
+  RunEgress run;
+  std::optional<double> agreed;
+  for (const EgressStatus& region : regions) {
+    run.cost += region.cost;
+    run.at_end += region.at_end;
+    if (!region.run_at_end || region.run_at_end < agreed) continue;
+    agreed = region.run_at_end;
+    run.limits = region.limits;
+  }
+  if (agreed) run.at_end = std::max(*agreed, run.cost);
+  return run;
+}
+
+std::string to_string(const RunEgress& egress) {
+  std::string text =
+      money(egress.cost) + " so far, about " + money(egress.at_end) + " at the end of the run";
+  for (const EgressLimit& limit : egress.limits) {
+    text += "; " + money(limit.spent) + " of " + money(limit.limit) + of_period(limit.period);
+    if (limit.period != "run") text += ", about " + money(limit.forecast) + " at its end";
+  }
+  return text;
+}
+
+}  // namespace causeway::run

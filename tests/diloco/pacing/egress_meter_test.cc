@@ -1,0 +1,185 @@
+#include "diloco/pacing/egress_meter.h"
+
+#include <gtest/gtest.h>
+
+#include "diloco/pacing/k_policy.h"
+
+namespace causeway::diloco {
+namespace {
+
+using Action = EgressBudget::Action;
+using Period = Spending::Period;
+
+double unix_s(std::chrono::year_month_day date, double hour = 0) {
+  return std::chrono::duration<double>(std::chrono::sys_days(date).time_since_epoch()).count() +
+         3600 * hour;
+}
+
+using namespace std::chrono_literals;
+constexpr auto kLeapDay = 2028y / 2 / 29;
+
+// A run of 10,000 steps whose rounds are decided when and at the cost that they are told.
+class MeteredRun {
+ public:
+  explicit MeteredRun(const EgressBudget& budget) : meter(budget, {.steps = 10'000, .k = 10}) {}
+
+  EgressMeter meter;
+
+  void round(double at_s, double cost, std::uint32_t steps = 10) {
+    spent_ += cost;
+    CommitRecord record{.run_id = {}, .round = round_, .participants = {}, .next_k = steps};
+    record.decided_unix_s = at_s;
+    record.egress = {{"east", 0.75 * spent_}, {"west", 0.25 * spent_}};
+    meter.add(record, 10 * round_++, steps);
+  }
+  // One every 100 s.
+  void rounds(double from_s, int count, double cost) {
+    for (int i = 0; i < count; ++i) round(from_s + 100 * i, cost);
+  }
+
+ private:
+  Round round_ = 0;
+  double spent_ = 0;
+};
+
+TEST(EgressMeter, KnowsNothingBeforeTheSecondRecord) {
+  MeteredRun run({.total = 100, .action = Action::stretch_k});
+  run.round(unix_s(kLeapDay), 1);
+  EXPECT_TRUE(run.meter.forecasts(10).empty());
+  EXPECT_FALSE(run.meter.need());
+  EXPECT_FALSE(run.meter.at_end(10));
+  run.round(unix_s(kLeapDay) + 100, 1);
+  ASSERT_EQ(run.meter.forecasts(10).size(), 1);
+  // 2 are paid, 2 rounds are under way, and 10,000 steps less 30 are 997 more.
+  EXPECT_DOUBLE_EQ(run.meter.forecasts(10).front().at_end, 2 + 2 + 997);
+}
+
+TEST(EgressMeter, DaysAndMonthsEndWhereTheCalendarSays) {
+  MeteredRun run({.per_day = 50, .per_month = 500});
+  run.rounds(unix_s(kLeapDay, 12), 5, 1);
+  const auto forecasts = run.meter.forecasts(10);
+  ASSERT_EQ(forecasts.size(), 2);
+  EXPECT_EQ(forecasts[0].spending.period, Period::day);
+  EXPECT_EQ(forecasts[0].spending.until_unix_s, unix_s(2028y / 3 / 1));
+  EXPECT_EQ(forecasts[1].spending.until_unix_s, unix_s(2028y / 3 / 1));
+  EXPECT_EQ(end_of(forecasts[1].spending), "2028-03-01 00:00 UTC");
+  EXPECT_EQ(forecasts[0].spending.spent, 5);
+  // Another day and month: what was paid up to the record before is theirs.
+  run.round(unix_s(2028y / 3 / 1) + 1, 2);
+  const auto later = run.meter.forecasts(10);
+  EXPECT_EQ(later[0].spending.spent, 2);
+  EXPECT_EQ(later[1].spending.spent, 2);
+  EXPECT_EQ(later[1].spending.until_unix_s, unix_s(2028y / 4 / 1));
+  EXPECT_EQ(run.meter.spent(), 7);
+}
+
+TEST(EgressMeter, AClockThatIsSetBackGivesNoNewMoney) {
+  MeteredRun run({.per_day = 50});
+  const double midnight = unix_s(2028y / 3 / 1);
+  run.rounds(midnight - 500, 5, 1);
+  run.rounds(midnight + 100, 5, 1);   // 5 of the new day
+  run.rounds(midnight - 1000, 5, 1);  // another leader's clock
+  EXPECT_EQ(run.meter.forecasts(10).front().spending.spent, 10);
+  run.rounds(midnight + 500, 1, 1);
+  EXPECT_EQ(run.meter.spent(), 16);
+}
+
+TEST(EgressMeter, ARunsMoneyIsSpreadOverTheRoundsThatAreLeft) {
+  MeteredRun run({.total = 105, .action = Action::stretch_k});
+  run.rounds(unix_s(kLeapDay), 5, 1);
+  const auto need = run.meter.need();
+  ASSERT_TRUE(need);
+  EXPECT_FALSE(need->pauses);
+  // Of 102.9 5 are spent and 2 are under way: 95 rounds for 9,940 steps.
+  EXPECT_EQ(need->k, 105);
+  EXPECT_EQ(need->because.period, Period::run);
+}
+
+TEST(EgressMeter, WithoutMoneyTheRoundLastsUntilThereIsSome) {
+  MeteredRun run({.per_day = 20, .action = Action::pause});
+  run.rounds(unix_s(kLeapDay, 12), 10, 1);
+  EXPECT_FALSE(run.meter.need());
+  run.rounds(unix_s(kLeapDay, 12) + 1000, 8, 1);
+  const auto need = run.meter.need();
+  ASSERT_TRUE(need);
+  EXPECT_TRUE(need->pauses);
+  // 100 s are 10 steps: from 12:30 to midnight, and a hundredth more.
+  EXPECT_NEAR(need->k, 1.01 * (11.5 * 3600) / 10, 10);
+}
+
+TEST(EgressMeter, WhatCostsNothingNeedsNothing) {
+  MeteredRun run({.per_day = 20, .action = Action::stretch_k});
+  run.rounds(unix_s(kLeapDay), 10, 0);
+  EXPECT_FALSE(run.meter.need());
+}
+
+TEST(EgressMeter, SaysWhatAPersonMustKnow) {
+  const Spending spending{
+      .period = Period::day, .limit = 10, .spent = 7.1, .round_cost = 0.0123, .until_unix_s = 0};
+  EXPECT_EQ(to_string(spending), "egress cost 7.10 of the 10.00 a day, and a round costs 0.0123");
+  KDecision decision{.verdict = KDecision::Verdict::paused, .from = 30, .k = 900};
+  decision.spending = spending;
+  decision.spending->until_unix_s = unix_s(kLeapDay);
+  EXPECT_EQ(to_string(decision),
+            "K 30 -> 900: egress cost 7.10 of the 10.00 a day, and a round costs 0.0123; the "
+            "regions train alone until about 2028-02-29 00:00 UTC");
+}
+
+TEST(OwnEgress, GoesOnFromWhatIsKnownAndCountsNothingTwice) {
+  OwnEgress egress(10);
+  EXPECT_EQ(egress.total(2, 0), 12);
+  EXPECT_EQ(egress.total(3, 12), 13);  // the records know less
+  OwnEgress killed(10);                // what it wrote was older than what it had said
+  EXPECT_EQ(killed.total(0, 13), 13);
+  EXPECT_EQ(killed.total(1, 13), 14);
+  OwnEgress lost_its_disk;
+  EXPECT_EQ(lost_its_disk.total(0.5, 14), 14);
+  EXPECT_EQ(lost_its_disk.total(1.5, 14), 15);
+}
+
+TEST(EgressPrices, AreOfAPairOrOfAllTheOthers) {
+  const EgressPrices prices{.per_gb = {{"eu", 0.02}}, .otherwise = 0.09, .given = true};
+  EXPECT_DOUBLE_EQ(prices.of("eu", 5'000'000'000), 0.1);
+  EXPECT_DOUBLE_EQ(prices.of("asia", 1'000'000'000), 0.09);
+}
+
+// ---- K ----
+
+CommitRecord decided(const KPolicy& policy, Round round, double cost) {
+  CommitRecord record{.run_id = {}, .round = round, .participants = {}, .next_k = policy.k()};
+  record.k_decision = policy.next();
+  record.decided_unix_s = unix_s(kLeapDay) + 100.0 * static_cast<double>(round);
+  record.measured = {.step_s = 10, .overhead_s = 1, .exchange_s = 1};
+  record.egress = {{"east", cost}};
+  return record;
+}
+
+TEST(KPolicyBudget, GoesBeforeEverythingElseAndGivesBackTheKThatWasThere) {
+  KPolicyOptions options;
+  options.k_min = 5;
+  options.k_max = 80;
+  options.refit_rounds = 5;
+  options.budget = {.per_day = 20, .action = Action::stretch_k};
+  KPolicy policy(options, {.steps = 1'000'000, .k = 10});
+  Round round = 0;
+  std::uint64_t step = 0;
+  const auto next = [&](double cost) {
+    const std::uint32_t k = policy.k();
+    policy.add(decided(policy, round++, cost), step, k);
+    step += k;
+  };
+  for (int i = 0; i < 5; ++i) next(i + 1);
+  ASSERT_GT(policy.k(), 80) << "dear rounds";
+  const std::uint32_t stretched = policy.k();
+  for (int i = 0; i < 20; ++i) {
+    next(5);  // no round costs anything any more, but for the mean
+    if (!policy.next()) continue;
+    EXPECT_GE(policy.next()->verdict, KDecision::Verdict::stretched);
+  }
+  for (int i = 0; i < 40; ++i) next(5);
+  EXPECT_LE(policy.k(), 80);
+  EXPECT_LT(policy.k(), stretched);
+}
+
+}  // namespace
+}  // namespace causeway::diloco
