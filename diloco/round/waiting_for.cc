@@ -73,6 +73,11 @@ std::string catching_up_sentence(const Region& of) {
                                                                             : std::string();
 }
 
+std::string cut_off_sentence(const Region& of) {
+  const std::string fetching = fetching_sentence(of);
+  return of.agreement.leader() && !fetching.empty() ? fetching : no_leader_sentence(of);
+}
+
 // For the round to be decided and agreed on.
 std::string decision_sentence(const Region& of, const Leader& leader, Time now) {
   if (!of.agreement.leader()) return no_leader_sentence(of);
@@ -97,7 +102,7 @@ std::string waiting_for(const Region& of, const Leader& leader, Time now) {
   if (of.history.run_id().empty()) return "any region of the run to say which run this is";
   if (!of.options.witness) {
     if (!of.worker.attached()) return "this region's workers";
-    if (of.worker.continuing()) return no_leader_sentence(of) + "; training goes on meanwhile";
+    if (of.worker.continuing()) return cut_off_sentence(of) + "; training goes on meanwhile";
     if (!of.worker.ready()) return {};
     if (std::string sentence = catching_up_sentence(of); !sentence.empty()) return sentence;
   }

@@ -34,7 +34,7 @@ void WorkerOrders::instruct(Time now) {
   if (!worker_.ready()) return;
   if (worker_.distrusted()) return restore();
   const Applied& applied = *worker_.applied();
-  if (applied.version < history_.version()) return catch_up();
+  if (applied.version < history_.version()) return catch_up(now);
   const bool behind = peers_.are_ahead_of(history_.version(), agreement_.leader());
   if (applied.version > history_.version() || behind) return;
   if (history_.over()) return worker_.finish(OrderFinish{history_.version(), applied.state});
@@ -43,8 +43,10 @@ void WorkerOrders::instruct(Time now) {
 
 // Its steps beyond the round are for when there is nothing else to do.
 void WorkerOrders::call_back() {
-  const bool idle = worker_.applied()->version == history_.version() && !worker_.distrusted();
-  if (!idle) worker_.call_back();
+  const Round applied = worker_.applied()->version;
+  const bool waits =
+      applied == history_.version() || (applied < history_.version() && !can_catch_up());
+  if (!waits || worker_.distrusted()) worker_.call_back();
 }
 
 // ---- The worker stands at the open round ----
@@ -54,7 +56,7 @@ void WorkerOrders::instruct_idle(Time now) {
   if (!share) return;
   if (contributions_.own(history_.version()) != nullptr) {
     // The outcome comes by record; without a majority within reach, nobody knows when.
-    if (agreement_.cut_off(now)) go_on(*share);
+    if (agreement_.cut_off(now)) go_on(history_.version(), history_.schedule_step());
     return;
   }
   if (knows_where_the_run_stands(now)) train(*share);
@@ -69,12 +71,13 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
   return led || agreement_.cut_off(now);
 }
 
-void WorkerOrders::go_on(const DataShare& share) {
-  worker_.order_to_continue({.round = history_.version(),
+// From what it has of a round that it contributed to.
+void WorkerOrders::go_on(Round round, std::uint64_t schedule_step) {
+  worker_.order_to_continue({.round = round,
                              .k = history_.k_of(options_.self),
                              .data_cursor = contributions_.data_cursor(),
-                             .schedule_step = history_.schedule_step(),
-                             .share = share});
+                             .schedule_step = schedule_step,
+                             .share = *history_.share()});
 }
 
 void WorkerOrders::train(const DataShare& share) {
@@ -89,15 +92,34 @@ void WorkerOrders::train(const DataShare& share) {
 
 // ---- It is behind ----
 
-void WorkerOrders::catch_up() {
-  const Round applied = worker_.applied()->version;
-  const CommitRecord& record = history_.record(applied);
+void WorkerOrders::catch_up(Time now) {
+  const CommitRecord& record = history_.record(worker_.applied()->version);
   if (spool_.holds_all(record)) return apply(record);
+  if (may_restore()) return restore();
+  wait_for_payloads(now);
+}
+
+bool WorkerOrders::can_catch_up() const {
+  return spool_.holds_all(history_.record(worker_.applied()->version)) || may_restore();
+}
+
+bool WorkerOrders::may_restore() const {
+  const Round applied = worker_.applied()->version;
   const std::optional<Snapshot>& snapshot = spool_.snapshot();
   const bool restorable = snapshot && snapshot->version > applied && catch_up_.trusted(*snapshot);
   // Before any peer was heard, a payload may still turn out to be available.
   const bool stays = catch_up_.can_replay(applied) && !catch_up_.replays_in_vain(applied);
-  if (peers_.any_heard() && restorable && !stays) restore();
+  return peers_.any_heard() && restorable && !stays;
+}
+
+// Who is cut off between a record and its payloads trains on, as before a record.
+void WorkerOrders::wait_for_payloads(Time now) {
+  const Round applied = worker_.applied()->version;
+  const auto& newest = contributions_.newest_own();
+  const bool contributed = newest && newest->round == applied;
+  if (!contributed || applied + 1 != history_.version() || history_.over()) return;
+  if (!agreement_.cut_off(now) || !history_.share()) return;
+  go_on(applied, history_.schedule_step() - history_.nominal_k(applied));
 }
 
 void WorkerOrders::apply(const CommitRecord& record) {

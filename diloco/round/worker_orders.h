@@ -21,9 +21,12 @@ class WorkerOrders {
   void call_back();
   void instruct_idle(Time now);
   void train(const DataShare& share);
-  void go_on(const DataShare& share);
+  void go_on(Round round, std::uint64_t schedule_step);
   bool knows_where_the_run_stands(Time now) const;
-  void catch_up();
+  void catch_up(Time now);
+  bool can_catch_up() const;
+  bool may_restore() const;
+  void wait_for_payloads(Time now);
   void apply(const CommitRecord& record);
   void restore();
 

@@ -142,5 +142,34 @@ TEST(CutOff, WhatWasDoneMeanwhileIsListedWhenTheRegionIsBackInTime) {
   EXPECT_TRUE(listed);
 }
 
+bool is_listed(const Cluster& cluster, Round round, std::uint32_t part) {
+  return std::ranges::any_of(cluster.history(), [&](const CommitRecord& record) {
+    return std::ranges::any_of(record.participants, [&](const Participant& one) {
+      return one.region == "c" && one.round == round && one.part == part;
+    });
+  });
+}
+
+// It has the record of a round that it contributed to, and not its payloads.
+TEST(CutOff, WhoIsCutOffBetweenARecordAndItsPayloadsTrainsOnToo) {
+  int met = 0;
+  for (int moment = 0; moment < 200 && met < 5; ++moment) {
+    ClusterOptions options{.rounds = 60, .staleness_max = 4, .push_loss = 0.5};
+    options.compute_min = options.compute_max = seconds{8};
+    Cluster cluster(options);
+    cluster.run_until(seconds{40} + milliseconds{50 * moment});
+    for (const char* other : {"a", "b"}) cluster.cut("c", other);
+    cluster.run_until(seconds{75});
+    const Round applied = cluster.worker_state("c").version;
+    const bool between = cluster.version("c") == applied + 1 && is_listed(cluster, applied, 0);
+    cluster.heal();
+    cluster.run_until(seconds{160});
+    if (!between) continue;
+    ++met;
+    EXPECT_TRUE(is_listed(cluster, applied, 1)) << "moment " << moment << ", round " << applied;
+  }
+  EXPECT_EQ(met, 5);
+}
+
 }  // namespace
 }  // namespace causeway::diloco::testing
