@@ -26,6 +26,7 @@
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/begin_log.h"
+#include "apps/run/watch/fitting_start.h"
 #include "apps/run/watch/region_watch.h"
 #include "apps/set_option.h"
 #include "diloco/coordinator/coordinator.h"
@@ -42,6 +43,7 @@ struct CoordinatorFlags : run::LinkFlags {
   std::string metrics;  // HOST:PORT; empty: none are served
   bool found = false;
   bool join = false;
+  bool automatic = false;
   std::filesystem::path fork;
 };
 
@@ -111,7 +113,13 @@ asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch) {
 int run_coordinator(const CoordinatorFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
-  if (config.requires_doctor && flags.region != config.witness.name && (flags.found || flags.join))
+  if (flags.automatic) {
+    options.start =
+        run::fitting_start(config, flags.region, options.directory,
+                           run::peer_addresses(config, flags), options.mesh.credentials);
+  }
+  const bool begins = options.start == diloco::Start::found || options.start == diloco::Start::join;
+  if (config.requires_doctor && flags.region != config.witness.name && begins)
     run::require_doctor(config, flags.region, options.directory);
   diloco::create_private_directories(options.directory);
   run::log_to_file(options.directory / "coordinator.log");
@@ -182,13 +190,21 @@ void add_coordinator(CLI::App& app, int& exit_code) {
   CLI::Option* join =
       command->add_flag("--join", flags->join, "Join a run that this region has no state of")
           ->excludes(found);
+  CLI::Option* automatic =
+      command
+          ->add_flag("--auto", flags->automatic,
+                     "Resume, join or found, whichever fits: for a launcher that starts the same "
+                     "command again and again")
+          ->excludes(found)
+          ->excludes(join);
   command
       ->add_option("--fork", flags->fork,
                    "Found a new run that begins with the newest snapshot of another: the directory "
                    "of that run, or of one of its regions")
       ->type_name("RUN")
       ->excludes(found)
-      ->excludes(join);
+      ->excludes(join)
+      ->excludes(automatic);
   command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
 }
 

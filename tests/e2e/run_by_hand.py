@@ -1,5 +1,5 @@
 """A run whose coordinators and workers a test starts one by one, as in terminals."""
-from harness import REGIONS, EndToEnd, free_port
+from harness import REGIONS, EndToEnd, free_port, read_json
 
 
 class RunByHand(EndToEnd):
@@ -31,3 +31,12 @@ class RunByHand(EndToEnd):
     def finish_all(self, children):
         for child in children:
             self.finish(child)
+
+    def version(self, region):
+        """Rounds that the region has applied."""
+        status = self.region_directory(region) / "status.json"
+        return read_json(status)["version"] if status.exists() else 0
+
+    def assert_same_weights(self):
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)

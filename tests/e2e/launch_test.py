@@ -1,0 +1,217 @@
+"""What starts regions where clusters are: one command line for all starts, Slurm, Open MPI, torchrun, systemd, Kubernetes."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+import urllib.request
+
+import slurm_cluster
+from harness import CAUSEWAY, DENSE, REGIONS, free_port, processes, wait_until
+from run_by_hand import RunByHand
+
+SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"])
+MANIFEST_TOOLS = SOURCE / "build-tools/launchers/bin"
+PYTHON_TOOLS = SOURCE / "build-python" / "bin"
+TORCHRUN = shutil.which("torchrun", path=os.pathsep.join((os.environ["PATH"], str(PYTHON_TOOLS))))
+
+
+class Launch(RunByHand):
+    def automatic(self, config):
+        return [self.coordinator(config, region, "--auto") for region in REGIONS]
+
+    def test_the_same_command_founds_joins_resumes_and_joins_again_without_its_disk(self):
+        config = self.config(addresses=self.addresses, steps=3000, **DENSE)
+        coordinators, workers = self.automatic(config), self.start_workers(config, (1, 1, 1))
+        for _ in range(2):
+            reached = self.version(REGIONS[0]) + 3
+            wait_until(lambda: min(map(self.version, REGIONS)) >= reached, "rounds", coordinators[0])
+            for child in (*coordinators, *workers):
+                child.send_signal(signal.SIGTERM)
+            for child in (*coordinators, *workers):
+                self.finish(child, code=130)
+            coordinators, workers = self.automatic(config), self.start_workers(config, (1, 1, 1))
+        reached = self.version(REGIONS[0]) + 3
+        wait_until(lambda: self.version(REGIONS[1]) >= reached, "rounds", coordinators[1])
+        for child in (coordinators[0], workers[0]):
+            child.kill()
+            child.wait()
+        shutil.rmtree(self.region_directory(REGIONS[0]))
+        again = self.coordinator(config, REGIONS[0], "--auto")
+        wait_until(lambda: "joins that run instead of founding another" in again.log.read_text(), "joining", again)
+        self.finish_all([again, *coordinators[1:], self.worker(config, REGIONS[0]), *workers[1:]])
+        self.assert_same_weights()
+
+    def test_a_region_that_vanishes_twenty_times_costs_no_finished_round(self):
+        config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
+        children = {region: [self.coordinator(config, region, "--auto"), self.worker(config, region)] for region in REGIONS}
+        gone = REGIONS[1]
+        for time_gone in range(20):
+            reached = self.version(REGIONS[0]) + 3
+            wait_until(lambda: min(self.version(REGIONS[0]), self.version(gone)) >= reached, "the region to take part", children[gone][0])
+            for child in children[gone]:
+                child.send_signal(signal.SIGTERM if time_gone % 2 else signal.SIGKILL)
+            for child in children[gone]:
+                child.wait()
+            reached = self.version(REGIONS[0]) + 3
+            wait_until(lambda: self.version(REGIONS[0]) >= reached, "the others to go on", children[REGIONS[0]][0])
+            children[gone] = [self.coordinator(config, gone, "--auto"), self.worker(config, gone)]
+        wait_until(lambda: self.version(gone) > reached + 3, "the region to be back", children[gone][0])
+        for child in sum(children.values(), []):
+            child.send_signal(signal.SIGTERM)
+        for child in sum(children.values(), []):
+            self.finish(child, code=130)
+        self.run_causeway("verify", *map(self.region_directory, REGIONS))
+
+    def run_with(self, launchers):
+        """Two ranks of the first region by `launchers`, the others by hand."""
+        config = self.config(workers=(2, 1, 1), addresses=self.addresses, steps=30, **DENSE)
+        coordinators = self.automatic(config)
+        worker = (CAUSEWAY, "worker", config, "--region", REGIONS[0], "--directory", self.region_directory(REGIONS[0]))
+        launcher = self.start_program(*launchers, *worker)
+        self.finish_all([*coordinators, launcher, *(self.worker(config, region) for region in REGIONS[1:])])
+        self.assert_same_weights()
+        self.assertIn("memory: at most", (self.region_directory(REGIONS[0]) / "worker-1.log").read_text())
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not here: ./check --launchers")
+    def test_mpirun_starts_the_ranks_of_a_region(self):
+        self.run_with(("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"))
+
+    @unittest.skipUnless(TORCHRUN, "torchrun is not here: ./check --python fetches it")
+    def test_torchrun_starts_the_ranks_of_a_region(self):
+        self.run_with((TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"))
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not here")
+    def test_systemd_takes_the_units(self):
+        (self.directory / "region.env").write_text((SOURCE / "deploy/systemd/region.env").read_text())
+        units = []
+        for unit in sorted((SOURCE / "deploy/systemd").glob("*.service")):
+            text = unit.read_text().replace("/usr/bin/causeway", CAUSEWAY)
+            text = text.replace("Documentation=file:/usr/share/doc/causeway/launch.md", f"Documentation=file:{SOURCE}/docs/launch.md")
+            units.append(self.directory / unit.name.replace("@.", "@0."))
+            units[-1].write_text(text)
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False)
+        # What the host's own units are lacking is none of ours.
+        self.assertFalse([line for line in done.stderr.splitlines() if "causeway" in line], done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_commands_of_the_units_are_ones_that_the_program_takes(self):
+        variables = dict(re.findall(r"^(\w+)=(.*)$", (SOURCE / "deploy/systemd/region.env").read_text(), re.M))
+        for unit in (SOURCE / "deploy/systemd").glob("*.service"):
+            command = re.search(r"^ExecStart=/usr/bin/causeway (.*)$", unit.read_text(), re.M)[1].replace("%i", "0")
+            for name, value in variables.items():
+                command = command.replace("${" + name + "}", value)
+            self.assertIn("/etc/causeway/run.toml", self.run_causeway(*command.split(), code=2))
+
+
+@unittest.skipUnless((MANIFEST_TOOLS / "kubernetes-validate").exists(), "kubernetes-validate is not here: ./check --launchers fetches it")
+class Kubernetes(RunByHand):
+    manifest = SOURCE / "deploy/kubernetes/region.yaml"
+
+    def test_the_manifest_is_valid(self):
+        done = subprocess.run([MANIFEST_TOOLS / "kubernetes-validate", "--strict", self.manifest], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_what_the_pod_starts_trains_and_answers_its_probes(self):
+        """Its commands, in directories of the test instead of the pod's; eu is the run's first region here."""
+        listen, metrics = free_port(), free_port()
+        config = self.config(addresses={**self.addresses, REGIONS[0]: f"127.0.0.1:{listen}"}, steps=3000, **DENSE)
+        (self.directory / "etc/run").mkdir(parents=True)
+        (self.directory / "etc/certificates").mkdir()
+        secret = self.directory / "etc/secret"
+        secret.mkdir()
+        for name in ("ca.crt", f"{REGIONS[0]}.crt", f"{REGIONS[0]}.key"):
+            pathlib.Path(shutil.copy(self.directory / "certificates" / name, secret)).chmod(0o440)  # as a pod with fsGroup sees it
+        shutil.copy(config, self.directory / "etc/run/run.toml")
+        parse = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))"
+        texts = subprocess.run([MANIFEST_TOOLS / "python", "-c", parse, self.manifest], capture_output=True, text=True, check=True).stdout
+        for there, here in (("/etc/causeway", f"{self.directory}/etc"), ("/var/lib/causeway/eu", str(self.region_directory(REGIONS[0]))),
+                            ('"eu"', f'"{REGIONS[0]}"'), ("0.0.0.0:7700", f"127.0.0.1:{listen}"), ("0.0.0.0:9464", f"127.0.0.1:{metrics}")):
+            texts = texts.replace(there, here)
+        pod = json.loads(texts)[1]["spec"]["template"]["spec"]
+        for each in pod["initContainers"]:
+            self.finish(self.start_program(*each["command"]))
+        started = {each["name"]: self.start(*each["command"][1:], *each.get("args", ())) for each in pod["containers"]}
+        coordinator = started["coordinator"]
+        for probe in ("livenessProbe", "readinessProbe"):
+            path = pod["containers"][0][probe]["httpGet"]["path"]
+            if probe == "readinessProbe":
+                others = [self.coordinator(config, region, "--auto") for region in REGIONS[1:]]
+                others += [self.worker(config, region) for region in REGIONS[1:]]
+            wait_until(lambda: answers(f"http://127.0.0.1:{metrics}{path}"), path, coordinator)
+        self.finish_all([*started.values(), *others])
+        self.assert_same_weights()
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(slurm_cluster.usable(), "Slurm is not here, or this is not root: ./check --launchers")
+class Slurm(RunByHand):
+    def setUp(self):
+        super().setUp()
+        self.slurm = slurm_cluster.SlurmCluster(self.directory / "slurm")
+
+    def tearDown(self):
+        self.slurm.stop()
+        super().tearDown()
+
+    def submit(self, config, region, nodes):
+        shown = self.slurm.run("sbatch", "--parsable", f"--nodes={nodes}", f"--ntasks={nodes}", SOURCE / "deploy/slurm/region.sbatch",
+                               CAUSEWAY=CAUSEWAY, CAUSEWAY_CONFIG=str(config), CAUSEWAY_REGION=region, CAUSEWAY_HOST="127.0.0.1",
+                               CAUSEWAY_DIRECTORY=str(self.region_directory(region)), CAUSEWAY_WORKER_PORT=str(free_port()))
+        self.assertRegex(shown, r"^\d+$")
+        return shown.strip()
+
+    def logs_of_jobs(self):
+        return "".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in self.directory.glob("causeway-*.log"))
+
+    def test_two_regions_of_two_nodes_where_one_is_preempted_and_comes_back(self):
+        config = self.config(workers=(2, 2, 1), addresses=self.addresses, steps=4000, **DENSE)
+        jobs = {region: self.submit(config, region, nodes) for region, nodes in zip(REGIONS[:2], (2, 2))}
+        self.addCleanup(lambda: kill_all(self.out))
+        third = [self.coordinator(config, REGIONS[2], "--auto"), self.worker(config, REGIONS[2])]
+        wait_until(lambda: min(map(self.version, REGIONS)) >= 5, "rounds", third[0])
+        began = time.monotonic()
+        before = self.version(REGIONS[1])
+        self.slurm.run("scontrol", "requeue", jobs[REGIONS[1]])
+        wait_until(lambda: not processes("coordinator", str(self.region_directory(REGIONS[1]))), "the job to end")
+        self.assertLess(time.monotonic() - began, 30, "longer than a preempted job has")
+        wait_until(lambda: self.version(REGIONS[1]) > before + 5, "the region to be back", third[0])
+        for child in third:
+            self.finish(child)
+        for region, job in jobs.items():
+            wait_until(lambda: self.slurm.state(job) not in ("RUNNING", "COMPLETING", "PENDING"), f"the job of {region}")
+            self.assertEqual(self.slurm.state(job), "COMPLETED", self.slurm.run("scontrol", "show", "job", job) + self.logs_of_jobs())
+        self.assert_same_weights()
+        shown = self.slurm.run("scontrol", "show", "job", jobs[REGIONS[1]])
+        self.assertIn("Restarts=1", shown)
+
+    def test_a_mistake_in_the_configuration_ends_the_job_with_its_code(self):
+        config = self.config(addresses=self.addresses)
+        config.write_text(config.read_text() + "\n[nonsense]\nkey = 1\n")
+        job = self.submit(config, REGIONS[0], 1)
+        wait_until(lambda: self.slurm.state(job) == "FAILED", "the job to end")
+        self.assertIn("ExitCode=2:0", self.slurm.run("scontrol", "show", "job", job))
+        self.assertIn("nonsense", self.logs_of_jobs())
+
+
+def kill_all(directory):
+    for pid in processes("--directory"):
+        command = pathlib.Path(f"/proc/{pid}/cmdline")
+        if command.exists() and str(directory) in command.read_text():
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    unittest.main()
