@@ -15,6 +15,7 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
+#include "apps/describe/command.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/wait_passively.h"
 #include "apps/run/watch/begin_log.h"
@@ -170,6 +171,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_prepare(app, exit_code);
   causeway::apps::add_config(app, exit_code);
   causeway::apps::add_protocol_states(app, exit_code);
+  causeway::describe::add_describe(app, CAUSEWAY_VERSION);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())

@@ -1,6 +1,6 @@
 # What `cmake --install` leaves: the program, and the worker API as one static library with one header and a CMake
 # package. The library holds the objects of all our libraries that the API stands on; a program links what it needs.
-# For C, a shared library with one header, found by pkg-config.
+# For C, a shared library with one header, found by pkg-config. The component `program` alone is what the Debian package has.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -11,7 +11,7 @@ add_library(
   $<TARGET_OBJECTS:causeway_worker>)
 set_target_properties(causeway_package PROPERTIES OUTPUT_NAME causeway LINKER_LANGUAGE CXX)
 
-install(TARGETS causeway RUNTIME)
+install(TARGETS causeway RUNTIME COMPONENT program)
 install(TARGETS causeway_package ARCHIVE)
 install(TARGETS causeway_shared LIBRARY)
 install(FILES intra/worker/worker.h intra/c_api/causeway.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway)
@@ -29,3 +29,40 @@ install(FILES ${PROJECT_BINARY_DIR}/causeway-config.cmake ${PROJECT_BINARY_DIR}/
 file(RELATIVE_PATH CAUSEWAY_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/causeway.pc.in ${PROJECT_BINARY_DIR}/causeway.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/causeway.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# What the program says of itself: its manual page, and completion for shells where each looks for it.
+set(CAUSEWAY_DESCRIBED ${PROJECT_BINARY_DIR}/described)
+set(described_files)
+function(causeway_describe file directory)  # the rest is the command; its output may be packed
+  string(JOIN " " command ${ARGN})
+  add_custom_command(
+    OUTPUT ${CAUSEWAY_DESCRIBED}/${file}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CAUSEWAY_DESCRIBED}
+    COMMAND sh -c "\"$0\" ${command} > \"$1\"" $<TARGET_FILE:causeway> ${CAUSEWAY_DESCRIBED}/${file}
+    DEPENDS causeway
+    VERBATIM)
+  set(described_files ${described_files} ${CAUSEWAY_DESCRIBED}/${file} PARENT_SCOPE)
+  install(FILES ${CAUSEWAY_DESCRIBED}/${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/${directory} COMPONENT program)
+endfunction()
+causeway_describe(causeway bash-completion/completions completion bash)
+causeway_describe(_causeway zsh/vendor-completions completion zsh)
+causeway_describe(causeway.fish fish/vendor_completions.d completion fish)
+causeway_describe(causeway.1.gz man/man1 man-page | gzip -9n)
+add_custom_target(describe ALL DEPENDS ${described_files})
+
+file(GLOB documentation ${PROJECT_SOURCE_DIR}/docs/*.md ${PROJECT_SOURCE_DIR}/docs/*.png)
+install(FILES ${documentation} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES cmake/debian/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # Debian has it already
+install(DIRECTORY configs deploy DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
+
+set(changelog ${CAUSEWAY_DESCRIBED}/changelog.gz)
+add_custom_command(OUTPUT ${changelog} DEPENDS ${PROJECT_SOURCE_DIR}/cmake/debian/changelog VERBATIM
+                   COMMAND sh -c "gzip -9nc \"$0\" > \"$1\"" ${PROJECT_SOURCE_DIR}/cmake/debian/changelog ${changelog})
+add_custom_target(changelog ALL DEPENDS ${changelog})
+add_dependencies(changelog describe)  # after what makes the directory
+install(FILES ${changelog} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES cmake/debian/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME causeway COMPONENT program)
+
+include(CausewayPackage)

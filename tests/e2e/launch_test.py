@@ -91,7 +91,7 @@ class Launch(RunByHand):
         units = []
         for unit in sorted((SOURCE / "deploy/systemd").glob("*.service")):
             text = unit.read_text().replace("/usr/bin/causeway", CAUSEWAY)
-            text = text.replace("Documentation=file:/usr/share/doc/causeway/launch.md", f"Documentation=file:{SOURCE}/docs/launch.md")
+            text = text.replace("Documentation=file:/usr/share/doc/causeway/docs/launch.md", f"Documentation=file:{SOURCE}/docs/launch.md")
             units.append(self.directory / unit.name.replace("@.", "@0."))
             units[-1].write_text(text)
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False)

@@ -71,6 +71,7 @@ ROOMS = {
     "wan-sim/virtual": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/frame", "inter/route",
                         "inter/mesh"],
 
+    "apps/describe": [],
     "apps/run/page": [],
     "apps/run/config": ["apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/region": ["apps/run/config", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
