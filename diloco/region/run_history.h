@@ -45,6 +45,10 @@ class RunHistory {
   std::uint32_t k_of(const std::string& region) const;  // in the open round
   // Of all rounds before the open one.
   std::uint64_t schedule_step() const { return steps_before_.back(); }
+  // Of all before this one; of one that is forgotten, of the oldest that is not.
+  std::uint64_t schedule_step(Round round) const {
+    return steps_before_[std::max(round, steps_before_.first())];
+  }
   // Since the open round's fragment was exchanged before.
   std::uint64_t steps_since_exchange() const;
 

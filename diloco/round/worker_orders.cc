@@ -71,7 +71,7 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
   return led || agreement_.cut_off(now);
 }
 
-// From what it has of a round that it contributed to.
+// In a round that it contributed to, or that was decided without it.
 void WorkerOrders::go_on(Round round, std::uint64_t schedule_step) {
   worker_.order_to_continue({.round = round,
                              .k = history_.k_of(options_.self),
@@ -112,14 +112,12 @@ bool WorkerOrders::may_restore() const {
   return peers_.any_heard() && restorable && !stays;
 }
 
-// Who is cut off between a record and its payloads trains on, as before a record.
+// Who is cut off between a record and its payloads trains on, as before a record. Whether what it
+// does still counts is seen when they are there.
 void WorkerOrders::wait_for_payloads(Time now) {
+  if (!agreement_.cut_off(now) || !history_.share() || history_.over()) return;
   const Round applied = worker_.applied()->version;
-  const auto& newest = contributions_.newest_own();
-  const bool contributed = newest && newest->round == applied;
-  if (!contributed || applied + 1 != history_.version() || history_.over()) return;
-  if (!agreement_.cut_off(now) || !history_.share()) return;
-  go_on(applied, history_.schedule_step() - history_.nominal_k(applied));
+  go_on(applied, history_.schedule_step(applied));
 }
 
 void WorkerOrders::apply(const CommitRecord& record) {

@@ -161,7 +161,7 @@ TEST(CutOff, WhoIsCutOffBetweenARecordAndItsPayloadsTrainsOnToo) {
     for (const char* other : {"a", "b"}) cluster.cut("c", other);
     cluster.run_until(seconds{75});
     const Round applied = cluster.worker_state("c").version;
-    const bool between = cluster.version("c") == applied + 1 && is_listed(cluster, applied, 0);
+    const bool between = cluster.version("c") > applied;
     cluster.heal();
     cluster.run_until(seconds{160});
     if (!between) continue;
