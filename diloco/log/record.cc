@@ -51,28 +51,6 @@ void encode(const RoundMeasure& measured, wire::RoundMeasure* out) {
   if (measured.held_out_loss) out->set_held_out_loss(*measured.held_out_loss);
 }
 
-void encode(const Spending& spending, wire::Spending* out) {
-  out->set_period(static_cast<wire::Spending::Period>(spending.period));
-  out->set_limit(spending.limit);
-  out->set_spent(spending.spent);
-  out->set_round_cost(spending.round_cost);
-  out->set_until_unix_s(spending.until_unix_s);
-}
-
-void encode(const KDecision& decision, wire::KDecision* out) {
-  out->set_verdict(static_cast<wire::KDecision::Verdict>(decision.verdict));
-  out->set_from(decision.from);
-  out->set_k(decision.k);
-  out->set_step_s(decision.step_s);
-  out->set_prepare_s(decision.prepare_s);
-  out->set_exchange_s(decision.exchange_s);
-  out->set_time_ratio(decision.time_ratio);
-  out->set_held_out_before(decision.held_out_before);
-  out->set_held_out_after(decision.held_out_after);
-  out->set_standard_error(decision.standard_error);
-  if (decision.spending) encode(*decision.spending, out->mutable_spending());
-}
-
 }  // namespace
 
 Participant participant_of(const Contribution& contribution, float weight) {
@@ -122,6 +100,19 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
   }
 }
 
+void check_finite(std::initializer_list<double> values, const std::string& what) {
+  for (const double value : values) {
+    if (!std::isfinite(value)) throw_malformed(what + " is not a finite number");
+  }
+}
+
+void check_measured(std::initializer_list<double> values, const std::string& what) {
+  check_finite(values, what);
+  for (const double value : values) {
+    if (value < 0) throw_malformed(what + " is below 0");
+  }
+}
+
 Digest decode_digest(const std::string& bytes) {
   Digest digest{};
   if (bytes.size() != digest.size()) {
@@ -139,17 +130,11 @@ inter::BlobId decode(const wire::BlobId& message) {
 
 namespace {
 
-void check_finite(std::initializer_list<double> values, const std::string& what) {
-  for (const double value : values) {
-    if (!std::isfinite(value)) throw_malformed(what + " is not a finite number");
-  }
-}
-
-void check_measured(std::initializer_list<double> values, const std::string& what) {
-  check_finite(values, what);
-  for (const double value : values) {
-    if (value < 0) throw_malformed(what + " is below 0");
-  }
+// Of all regions together it must stay a number.
+void check_cost(double cost) {
+  constexpr double kCostMax = 1e15;
+  check_measured({cost}, "a region's cost");
+  if (cost > kCostMax) throw_malformed("a region's cost is above 10^15");
 }
 
 template <typename Wire>
@@ -183,7 +168,7 @@ Contribution decode(const wire::Contribution& message) {
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
   check_measured({contribution.delta_norm, contribution.error_norm}, "a contribution's norm");
   check_measured({contribution.exchange_s, contribution.overhead_s}, "a contribution's time");
-  check_measured({contribution.egress_cost}, "a contribution's cost");
+  check_cost(contribution.egress_cost);
   return contribution;
 }
 
@@ -231,41 +216,6 @@ std::optional<RoundMeasure> decode_measure(const wire::CommitRecord& message) {
                       .held_out_loss = decode_held_out_loss(from)};
 }
 
-std::optional<Spending> decode_spending(const wire::KDecision& message) {
-  if (!message.has_spending()) return std::nullopt;
-  const wire::Spending& from = message.spending();
-  if (!wire::Spending::Period_IsValid(from.period())) throw_malformed("a budget's period");
-  check_measured({from.limit(), from.spent(), from.round_cost(), from.until_unix_s()},
-                 "a budget's figure");
-  return Spending{.period = static_cast<Spending::Period>(from.period()),
-                  .limit = from.limit(),
-                  .spent = from.spent(),
-                  .round_cost = from.round_cost(),
-                  .until_unix_s = from.until_unix_s()};
-}
-
-std::optional<KDecision> decode_k_decision(const wire::CommitRecord& message) {
-  if (!message.has_k_decision()) return std::nullopt;
-  const wire::KDecision& from = message.k_decision();
-  if (!wire::KDecision::Verdict_IsValid(from.verdict()) || from.k() == 0)
-    throw_malformed("a decision on K that cannot be");
-  check_measured({from.step_s(), from.prepare_s(), from.exchange_s(), from.time_ratio(),
-                  from.standard_error()},
-                 "a decision's figure");
-  check_finite({from.held_out_before(), from.held_out_after()}, "a decision's loss");
-  return KDecision{.verdict = static_cast<KDecision::Verdict>(from.verdict()),
-                   .from = from.from(),
-                   .k = from.k(),
-                   .step_s = from.step_s(),
-                   .prepare_s = from.prepare_s(),
-                   .exchange_s = from.exchange_s(),
-                   .time_ratio = from.time_ratio(),
-                   .held_out_before = from.held_out_before(),
-                   .held_out_after = from.held_out_after(),
-                   .standard_error = from.standard_error(),
-                   .spending = decode_spending(from)};
-}
-
 template <typename Wire>
 Wire parse_wire(const std::string& bytes, const char* what) {
   Wire message;
@@ -294,8 +244,9 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .next_grace_ms = message.next_grace_ms(),
                       .standings = {},
                       .measured = decode_measure(message),
-                      .k_decision = decode_k_decision(message),
+                      .k_decision = {},
                       .decided_unix_s = message.decided_unix_s()};
+  if (message.has_k_decision()) record.k_decision = decode(message.k_decision());
   check_measured({record.decided_unix_s}, "a commit record's time");
   for (const wire::Participant& entry : message.participants()) {
     Participant participant = decode_participant(entry);
@@ -317,7 +268,7 @@ CommitRecord decode(const wire::CommitRecord& message) {
     record.standings.push_back(std::move(standing));
   }
   for (const wire::EgressCost& entry : message.egress()) {
-    check_measured({entry.cost()}, "a region's cost");
+    check_cost(entry.cost());
     if (entry.region().empty() ||
         (!record.egress.empty() && record.egress.back().region >= entry.region())) {
       throw_malformed("a commit record's costs are not in ascending order");

@@ -2,6 +2,7 @@
 // by .cc files only.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 
 #include "diloco/log/messages.h"
@@ -11,10 +12,14 @@
 namespace causeway::diloco {
 
 [[noreturn]] void throw_malformed(const std::string& what);
+// `what` is not a number, or one below 0.
+void check_finite(std::initializer_list<double> values, const std::string& what);
+void check_measured(std::initializer_list<double> values, const std::string& what);
 
 void encode(const Digest& digest, std::string* out);
 void encode(const inter::BlobId& blob, wire::BlobId* out);
 void encode(const Contribution& contribution, wire::Contribution* out);
+void encode(const KDecision& decision, wire::KDecision* out);
 void encode(const CommitRecord& record, wire::CommitRecord* out);
 void encode(const Snapshot& snapshot, wire::Snapshot* out);
 void encode(const Member& member, wire::Member* out);
@@ -25,6 +30,7 @@ void encode(const RaftMessage& message, wire::RaftMessage* out);
 Digest decode_digest(const std::string& bytes);
 inter::BlobId decode(const wire::BlobId& message);
 Contribution decode(const wire::Contribution& message);
+KDecision decode(const wire::KDecision& message);
 CommitRecord decode(const wire::CommitRecord& message);
 Snapshot decode(const wire::Snapshot& message);
 Member decode(const wire::Member& message);

@@ -166,10 +166,12 @@ class Slurm(RunByHand):
         self.slurm.stop()
         super().tearDown()
 
-    def submit(self, config, region, nodes):
+    def submit(self, config, region, nodes, own_program=False):
+        port = str(free_port())
+        worker = f"exec {CAUSEWAY} worker {config} --region $CAUSEWAY_REGION --directory $CAUSEWAY_DIRECTORY --coordinator 127.0.0.1:{port}"
         shown = self.slurm.run("sbatch", "--parsable", f"--nodes={nodes}", f"--ntasks={nodes}", SOURCE / "deploy/slurm/region.sbatch",
                                CAUSEWAY=CAUSEWAY, CAUSEWAY_CONFIG=str(config), CAUSEWAY_REGION=region, CAUSEWAY_HOST="127.0.0.1",
-                               CAUSEWAY_DIRECTORY=str(self.region_directory(region)), CAUSEWAY_WORKER_PORT=str(free_port()))
+                               CAUSEWAY_DIRECTORY=str(self.region_directory(region)), CAUSEWAY_WORKER_PORT=port, CAUSEWAY_WORKER=worker if own_program else "")
         self.assertRegex(shown, r"^\d+$")
         return shown.strip()
 
@@ -178,7 +180,7 @@ class Slurm(RunByHand):
 
     def test_two_regions_of_two_nodes_where_one_is_preempted_and_comes_back(self):
         config = self.config(workers=(2, 2, 1), addresses=self.addresses, steps=4000, **DENSE)
-        jobs = {region: self.submit(config, region, nodes) for region, nodes in zip(REGIONS[:2], (2, 2))}
+        jobs = {region: self.submit(config, region, 2, own_program=region == REGIONS[0]) for region in REGIONS[:2]}
         self.addCleanup(lambda: kill_all(self.out))
         third = [self.coordinator(config, REGIONS[2], "--auto"), self.worker(config, REGIONS[2])]
         wait_until(lambda: min(map(self.version, REGIONS)) >= 5, "rounds", third[0])

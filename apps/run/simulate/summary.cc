@@ -119,7 +119,6 @@ Json to_json(const RegionSummary& region, bool by_program) {
                {"loss", region.loss},
                {"wan_tx_bytes", region.wan_tx_bytes},
                {"wan_rx_bytes", region.wan_rx_bytes},
-               {"egress_cost", region.egress_cost ? Json(*region.egress_cost) : Json(nullptr)},
                {"compute_s", region.compute_s},
                {"wait_s", region.wait_s},
                {"outer_s", region.outer_s},
@@ -128,6 +127,8 @@ Json to_json(const RegionSummary& region, bool by_program) {
                {"memory_peak_bytes", region.memory_peak_bytes},
                {"workers", region.workers},
                {"params_digest", region.params_digest}};
+  if (region.egress_cost || !by_program)
+    json["egress_cost"] = region.egress_cost ? Json(*region.egress_cost) : Json(nullptr);
   if (by_program) return json;
   const auto known = [](auto figure) { return figure > 0 ? Json(figure) : Json(nullptr); };
   json["val_loss"] = region.val_loss.value_or(std::nan(""));
@@ -268,11 +269,12 @@ std::string to_json(const Summary& summary) {
                {"wall_s", summary.facts.wall_s},
                {"wan", summary.facts.wan},
                {"wan_bytes", summary.wan_bytes},
-               {"egress_cost", summary.egress_cost ? Json(*summary.egress_cost) : Json(nullptr)},
                {"wan_bytes_if_synced_every_step", summary.wan_bytes_if_synced_every_step},
                {"identical", summary.identical},
                {"restarts", summary.facts.restarts},
                {"cores", summary.facts.cores}};
+  if (summary.egress_cost || !summary.by_program())
+    json["egress_cost"] = optional(summary.egress_cost);
   if (wan || !summary.by_program()) {
     json["relay_lateness_p99_ms"] = wan ? Json(lateness_ms(*wan)) : Json();
     json["wan_shortfall"] = wan ? Json(wan->shortfall) : Json();

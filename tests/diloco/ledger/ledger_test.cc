@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <system_error>
 
 #include "diloco/files/error.h"
@@ -280,6 +281,37 @@ TEST(Record, RefusesWhatIsNotARecord) {
   const std::string whole = serialize(record(0));
   EXPECT_NO_THROW(parse_commit_record(whole));
   EXPECT_THROW(parse_commit_record(whole.substr(0, whole.size() / 2)), std::system_error);
+}
+
+TEST(Record, CarriesWhatWasPaidAndWhatTheBudgetDecided) {
+  CommitRecord paid = record(0);
+  paid.decided_unix_s = 1.75e9;
+  paid.egress = {{"asia", 1.5}, {"eu", 0}};
+  paid.k_decision = {.verdict = KDecision::Verdict::paused, .from = 20, .k = 900};
+  paid.k_decision->spending = {.period = Spending::Period::month,
+                               .limit = 40,
+                               .spent = 39.5,
+                               .round_cost = 0.5,
+                               .until_unix_s = 1.76e9};
+  const CommitRecord read = parse_commit_record(serialize(paid));
+  EXPECT_EQ(serialize(read), serialize(paid));
+  EXPECT_EQ(read.k_decision->spending, paid.k_decision->spending);
+  ASSERT_EQ(read.egress.size(), 2);
+  EXPECT_EQ(read.egress[0].cost, 1.5);
+}
+
+TEST(Record, RefusesCostsThatCannotBe) {
+  for (const double cost : {-1.0, 1e16, std::numeric_limits<double>::infinity()}) {
+    CommitRecord liar = record(0);
+    liar.egress = {{"asia", cost}};
+    EXPECT_THROW(parse_commit_record(serialize(liar)), std::system_error) << cost;
+    Contribution contribution{.run_id = {}, .region = "asia"};
+    contribution.egress_cost = cost;
+    EXPECT_THROW(parse_contribution(serialize(contribution)), std::system_error) << cost;
+  }
+  CommitRecord unordered = record(0);
+  unordered.egress = {{"eu", 1}, {"asia", 1}};
+  EXPECT_THROW(parse_commit_record(serialize(unordered)), std::system_error);
 }
 
 }  // namespace
