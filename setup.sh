@@ -2,10 +2,10 @@
 
 packages_build=(g++ cmake ninja-build pkg-config libasio-dev libssl-dev libprotobuf-dev protobuf-compiler
   libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev
-  libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev)
+  libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev libarchive-dev)
 packages_quickstart=("${packages_build[@]}" bible-kjv)
 packages_python=(python3-dev python3-venv)
-packages_launchers=(slurm-wlm munge openmpi-bin systemd python3-venv lintian fish zsh)
+packages_launchers=(slurm-wlm munge openmpi-bin systemd python3-venv lintian fish zsh buildah debootstrap)
 packages_check=("${packages_build[@]}" libgtest-dev libgmock-dev python3 python3-numpy openssl faketime)
 
 # install_missing yes|no PACKAGE...: installs what dpkg does not know as installed, or says what is missing and why it stops.

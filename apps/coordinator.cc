@@ -26,6 +26,7 @@
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/begin_log.h"
+#include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/fitting_start.h"
 #include "apps/run/watch/region_watch.h"
 #include "apps/set_option.h"
@@ -110,6 +111,22 @@ asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch) {
   }
 }
 
+run::CheckpointHookOptions hook_options(const run::Config& config, const CoordinatorFlags& flags,
+                                        const std::filesystem::path& directory) {
+  const auto absolute = [](const std::filesystem::path& path) {
+    return std::filesystem::absolute(path).string();
+  };
+  return {.command = config.checkpoint_after,
+          .region = flags.region,
+          .directory = directory,
+          .environment = {
+              {"CAUSEWAY_REGION", flags.region},
+              {"CAUSEWAY_DIRECTORY", absolute(directory)},
+              {"CAUSEWAY_CONFIG", absolute(flags.config)},
+              {"CAUSEWAY_CERTIFICATES",
+               absolute(flags.certificates.empty() ? config.certificates : flags.certificates)}}};
+}
+
 int run_coordinator(const CoordinatorFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
@@ -126,14 +143,16 @@ int run_coordinator(const CoordinatorFlags& flags) {
   run::RegionWatch watch(config, flags.region, options.directory, flags.metrics);
   options.on_round = [&watch](const std::string& event) { watch.add(event); };
   asio::io_context context(1);
+  run::CheckpointHook hook(context.get_executor(), hook_options(config, flags, options.directory));
   diloco::Coordinator coordinator(context.get_executor(), std::move(options));
 
   asio::steady_timer pulse(context);
   asio::co_spawn(context, beat(pulse, watch), [](std::exception_ptr) {});
   asio::signal_set signals(context, SIGINT, SIGTERM);
+  bool over = false;
   signals.async_wait([&](const asio::error_code& error, int) {
     if (error) return;
-    coordinator.stop();
+    over ? hook.stop() : coordinator.stop();
     signals.async_wait([](const asio::error_code& again, int) {
       if (!again) std::_Exit(130);
     });
@@ -141,11 +160,15 @@ int run_coordinator(const CoordinatorFlags& flags) {
 
   diloco::Outcome outcome;
   std::exception_ptr failure;
+  asio::co_spawn(context, hook.run(), [&](std::exception_ptr) {
+    signals.cancel();
+    pulse.cancel();
+  });
   asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
     failure = error;
     outcome = std::move(result);
-    signals.cancel();
-    pulse.cancel();
+    over = true;
+    !failure&& outcome.exit_code == 0 ? hook.finish() : hook.stop();
   });
   context.run();
   if (failure) std::rethrow_exception(failure);

@@ -159,6 +159,8 @@ int main(int argc, char** argv) {
   causeway::apps::add_doctor(app, exit_code);
   causeway::apps::add_status(app, exit_code);
   causeway::apps::add_verify(app, exit_code);
+  causeway::apps::add_export(app, exit_code);
+  causeway::apps::add_import(app, exit_code);
   causeway::apps::add_ledger(app, exit_code);
   causeway::apps::add_replay(app, exit_code);
   causeway::apps::add_worker(app, exit_code);

@@ -1,5 +1,5 @@
 // causeway wan-sim: the WAN alone, for any program.
-#include "apps/wan_sim.h"
+#include "apps/wan/wan_sim.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -86,6 +86,9 @@ ROOMS = {
                         "intra/*"],
     "apps/run/replay": ["apps/run/config", "apps/run/page", "apps/run/verify", "compression/*", "inter/*", "diloco/*",
                         "intra/*"],
+    "apps/run/transfer": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/verify", "inter/*",
+                          "diloco/*", "intra/*"],
+    "apps/wan": ["apps/run/region", "inter/*", "wan-sim/*"],
     "apps": ["apps/*", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
 }
 FOLDERS = {name.split("/")[0] for name in ROOMS}

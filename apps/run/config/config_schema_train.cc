@@ -130,6 +130,11 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
       {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region."))));
   add_rank_keys(keys);
   add_device_keys(keys);
+  keys.push_back(of_process(C::text(
+      "checkpoint.after", [](auto& c) -> auto& { return c.checkpoint_after; },
+      "a command for /bin/sh, or empty",
+      "A region's coordinator starts it for each new snapshot that the run confirmed, to bring it "
+      "elsewhere, as to an object store (docs/checkpoints.md).")));
 }
 
 }  // namespace causeway::run

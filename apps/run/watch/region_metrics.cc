@@ -9,6 +9,7 @@
 #include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/watch/checkpoint_hook.h"
 
 namespace causeway::run {
 namespace {
@@ -137,6 +138,15 @@ void add_budget(Families& out, const Json& status) {
   }
 }
 
+void add_checkpoint_hook(Families& out, const std::filesystem::path& directory) {
+  const auto hook = read_checkpoint_hook(directory);
+  if (!hook) return;
+  out.gauge("checkpoint_after_version", "Newest snapshot that checkpoint.after succeeded for.",
+            double(hook->version));
+  out.counter("checkpoint_after_failures_total", "How often checkpoint.after failed.",
+              double(hook->failures));
+}
+
 }  // namespace
 
 RegionMetrics::RegionMetrics(std::string region, std::filesystem::path directory, Prices prices)
@@ -173,6 +183,7 @@ std::string RegionMetrics::text() const {
     add_links(out, *status, prices_);
     add_budget(out, *status);
   }
+  add_checkpoint_hook(out, directory_);
   return out.text();
 }
 

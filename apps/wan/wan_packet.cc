@@ -15,7 +15,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/run/region/signals.h"
-#include "apps/wan_sim.h"
+#include "apps/wan/wan_sim.h"
 #include "wan-sim/packet/packet_wan.h"
 
 namespace causeway::apps {

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/wan_sim.h"
+#include "apps/wan/wan_sim.h"
 #include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::apps {

@@ -20,7 +20,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/wan_sim.h"
+#include "apps/wan/wan_sim.h"
 #include "inter/mesh/mesh.h"
 #include "wan-sim/base/punctual.h"
 #include "wan-sim/relay/control.h"

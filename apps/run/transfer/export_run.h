@@ -1,0 +1,24 @@
+// `causeway export`: a run as one archive (manifest.h), from the directory of one of its regions.
+// The run may be going on.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "apps/run/transfer/manifest.h"
+#include "apps/run/transfer/tar_writer.h"
+
+namespace causeway::run {
+
+struct ExportOptions {
+  // Of a region; or of a run, which stands for its region with the newest snapshot.
+  std::filesystem::path directory;
+  std::filesystem::path config;  // empty: the one that the run's directory or the region keeps
+  std::filesystem::path certificates;  // empty: those beside the region, or none
+};
+
+// Throws ConfigError if something is to be named, std::system_error (diloco::Errc::lineage) naming
+// what is damaged, and what `sink` throws.
+Manifest export_run(const ExportOptions& options, const TarWriter::Sink& sink);
+
+}  // namespace causeway::run

@@ -1,0 +1,25 @@
+// `causeway import`: an archive of `causeway export` as a directory that `causeway verify`,
+// `causeway ledger` and `causeway coordinator --fork` take. Nothing in the archive is believed
+// unchecked.
+#pragma once
+
+#include <filesystem>
+
+#include "apps/run/transfer/manifest.h"
+#include "apps/run/verify/verify.h"
+
+namespace causeway::run {
+
+struct Imported {
+  Manifest manifest;
+  Verification verification;
+};
+
+// `archive`: "-" is standard input. `certificates`: to check signatures with; empty: those in the
+// archive. The directory is there only when all of it is whole and agrees. Throws ConfigError if it
+// is there already, RunError if the archive is damaged or is not what it says, and what writing
+// throws.
+Imported import_run(const std::filesystem::path& archive, const std::filesystem::path& directory,
+                    const std::filesystem::path& certificates);
+
+}  // namespace causeway::run

@@ -1,0 +1,132 @@
+#include "apps/run/watch/checkpoint_hook.h"
+
+#include <csignal>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+#include <nlohmann/json.hpp>
+
+#include "apps/run/region/parse_object.h"
+#include "apps/run/region/region_files.h"
+#include "diloco/ledger/ledger.h"
+#include "diloco/worker/worker_session.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kLook{1};
+
+fs::path state_file(const fs::path& directory) {
+  return directory / "checkpoint-after.json";
+}
+
+fs::path log_file(const fs::path& directory) {
+  return directory / "checkpoint-after.log";
+}
+
+void write(const fs::path& directory, const CheckpointHookState& state) {
+  const nlohmann::ordered_json json = {{"version", state.version}, {"failures", state.failures}};
+  write_text_file(state_file(directory), json.dump() + "\n");
+}
+
+}  // namespace
+
+std::optional<CheckpointHookState> read_checkpoint_hook(const fs::path& directory) {
+  const auto json = parse_object(read_text_file(state_file(directory)));
+  if (!json) return std::nullopt;
+  return CheckpointHookState{.version = get<std::uint64_t>(*json, "version"),
+                             .failures = get<std::uint64_t>(*json, "failures")};
+}
+
+CheckpointHook::CheckpointHook(asio::any_io_executor executor, CheckpointHookOptions options)
+    : options_(std::move(options)),
+      timer_(std::move(executor)),
+      state_(read_checkpoint_hook(options_.directory).value_or(CheckpointHookState{})) {}
+
+void CheckpointHook::finish() {
+  finishing_ = true;
+  timer_.cancel();
+}
+
+void CheckpointHook::stop() {
+  stopped_ = true;
+  finish();
+  if (command_ != nullptr) command_->send_signal(SIGKILL);
+}
+
+std::optional<std::uint64_t> CheckpointHook::due() const {
+  if (options_.command.empty() || stopped_) return std::nullopt;
+  try {
+    const auto snapshot = diloco::read_snapshot(options_.directory / "ledger" / "snapshot");
+    if (snapshot && snapshot->version > state_.version) return snapshot->version;
+  } catch (const std::system_error&) {
+    // Damaged: whoever needs it says so.
+  }
+  return std::nullopt;
+}
+
+asio::awaitable<void> CheckpointHook::pause(std::chrono::seconds time) {
+  if (finishing_) co_return;
+  asio::error_code ended;
+  timer_.expires_after(time);
+  co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ended));
+}
+
+asio::awaitable<void> CheckpointHook::run() {
+  while (true) {
+    const bool last = finishing_;
+    if (const auto version = due()) co_await run_for(*version);
+    if (last) co_return;
+    co_await pause(failed_ ? options_.retry : kLook);
+  }
+}
+
+asio::awaitable<ExitStatus> CheckpointHook::start(std::uint64_t version) {
+  ProcessOptions process{.arguments = {"/bin/sh", "-c", options_.command},
+                         .environment = options_.environment,
+                         .log = log_file(options_.directory),
+                         .output = {},
+                         .with_descendants = true};
+  process.environment["CAUSEWAY_VERSION"] = std::to_string(version);
+  Process command(timer_.get_executor(), process);
+  command_ = &command;
+  const ExitStatus status = co_await command.wait();
+  command_ = nullptr;
+  co_return status;
+}
+
+asio::awaitable<void> CheckpointHook::run_for(std::uint64_t version) {
+  const std::string what =
+      options_.region + ": checkpoint.after for version " + std::to_string(version);
+  try {
+    const ExitStatus status = co_await start(version);
+    if (stopped_) co_return;
+    failed_ = !status.ok();
+    if (failed_) {
+      spdlog::error("{} ended with {}; what it said is in {}. It is tried again", what,
+                    to_string(status), log_file(options_.directory).string());
+    } else {
+      spdlog::info("{} is done", what);
+    }
+  } catch (const std::system_error& error) {
+    failed_ = true;
+    spdlog::error("{}: {}. It is tried again", what, error.what());
+  }
+  if (failed_) {
+    ++state_.failures;
+  } else {
+    state_.version = version;
+  }
+  try {
+    write(options_.directory, state_);
+  } catch (const std::system_error& error) {
+    spdlog::warn("{}: {}; that is not kept", what, error.what());
+  }
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,222 @@
+"""A run as one archive, snapshots that a command brings elsewhere, and a whole life of a run: docs/life-of-a-run.md."""
+import io
+import json
+import random
+import shutil
+import signal
+import subprocess
+import tarfile
+import unittest
+
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
+from run_by_hand import RunByHand
+
+MANIFEST = "causeway-export.json"
+
+
+class Export(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.archive, self.imported = self.directory / "run.tar", self.directory / "imported"
+        self.simulate(self.config(steps=20, **DENSE), "--no-baseline")
+        self.run_causeway("export", self.out, "--out", self.archive)
+
+    def refused(self, archive, *words, code=1):
+        said = self.run_causeway("import", archive, "--directory", self.imported, code=code)
+        for word in words:
+            self.assertIn(word, said)
+        self.assertEqual(list(self.directory.glob("imported*")), [])
+
+    def rewritten(self, change):
+        """The archive with its manifest and members changed: `change` takes and gives lists of (tarinfo, bytes)."""
+        with tarfile.open(self.archive) as old:
+            members = [(info, old.extractfile(info).read()) for info in old.getmembers()]
+        path = self.directory / "rewritten.tar"
+        with tarfile.open(path, "w") as new:
+            for info, content in change(members):
+                info.size = len(content) if info.isreg() else 0
+                new.addfile(info, io.BytesIO(content))
+        return path
+
+    def test_what_is_imported_is_what_was_exported(self):
+        with tarfile.open(self.archive) as tar:
+            names = tar.getnames()
+        self.assertEqual(names[0], MANIFEST)
+        self.assertFalse([name for name in names if "key" in name], "a private key")
+        said = self.run_causeway("import", self.archive, "--directory", self.imported)
+        self.assertIn("4 rounds, snapshot of version 4", said)
+        self.assertIn("all signed by its certificate", said)
+        self.assertIn("snapshot of version 4", self.run_causeway("import", self.archive, "--directory", self.directory / "mine",
+                                                                 "--certificates", self.out / "certificates"))
+        self.assertIn("which has the agreed state", self.run_causeway("verify", self.imported))
+        self.assertIn("is there already", self.run_causeway("import", self.archive, "--directory", self.imported, code=2))
+        with open(self.directory / "again.tar", "wb") as again:
+            subprocess.run([CAUSEWAY, "export", self.out, "--out", "-"], stdout=again, stderr=subprocess.DEVNULL, check=True)
+        self.assertEqual((self.directory / "again.tar").read_bytes(), self.archive.read_bytes())
+        with open(self.archive, "rb") as stdin:
+            subprocess.run([CAUSEWAY, "import", "-", "--directory", self.directory / "piped"], stdin=stdin, stdout=subprocess.DEVNULL, check=True)
+
+    def test_damaged_archives_are_refused_and_leave_nothing(self):
+        whole, chance = self.archive.read_bytes(), random.Random(5)
+        path = self.directory / "damaged.tar"
+        with tarfile.open(self.archive) as tar:
+            inside = [(info.offset_data, info.size) for info in tar.getmembers()]
+        for offset, size in inside:
+            damaged = bytearray(whole)
+            damaged[offset + chance.randrange(size)] ^= 1 << chance.randrange(8)
+            path.write_bytes(damaged)
+            if offset != inside[0][0]:  # of the manifest a flip may also hit what is only shown
+                self.refused(path)
+        for cut in (0, 100, 700, len(whole) // 2, len(whole) - 4096):
+            path.write_bytes(whole[:cut])
+            self.refused(path)
+        self.refused(self.directory / "text", "text")
+        self.refused(self.directory / "nothing.tar", "nothing.tar")
+
+    def test_hostile_archives_are_refused(self):
+        def outside(members):
+            manifest = json.loads(members[0][1])
+            manifest["files"][0]["name"] = members[1][0].name = "../../outside"
+            return [(members[0][0], json.dumps(manifest).encode()), *members[1:]]
+
+        def link(members):
+            info = tarfile.TarInfo(members[1][0].name)
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            return [members[0], (info, b""), *members[2:]]
+
+        def endless(members):
+            manifest = json.loads(members[0][1])
+            manifest["files"][0]["size"] = 1 << 62
+            return [(members[0][0], json.dumps(manifest).encode()), *members[1:]]
+
+        self.refused(self.rewritten(outside), "which no export does")
+        self.refused(self.rewritten(link), "no plain file")
+        self.refused(self.rewritten(endless), "make room")
+        self.refused(self.rewritten(lambda members: members + [(tarfile.TarInfo("more"), b"x")]), "more files than it says")
+        self.refused(self.rewritten(lambda members: [members[0], *members[:0:-1]]), "belongs")
+        self.refused(self.rewritten(lambda members: members[1:]), "was not made by `causeway export`")
+        self.assertFalse((self.directory.parent / "outside").exists())
+
+    def test_a_ledger_that_another_signed_is_refused(self):
+        foreign = self.directory / "foreign"
+        self.run_causeway("certs", "--directory", foreign, "init")
+        self.run_causeway("certs", "--directory", foreign, "add-region", *REGIONS)
+        said = self.run_causeway("import", self.archive, "--directory", self.imported, "--certificates", foreign, code=1)
+        self.assertIn("does not agree", said)
+        self.assertFalse(self.imported.exists())
+
+    def test_what_cannot_be_exported_is_said(self):
+        self.assertIn("ledger/records", self.run_causeway("export", self.directory, "--out", self.directory / "x.tar", code=4))
+        (self.out / "config.toml").unlink()
+        self.assertIn("--config", self.run_causeway("export", self.out, "--out", self.directory / "x.tar", code=2))
+        self.assertIn("No such file", self.run_causeway("export", self.out, "--out", self.directory / "no/x.tar", code=1))
+        self.assertFalse((self.directory / "x.tar").exists())
+
+
+class CheckpointAfter(EndToEnd):
+    def with_command(self, command, steps=40):
+        config = self.config(steps=steps, **DENSE)
+        config.write_text(config.read_text() + f"[checkpoint]\nafter = {json.dumps(command)}\n")
+        return config
+
+    def test_snapshots_are_brought_away_while_the_run_goes_on_and_the_last_one_at_its_end(self):
+        store = self.directory / "store"
+        store.mkdir()
+        command = (f'{CAUSEWAY} export "$CAUSEWAY_DIRECTORY" --config "$CAUSEWAY_CONFIG" --certificates "$CAUSEWAY_CERTIFICATES" '
+                   f'--out "{store}/$CAUSEWAY_REGION-$CAUSEWAY_VERSION.tar"')
+        self.assert_identical(self.simulate(self.with_command(command), "--no-baseline"))
+        for region in REGIONS:
+            done = read_json(self.out / "regions" / region / "checkpoint-after.json")
+            self.assertEqual(done["version"], 8)
+            archive = store / f"{region}-8.tar"
+            self.assertIn("snapshot of version 8", self.run_causeway("import", archive, "--directory", self.directory / f"from-{region}"))
+
+    def test_a_command_that_fails_stops_no_training_and_is_said(self):
+        summary = self.simulate(self.with_command("echo cannot reach the store; exit 7"), "--no-baseline")
+        self.assert_identical(summary)
+        region = self.out / "regions" / REGIONS[0]
+        self.assertEqual(read_json(region / "checkpoint-after.json")["version"], 0)
+        self.assertGreaterEqual(read_json(region / "checkpoint-after.json")["failures"], 1)
+        self.assertIn("ended with exit code 7", (region / "coordinator.log").read_text())
+        self.assertIn("cannot reach the store", (region / "checkpoint-after.log").read_text())
+
+
+class Life(RunByHand):
+    """The commands of docs/life-of-a-run.md, in its order."""
+    newcomer = "sa-east"
+
+    def setUp(self):
+        super().setUp()
+        self.addresses[self.newcomer] = f"127.0.0.1:{free_port()}"
+
+    def both(self, config, region, *flags):
+        return [self.coordinator(config, region, "--auto", *flags), self.worker(config, region)]
+
+    def reach(self, more, region, children):
+        goal = self.version(REGIONS[0]) + more
+        wait_until(lambda: self.version(region) >= goal, f"{region} to take part", children[0])
+
+    def stop(self, children):
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+        for child in children:
+            self.finish(child, code=130)
+
+    def grow(self, config):
+        """A fourth region, which the others' files do not name."""
+        self.run_causeway("certs", "--directory", "certificates", "add-region", self.newcomer)
+        address = self.addresses[self.newcomer]
+        grown = self.directory / "grown.toml"
+        grown.write_text(config.read_text() + f'[[regions]]\nname = "{self.newcomer}"\nlisten = "{address}"\nadvertise = "{address}"\n')
+        self.run_causeway("members", "add", self.newcomer, address, "--directory", self.region_directory(REGIONS[0]))
+        return self.both(grown, self.newcomer)
+
+    def move(self, config, region):
+        """To another directory and address, as if to another host, with all of its state."""
+        here, there = self.region_directory(region), self.directory / "moved"
+        there.mkdir()
+        subprocess.run(f"tar -C {here} -cf - . | tar -C {there} -xf -", shell=True, check=True, stderr=subprocess.DEVNULL)
+        shutil.rmtree(here)
+        there.rename(here)
+        address = f"127.0.0.1:{free_port()}"
+        self.run_causeway("members", "add", region, address, "--directory", self.region_directory(REGIONS[0]))
+        moved = self.directory / "moved.toml"
+        moved.write_text(config.read_text().replace(self.addresses[region], address))
+        return self.both(moved, region)
+
+    def test_found_grow_lose_move_finish_publish_and_begin_anew(self):
+        config = self.config(addresses=self.addresses, steps=4000, **DENSE)
+        children = {region: self.both(config, region) for region in REGIONS}
+        self.reach(2, REGIONS[2], children[REGIONS[2]])
+        children[self.newcomer] = self.grow(config)
+        self.reach(2, self.newcomer, children[self.newcomer])
+
+        for child in children.pop(REGIONS[1]):  # lost for ever
+            child.kill()
+        self.run_causeway("members", "remove", REGIONS[1], "--directory", self.region_directory(REGIONS[0]))
+
+        self.stop(children[REGIONS[2]])
+        before = self.version(REGIONS[2])
+        children[REGIONS[2]] = self.move(config, REGIONS[2])
+        wait_until(lambda: self.version(REGIONS[2]) > before + 2, "the moved region", children[REGIONS[2]][0])
+        self.finish_all(sum(children.values(), []))
+        there = [REGIONS[0], REGIONS[2], self.newcomer]
+        self.run_causeway("verify", *map(self.region_directory, there), "--certificates", "certificates")
+
+        final = self.region_directory(REGIONS[0]) / "checkpoints/final"
+        self.assertTrue((final / "model.safetensors").exists())
+        self.run_causeway("eval", final, "--config", config)
+
+        self.run_causeway("export", self.region_directory(REGIONS[0]), "--config", config, "--certificates", "certificates",
+                          "--out", "run.tar")
+        self.run_causeway("import", "run.tar", "--directory", "imported")
+        self.out = self.directory / "next"
+        again = self.config(addresses=self.addresses, steps=10, name="next.toml", **DENSE)
+        founder = self.coordinator(again, REGIONS[0], "--fork", "imported")
+        self.finish_all([founder, self.worker(again, REGIONS[0]), *sum((self.both(again, region) for region in REGIONS[1:]), [])])
+        self.assert_same_weights()
+        self.assertIn("forked from run", self.run_causeway("members", "list", "--directory", self.region_directory(REGIONS[0])))
+
+
+if __name__ == "__main__":
+    unittest.main()
