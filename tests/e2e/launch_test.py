@@ -1,5 +1,4 @@
-"""What starts regions where clusters are: one command line for all starts, Slurm, Open MPI, torchrun, systemd, Kubernetes."""
-import json
+"""What starts regions where clusters are: one command line for all starts, Slurm, Open MPI, torchrun, systemd."""
 import os
 import pathlib
 import re
@@ -8,14 +7,12 @@ import signal
 import subprocess
 import time
 import unittest
-import urllib.request
 
 import slurm_cluster
 from harness import CAUSEWAY, DENSE, REGIONS, free_port, processes, wait_until
 from run_by_hand import RunByHand
 
 SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"])
-MANIFEST_TOOLS = SOURCE / "build-tools/launchers/bin"
 PYTHON_TOOLS = SOURCE / "build-python" / "bin"
 TORCHRUN = shutil.which("torchrun", path=os.pathsep.join((os.environ["PATH"], str(PYTHON_TOOLS))))
 
@@ -106,54 +103,6 @@ class Launch(RunByHand):
             for name, value in variables.items():
                 command = command.replace("${" + name + "}", value)
             self.assertIn("/etc/causeway/run.toml", self.run_causeway(*command.split(), code=2))
-
-
-@unittest.skipUnless((MANIFEST_TOOLS / "kubernetes-validate").exists(), "kubernetes-validate is not here: ./check --launchers fetches it")
-class Kubernetes(RunByHand):
-    manifest = SOURCE / "deploy/kubernetes/region.yaml"
-
-    def test_the_manifest_is_valid(self):
-        done = subprocess.run([MANIFEST_TOOLS / "kubernetes-validate", "--strict", self.manifest], capture_output=True, text=True,
-                              check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-    def test_what_the_pod_starts_trains_and_answers_its_probes(self):
-        """Its commands, in directories of the test instead of the pod's; eu is the run's first region here."""
-        listen, metrics = free_port(), free_port()
-        config = self.config(addresses={**self.addresses, REGIONS[0]: f"127.0.0.1:{listen}"}, steps=3000, **DENSE)
-        (self.directory / "etc/run").mkdir(parents=True)
-        (self.directory / "etc/certificates").mkdir()
-        secret = self.directory / "etc/secret"
-        secret.mkdir()
-        for name in ("ca.crt", f"{REGIONS[0]}.crt", f"{REGIONS[0]}.key"):
-            pathlib.Path(shutil.copy(self.directory / "certificates" / name, secret)).chmod(0o440)  # as a pod with fsGroup sees it
-        shutil.copy(config, self.directory / "etc/run/run.toml")
-        parse = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))"
-        texts = subprocess.run([MANIFEST_TOOLS / "python", "-c", parse, self.manifest], capture_output=True, text=True, check=True).stdout
-        for there, here in (("/etc/causeway", f"{self.directory}/etc"), ("/var/lib/causeway/eu", str(self.region_directory(REGIONS[0]))),
-                            ('"eu"', f'"{REGIONS[0]}"'), ("0.0.0.0:7700", f"127.0.0.1:{listen}"), ("0.0.0.0:9464", f"127.0.0.1:{metrics}")):
-            texts = texts.replace(there, here)
-        pod = json.loads(texts)[1]["spec"]["template"]["spec"]
-        for each in pod["initContainers"]:
-            self.finish(self.start_program(*each["command"]))
-        started = {each["name"]: self.start(*each["command"][1:], *each.get("args", ())) for each in pod["containers"]}
-        coordinator = started["coordinator"]
-        for probe in ("livenessProbe", "readinessProbe"):
-            path = pod["containers"][0][probe]["httpGet"]["path"]
-            if probe == "readinessProbe":
-                others = [self.coordinator(config, region, "--auto") for region in REGIONS[1:]]
-                others += [self.worker(config, region) for region in REGIONS[1:]]
-            wait_until(lambda: answers(f"http://127.0.0.1:{metrics}{path}"), path, coordinator)
-        self.finish_all([*started.values(), *others])
-        self.assert_same_weights()
-
-
-def answers(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.status == 200
-    except OSError:
-        return False
 
 
 @unittest.skipUnless(slurm_cluster.usable(), "Slurm is not here, or this is not root: ./check --launchers")
