@@ -12,9 +12,12 @@
 #include "apps/run/region/launched_rank.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/region/signals.h"
+#include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/set_option.h"
 #include "diloco/files/file_io.h"
+#include "intra/collective/local_address.h"
+#include "intra/cuda/jobs/backend.h"
 #include "intra/worker/run_worker.h"
 
 namespace causeway::apps {
@@ -41,10 +44,33 @@ std::optional<std::string> variable(const std::string& name) {
 
 // As the flags say, else as who started it says; the first where nobody does.
 run::LaunchedRank place(const WorkerFlags& flags, const run::Config& config) {
-  if (flags.rank) return {.rank = *flags.rank, .local_rank = *flags.rank, .meeting_host = {}};
   const std::uint32_t workers = run::region_in(config, flags.region).workers;
-  const auto launched = run::launched_rank(variable, flags.launcher, workers);
-  return launched.value_or(run::LaunchedRank{});
+  run::LaunchedRank launched;
+  if (flags.rank) {
+    launched = {.rank = *flags.rank, .local_rank = *flags.rank};
+  } else {
+    launched = run::launched_rank(variable, flags.launcher, workers).value_or(launched);
+  }
+  // With a coordinator on another host the ranks meet on the network that leads there, or to
+  // MASTER_ADDR.
+  if (launched.meeting_host.empty() && !flags.coordinator.empty())
+    launched.meeting_host =
+        variable("MASTER_ADDR").value_or(inter::parse_endpoint(flags.coordinator).host);
+  if (launched.local_world == 0 && launched.meeting_host.empty()) launched.local_world = workers;
+  return launched;
+}
+
+void choose_cores(const run::Config& config, const std::string& region,
+                  const run::LaunchedRank& launched) {
+  run::WorkerSeat seat{.local_rank = launched.local_rank, .local_world = launched.local_world};
+  if (run::region_in(config, region).device == intra::Device::cuda)
+    seat.gpu = intra::cuda::pci_address(launched.local_rank);
+  if (!launched.meeting_host.empty())
+    seat.network = intra::interface_towards(launched.meeting_host);
+  const run::WorkerPlacement placement =
+      run::place_worker("/sys", run::allowed_cores(), seat, config.binds_to_numa);
+  if (!placement.cores.empty()) run::run_on(placement.cores);
+  spdlog::info("rank {}: {}", launched.rank, placement.text);
 }
 
 // Two workers of one rank would take its place from each other without end.
@@ -65,6 +91,8 @@ int run_worker(const WorkerFlags& flags) {
       run::worker_options(config, flags.region, launched.rank, directory);
   const diloco::Descriptor claimed = claim(directory, launched.rank);
   run::log_to_file(directory / ("worker-" + std::to_string(launched.rank) + ".log"));
+  choose_cores(config, flags.region, launched);
+  options.local_rank = launched.local_rank;
   options.meeting_host = launched.meeting_host;
   options.coordinator = flags.coordinator;
   options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;

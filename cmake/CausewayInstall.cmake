@@ -1,5 +1,6 @@
 # What `cmake --install` leaves: the program, and the worker API as one static library with one header and a CMake
 # package. The library holds the objects of all our libraries that the API stands on; a program links what it needs.
+# The simulated WAN is a second library, with all headers that its own include.
 # For C, a shared library with one header, found by pkg-config. The component `program` alone is what the Debian package has.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -11,10 +12,15 @@ add_library(
   $<TARGET_OBJECTS:causeway_worker>)
 set_target_properties(causeway_package PROPERTIES OUTPUT_NAME causeway LINKER_LANGUAGE CXX)
 
+add_library(causeway_wan_sim_package STATIC $<TARGET_OBJECTS:causeway_wan_sim>)
+set_target_properties(causeway_wan_sim_package PROPERTIES OUTPUT_NAME causeway-wan-sim LINKER_LANGUAGE CXX)
+
 install(TARGETS causeway RUNTIME COMPONENT program)
-install(TARGETS causeway_package ARCHIVE)
+install(TARGETS causeway_package causeway_wan_sim_package ARCHIVE)
 install(TARGETS causeway_shared LIBRARY)
 install(FILES intra/worker/worker.h intra/c_api/causeway.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway)
+
+install(DIRECTORY wan-sim inter DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway FILES_MATCHING PATTERN "*.h")
 
 set(CAUSEWAY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/causeway)
 configure_package_config_file(
@@ -30,7 +36,7 @@ file(RELATIVE_PATH CAUSEWAY_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfi
 configure_file(cmake/causeway.pc.in ${PROJECT_BINARY_DIR}/causeway.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/causeway.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# What the program says of itself: its manual page, and completion for shells where each looks for it.
+# What the program says of itself: its manual page, completion for shells where each looks for it, and what it is made of.
 set(CAUSEWAY_DESCRIBED ${PROJECT_BINARY_DIR}/described)
 set(described_files)
 function(causeway_describe file directory)  # the rest is the command; its output may be packed
@@ -48,7 +54,15 @@ causeway_describe(causeway bash-completion/completions completion bash)
 causeway_describe(_causeway zsh/vendor-completions completion zsh)
 causeway_describe(causeway.fish fish/vendor_completions.d completion fish)
 causeway_describe(causeway.1.gz man/man1 man-page | gzip -9n)
-add_custom_target(describe ALL DEPENDS ${described_files})
+add_custom_command(
+  OUTPUT ${CAUSEWAY_DESCRIBED}/causeway.spdx.json
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${CAUSEWAY_DESCRIBED}
+  COMMAND sh -c "sh \"$0\" \"$1\" ${PROJECT_VERSION} > \"$2\"" ${PROJECT_SOURCE_DIR}/cmake/sbom.sh $<TARGET_FILE:causeway>
+          ${CAUSEWAY_DESCRIBED}/causeway.spdx.json
+  DEPENDS causeway ${PROJECT_SOURCE_DIR}/cmake/sbom.sh
+  VERBATIM)
+install(FILES ${CAUSEWAY_DESCRIBED}/causeway.spdx.json DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+add_custom_target(describe ALL DEPENDS ${described_files} ${CAUSEWAY_DESCRIBED}/causeway.spdx.json)
 
 file(GLOB documentation ${PROJECT_SOURCE_DIR}/docs/*.md ${PROJECT_SOURCE_DIR}/docs/*.png)
 install(FILES ${documentation} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT program)

@@ -1,6 +1,8 @@
 #include "intra/collective/local_address.h"
 
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +22,14 @@ namespace {
                           "no address of this host on the network of " + host +
                               ", where the ranks meet: " + why +
                               "; set MASTER_ADDR to a host on a network that all ranks reach");
+}
+
+std::string numeric(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  const int error =
+      ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  if (error != 0) throw std::system_error(Errc::collective, ::gai_strerror(error));
+  return text.data();
 }
 
 // Connecting a datagram socket sends nothing; it only chooses the route.
@@ -48,11 +58,22 @@ std::string local_address_towards(const std::string& host) {
   sockaddr_storage own{};
   socklen_t size = 0;
   if (!own_end(*targets, own, size)) refuse_address(host, std::strerror(errno));
-  std::array<char, NI_MAXHOST> text{};
-  const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text.data(),
-                                  text.size(), nullptr, 0, NI_NUMERICHOST);
-  if (error != 0) refuse_address(host, ::gai_strerror(error));
-  return text.data();
+  return numeric(reinterpret_cast<const sockaddr*>(&own), size);
+}
+
+std::string interface_towards(const std::string& host) {
+  const std::string own = local_address_towards(host);
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr) continue;
+    const int family = each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (numeric(each->ifa_addr, size) == own) return each->ifa_name;
+  }
+  return {};
 }
 
 }  // namespace causeway::intra

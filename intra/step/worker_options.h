@@ -70,6 +70,7 @@ struct WorkerOptions : Recipe {
   std::string region;
   std::size_t region_index = 0, region_count = 1;  // in sorted-name order
   std::uint32_t rank = 0, world = 1;               // as configured; fewer may be there
+  std::uint32_t local_rank = 0;                    // on its host: its GPU's number
   std::filesystem::path directory;                 // the region's: worker.sock, checkpoints/, gloo/
   std::string settings = {};                       // as diloco::AttachRequest has them
   // Of ranks on several hosts, which share the directory: the host on whose network they meet, and

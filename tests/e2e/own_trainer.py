@@ -24,15 +24,18 @@ class OwnTrainer(EndToEnd):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    @functools.cached_property
-    def classifier(self):
-        """The program of examples/classifier."""
-        build = self.directory / "classifier"
-        self.call("cmake", "-S", f"{SOURCE}/examples/classifier", "-B", build,
+    def built(self, example):
+        """The program of a directory of examples/."""
+        build = self.directory / example
+        self.call("cmake", "-S", f"{SOURCE}/examples/{example}", "-B", build,
                   f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Release",
                   f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + SANITIZE if SANITIZE else ''}")
         self.call("cmake", "--build", build)
-        return build / "classifier"
+        return build / example
+
+    @functools.cached_property
+    def classifier(self):
+        return self.built("classifier")
 
 
 class OwnTrainerByHand(OwnTrainer):

@@ -1,5 +1,6 @@
 """The Debian package: what is in it runs, describes itself to shells and man, and pleases lintian."""
 import gzip
+import json
 import os
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ import harness
 from harness import DENSE, EndToEnd
 
 BUILD = pathlib.Path(os.environ["CAUSEWAY_BUILD"])
+SPDX = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "build-tools/launchers/bin/pyspdxtools"
 
 
 @unittest.skipIf(os.environ.get("CAUSEWAY_SANITIZE"), "a package is not made of what is built for sanitizers")
@@ -51,6 +53,17 @@ class Package(EndToEnd):
         for shell, file in (("fish", "fish/vendor_completions.d/causeway.fish"), ("zsh", "zsh/vendor-completions/_causeway")):
             if shutil.which(shell):
                 subprocess.run([shell, "-n", self.root / "usr/share" / file], check=True)
+
+    def test_its_bill_of_materials_names_what_the_program_loads(self):
+        bill = json.loads((self.root / "usr/share/doc/causeway/causeway.spdx.json").read_text())
+        names = {package["name"] for package in bill["packages"]}
+        for name in ("causeway", "libssl3", "libarchive13", "libasio-dev"):
+            self.assertIn(name, names)
+
+    @unittest.skipUnless(SPDX.exists(), "spdx-tools are not here: ./check --launchers fetches them")
+    def test_its_bill_of_materials_is_valid(self):
+        done = subprocess.run([SPDX, "-i", self.root / "usr/share/doc/causeway/causeway.spdx.json"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not here: ./check --launchers installs it")
     def test_lintian_has_no_complaint(self):

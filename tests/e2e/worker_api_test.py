@@ -4,7 +4,7 @@ import sys
 import unittest
 
 from harness import REGIONS, free_port
-from own_trainer import OwnTrainerByHand
+from own_trainer import OwnTrainer, OwnTrainerByHand
 
 
 class WorkerApi(OwnTrainerByHand):
@@ -47,6 +47,16 @@ class WorkerApi(OwnTrainerByHand):
         self.check_ends([self.finish(trainer) for trainer in trainers.values()], loss_below=1.0)  # ln 8 = 2.08 untrained
         for coordinator in coordinators:
             self.finish(coordinator)
+
+
+
+class InstalledWanSim(OwnTrainer):
+    def test_a_program_links_the_simulated_wan(self):
+        times = dict(line.split()[:2] for line in self.call(self.built("virtual-wan"), self.directory / "wan.toml").splitlines())
+        self.assertEqual(len(times), 6)
+        for seconds in map(float, times.values()):
+            self.assertGreater(seconds, 32e6 * 8 / 200e6)  # the link's rate
+            self.assertLess(seconds, 2)
 
 
 if __name__ == "__main__":

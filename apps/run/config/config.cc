@@ -245,7 +245,7 @@ intra::WorkerOptions worker_options(const Config& config, const std::string& reg
   options.region_index =
       static_cast<std::size_t>(std::find(names.begin(), names.end(), region) - names.begin());
   options.region_count = names.size();
-  options.rank = rank;
+  options.rank = options.local_rank = rank;
   options.world = named.workers;
   static_cast<intra::Recipe&>(options) = config;
   if (!named.data_files.empty()) options.data.files = named.data_files;

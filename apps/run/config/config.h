@@ -68,6 +68,7 @@ struct Config : intra::Recipe {
 
   std::string name;
   SyncConfig sync;
+  bool binds_to_numa = true;     // a worker, to the node of its GPU
   std::string checkpoint_after;  // a command; empty: none
   bool keeps_all = false;        // all that a replay of the run needs
   bool requires_doctor = false;  // before a region takes part for the first time

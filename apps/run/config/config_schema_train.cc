@@ -41,6 +41,10 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
 }
 
 void add_device_keys(std::vector<Key<Config>>& keys) {
+  keys.push_back(of_built_in_trainer(of_process(C::boolean(
+      "train.bind_to_numa", [](auto& c) -> auto& { return c.binds_to_numa; },
+      "On a host with several NUMA nodes a worker runs on the cores of its GPU's node, and workers "
+      "without GPU take turns in the nodes, unless whoever started it has chosen its cores."))));
   keys.push_back(of_built_in_trainer(of_process(C::integer(
       "train.recompute", "", [](auto& c) -> auto& { return c.train.recompute; }, 0, 2,
       "On GPUs, what the backward pass computes again instead of keeping, to save memory. 0: "

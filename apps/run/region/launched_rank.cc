@@ -24,7 +24,7 @@ constexpr std::array<Launcher, 3> kLaunchers{
 
 struct Told {
   const Launcher* launcher;
-  std::uint32_t rank, world, local_rank;
+  std::uint32_t rank, world, local_rank, local_world;
 };
 
 class Reader {
@@ -66,7 +66,8 @@ std::optional<Told> ask(const Reader& reader, const Launcher& launcher) {
     throw ConfigError(reader.shown(launcher.rank) + " must be below " +
                       reader.shown(launcher.world));
   }
-  return Told{&launcher, *rank, *world, reader.number(launcher.local_rank).value_or(*rank)};
+  return Told{&launcher, *rank, *world, reader.number(launcher.local_rank).value_or(*rank),
+              reader.number(launcher.local_world).value_or(0)};
 }
 
 std::optional<Told> ask_named(const Reader& reader, const std::string& name) {
@@ -127,7 +128,7 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment,
     throw ConfigError(reader.shown(told->launcher->world) + ", but the region has workers = " +
                       std::to_string(workers) + ": start as many, or change regions.workers");
   }
-  return LaunchedRank{told->rank, told->local_rank, meeting_host(reader, *told)};
+  return LaunchedRank{told->rank, told->local_rank, told->local_world, meeting_host(reader, *told)};
 }
 
 }  // namespace causeway::run

@@ -11,9 +11,10 @@ namespace causeway::run {
 
 struct LaunchedRank {
   std::uint32_t rank = 0;
-  std::uint32_t local_rank = 0;  // on its host: its device's number
+  std::uint32_t local_rank = 0;   // on its host: its device's number
+  std::uint32_t local_world = 0;  // of how many there; 0: not known
   // Reached from here by the network on which the ranks meet; empty: all are on this host.
-  std::string meeting_host;
+  std::string meeting_host = {};
 };
 
 // The value of a variable; nothing if it is not set. std::getenv, or a test's stand-in.

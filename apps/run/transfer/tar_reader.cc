@@ -8,6 +8,7 @@
 #include "apps/run/region/run_error.h"
 
 namespace causeway::run {
+
 TarReader::TarReader(std::filesystem::path path)
     : path_(std::move(path)), archive_(archive_read_new()) {
   archive_read_support_format_tar(archive_.get());

@@ -1,6 +1,7 @@
 #include "intra/cuda/device/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <string>
 #include <system_error>
@@ -171,6 +172,19 @@ CudaBackend::Recording CudaBackend::record(const std::function<void()>& work) {
   cudaGraphDestroy(graph);
   check(error, "recording a step");
   return Recording(made);
+}
+
+std::string pci_address(std::uint32_t rank) {
+  int devices = 0;
+  std::array<char, 16> address{};
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return {};
+  const int device = static_cast<int>(rank) % devices;
+  if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) != cudaSuccess) return {};
+  std::string text = address.data();  // the kernel's own spelling has small letters
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return text;
 }
 
 std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank) {

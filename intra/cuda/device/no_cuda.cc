@@ -13,4 +13,8 @@ std::unique_ptr<Backend> make_cuda_backend(std::uint32_t) {
       "12 or newer on PATH and -DCAUSEWAY_CUDA=ON, or set regions.device to cpu");
 }
 
+std::string pci_address(std::uint32_t) {
+  return {};
+}
+
 }  // namespace causeway::intra::cuda

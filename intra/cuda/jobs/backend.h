@@ -98,6 +98,8 @@ class Backend : public Queue {
 // On GPU `rank` modulo how many there are. Throws std::system_error saying what to do if there is
 // none, or if this program was built without CUDA.
 std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank);
+// Where that GPU hangs, "0000:1b:00.0"; empty: there is none.
+std::string pci_address(std::uint32_t rank);
 
 // attend() by plain jobs.
 template <typename T>
