@@ -34,7 +34,8 @@ int main(int count, char** arguments) try {
   }
   const Scenario scenario = load_scenario(arguments[1]);
   for (const auto& [pair, link] : scenario.links)
-    std::printf("%s:%s %.3f s\n", pair.first.c_str(), pair.second.c_str(), seconds_for(scenario, pair));
+    std::printf("%s:%s %.3f s\n", pair.first.c_str(), pair.second.c_str(),
+                seconds_for(scenario, pair));
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "virtual-wan: %s\n", error.what());
