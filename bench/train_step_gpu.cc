@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -71,8 +72,18 @@ double product_rate(CudaBackend& backend) {
   constexpr std::size_t kBytes = kSize * kSize * 2;
   intra::cuda::Product product;
   product.m = product.n = product.k = kSize;
-  product.a = {backend.allocate(kBytes), kSize, false};
-  product.b = {backend.allocate(kBytes), kSize, true};
+  // Random numbers, as in training: a GPU multiplies zeros faster, because that takes less power.
+  const auto random_operand = [&](bool transposed) {
+    std::mt19937 chance(transposed ? 1 : 2);
+    std::normal_distribution<float> normal;
+    std::vector<intra::cuda::Bfloat16> values(kSize * kSize);
+    for (auto& value : values) intra::cuda::store(normal(chance), value);
+    std::byte* on_device = backend.allocate(kBytes);
+    backend.upload(values.data(), on_device, kBytes);
+    return intra::cuda::Product::Operand{on_device, kSize, transposed};
+  };
+  product.a = random_operand(false);
+  product.b = random_operand(true);
   product.c = backend.allocate(kBytes);
   product.c_stride = kSize;
   for (int i = 0; i < 3; ++i) backend.multiply(product);
@@ -85,11 +96,17 @@ double product_rate(CudaBackend& backend) {
   return 2.0 * kSize * kSize * kSize / seconds;
 }
 
+// As often as words of a text: the token of rank r in proportion to 1 / (r + 1) (Zipf's law).
 struct Tokens {
   explicit Tokens(std::size_t count) : tokens(count), targets(count) {
+    std::vector<double> weights(50'257);
+    for (std::size_t rank = 0; rank < weights.size(); ++rank)
+      weights[rank] = 1 / static_cast<double>(rank + 1);
+    std::mt19937 chance(1);
+    std::discrete_distribution<std::int32_t> token(weights.begin(), weights.end());
     for (std::size_t i = 0; i < count; ++i) {
-      tokens[i] = static_cast<std::int32_t>((i * 7919 + i * i) % 50'257);
-      targets[i] = static_cast<std::int32_t>((i * 104'729 + 3) % 50'257);
+      tokens[i] = token(chance);
+      targets[i] = token(chance);
     }
   }
   std::vector<std::int32_t> tokens, targets;

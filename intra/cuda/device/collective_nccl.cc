@@ -26,6 +26,8 @@ Nccl::Nccl() {
   library.find("ncclGetUniqueId", get_unique_id);
   library.find("ncclCommInitRankConfig", init);
   library.find("ncclCommGetAsyncError", async_error);
+  library.find("ncclCommFinalize", finalize);
+  library.find("ncclCommDestroy", destroy);
   library.find("ncclCommAbort", abort);
   library.find("ncclGetErrorString", error_string);
   library.find("ncclGetLastError", last_error);
@@ -40,6 +42,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kLeavingMost{2000};
 
 bool on_device(const void* values) {
   cudaPointerAttributes attributes{};
@@ -57,8 +61,7 @@ class Communicator final : public ForwardingCollective {
     check(cudaGetDevice(&device_), "asking for the current GPU");
     form();
   }
-  // Nothing is under way after a wait; what failed was aborted.
-  ~Communicator() override { abort(); }
+  ~Communicator() override { leave(); }
 
   void all_reduce_sum(std::span<float> values) override;
   void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override;
@@ -71,8 +74,10 @@ class Communicator final : public ForwardingCollective {
   // One call for every rank's part: call(part, root), as one operation.
   void run_parts(const char* name, std::span<float> values, std::span<const std::size_t> counts,
                  const std::function<ncclResult_t(std::span<float>, int)>& call);
-  void wait(const char* name, const std::function<bool()>& done);
+  void wait(const char* name, const std::function<bool()>& done) { wait(name, deadline_, done); }
+  void wait(const char* name, Milliseconds deadline, const std::function<bool()>& done);
   ncclResult_t state() const;
+  void leave();
   void abort();
   [[noreturn]] void fail(const char* name, const std::string& why);
 
@@ -105,8 +110,9 @@ ncclResult_t Communicator::state() const {
 }
 
 // Until NCCL has nothing in progress and `done`, which is asked only then.
-void Communicator::wait(const char* name, const std::function<bool()>& done) {
-  const Clock::time_point end = Clock::now() + deadline_;
+void Communicator::wait(const char* name, Milliseconds deadline,
+                        const std::function<bool()>& done) {
+  const Clock::time_point end = Clock::now() + deadline;
   for (;;) {
     const ncclResult_t now = state();
     if (now != ncclSuccess && now != ncclInProgress) {
@@ -173,6 +179,23 @@ void Communicator::all_gather_parts(std::span<float> values, std::span<const std
     return nccl_.broadcast(part.data(), part.data(), part.size(), ncclFloat, root, communicator_,
                            stream_.get());
   });
+}
+
+// A healthy communicator is finalised and destroyed; abort is for a broken one. The others leave at
+// the same time, but for one that died since: then nobody waits long for it.
+void Communicator::leave() {
+  if (communicator_ == nullptr) return;
+  try {
+    check(cudaSetDevice(device_), "choosing a GPU");
+    const ncclResult_t begun = nccl_.finalize(communicator_);
+    if (begun != ncclSuccess && begun != ncclInProgress)
+      fail("leaving the group", nccl_.error_string(begun));
+    wait("leaving the group", std::min(deadline_, kLeavingMost), [] { return true; });
+    nccl_.destroy(std::exchange(communicator_, nullptr));
+  } catch (const std::system_error& error) {
+    spdlog::debug("{}", error.what());
+    abort();
+  }
 }
 
 void Communicator::abort() {

@@ -16,11 +16,17 @@ namespace {
 
 class Reached final : public Point {
  public:
+  Reached() { check(cudaGetDevice(&device_), "asking for the current GPU"); }
   const Event& event() const { return event_; }
-  void wait() const override { event_.synchronize(); }
+  // Any thread may wait: CUDA's calls are for the GPU that the thread has chosen.
+  void wait() const override {
+    check(cudaSetDevice(device_), "choosing a GPU");
+    event_.synchronize();
+  }
   bool reached() const override { return event_.reached(); }
 
  private:
+  int device_ = 0;
   Event event_;
 };
 

@@ -122,6 +122,10 @@ std::unordered_map<std::int64_t, void*> pointers_of(const AttentionArrays<Bfloat
   return pointers;
 }
 
+void warn_of(const std::string& why) {
+  spdlog::warn("attention runs on plain kernels, several times slower than cuDNN's: {}", why);
+}
+
 class CudnnAttention final : public FusedAttention {
  public:
   CudnnAttention() {
@@ -155,6 +159,15 @@ class CudnnAttention final : public FusedAttention {
 
   // Null if there is no kernel for it.
   std::unique_ptr<Plan> build(const AttentionArrays<Bfloat16>& arrays) {
+    try {
+      return describe_and_build(arrays);
+    } catch (const std::exception& error) {  // of the frontend, which may look for libraries here
+      warn_of(error.what());
+      return nullptr;
+    }
+  }
+
+  std::unique_ptr<Plan> describe_and_build(const AttentionArrays<Bfloat16>& arrays) {
     auto plan = std::make_unique<Plan>();
     plan->graph.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -166,9 +179,7 @@ class CudnnAttention final : public FusedAttention {
     }
     fe::error_t error = plan->graph.build(handle_, {fe::HeurMode_t::A});
     if (error.is_bad()) {
-      spdlog::warn(
-          "attention runs on plain kernels, several times slower than cuDNN's, which says: {}",
-          error.get_message());
+      warn_of(error.get_message());
       return nullptr;
     }
     std::int64_t bytes = 0;
@@ -189,11 +200,15 @@ std::unique_ptr<FusedAttention> make_fused_attention() {
     cudnn_frontend::cudnn_dlhandle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (cudnn_frontend::cudnn_dlhandle == nullptr) {
-    spdlog::warn("attention runs on plain kernels, several times slower than cuDNN's: {}",
-                 dlerror());
+    warn_of(dlerror());
     return nullptr;
   }
-  return std::make_unique<CudnnAttention>();
+  try {
+    return std::make_unique<CudnnAttention>();
+  } catch (const std::exception& error) {  // the frontend's own, if it finds no libcudart
+    warn_of(error.what());
+    return nullptr;
+  }
 }
 
 }  // namespace causeway::intra::cuda

@@ -77,8 +77,10 @@ std::unique_ptr<std::byte, FreeDevice> allocate_device(std::size_t bytes) {
   const std::string what = "allocating " + std::to_string(bytes >> 20) + " MiB of GPU memory";
   check(cudaMalloc(&memory, bytes), what.c_str());
   std::unique_ptr<std::byte, FreeDevice> owner(static_cast<std::byte*>(memory));
-  check(cudaMemset(memory, 0, bytes), "clearing GPU memory");
-  check(cudaDeviceSynchronize(), "clearing GPU memory");  // other streams do not wait for it
+  // All streams find zeros. Not the whole device is waited for: another stream may be recording.
+  const Stream stream;
+  check(cudaMemsetAsync(memory, 0, bytes, stream.get()), "clearing GPU memory");
+  stream.synchronize();
   return owner;
 }
 

@@ -1,6 +1,7 @@
 #include "intra/cuda/device/matrix_products.h"
 
 #include <cublasLt.h>
+#include <spdlog/spdlog.h>
 
 #include <map>
 #include <optional>
@@ -206,6 +207,10 @@ class MatrixProducts::Implementation {
     made.b = operand(product.a, m, k);
     made.c = layout(product.result, m, n, product.c_stride);
     made.algorithm = choose(made);
+    if (!made.algorithm)
+      spdlog::warn(
+          "cuBLASLt has no kernel for the product {} with its epilogue: it is done in steps",
+          shape_of(product));
     return made;
   }
 
@@ -223,8 +228,9 @@ class MatrixProducts::Implementation {
     const cublasStatus_t status = functions_.heuristic(
         handle_, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, 1, &best, &found);
     functions_.destroy_preference(preference);
+    // Anything else is a mistake in the description, which no other kernel would mend.
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) require(status, "choosing a kernel for a product");
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || found == 0) return std::nullopt;
-    require(status, "choosing a kernel for a product");
     return best.algo;
   }
 

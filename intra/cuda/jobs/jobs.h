@@ -28,7 +28,7 @@ struct JobList {
   using With = std::variant<Jobs<float>..., Jobs<Bfloat16>..., Others...>;
 };
 
-using Job = JobList<FoldStripes, AddLosses, SquareSums, Clip>::With<
+using Job = JobList<FoldStripes, FoldTokens, AddLosses, SquareSums, Clip>::With<
     AddNorm, NormGradient, ColumnSums, NormColumnSums, Gelu, GeluGradient, Swiglu, SwigluGradient,
     Embed, Drop, Rotate, Round, Classify, TokenGradient, PositionGradient, AdamWStep,
     AttentionForward, AttentionQueryGradient, AttentionKeyGradient>;

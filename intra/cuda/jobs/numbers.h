@@ -43,7 +43,8 @@ struct Floats {
   float v[kPack];
 };
 
-// Eight elements in memory, read and written in 16-byte pieces.
+// Eight elements in memory. Only a copy of a whole pack is read and written in 16-byte pieces: the
+// compiler takes members one by one, as each may be somebody else's too.
 template <typename T>
 struct Pack;
 template <>
@@ -55,12 +56,14 @@ struct alignas(16) Pack<Bfloat16> {
   std::uint32_t words[kPack / 2];
 };
 
-constexpr Floats unpack(const Pack<float>& pack) {
+constexpr Floats unpack(const Pack<float>& from) {
+  const Pack<float> pack = from;
   Floats values{};
   for (unsigned i = 0; i < kPack; ++i) values.v[i] = pack.v[i];
   return values;
 }
-constexpr Floats unpack(const Pack<Bfloat16>& pack) {
+constexpr Floats unpack(const Pack<Bfloat16>& from) {
+  const Pack<Bfloat16> pack = from;
   Floats values{};
   for (unsigned i = 0; i < kPack / 2; ++i) {
     values.v[2 * i] = std::bit_cast<float>(pack.words[i] << 16);
@@ -69,13 +72,17 @@ constexpr Floats unpack(const Pack<Bfloat16>& pack) {
   return values;
 }
 
-constexpr void store(const Floats& values, Pack<float>& pack) {
+constexpr void store(const Floats& values, Pack<float>& to) {
+  Pack<float> pack{};
   for (unsigned i = 0; i < kPack; ++i) pack.v[i] = values.v[i];
+  to = pack;
 }
-constexpr void store(const Floats& values, Pack<Bfloat16>& pack) {
+constexpr void store(const Floats& values, Pack<Bfloat16>& to) {
+  Pack<Bfloat16> pack{};
   for (unsigned i = 0; i < kPack / 2; ++i) {
     pack.words[i] = bf16_pair(values.v[2 * i], values.v[2 * i + 1]);
   }
+  to = pack;
 }
 constexpr void store(float value, float& element) {
   element = value;

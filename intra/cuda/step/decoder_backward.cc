@@ -175,8 +175,15 @@ void DecoderOf<T>::backward_embedding() {
                                      packs_of(grad(network_.position_embedding))});
     report(network_.position_embedding);
   }
-  backend_.run(TokenGradient<T>{rows(), width_packs(), buffers_.order, buffers_.sorted,
-                                packs_of(gradient), packs_of(grad(network_.token_embedding))});
+  const SortedTokens tokens{rows(),
+                            width_packs(),
+                            buffers_.sorted,
+                            buffers_.token_parts[0],
+                            buffers_.token_parts[1],
+                            packs_of(grad(network_.token_embedding))};
+  const std::int64_t blocks = token_blocks(rows());
+  backend_.run(TokenGradient<T>{blocks, tokens, buffers_.order, packs_of(gradient)});
+  backend_.run(FoldTokens{blocks, tokens});
   report(network_.token_embedding);
 }
 

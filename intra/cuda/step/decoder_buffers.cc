@@ -7,6 +7,13 @@ namespace {
 
 // Logits held at a time: enough for products of full size, and not the gigabytes of a whole batch.
 constexpr std::int64_t kLogits = std::int64_t{1} << 30;
+constexpr std::int64_t kTileRows = 128;  // of a product
+
+// The fewest parts of about `most` rows, all alike, in whole tiles.
+std::int64_t rows_of_part(std::int64_t rows, std::int64_t most) {
+  const std::int64_t parts = (rows + most - 1) / most, each = (rows + parts - 1) / parts;
+  return std::min(rows, (each + kTileRows - 1) / kTileRows * kTileRows);
+}
 
 template <typename T>
 DecoderBlock<T> take_block(const ModelOptions& model, const Network& network, std::int64_t rows,
@@ -54,9 +61,11 @@ void DecoderBuffers<T>::lay_out(const DecoderOptions& options, const Network& ne
   wide = arena.take<T>(rows * std::max(network.hidden_stride, model.width));
   wide_gradient = arena.take<T>(rows * std::max(network.qkv_stride, network.mlp_in_stride));
   dots = arena.take<float>(rows * model.heads);
-  logit_rows = std::min(rows, std::max<std::int64_t>(64, kLogits / logit_stride(model)));
+  logit_rows = rows_of_part(rows, std::max(kTileRows, kLogits / logit_stride(model)));
   logits = arena.take<T>(logit_rows * logit_stride(model));
   losses = arena.take<float>(rows);
+  for (auto& parts : token_parts)
+    parts = arena.take<Pack<float>>(token_blocks(rows) * (model.width / kPack));
   const std::int64_t widest = std::max({model.width, network.qkv_stride, network.mlp_in_stride});
   for (auto& partial : partials) {
     partial = arena.take<Pack<float>>(kStripesMax * (widest / kPack));

@@ -57,9 +57,10 @@ struct DecoderBuffers {
   T* wide_gradient;  // (rows, max(qkv_stride, mlp_in_stride))
   float* dots;       // (batch, heads, length)
   std::int64_t logit_rows;
-  T* logits;                 // (logit_rows, logit_stride)
-  float* losses;             // (rows)
-  Pack<float>* partials[2];  // (kStripesMax, the widest row)
+  T* logits;                    // (logit_rows, logit_stride)
+  float* losses;                // (rows)
+  Pack<float>* partials[2];     // (kStripesMax, the widest row)
+  Pack<float>* token_parts[2];  // see SortedTokens
 };
 
 }  // namespace causeway::intra::cuda

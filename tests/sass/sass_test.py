@@ -1,0 +1,43 @@
+"""No kernel got worse than the committed table says: registers, spills, shared memory, and accesses to global memory narrower than 16 bytes.
+
+    sass_test.py ARCHITECTURE TABLE OBJECT...
+"""
+import pathlib
+import sys
+import unittest
+
+import sass_table
+
+ARCHITECTURE, TABLE, *OBJECTS = sys.argv[1:]
+
+
+def narrow(row):
+    figures = dict(zip(sass_table.COLUMNS, row))
+    sums = {kind: sum(figures[f"{kind}_{width}"] for width in (64, 32, 16, 8)) for kind in ("loads", "stores")}
+    return {**{name: figures[name] for name in ("registers", "spills", "shared")}, "narrow loads": sums["loads"], "narrow stores": sums["stores"]}
+
+
+@unittest.skipUnless(sass_table.tools(), "cuobjdump and nvdisasm are not here: ./check fetches them where nvcc is")
+class Sass(unittest.TestCase):
+    maxDiff = None
+
+    def test_no_kernel_got_worse(self):
+        compiler, before = sass_table.read(pathlib.Path(TABLE))
+        if compiler != sass_table.compiler():
+            self.skipTest(f"the table is of nvcc {compiler}, this is {sass_table.compiler()}")
+        now = sass_table.table(ARCHITECTURE, [file for file in OBJECTS if file.endswith(".cu.o")])
+        worse = [f"{kernel}: {what} {narrow(before[kernel])[what]} -> {figure}" for kernel, row in now.items() if kernel in before
+                 for what, figure in narrow(row).items() if figure > narrow(before[kernel])[what]]
+        worse += [f"{kernel}: is not in the table" for kernel in now.keys() - before.keys()]
+        worse += [f"{kernel}: is not compiled any more" for kernel in before.keys() - now.keys()]
+        again = f"tests/sass/sass_table.py {ARCHITECTURE} OBJECT... > tests/golden/{pathlib.Path(TABLE).name}"
+        self.assertFalse(worse, f"\nIf it is meant: {again}\n" + "\n".join(worse))
+
+    def test_what_is_worse_is_noticed(self):
+        row = dict.fromkeys(sass_table.COLUMNS, 0)
+        self.assertEqual(narrow({**row, "loads_128": 9}.values()), narrow(row.values()))
+        self.assertEqual(narrow({**row, "loads_32": 9}.values())["narrow loads"], 9)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
