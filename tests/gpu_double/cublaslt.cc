@@ -1,6 +1,6 @@
-// A double of the cuBLASLt calls that Causeway makes, as a shared library of its name: every description is checked against the
-// documentation of cublasLt.h before anything is computed, and a product is computed when its stream gets there. Matrices are
-// column-major.
+// A double of the cuBLASLt calls that Causeway makes, as a shared library of its name: every
+// description is checked against the documentation of cublasLt.h before anything is computed, and a
+// product is computed when its stream gets there. Matrices are column-major.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include "tests/gpu_double/cudart.h"
 
@@ -67,13 +68,16 @@ cublasStatus_t check(const Description& d, const Layout& a, const Layout& b, con
   if (c.type != a.type && !(a.type == CUDA_R_16BF && c.type == CUDA_R_32F))
     return wrong("no product of these types gives that type");
   for (const Layout* layout : {&a, &b, &c}) {
-    if (layout->stride < static_cast<std::int64_t>(layout->rows)) return wrong("a stride is shorter than a column");
+    if (layout->stride < static_cast<std::int64_t>(layout->rows))
+      return wrong("a stride is shorter than a column");
     if (static_cast<std::size_t>(layout->stride) * bytes_of(layout->type) % kAlignment != 0)
       return wrong("a stride is not aligned as the preference says");
   }
-  if (has_bias(d) && (d.bias == nullptr || !is_aligned(d.bias))) return wrong("the bias is missing or not aligned");
+  if (has_bias(d) && (d.bias == nullptr || !is_aligned(d.bias)))
+    return wrong("the bias is missing or not aligned");
   if (!has_auxiliary(d)) return CUBLAS_STATUS_SUCCESS;
-  if (d.auxiliary == nullptr || !is_aligned(d.auxiliary)) return wrong("the auxiliary matrix is missing or not aligned");
+  if (d.auxiliary == nullptr || !is_aligned(d.auxiliary))
+    return wrong("the auxiliary matrix is missing or not aligned");
   if (d.auxiliary_stride % 8 != 0 || d.auxiliary_stride < static_cast<std::int64_t>(c.rows))
     return wrong("the auxiliary stride is no multiple of 8, or shorter than a column");
   return CUBLAS_STATUS_SUCCESS;
@@ -89,7 +93,8 @@ void put(void* values, cudaDataType type, std::uint64_t i, float value) {
     return;
   }
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = std::isnan(value) ? bits | 0x400000 : bits + 0x7FFF + (bits >> 16 & 1);
+  const std::uint32_t rounded =
+      std::isnan(value) ? bits | 0x400000 : bits + 0x7FFF + (bits >> 16 & 1);
   static_cast<std::uint16_t*>(values)[i] = static_cast<std::uint16_t>(rounded >> 16);
 }
 
@@ -109,23 +114,34 @@ struct Product {
   void* c_values;
   float alpha, beta;
 
-  float element(std::uint64_t i, std::uint64_t j) const {
-    const std::uint64_t k = d.a == CUBLAS_OP_N ? a.columns : a.rows;
-    const auto a_stride = static_cast<std::uint64_t>(a.stride), b_stride = static_cast<std::uint64_t>(b.stride);
-    float sum = 0;
-    for (std::uint64_t l = 0; l < k; ++l) {
-      sum += get(a_values, a.type, d.a == CUBLAS_OP_N ? i + l * a_stride : l + i * a_stride) *
-             get(b_values, b.type, d.b == CUBLAS_OP_N ? l + j * b_stride : j + l * b_stride);
+  // An operand as rows of k numbers each, so that sums go through memory in order.
+  static std::vector<float> rows_of(const void* values, const Layout& layout, bool by_column) {
+    std::vector<float> rows;
+    rows.reserve(layout.rows * layout.columns);
+    const std::uint64_t outer = by_column ? layout.columns : layout.rows;
+    const std::uint64_t inner = by_column ? layout.rows : layout.columns;
+    const auto stride = static_cast<std::uint64_t>(layout.stride);
+    for (std::uint64_t i = 0; i < outer; ++i) {
+      for (std::uint64_t l = 0; l < inner; ++l)
+        rows.push_back(get(values, layout.type, by_column ? l + i * stride : i + l * stride));
     }
-    return alpha * sum;
+    return rows;
   }
 
   void compute() const {
+    const std::uint64_t k = d.a == CUBLAS_OP_N ? a.columns : a.rows;
+    const std::vector<float> rows = rows_of(a_values, a, d.a != CUBLAS_OP_N);
+    const std::vector<float> columns = rows_of(b_values, b, d.b == CUBLAS_OP_N);
+    const auto sum_of = [&](std::uint64_t i, std::uint64_t j) {
+      float sum = 0;
+      for (std::uint64_t l = 0; l < k; ++l) sum += rows[i * k + l] * columns[j * k + l];
+      return sum;
+    };
     for (std::uint64_t j = 0; j < c.columns; ++j) {
       for (std::uint64_t i = 0; i < c.rows; ++i) {
         const std::uint64_t at = i + j * static_cast<std::uint64_t>(c.stride);
         const std::uint64_t beside = i + j * static_cast<std::uint64_t>(d.auxiliary_stride);
-        float value = element(i, j);
+        float value = alpha * sum_of(i, j);
         if (beta != 0) value += beta * get(c_values, c.type, at);
         if (has_bias(d)) value += get(d.bias, c.type, i);
         if (d.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
@@ -163,8 +179,10 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "refused by the double";
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute, cudaDataType_t scale) {
-  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return wrong("only sums in fp32 are known here");
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+    return wrong("only sums in fp32 are known here");
   *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -172,7 +190,8 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
   delete &of(description);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t bytes) {
   Description& d = of(description);
   switch (attribute) {
@@ -193,8 +212,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, 
   }
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows, uint64_t columns,
-                                          int64_t stride) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t stride) {
   *made = reinterpret_cast<cublasLtMatrixLayout_t>(new Layout{type, rows, columns, stride});
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -211,30 +230,37 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t attribute,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void*, size_t bytes) {
   const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4;
   return bytes == expected ? CUBLAS_STATUS_SUCCESS : wrong("a preference has another size");
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t results[], int* found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t results[],
+                                              int* found) {
   *found = 0;
   if (c != d) return wrong("the result is to be another matrix than the one added to");
   const cublasStatus_t status = check(of(description), of(a), of(b), of(c));
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   // As the library: no fused GELU for fp32.
-  if (of(a).type == CUDA_R_32F && has_auxiliary(of(description))) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (of(a).type == CUDA_R_32F && has_auxiliary(of(description)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   *found = 1;
   results[0] = {};
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha, const void* a_values,
-                              cublasLtMatrixLayout_t a, const void* b_values, cublasLtMatrixLayout_t b, const void* beta,
-                              const void* c_values, cublasLtMatrixLayout_t c, void* d_values, cublasLtMatrixLayout_t d,
-                              const cublasLtMatmulAlgo_t* algorithm, void*, size_t, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a_values, cublasLtMatrixLayout_t a, const void* b_values,
+                              cublasLtMatrixLayout_t b, const void* beta, const void* c_values,
+                              cublasLtMatrixLayout_t c, void* d_values, cublasLtMatrixLayout_t d,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, size_t,
+                              cudaStream_t stream) {
   if (algorithm == nullptr || c_values != d_values || c != d) return wrong("not as it was planned");
   const cublasStatus_t status = check(of(description), of(a), of(b), of(c));
   if (status != CUBLAS_STATUS_SUCCESS) return status;

@@ -1,10 +1,12 @@
-// A double of the CUDA runtime for tests on hosts without GPU: the functions that Causeway calls, linked in place of
-// the library, with the strictness that a GPU does not have.
+// A double of the CUDA runtime for tests on hosts without GPU: the functions that Causeway calls,
+// linked in place of the library, with the strictness that a GPU does not have.
 //
-//   streams   do nothing before somebody waits for them, so that who forgets to wait finds old values
-//   memory    may be touched by work in streams alone: a host that reads or writes it crashes. It is full of NaN at
+//   streams   do nothing before somebody waits for them, so that who forgets to wait finds old
+//   values memory    may be touched by work in streams alone: a host that reads or writes it
+//   crashes. It is full of NaN at
 //             first, ends at a page that nobody may touch, and is unmapped when it is freed
-//   capture   refuses allocating, freeing and waiting, and work of other streams, as the real one does
+//   capture   refuses allocating, freeing and waiting, and work of other streams, as the real one
+//   does
 //
 // What a GPU would report later, or not at all, ends the program with a message.
 #pragma once
@@ -22,11 +24,11 @@ void enqueue(cudaStream_t stream, std::function<void()> kernel);
 
 // Since the program began.
 struct Counts {
-  std::uint64_t launches = 0;        // of kernels and products, those of graphs included
-  std::uint64_t graphs = 0;          // replayed
-  std::uint64_t up_bytes = 0;        // to the device
-  std::uint64_t down_bytes = 0;      // from it
-  std::uint64_t waits = 0;           // of the host for work that was not done
+  std::uint64_t launches = 0;    // of kernels and products, those of graphs included
+  std::uint64_t graphs = 0;      // replayed
+  std::uint64_t up_bytes = 0;    // to the device
+  std::uint64_t down_bytes = 0;  // from it
+  std::uint64_t waits = 0;       // of the host for work that was not done
 };
 Counts counts();
 
@@ -46,10 +48,11 @@ class Unlocked {
   ~Unlocked();
 };
 
-// Whether the calling thread records a graph; if so, the graph is spoilt, as by any call that it may not contain.
+// Whether the calling thread records a graph; if so, the graph is spoilt, as by any call that it
+// may not contain.
 bool spoils_capture();
 
-int devices();        // CAUSEWAY_DOUBLE_GPUS, 1 by default
+int devices();         // CAUSEWAY_DOUBLE_GPUS, 1 by default
 int current_device();  // of the thread
 
 }  // namespace causeway::gpu_double

@@ -1,4 +1,5 @@
-// Memory of the double: each allocation in pages of its own, with one that nobody may touch on each side.
+// Memory of the double: each allocation in pages of its own, with one that nobody may touch on each
+// side.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -96,7 +97,8 @@ Where where(const void* address, std::size_t bytes) {
 Unlocked::Unlocked() {
   memory().mutex.lock();
   if (memory().unlocked++ > 0) return;
-  for (const auto& [begin, allocation] : memory().device) protect(allocation, PROT_READ | PROT_WRITE);
+  for (const auto& [begin, allocation] : memory().device)
+    protect(allocation, PROT_READ | PROT_WRITE);
 }
 
 Unlocked::~Unlocked() {
@@ -129,10 +131,12 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 cudaError_t cudaFree(void* address) {
   if (address == nullptr) return cudaSuccess;
   if (spoils_capture()) return cudaErrorStreamCaptureUnsupported;
-  if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) return error;  // as the real one does
+  if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess)
+    return error;  // as the real one does
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().device.find(static_cast<std::byte*>(address));
-  if (found == memory().device.end()) refuse("what is freed was not allocated, or was freed already");
+  if (found == memory().device.end())
+    refuse("what is freed was not allocated, or was freed already");
   const auto allocation = found->second;
   causeway::gpu_double::protect(allocation, PROT_READ);
   causeway::gpu_double::check_slack(allocation);

@@ -1,4 +1,5 @@
-// Streams, events and graphs of the double. A stream is a list of what was asked for and is not done; an event is a place in one.
+// Streams, events and graphs of the double. A stream is a list of what was asked for and is not
+// done; an event is a place in one.
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -64,7 +65,8 @@ void wait_for(CUstream_st& stream, std::uint64_t until) {
 }
 
 cudaError_t put(CUstream_st* stream, std::function<void()> work) {
-  if (stream == nullptr || !streams().all.contains(stream)) refuse("work for a stream that is not there");
+  if (stream == nullptr || !streams().all.contains(stream))
+    refuse("work for a stream that is not there");
   if (stream->device != chosen) return cudaErrorInvalidResourceHandle;
   if (stream->recorded == nullptr) {
     stream->left.push_back(std::move(work));
@@ -231,15 +233,19 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
   const Lock lock(streams().mutex);
   if (where(from, bytes) == Where::pageable) {  // read at once, as the real one does
     if (spoil(stream)) return cudaErrorStreamCaptureUnsupported;
     const auto* first = static_cast<const std::byte*>(from);
-    return put(stream, [kept = std::vector<std::byte>(first, first + bytes), to] { copy(kept.data(), to, kept.size()); });
+    return put(stream, [kept = std::vector<std::byte>(first, first + bytes), to] {
+      copy(kept.data(), to, kept.size());
+    });
   }
   const cudaError_t error = put(stream, [=] { copy(from, to, bytes); });
-  if (error == cudaSuccess && where(to, bytes) == Where::pageable) return cudaStreamSynchronize(stream);
+  if (error == cudaSuccess && where(to, bytes) == Where::pageable)
+    return cudaStreamSynchronize(stream);
   return error;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {

@@ -1,4 +1,5 @@
-// Kernels of the double: each job is played by the host when its stream gets there, one lane after the other.
+// Kernels of the double: each job is played by the host when its stream gets there, one lane after
+// the other.
 #include "intra/cuda/jobs/kernels.h"
 
 #include <variant>
@@ -17,7 +18,8 @@ const SerialOrder& order() {
 
 template <typename Jobs>
 void play_later(const Jobs& job, cudaStream_t stream) {
-  gpu_double::enqueue(stream, [job] { std::visit([](const auto& one) { order().play(one); }, job); });
+  gpu_double::enqueue(stream,
+                      [job] { std::visit([](const auto& one) { order().play(one); }, job); });
   compression::cuda::check(cudaGetLastError(), "launching a kernel");
 }
 

@@ -81,12 +81,19 @@ class DeviceStepper final : public Stepper {
     });
   }
 
-  // The one wait in a step of a rank that is alone: for what it came to.
+  // A rank that is alone waits once in a step, for what it came to.
   Summed finish() override {
-    await_gradient();
-    const double in_region_s = sum_over_ranks();
-    optimizer_.measure();
-    backend_->download(result_, &came_to_, sizeof came_to_);
+    const auto there = backend_->point();
+    if (!reducer_) optimizer_.measure();
+    const bool worked = work_beside(*there);
+    double left_s = 0, in_region_s = 0;
+    if (reducer_) {
+      left_s = seconds_of([&] { there->wait(); });
+      in_region_s = seconds_of([this] { reducer_->finish(); });  // by which it outlasted our part
+      optimizer_.measure();
+    }
+    left_s += seconds_of([this] { backend_->download(result_, &came_to_, sizeof came_to_); });
+    if (!worked) device_s_ = left_s;
     return {static_cast<float>(came_to_.loss), in_region_s};
   }
 
@@ -163,24 +170,15 @@ class DeviceStepper final : public Stepper {
                      [this] { return [point = backend_->point()] { point->wait(); }; });
   }
 
-  // This rank's own, which has been asked for, with what the host has to do meanwhile: that holds
-  // the step up by how much longer it takes than the device does, as it did in the last step
-  // without.
-  void await_gradient() {
-    const auto there = backend_->point();
-    const bool works = host_work().waits();
-    if (works) {
-      const double seconds = host_work().run();
-      if (there->reached()) host_work().held_up(std::max(0.0, seconds - device_s_));
-      if (reducer_) reducer_->resume();
-    }
-    const double left_s = seconds_of([&] { there->wait(); });
-    if (!works) device_s_ = left_s;
-  }
-
-  // Returns the seconds by which it outlasted this rank's own part.
-  double sum_over_ranks() {
-    return reducer_ ? seconds_of([this] { reducer_->finish(); }) : 0;
+  // What the host has to do until the device is `there`, with its gradient: that holds the step up
+  // by how much longer it takes than the device does, as it did in the last step without. False:
+  // nothing.
+  bool work_beside(const Point& there) {
+    if (!host_work().waits()) return false;
+    const double seconds = host_work().run();
+    if (there.reached()) host_work().held_up(std::max(0.0, seconds - device_s_));
+    if (reducer_) reducer_->resume();
+    return true;
   }
 
   const WorkerOptions& options_;
