@@ -53,8 +53,15 @@ class GpuRegion(WithDouble, EndToEnd):
     def test_two_ranks_of_one_gpu_sum_by_way_of_the_host(self):
         self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE)))
 
+    def test_two_ranks_of_two_gpus_sum_over_nccl(self):
+        os.environ["CAUSEWAY_DOUBLE_GPUS"] = "2"
+        self.addCleanup(os.environ.pop, "CAUSEWAY_DOUBLE_GPUS")
+        self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE)))
+        self.assertIn("GPU 0000:1b:00.0", self.log_of(REGIONS[0], 1))
+        self.assertNotIn("summed by way of the host", self.log_of(REGIONS[0]))
+
     def test_it_is_interrupted_and_goes_on_with_the_same_bits(self):
-        config = on_gpu(self.config(steps=400, **DENSE), train="checkpoint_rounds = 1")
+        config = on_gpu(self.config(steps=150, **DENSE), train="checkpoint_rounds = 1")
         config.write_text(config.read_text().replace("checkpoint_rounds = 2\n", ""))
         run = self.start("simulate", config, "--out", self.out, "--no-baseline")
         wait_until(lambda: self.status(REGIONS[0]).get("version", 0) > 3, "rounds", run)
@@ -66,7 +73,10 @@ class GpuRegion(WithDouble, EndToEnd):
 @unittest.skipUnless(PROGRAM, "nvcc is not here, so there is no GPU path to try")
 class GpuRegionByHand(WithDouble, RunByHand):
     def test_it_is_killed_and_loses_a_rank_and_ends_with_the_bits_of_the_others(self):
-        config = on_gpu(self.config(workers=(2, 1, 1), addresses=self.addresses, steps=1500, **DENSE))
+        """With a GPU for each rank."""
+        os.environ["CAUSEWAY_DOUBLE_GPUS"] = "2"
+        self.addCleanup(os.environ.pop, "CAUSEWAY_DOUBLE_GPUS")
+        config = on_gpu(self.config(workers=(2, 1, 1), addresses=self.addresses, steps=700, **DENSE))
         coordinators, workers = self.start_coordinators(config), self.start_workers(config, (2, 1, 1))
         wait_until(lambda: self.version(REGIONS[0]) > 3, "rounds", coordinators[0])
         workers[1].kill()  # rank 1 of the region on the GPU
@@ -81,6 +91,7 @@ class GpuRegionByHand(WithDouble, RunByHand):
             workers[rank] = self.worker(config, REGIONS[0], rank)
         self.finish_all([*coordinators, *workers])
         self.assert_same_weights()
+        self.assertNotIn("summed by way of the host", (self.region_directory(REGIONS[0]) / "worker-0.log").read_text())
 
 
 if __name__ == "__main__":

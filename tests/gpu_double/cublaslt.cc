@@ -1,6 +1,6 @@
 // A double of the cuBLASLt calls that Causeway makes, as a shared library of its name: every
-// description is checked against the documentation of cublasLt.h before anything is computed, and a
-// product is computed when its stream gets there. Matrices are column-major.
+// description is checked against the documentation of the library before anything is computed, and
+// a product is computed when its stream gets there. Matrices are column-major.
 #include <cublasLt.h>
 
 #include <algorithm>

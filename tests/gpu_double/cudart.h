@@ -22,6 +22,9 @@ namespace causeway::gpu_double {
 // What a kernel's launch does.
 void enqueue(cudaStream_t stream, std::function<void()> kernel);
 
+// What waits for another process: tried until it is true. False: the stream is another GPU's.
+bool enqueue_until_done(cudaStream_t stream, std::function<bool()> work);
+
 // Since the program began.
 struct Counts {
   std::uint64_t launches = 0;    // of kernels and products, those of graphs included

@@ -1,17 +1,23 @@
 // Streams, events and graphs of the double. A stream is a list of what was asked for and is not
 // done; an event is a place in one.
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/gpu_double/cudart.h"
 
+using Work =
+    std::function<bool()>;  // false: it waits for another process, and is to be tried again
+
 struct CUgraph_st {
-  std::vector<std::function<void()>> work;
+  std::vector<Work> work;
   std::uint64_t launches = 0;
   bool spoilt = false;
 };
@@ -20,7 +26,7 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
   int device = 0;
-  std::deque<std::function<void()>> left;
+  std::deque<Work> left;
   std::uint64_t done = 0;
   CUgraph_st* recorded = nullptr;  // while it records
 
@@ -35,6 +41,8 @@ struct CUevent_st {
 namespace causeway::gpu_double {
 namespace {
 
+constexpr std::uint64_t kDoneByAsking = 16;
+
 struct Streams {
   std::recursive_mutex mutex;
   std::set<CUstream_st*> all;
@@ -48,23 +56,31 @@ thread_local int chosen = 0;
 thread_local CUstream_st* recording = nullptr;  // by this thread
 thread_local cudaError_t last = cudaSuccess;
 
-void drain(CUstream_st& stream, std::uint64_t until) {
-  if (stream.done >= until) return;
+// False: it got stuck before that.
+bool drain(CUstream_st& stream, std::uint64_t until) {
+  if (stream.done >= until) return true;
   const Unlocked unlocked;
   while (stream.done < until) {
-    const std::function<void()> next = std::move(stream.left.front());
+    const Work next = stream.left.front();
+    if (!next()) return false;
     stream.left.pop_front();
     ++stream.done;
-    next();
+  }
+  return true;
+}
+
+using Lock = std::unique_lock<std::recursive_mutex>;
+
+void wait_for(Lock& lock, CUstream_st& stream, std::uint64_t until) {
+  if (stream.done < until) ++streams().counts.waits;
+  while (!drain(stream, until)) {
+    lock.unlock();  // for other threads, which the other process may wait for
+    std::this_thread::yield();
+    lock.lock();
   }
 }
 
-void wait_for(CUstream_st& stream, std::uint64_t until) {
-  if (stream.done < until) ++streams().counts.waits;
-  drain(stream, until);
-}
-
-cudaError_t put(CUstream_st* stream, std::function<void()> work) {
+cudaError_t put(CUstream_st* stream, Work work) {
   if (stream == nullptr || !streams().all.contains(stream))
     refuse("work for a stream that is not there");
   if (stream->device != chosen) return cudaErrorInvalidResourceHandle;
@@ -101,8 +117,14 @@ void enqueue(cudaStream_t stream, std::function<void()> kernel) {
   const cudaError_t error = put(stream, [kernel = std::move(kernel)] {
     ++streams().counts.launches;
     kernel();
+    return true;
   });
   if (error != cudaSuccess) last = error;
+}
+
+bool enqueue_until_done(cudaStream_t stream, std::function<bool()> work) {
+  const std::lock_guard lock(streams().mutex);
+  return put(stream, std::move(work)) == cudaSuccess;
 }
 
 bool spoils_capture() {
@@ -121,8 +143,6 @@ int current_device() {
 }  // namespace causeway::gpu_double
 
 using namespace causeway::gpu_double;
-using Lock = std::lock_guard<std::recursive_mutex>;
-
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -163,33 +183,33 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   *stream = new CUstream_st{.device = chosen, .left = {}, .done = 0, .recorded = nullptr};
   streams().all.insert(*stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   drain(*stream, stream->asked());  // the real one lets it end, too
   streams().all.erase(stream);      // and is not freed: events may name it
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (spoil(stream) || spoils_capture()) return cudaErrorStreamCaptureUnsupported;
-  wait_for(*stream, stream->asked());
+  wait_for(lock, *stream, stream->asked());
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   bool spoilt = false;
   for (CUstream_st* stream : streams().all) spoilt = spoil(stream) || spoilt;
   if (spoilt) return cudaErrorStreamCaptureUnsupported;
-  for (CUstream_st* stream : streams().all) wait_for(*stream, stream->asked());
+  for (CUstream_st* stream : streams().all) wait_for(lock, *stream, stream->asked());
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   const bool recorded = stream->recorded != nullptr;
   if (event->in_graph || recorded) {  // of one graph, or none: what Causeway records is one stream
     if (event->in_graph && recorded && event->stream == stream) return cudaSuccess;
@@ -197,7 +217,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return cudaErrorStreamCaptureIsolation;
   }
   if (event->stream == nullptr) return cudaSuccess;
-  return put(stream, [on = event->stream, until = event->place] { drain(*on, until); });
+  return put(stream, [on = event->stream, until = event->place] { return drain(*on, until); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -209,23 +229,23 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (stream->device != chosen) return cudaErrorInvalidResourceHandle;
   *event = {.stream = stream, .place = stream->asked(), .in_graph = stream->recorded != nullptr};
   return cudaSuccess;
 }
 // Who asks again and again lets the stream go on.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (event->in_graph) return cudaErrorCapturedEvent;
   if (event->stream == nullptr || event->stream->done >= event->place) return cudaSuccess;
-  drain(*event->stream, event->stream->done + 1);
+  drain(*event->stream, std::min(event->place, event->stream->done + kDoneByAsking));
   return event->stream->done >= event->place ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (event->in_graph || spoils_capture()) return cudaErrorCapturedEvent;
-  if (event->stream != nullptr) wait_for(*event->stream, event->place);
+  if (event->stream != nullptr) wait_for(lock, *event->stream, event->place);
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
@@ -235,36 +255,41 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (where(from, bytes) == Where::pageable) {  // read at once, as the real one does
     if (spoil(stream)) return cudaErrorStreamCaptureUnsupported;
     const auto* first = static_cast<const std::byte*>(from);
     return put(stream, [kept = std::vector<std::byte>(first, first + bytes), to] {
       copy(kept.data(), to, kept.size());
+      return true;
     });
   }
-  const cudaError_t error = put(stream, [=] { copy(from, to, bytes); });
+  const cudaError_t error = put(stream, [=] {
+    copy(from, to, bytes);
+    return true;
+  });
   if (error == cudaSuccess && where(to, bytes) == Where::pageable)
     return cudaStreamSynchronize(stream);
   return error;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   return put(stream, [=] {
     if (where(to, bytes) != Where::device) refuse("clearing what is no device memory");
     std::memset(to, value, bytes);
+    return true;
   });
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (recording != nullptr) return cudaErrorIllegalState;
   stream->recorded = new CUgraph_st;
   recording = stream;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   if (recording != stream) return cudaErrorStreamCaptureWrongThread;
   recording = nullptr;
   *graph = std::exchange(stream->recorded, nullptr);
@@ -277,7 +302,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsig
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  const Lock lock(streams().mutex);
+  Lock lock(streams().mutex);
   ++streams().counts.graphs;
   for (const auto& work : graph->graph.work) {
     if (const cudaError_t error = put(stream, work); error != cudaSuccess) return error;
