@@ -60,12 +60,12 @@ struct Classify {
     group.each([&](unsigned lane) {
       if (lane == 0) losses[r] = std::log(sum) + top - target_logit;
       if (!gradients) return;
-      const float scale = scalars->gradient_scale;
+      const float scale = scalars->gradient_scale, share = scale / sum;
       for (std::int64_t p = lane; p < packs; p += kLanes) {
         Floats v = unpack(row[p]);
         for (unsigned k = 0; k < kPack; ++k) {
           const bool is_target = p * kPack + k == target;
-          v.v[k] = scale * (std::exp(logit(v, p, k) - top) / sum - (is_target ? 1.0F : 0.0F));
+          v.v[k] = share * std::exp(logit(v, p, k) - top) - (is_target ? scale : 0.0F);
         }
         store(v, row[p]);
       }

@@ -9,7 +9,8 @@
 
 namespace causeway::intra::cuda {
 
-inline constexpr std::int64_t kStripesMax = 512;
+// Threads that keep a large GPU busy; of a partial sum each.
+inline constexpr std::int64_t kColumnThreads = 192 << 10;
 
 // Element i is pack i % packs of stripe i / packs; partial sums are (stripes, packs).
 struct Stripes {
@@ -18,6 +19,10 @@ struct Stripes {
   constexpr std::int64_t begin(std::int64_t stripe) const { return stripe * rows / stripes; }
   constexpr std::int64_t count() const { return stripes * packs; }
 };
+constexpr Stripes stripes_of(std::int64_t rows, std::int64_t packs) {
+  const std::int64_t most = kColumnThreads > packs ? kColumnThreads / packs : 1;
+  return {rows, packs, rows < most ? rows : most};
+}
 
 template <typename T>
 struct ColumnSums {

@@ -71,7 +71,7 @@ void DecoderOf<T>::fold(std::int64_t stripes, const Pack<float>* partials, const
 template <typename T>
 void DecoderOf<T>::bias_gradient(const Linear& linear, const T* dy) {
   if (linear.bias.count == 0) return;
-  const Stripes stripes{rows(), linear.y_stride / kPack, std::min(rows(), kStripesMax)};
+  const Stripes stripes = stripes_of(rows(), linear.y_stride / kPack);
   backend_.run(ColumnSums<T>{stripes, packs_of(dy), buffers_.partials[0]});
   fold(stripes.stripes, buffers_.partials[0], linear.bias);
 }
@@ -115,7 +115,7 @@ const T* DecoderOf<T>::branch_gradient(const Dropout& dropout) {
 template <typename T>
 void DecoderOf<T>::backward_norm(const Norm& norm, const T* x, const Statistics* statistics) {
   const bool centred = norm.bias.count > 0;
-  const Stripes stripes{rows(), width_packs(), std::min(rows(), kStripesMax)};
+  const Stripes stripes = stripes_of(rows(), width_packs());
   const Pack<T>* dy = packs_of(buffers_.branch);
   backend_.run(NormColumnSums<T>{stripes, packs_of(x), statistics, dy, buffers_.partials[0],
                                  centred ? buffers_.partials[1] : nullptr});

@@ -68,7 +68,8 @@ void DecoderBuffers<T>::lay_out(const DecoderOptions& options, const Network& ne
     parts = arena.take<Pack<float>>(token_blocks(rows) * (model.width / kPack));
   const std::int64_t widest = std::max({model.width, network.qkv_stride, network.mlp_in_stride});
   for (auto& partial : partials) {
-    partial = arena.take<Pack<float>>(kStripesMax * (widest / kPack));
+    partial = arena.take<Pack<float>>(
+        std::min(rows * widest / kPack, std::max(kColumnThreads, widest / kPack)));
   }
 }
 

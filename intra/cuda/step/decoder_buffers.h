@@ -59,7 +59,7 @@ struct DecoderBuffers {
   std::int64_t logit_rows;
   T* logits;                    // (logit_rows, logit_stride)
   float* losses;                // (rows)
-  Pack<float>* partials[2];     // (kStripesMax, the widest row)
+  Pack<float>* partials[2];     // of columns: see Stripes
   Pack<float>* token_parts[2];  // see SortedTokens
 };
 
