@@ -102,12 +102,14 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   return options;
 }
 
-// Shows that this thread still gets around to its work. Until the timer is cancelled.
-asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch) {
-  for (asio::error_code error; !error;) {
+// Shows that this thread still gets around to its work. Until it is over, and the timer cancelled:
+// a timer that had expired just before is not.
+asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch, const bool& over) {
+  while (!over) {
+    asio::error_code cancelled;
     watch.beat();
     timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
 }
 
@@ -147,12 +149,13 @@ int run_coordinator(const CoordinatorFlags& flags) {
   diloco::Coordinator coordinator(context.get_executor(), std::move(options));
 
   asio::steady_timer pulse(context);
-  asio::co_spawn(context, beat(pulse, watch), [](std::exception_ptr) {});
+  bool is_over = false;  // the run, here
+  bool is_done = false;  // what follows it, too
+  asio::co_spawn(context, beat(pulse, watch, is_done), [](std::exception_ptr) {});
   asio::signal_set signals(context, SIGINT, SIGTERM);
-  bool over = false;
   signals.async_wait([&](const asio::error_code& error, int) {
     if (error) return;
-    over ? hook.stop() : coordinator.stop();
+    is_over ? hook.stop() : coordinator.stop();
     signals.async_wait([](const asio::error_code& again, int) {
       if (!again) std::_Exit(130);
     });
@@ -161,13 +164,14 @@ int run_coordinator(const CoordinatorFlags& flags) {
   diloco::Outcome outcome;
   std::exception_ptr failure;
   asio::co_spawn(context, hook.run(), [&](std::exception_ptr) {
+    is_done = true;
     signals.cancel();
     pulse.cancel();
   });
   asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
     failure = error;
     outcome = std::move(result);
-    over = true;
+    is_over = true;
     !failure&& outcome.exit_code == 0 ? hook.finish() : hook.stop();
   });
   context.run();
