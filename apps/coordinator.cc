@@ -154,7 +154,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
   asio::co_spawn(context, beat(pulse, watch, is_done), [](std::exception_ptr) {});
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const asio::error_code& error, int) {
-    if (error) return;
+    if (error || is_done) return;
     is_over ? hook.stop() : coordinator.stop();
     signals.async_wait([](const asio::error_code& again, int) {
       if (!again) std::_Exit(130);
@@ -172,7 +172,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     failure = error;
     outcome = std::move(result);
     is_over = true;
-    !failure&& outcome.exit_code == 0 ? hook.finish() : hook.stop();
+    failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
   });
   context.run();
   if (failure) std::rethrow_exception(failure);
