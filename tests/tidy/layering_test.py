@@ -6,7 +6,6 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOM_FILES_MAX = 25
 
 # Each room after all the rooms that it includes; "x/*" is every room of folder x.
 ROOMS = {
@@ -156,10 +155,10 @@ class Layering(unittest.TestCase):
         rows = re.findall(r"^\| ((?:`[\w/-]+`(?:, )?)+) \|", page.split("## Rooms")[1].split("\n## ")[0], flags=re.M)
         self.assertEqual([room for row in rows for room in re.findall(r"`([^`]+)`", row)], list(ROOMS))
 
-    def test_rooms_are_small(self):
-        """What is in one can be taken in at a glance."""
-        sizes = {room: sum(1 for p in (ROOT / room).glob("*") if p.suffix in CODE | {".proto"}) for room in ROOMS}
-        self.assertEqual({room: n for room, n in sizes.items() if n > ROOM_FILES_MAX}, {})
+    def test_the_largest_rooms_are_told(self):
+        """Only told: no file is moved to stay below a number."""
+        sizes = [(sum(1 for p in (ROOT / room).glob("*") if p.suffix in CODE | {".proto"}), room) for room in ROOMS]
+        print("largest rooms, in files:", *(f"  {n:3} {room}" for n, room in sorted(sizes, reverse=True)[:10]), sep="\n")
 
     def test_every_quoted_include_exists_or_is_generated(self):
         wrong = []
