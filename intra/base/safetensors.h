@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -22,21 +23,25 @@ struct TensorView {
 };
 
 // Atomic: the file is complete under its name, on disk, or what was there before is still there.
-// One writer per file at a time. Adds each tensor's SHA-256 to the metadata. Throws
-// std::system_error naming the file.
+// One writer per file at a time. Adds to the metadata the SHA-256 of each tensor, and that of the
+// header, which has the metadata. `before_it_is_named` is called when all bytes are written, and
+// what was there before still has the name. Throws std::system_error naming the file.
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
-                       const std::map<std::string, std::string>& metadata);
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void()>& before_it_is_named = {});
 
-// Untrusted file: header, sizes and offsets are checked before use, and each tensor against its
-// SHA-256 where the file has one. Tensors of any type of the format may be there; F32, BF16 and F16
-// can be read. Throws Errc::bad_checkpoint naming the file and what is wrong. The file stays open,
-// so that replacing it by rename does not disturb a reader.
+// Untrusted file: header, sizes and offsets are checked before use, the header and each tensor
+// against their SHA-256 where the file has them. Tensors of any type of the format may be there;
+// F32, BF16 and F16 can be read. Throws Errc::bad_checkpoint naming the file and what is wrong. The
+// file stays open, so that replacing it by rename does not disturb a reader.
 class SafetensorsReader {
  public:
   explicit SafetensorsReader(const std::filesystem::path& file);
   // Of a file's content, which outlives the reader; messages name it so.
   SafetensorsReader(std::string name, std::span<const std::byte> content);
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // False: of another program, or of a version of ours that did not hash it.
+  bool has_header_hash() const { return has_header_hash_; }
   bool has(const std::string& name) const;
   std::vector<std::string> names() const;  // ascending
   std::vector<std::int64_t> shape(const std::string& name) const;
@@ -57,6 +62,7 @@ class SafetensorsReader {
   void read_bytes(const std::string& name, std::span<std::byte> out) const;
 
   std::shared_ptr<const File> file_;
+  bool has_header_hash_ = false;
   std::map<std::string, std::string> metadata_;
   std::map<std::string, Entry> entries_;
 };

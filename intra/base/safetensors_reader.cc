@@ -138,21 +138,26 @@ class SafetensorsReader::HeaderParser {
   explicit HeaderParser(const File& file);
   std::map<std::string, Entry> take_entries() { return std::move(entries_); }
   std::map<std::string, std::string> take_metadata() { return std::move(metadata_); }
+  bool has_hash() const { return has_hash_; }
 
  private:
   std::string read_text();
+  void check_hash(const std::string& text);
+  void check_format(const json& metadata) const;
   Entry make_entry(const std::string& name, const json& description) const;
   void check_data_is_covered() const;
   void read_metadata(const json& metadata);
 
   const File& file_;
   std::size_t data_begin_ = 0;
+  bool has_hash_ = false;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
 
 SafetensorsReader::HeaderParser::HeaderParser(const File& file) : file_(file) {
   const std::string text = read_text();
+  check_hash(text);
   json header;
   try {
     header = parse_header(text);
@@ -163,7 +168,27 @@ SafetensorsReader::HeaderParser::HeaderParser(const File& file) : file_(file) {
     if (name != "__metadata__") entries_.emplace(name, make_entry(name, description));
   }
   check_data_is_covered();
-  read_metadata(header.value("__metadata__", json::object()));
+  const json metadata = header.value("__metadata__", json::object());
+  read_metadata(metadata);
+  check_format(metadata);
+}
+
+void SafetensorsReader::HeaderParser::check_hash(const std::string& text) {
+  const auto hash = header_hash(text);
+  has_hash_ = hash.has_value();
+  if (hash && hash->said != hash->computed) {
+    file_.refuse("is damaged: its header does not match its hash");
+  }
+}
+
+void SafetensorsReader::HeaderParser::check_format(const json& metadata) const {
+  const auto format = metadata.find(std::string(kSafetensorsFormatKey));
+  if ((format != metadata.end()) != has_hash_) {
+    file_.refuse("is damaged: its header lacks its hash or its format");
+  }
+  if (has_hash_ && format->get<std::string>() != kSafetensorsFormat) {
+    file_.refuse("was written by a later version of Causeway: its format is " + format->dump());
+  }
 }
 
 std::string SafetensorsReader::HeaderParser::read_text() {
@@ -229,10 +254,11 @@ void SafetensorsReader::HeaderParser::read_metadata(const json& metadata) {
   if (!metadata.is_object()) file_.refuse("has a bad header: __metadata__ is not an object");
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_string()) file_.refuse("has a bad header: metadata '" + key + "' is no string");
-    if (!key.starts_with(kSafetensorsHashPrefix)) {
+    if (!key.starts_with(kSafetensorsOwnPrefix)) {
       metadata_.emplace(key, value.get<std::string>());
       continue;
     }
+    if (!key.starts_with(kSafetensorsHashPrefix)) continue;
     const auto entry = entries_.find(key.substr(kSafetensorsHashPrefix.size()));
     if (entry != entries_.end()) entry->second.sha256 = value.get<std::string>();
   }
@@ -248,6 +274,7 @@ SafetensorsReader::SafetensorsReader(std::shared_ptr<const File> file) : file_(s
   HeaderParser header(*file_);
   entries_ = header.take_entries();
   metadata_ = header.take_metadata();
+  has_header_hash_ = header.has_hash();
 }
 
 const SafetensorsReader::Entry& SafetensorsReader::find(const std::string& name) const {

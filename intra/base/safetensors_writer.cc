@@ -37,16 +37,21 @@ std::string make_header(std::span<const TensorView> tensors,
         diloco::to_hex(diloco::sha256(std::as_bytes(tensor.values)));
     begin = end;
   }
+  header["__metadata__"][std::string(kSafetensorsFormatKey)] = std::string(kSafetensorsFormat);
+  header["__metadata__"][std::string(kSafetensorsHeaderKey)] =
+      std::string(2 * sizeof(diloco::Digest), '0');
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // Tensors start on a multiple of eight, so that readers may map them.
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
+  const auto hash = header_hash(text);
+  return text.replace(hash->place, hash->computed.size(), hash->computed);
 }
 
 }  // namespace
 
 void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void()>& before_it_is_named) {
   check(tensors);
   const std::string header = make_header(tensors, metadata);
   assert(header.size() <= kSafetensorsHeaderBytesMax);
@@ -55,6 +60,7 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(header)));
   for (const TensorView& tensor : tensors) out.append(std::as_bytes(tensor.values));
+  if (before_it_is_named) before_it_is_named();
   out.commit(diloco::Durability::on_disk);
 }
 

@@ -25,22 +25,9 @@ fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
   return checkpoint_directory(region_directory) / (name + ".safetensors");
 }
 
-// Newest first.
-std::vector<fs::path> state_files(const fs::path& region_directory) {
-  std::vector<fs::path> files;
-  for (std::uint32_t age = 0;; ++age) {
-    const fs::path file = state_file(region_directory, age);
-    if (fs::exists(file)) {
-      files.push_back(file);
-    } else if (age > 0) {
-      return files;
-    }
-  }
-}
-
-// Whether the newest state is one of `version`, or damaged: the next one takes its place.
+// Whether the newest state is one of `version`, damaged, or gone: the next one takes its place.
 bool gives_way(const fs::path& newest, diloco::Round version) {
-  if (!fs::exists(newest)) return false;
+  if (!fs::exists(newest)) return true;
   try {
     return StateReader(newest).get("version") == to_metadata(version);
   } catch (const std::system_error& error) {
@@ -49,23 +36,19 @@ bool gives_way(const fs::path& newest, diloco::Round version) {
   }
 }
 
-// Each state becomes one older; the newest keeps its name as well, until another takes it, so that
-// there is a state at every instant.
-void age_states(const fs::path& region_directory, std::uint32_t kept) {
-  const fs::path newest = state_file(region_directory), second = state_file(region_directory, 1);
-  for (std::uint32_t age = std::max(kept, 1U); fs::exists(state_file(region_directory, age)); ++age)
+// Of `age` and older.
+void remove_states(const fs::path& region_directory, std::uint32_t age) {
+  for (; fs::exists(state_file(region_directory, age)); ++age)
     fs::remove(state_file(region_directory, age));
-  // Once only, however often the disk has refused the next one since.
-  if (fs::exists(second) && fs::equivalent(newest, second)) return;
-  for (std::uint32_t age = kept; age-- > 2;) {
+}
+
+// Each state becomes one older, and the newest name is free. No two share their blocks: what
+// damages one must leave the other.
+void age_states(const fs::path& region_directory, std::uint32_t kept) {
+  for (std::uint32_t age = kept; age-- > 1;) {
     const fs::path younger = state_file(region_directory, age - 1);
     if (fs::exists(younger)) fs::rename(younger, state_file(region_directory, age));
   }
-  if (kept < 2 || !fs::exists(newest)) return;
-  fs::remove(second);
-  std::error_code error;
-  fs::create_hard_link(newest, second, error);
-  if (error) fs::copy_file(newest, second);  // a file system without hard links
 }
 
 // Named by content, so that a state never finds another contribution than its own.
@@ -208,6 +191,10 @@ void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterSt
 void load(const StateReader& reader, const fs::path& region_directory, const diloco::Layout& layout,
           OuterState& state) {
   check_origin(reader, layout);
+  if (!reader.has_header_hash()) {
+    spdlog::warn("{} was written by an earlier version: its counters have no checksum",
+                 reader.file().string());
+  }
   read_spans(reader, layout, state);
   state.run_id = reader.get("run_id");
   reader.read("version", state.version);
@@ -234,6 +221,18 @@ fs::path snapshot_file(const fs::path& region_directory) {
   return checkpoint_directory(region_directory) / "snapshot.safetensors";
 }
 
+std::vector<fs::path> state_files(const fs::path& region_directory) {
+  std::vector<fs::path> files;
+  for (std::uint32_t age = 0;; ++age) {
+    const fs::path file = state_file(region_directory, age);
+    if (fs::exists(file)) {
+      files.push_back(file);
+    } else if (age > 0) {
+      return files;
+    }
+  }
+}
+
 TensorView flat_tensor(const std::string& name, std::span<const float> values) {
   return {name, {static_cast<std::int64_t>(values.size())}, values};
 }
@@ -255,7 +254,9 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
                       std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
   diloco::create_private_directories(checkpoint_directory(region_directory));
   const fs::path newest = state_file(region_directory);
-  if (!gives_way(newest, state.version)) age_states(region_directory, kept);
+  const bool ages = !gives_way(newest, state.version);
+  // While the next one is written, there are no more than are kept, it among them.
+  remove_states(region_directory, ages ? std::max(kept, 2U) - 1 : std::max(kept, 1U));
   remove_old_contributions(region_directory);  // makes room
   write_contributions(region_directory, state);
   more_tensors.push_back(flat_tensor("params", state.params));
@@ -264,7 +265,9 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
   more_tensors.push_back(flat_tensor("residual", state.residual));
   if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
   more_metadata.merge(describe(state, layout));
-  write_safetensors(newest, more_tensors, more_metadata);
+  write_safetensors(newest, more_tensors, more_metadata, [&] {
+    if (ages) age_states(region_directory, kept);
+  });
   remove_old_contributions(region_directory);
 }
 

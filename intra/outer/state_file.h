@@ -25,6 +25,9 @@ namespace causeway::intra {
 std::filesystem::path checkpoint_directory(const std::filesystem::path& region_directory);
 std::filesystem::path snapshot_file(const std::filesystem::path& region_directory);
 
+// Those of a region's training states, newest first.
+std::vector<std::filesystem::path> state_files(const std::filesystem::path& region_directory);
+
 TensorView flat_tensor(const std::string& name, std::span<const float> values);
 
 // Doubles go through their shortest exact text.
@@ -42,6 +45,8 @@ class StateReader {
   StateReader(const std::string& name, std::span<const std::byte> content)
       : file_(name), reader_(name, content) {}
   const std::filesystem::path& file() const { return file_; }
+  // False: an earlier version wrote it, and damage to its metadata passes unseen.
+  bool has_header_hash() const { return reader_.has_header_hash(); }
   bool has(const std::string& key) const { return reader_.metadata().contains(key); }
   const std::string& get(const std::string& key) const;
   template <typename Number>

@@ -32,12 +32,12 @@ COLLECTIONS = {
         "compression/base/parallel.h", "compression/value/packing.h", "inter/base/async.h", "inter/base/retry.h",
         "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
-    "constants": ("inter/base/limits.h", "intra/base/safetensors_format.h"),
+    "constants": ("inter/base/limits.h",),
     "errors": ("compression/cuda/error.h",),
     "to and from bytes": (
         "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",
         "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h", "diloco/worker/worker_report.h",
-        "intra/base/foreign_json.h", "intra/outer/state_file.h", "intra/published/model_weights.h",
+        "intra/base/foreign_json.h", "intra/published/model_weights.h",
         "intra/published/token_shard.h", "wan-sim/scenario/event_reader.h"),
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
     "a subject of its own, as textbooks name it": (

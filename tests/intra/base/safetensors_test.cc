@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "intra/base/safetensors.h"
+#include "intra/base/safetensors_format.h"
 #include "tests/intra/data/memory_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
@@ -242,6 +243,43 @@ void read_all(const std::string& file) {
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code(), Errc::bad_checkpoint) << error.what();
   }
+}
+
+// Header, hashes, names, the length before them and the padding: every byte of a file of ours.
+TEST_F(Safetensors, FindsEveryFlippedBit) {
+  write_safetensors(file_, two_tensors(), {{"run", "r1"}, {"steps", "2"}});
+  std::string bytes = contents(file_);
+  const auto read_all_of = [&] {
+    const SafetensorsReader reader("flipped", std::as_bytes(std::span(bytes)));
+    std::vector<float> matrix(6), vector(3);
+    reader.read("w", matrix);
+    reader.read("b", vector);
+  };
+  EXPECT_NO_THROW(read_all_of());
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    const auto flip = [&] { bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8); };
+    flip();
+    expect_refusal(Errc::bad_checkpoint, {"flipped"}, read_all_of);
+    flip();
+    if (HasFailure()) FAIL() << "bit " << bit % 8 << " of byte " << bit / 8;
+  }
+}
+
+TEST_F(Safetensors, TakesAFileFromBeforeHeadersWereHashedAndRefusesALaterFormat) {
+  const auto header = [](const std::string& metadata) {
+    return R"({"__metadata__":{)" + metadata + R"(},"b":{"dtype":"F32","shape":[0],)" +
+           R"("data_offsets":[0,0]}})";
+  };
+  const SafetensorsReader old(
+      directory_.file("old", raw(header(R"("steps":"2","causeway.sha256.b":"")"), 0)));
+  EXPECT_FALSE(old.has_header_hash());
+  EXPECT_THAT(old.metadata(), testing::UnorderedElementsAre(testing::Pair("steps", "2")));
+  refuses(raw(header(R"("causeway.format":"2")"), 0), {"damaged", "lacks its hash"});
+  std::string later =
+      header(R"("causeway.format":"3","causeway.header":")" + std::string(64, '0') + "\"");
+  const auto hash = header_hash(later);
+  later.replace(hash->place, 64, hash->computed);
+  refuses(raw(later, 0), {"later version"});
 }
 
 TEST_F(Safetensors, RefusesEveryTruncation) {

@@ -165,6 +165,41 @@ TEST(TrainingState, ADiskThatRefusesAgainAndAgainCostsNoStateThatIsKept) {
   EXPECT_EQ(steps_of("state.2.safetensors"), "2");
 }
 
+// What damages one leaves the other.
+TEST(TrainingState, NoTwoFilesShareTheirBlocks) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  const auto none_is_shared = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "checkpoints"))
+      EXPECT_EQ(entry.hard_link_count(), 1U) << entry.path();
+  };
+  for (state.version = 1; state.version <= 3; ++state.version) {
+    save_state(directory.path(), layout(), state, 2);
+    none_is_shared();
+  }
+  const FullDisk full(2000);
+  EXPECT_THROW(save_state(directory.path(), layout(), state, 2), std::system_error);
+  none_is_shared();
+}
+
+TEST(TrainingState, ACounterThatTheDiskChangedIsNotBelieved) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (state.version = 1; state.version <= 2; ++state.version) {
+    state.optimizer_steps = 2;
+    save_state(directory.path(), layout(), state, 2);
+  }
+  const std::filesystem::path file = directory.path() / "checkpoints" / "state.safetensors";
+  std::string bytes = diloco::read_file(file).value();
+  const std::string counter = R"("optimizer_steps":"2)";
+  bytes[bytes.find(counter) + counter.size() - 1] ^= 2;
+  diloco::replace_file(file, bytes, diloco::Durability::visible);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 1);
+  EXPECT_EQ(loaded.optimizer_steps, 2);
+}
+
 TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
