@@ -5,8 +5,11 @@
 #include <string_view>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
+#include "intra/published/companions.h"
 #include "intra/published/end_of_text.h"
 #include "intra/published/model_config.h"
 #include "intra/published/model_weights.h"
@@ -72,7 +75,11 @@ void save_model(const fs::path& directory, const ModelOptions& options,
   const fs::path config = origin.model.empty() ? fs::path() : origin.model / kConfig;
   diloco::replace_file(directory / kConfig, model_config(options, config, end),
                        diloco::Durability::on_disk);
-  write_weights(directory / kWeights, options, layout, params, metadata);
+  auto with_hashes = metadata;
+  std::vector<std::string> companions{kConfig};
+  companions.insert(companions.end(), std::begin(kTokenizerFiles), std::end(kTokenizerFiles));
+  add_companions(directory, companions, with_hashes);
+  write_weights(directory / kWeights, options, layout, params, with_hashes);
 }
 
 LoadedModel load_model(const fs::path& checkpoint) {
@@ -89,6 +96,12 @@ LoadedModel load_model(const fs::path& checkpoint) {
   model.params.resize(layout.size());
   weights.read(model.options, layout, model.params);
   model.metadata = weights.metadata();
+  // Whoever edits one on purpose makes one of these, so it is no refusal.
+  for (const std::string& name :
+       take_changed_companions(directory_of(checkpoint), model.metadata)) {
+    spdlog::warn("{}: {} is not the one that was written with the weights",
+                 directory_of(checkpoint).string(), name);
+  }
   return model;
 }
 
