@@ -8,8 +8,10 @@
 #include <cmath>
 #include <fstream>
 
+#include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
+#include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
 #include "diloco/worker/progress_json.h"
 #include "diloco/worker/stream/frame.h"
@@ -122,7 +124,16 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
     : directory_(std::move(directory)),
       region_(std::move(region)),
       next_round_(round_after(directory_ / "events.jsonl")) {
-  const Json old = Json::parse(read_file(directory_ / "status.json").value_or(""), nullptr, false);
+  const std::string before = read_file(directory_ / "status.json").value_or("");
+  if (checksum_of_json(before) == Checksum::wrong) {
+    spdlog::error(
+        "{} is damaged: its checksum is not that of its text. What this region paid and sent "
+        "before "
+        "is counted from 0",
+        (directory_ / "status.json").string());
+    return;
+  }
+  const Json old = Json::parse(before, nullptr, false);
   if (!old.is_object()) return;
   const Json egress = old.value("egress", Json());
   if (egress.is_object() && egress.contains("cost") && egress["cost"].is_number())
@@ -167,6 +178,8 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
   const auto links = totals(status);
   const Traffic traffic = sum(links);
   const Json json = {{"region", status.region},
+                     {"format", kJsonFormat},
+                     {"xxh3", kNoChecksum},
                      {"pid", ::getpid()},
                      {"run_id", status.run_id},
                      {"settings_sha256", status.settings_digest},
@@ -193,7 +206,7 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"last_error", status.last_error},
                      {"finished", status.finished}};
   // What a worker calls its phase is not ours to trust with its encoding.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_with_checksum(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorStatus& status) {

@@ -14,10 +14,28 @@ namespace {
 
 constexpr std::string_view kCheckedMagic = "CWF1";
 constexpr std::size_t kCheckedHeader = kCheckedMagic.size() + sizeof(std::uint64_t);
+constexpr const char* kLineFormat = "\nformat 1";
 constexpr char kFirstNumber = 0x08, kFirstMessage = 0x0a;  // tags of field 1
 
 std::uint64_t sum_of(std::string_view content) {
   return inter::checksum(std::as_bytes(std::span(content)));
+}
+
+std::string hex_sum_of(std::string_view content) {
+  std::array<char, 17> sum{};
+  std::snprintf(sum.data(), sum.size(), "%016llx",
+                static_cast<unsigned long long>(sum_of(content)));
+  return sum.data();
+}
+
+// Where the digits stand in a JSON text; npos: it has none.
+std::size_t find_sum(std::string_view text) {
+  constexpr std::string_view kMember = R"("xxh3": ")";
+  const std::size_t found = text.find(kMember);
+  const std::size_t digits = found + kMember.size();
+  const bool whole = found != std::string_view::npos &&
+                     text.size() >= digits + std::string_view(kNoChecksum).size();
+  return whole ? digits : std::string_view::npos;
 }
 
 }  // namespace
@@ -40,16 +58,33 @@ std::optional<std::string> without_checksum(std::string_view bytes) {
 }
 
 std::string line_with_checksum(std::string_view text) {
-  std::array<char, 17> sum{};
-  std::snprintf(sum.data(), sum.size(), "%016llx", static_cast<unsigned long long>(sum_of(text)));
-  return std::string(text) + "\nxxh3 " + sum.data() + "\n";
+  const std::string checked = std::string(text) + kLineFormat;
+  return checked + "\nxxh3 " + hex_sum_of(checked) + "\n";
 }
 
 std::optional<std::string> line_without_checksum(std::string_view bytes) {
   const std::string text(bytes.substr(0, bytes.find('\n')));
-  if (text.find(' ') != std::string::npos) return std::nullopt;  // the second line's
-  if (bytes == text || bytes == text + "\n" || bytes == line_with_checksum(text)) return text;
-  return std::nullopt;
+  if (text.find(' ') != std::string::npos) return std::nullopt;  // another line's
+  const std::string before = text + "\nxxh3 " + hex_sum_of(text) + "\n";
+  const bool right =
+      bytes == line_with_checksum(text) || bytes == before || bytes == text || bytes == text + "\n";
+  return right ? std::optional(text) : std::nullopt;
+}
+
+std::string json_with_checksum(std::string text) {
+  const std::size_t digits = find_sum(text);
+  return text.replace(digits, std::string_view(kNoChecksum).size(), hex_sum_of(text));
+}
+
+Checksum checksum_of_json(std::string text) {
+  const std::size_t digits = find_sum(text);
+  const bool has_sum = digits != std::string::npos;
+  const bool has_format = text.find(R"("format": )") != std::string::npos;
+  if (!has_sum && !has_format) return Checksum::none;
+  if (!has_sum || !has_format) return Checksum::wrong;
+  const std::string said = text.substr(digits, std::string_view(kNoChecksum).size());
+  text.replace(digits, said.size(), kNoChecksum);
+  return said == hex_sum_of(text) ? Checksum::right : Checksum::wrong;
 }
 
 }  // namespace causeway::diloco

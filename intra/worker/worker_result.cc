@@ -1,8 +1,10 @@
 #include "intra/worker/worker_result.h"
 
+#include <spdlog/spdlog.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
 #include "diloco/worker/progress_json.h"
 
@@ -39,7 +41,9 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
                  {"mfu", or_null(result.mfu > 0, result.mfu)},
                  {"timed_steps", result.timed_steps}});
   }
-  write(directory / "result.json", json, diloco::Durability::on_disk);
+  json.update({{"format", diloco::kJsonFormat}, {"xxh3", diloco::kNoChecksum}});
+  diloco::replace_file(directory / "result.json", diloco::json_with_checksum(json.dump(2) + "\n"),
+                       diloco::Durability::on_disk);
 }
 
 namespace {
@@ -78,6 +82,11 @@ WorkerResult parse_result(const nlohmann::json& json) {
 
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory) {
   const auto text = diloco::read_file(directory / "result.json");
+  if (diloco::checksum_of_json(text.value_or("")) == diloco::Checksum::wrong) {
+    spdlog::error("{} is damaged: its checksum is not that of its text. It counts as missing",
+                  (directory / "result.json").string());
+    return std::nullopt;
+  }
   const auto json = nlohmann::json::parse(text.value_or(""), nullptr, false);
   if (!json.is_object()) return std::nullopt;
   try {

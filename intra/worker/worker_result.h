@@ -34,7 +34,7 @@ struct WorkerResult {
 // result.json: keys are WorkerResult's members. A loss that is not a number is null, and so
 // is an unknown mfu of ours.
 void write_result(const std::filesystem::path& directory, const WorkerResult& result);
-// None if there is none.
+// None if there is none, or it is damaged.
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory);
 
 // status.json of the synchronous baseline, for displays: as a coordinator writes it, with what

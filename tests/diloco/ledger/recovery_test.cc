@@ -109,6 +109,8 @@ TEST(CheckedFile, FindsEveryFlippedBitAndEveryCut) {
 TEST(CheckedFile, TakesWhatWasWrittenBeforeThereWereChecksums) {
   EXPECT_EQ(without_checksum("\x08\x07"), "\x08\x07");
   EXPECT_EQ(line_without_checksum("0123abcd\n"), "0123abcd");
+  EXPECT_EQ(line_without_checksum("0123abcd\nxxh3 de0b2e03d8dd89e3\n"), std::nullopt);
+  EXPECT_EQ(checksum_of_json("{\n  \"rounds\": 3\n}\n"), Checksum::none);
 }
 
 TEST(CheckedFile, ALineIsReadByPeopleAndChecked) {
@@ -119,6 +121,18 @@ TEST(CheckedFile, ALineIsReadByPeopleAndChecked) {
     std::string other = line;
     other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << (bit % 8)));
     EXPECT_FALSE(line_without_checksum(other)) << bit;
+  }
+}
+
+TEST(CheckedFile, FindsEveryFlippedBitOfAJsonText) {
+  const std::string text =
+      json_with_checksum("{\n  \"format\": 1,\n  \"rounds\": 3,\n  \"xxh3\": \"" +
+                         std::string(kNoChecksum) + "\"\n}\n");
+  EXPECT_EQ(checksum_of_json(text), Checksum::right);
+  for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {
+    std::string other = text;
+    other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_EQ(checksum_of_json(other), Checksum::wrong) << bit;
   }
 }
 
