@@ -66,9 +66,13 @@ std::optional<Outcome> RegionDirectory::open_ledger() {
   create_private_directories(options_.directory);
   const std::string directory = options_.directory.string();
   signing_key_.emplace(options_.mesh.credentials.key);
-  ledger_.emplace(options_.directory / "ledger",
-                  [this](const std::string& content) { return signing_key_->sign(content); });
-  tell_of_bad_signatures();
+  const inter::VerifyingKey own(options_.mesh.credentials.certificate);
+  ledger_.emplace(
+      options_.directory / "ledger",
+      [this](const std::string& content) { return signing_key_->sign(content); },
+      [&own](const std::string& content, const std::string& signature) {
+        return own.verify(content, signature);
+      });
   const bool founds = options_.start == Start::found || options_.start == Start::fork;
   if (!ledger_->run_id().empty()) {
     if (!founds) return std::nullopt;
@@ -103,31 +107,6 @@ bool RegionDirectory::is_founded_and_not_begun() const {
   const auto* const first = std::get_if<Membership>(&known.log.front().body);
   return first != nullptr && !first->origin && std::ranges::none_of(known.log, holds_round) &&
          first->regions() == configured_membership(options_).regions();
-}
-
-// The chain of hashes does not hold the signatures. Nothing here needs them, but whoever compares
-// this region with others does.
-void RegionDirectory::tell_of_bad_signatures() const {
-  if (ledger_->run_id().empty()) return;
-  const inter::VerifyingKey key(options_.mesh.credentials.certificate);
-  std::size_t number = 0, bad = 0, first_bad = 0;
-  const auto check = [&](const LedgerEntry& entry, std::size_t) {
-    ++number;
-    if (key.verify(signed_content(entry.hash), entry.signature) &&
-        (!entry.own || key.verify(signed_content(entry.hash, *entry.own), entry.own_signature))) {
-      return;
-    }
-    if (bad++ == 0) first_bad = number;
-  };
-  const std::filesystem::path records = options_.directory / "ledger" / "records";
-  scan_ledger(records, ledger_->run_id(), check);
-  if (bad == 0) return;
-  spdlog::error(
-      "{}: {} of {} entries are not signed by this region, entry {} first: the disk changed them, "
-      "or "
-      "this region has another key than when it wrote them. The run goes on, but `causeway verify` "
-      "will not accept this ledger",
-      records.string(), bad, number, first_bad);
 }
 
 // The first entry of a new log says who may take part; so far only the founder votes.

@@ -50,7 +50,6 @@ class RegionDirectory {
  private:
   std::optional<Outcome> open_ledger();
   bool is_founded_and_not_begun() const;
-  void tell_of_bad_signatures() const;
   void found_run();
 
   const CoordinatorOptions& options_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
@@ -24,7 +25,8 @@ constexpr Index kStride = 64;
 // A one-line file; empty if it does not exist.
 std::string read_line(const std::filesystem::path& path) {
   const auto text = line_without_checksum(read_file(path).value_or(""));
-  if (!text) throw_damaged(path, "its checksum is not that of its text");
+  if (!text)
+    throw_damaged(path, "its checksum is not that of its text, or a later version wrote it");
   return *text;
 }
 
@@ -39,7 +41,8 @@ Wire parse_file(const std::filesystem::path& path) {
   const std::optional<std::string> bytes = read_file(path);
   if (!bytes) return message;
   const auto content = without_checksum(*bytes);
-  if (!content) throw_damaged(path, "its checksum is not that of its content");
+  if (!content)
+    throw_damaged(path, "its checksum is not that of its content, or a later version wrote it");
   if (!message.ParseFromString(*content)) throw_damaged(path, "cannot be parsed");
   return message;
 }
@@ -75,12 +78,26 @@ std::string read_incarnation(const std::filesystem::path& ledger_directory) {
   return is_random_name(name) ? name : "";
 }
 
-Ledger::Ledger(std::filesystem::path directory, Sign sign)
+std::vector<std::string> damaged_files(const std::filesystem::path& ledger_directory) {
+  std::vector<std::string> damaged;
+  for (const char* name : {"raft", "contributions", "snapshot", "finished"}) {
+    const auto bytes = read_file(ledger_directory / name);
+    if (bytes && !without_checksum(*bytes))
+      damaged.push_back(std::string("its ledger/") + name +
+                        " is damaged: its checksum is not that of its content");
+  }
+  if (read_incarnation(ledger_directory).empty())
+    damaged.push_back("its ledger/incarnation is damaged or gone");
+  return damaged;
+}
+
+Ledger::Ledger(std::filesystem::path directory, Sign sign, const IsSigned& check)
     : directory_(std::move(directory)), sign_(std::move(sign)) {
   create_private_directories(directory_);
   lock();
   run_id_ = read_run_id(directory_);
   open_incarnation();
+  if (sign_ && check) mend_signatures(check);
   open_records();
 }
 
@@ -125,6 +142,48 @@ void Ledger::found(const std::string& run_id, const LogEntry& first) {
   run_id_ = run_id;
 }
 
+// No hash holds them, and whoever compares this region with others needs them. An entry is what its
+// hash says it is, whatever became of its signature. What it says of this region's own state only
+// the signature vouched for: it stays if it is the state that the run agreed on.
+void Ledger::mend_signatures(const IsSigned& check) {
+  struct Bad {
+    std::size_t offset;
+    std::optional<Applied> own;
+  };
+  const std::filesystem::path path = directory_ / "records";
+  const std::string bytes = read_file(path).value_or("");
+  std::vector<Bad> bad;
+  std::map<Round, Digest> agreed;
+  Index entries = 0, first_bad = 0;
+  scan_entries(bytes, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
+    ++entries;
+    if (const auto* record = std::get_if<CommitRecord>(&entry.entry.body))
+      agreed[record->round] = record->state;
+    if (is_signed(entry, check)) return;
+    if (bad.empty()) first_bad = entries;
+    bad.push_back({offset, entry.own});
+  });
+  if (bad.empty()) return;
+  std::string mended;
+  std::size_t copied = 0, unconfirmed = 0;
+  for (const auto& [offset, own] : bad) {
+    const auto known = own ? agreed.find(own->version) : agreed.end();
+    const bool keeps_own = known != agreed.end() && known->second == own->state;
+    if (own && !keeps_own) ++unconfirmed;
+    const auto entry = entry_at(bytes, offset);
+    mended.append(bytes, copied, offset - copied);
+    mended += signed_anew(entry, keeps_own, sign_);
+    copied = offset + entry.size();
+  }
+  replace_file(path, mended.append(bytes, copied), Durability::on_disk);
+  spdlog::error(
+      "{}: the signatures of {} of {} entries, entry {} first, were not this region's and were "
+      "made "
+      "anew: the disk changed them, or this region has another key than when it wrote them. {} of "
+      "them no longer say which state this region contributed from",
+      path.string(), bad.size(), entries, first_bad, unconfirmed);
+}
+
 void Ledger::open_records() {
   const std::filesystem::path path = directory_ / "records";
   records_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -161,7 +220,8 @@ void Ledger::recover_promises(const LedgerExtent& extent, const Membership& newe
         directory_.string(), lost);
     rename_voter();
   }
-  if (!extent.damage.empty()) {
+  const bool unfinished = lost.empty() && extent.damage.empty();
+  if (!unfinished && extent.whole_bytes < std::filesystem::file_size(directory_ / "records")) {
     const std::string all = read_file(directory_ / "records").value_or("");
     replace_file(directory_ / "records.damaged", all.substr(extent.whole_bytes),
                  Durability::on_disk);

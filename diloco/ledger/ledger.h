@@ -42,13 +42,16 @@ std::string read_run_id(const std::filesystem::path& ledger_directory);
 // ledger/incarnation; empty if there is none, or it is damaged.
 std::string read_incarnation(const std::filesystem::path& ledger_directory);
 
+// Those of the small files that are not what was written, and what is wrong, as clauses.
+std::vector<std::string> damaged_files(const std::filesystem::path& ledger_directory);
+
 class Ledger : public CommittedLog {
  public:
   // Opens or creates the directory and locks it against a second coordinator. An entry that was
-  // being written when the power failed is cut off. The log says what was lost to damage. Throws
-  // std::system_error: Errc::lineage naming the file if it is damaged or locked, or the failed
-  // operation.
-  explicit Ledger(std::filesystem::path directory, Sign sign = {});
+  // being written when the power failed is cut off. Signatures that do not pass `check` are made
+  // anew. The log says what was lost to damage. Throws std::system_error:
+  // Errc::lineage naming the file if it is damaged or locked, or the failed operation.
+  explicit Ledger(std::filesystem::path directory, Sign sign = {}, const IsSigned& check = {});
   ~Ledger() override;
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -77,11 +80,13 @@ class Ledger : public CommittedLog {
 
   // Hash of the last entry: equal in two regions if and only if their histories are.
   const Digest& head() const { return head_; }
+  Index committed() const { return committed_; }
 
  private:
   void lock();
   void open_incarnation();
   void open_records();
+  void mend_signatures(const IsSigned& check);
   void recover_promises(const LedgerExtent& extent, const Membership& newest);
   void rename_voter();
   void cut_records(std::size_t bytes);

@@ -58,6 +58,12 @@ std::string signed_content(const Digest& hash, const Applied& own) {
   return content;
 }
 
+bool is_signed(const LedgerEntry& entry, const IsSigned& check) {
+  if (!check(signed_content(entry.hash), entry.signature)) return false;
+  if (!entry.own) return entry.own_signature.empty();
+  return check(signed_content(entry.hash, *entry.own), entry.own_signature);
+}
+
 void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw std::system_error(
       make_error_code(Errc::lineage),
@@ -136,6 +142,23 @@ std::string ledger_bytes(const std::string& entry, const Digest& hash,
   }
   const std::string body = message.SerializeAsString();
   return inter::little_endian_text(static_cast<Length>(body.size())) + body;
+}
+
+std::string_view entry_at(std::string_view bytes, std::size_t offset) {
+  return bytes.substr(offset, kLengthBytes + read_length(bytes, offset));
+}
+
+std::string signed_anew(std::string_view entry, bool keeps_own, const Sign& sign) {
+  wire::LedgerEntry message;
+  const std::string_view body = entry.substr(kLengthBytes);
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+    throw_malformed("an entry cannot be parsed");
+  }
+  std::optional<Applied> own;
+  if (keeps_own && !message.own_state().empty()) {
+    own = {message.own_version(), decode_digest(message.own_state())};
+  }
+  return ledger_bytes(message.entry(), decode_digest(message.hash()), own, sign);
 }
 
 }  // namespace causeway::diloco

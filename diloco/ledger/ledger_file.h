@@ -35,9 +35,14 @@ struct LedgerEntry {
 };
 
 using Sign = std::function<std::string(const std::string& content)>;
+// Whether `signature` is the region's, of this content.
+using IsSigned = std::function<bool(const std::string& content, const std::string& signature)>;
 // What the signatures of an entry are of.
 std::string signed_content(const Digest& hash);
 std::string signed_content(const Digest& hash, const Applied& own);
+
+// Whether both signatures are there and the region's.
+bool is_signed(const LedgerEntry& entry, const IsSigned& check);
 
 struct LedgerExtent {
   std::size_t whole_bytes = 0;  // where the entries end
@@ -62,6 +67,12 @@ std::string content_of(const LogEntry& entry);
 // One entry of the file. Without `sign` its signatures are empty.
 std::string ledger_bytes(const std::string& entry, const Digest& hash,
                          const std::optional<Applied>& own, const Sign& sign);
+
+// The entry that begins at `offset`, and is whole, with its length.
+std::string_view entry_at(std::string_view bytes, std::size_t offset);
+// It, signed anew. Without `keeps_own` it no longer says what the
+// region contributed from.
+std::string signed_anew(std::string_view entry, bool keeps_own, const Sign& sign);
 
 [[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& what);
 

@@ -100,26 +100,41 @@ TEST(RegionDirectory, FillsInWhatOnlyThisDiskKnows) {
   EXPECT_FALSE(options.witness);
 }
 
-// The hashes do not cover them, so nothing else would notice.
-TEST(RegionDirectory, TellsOfASignatureThatTheDiskChanged) {
+// The hashes do not cover them, and whoever compares regions does not accept a ledger without them.
+TEST(RegionDirectory, MakesSignaturesAnewThatTheDiskChanged) {
   LoneRegion region;
   region.begin();
+  region.directory_.append(
+      {{{.term = 1, .body = CommitRecord{.run_id = region.directory_.ledger().run_id()}}}},
+      Contribution{.round = 0, .state = Digest{}});
   region.directory_.close();
   CoordinatorOptions options = region.options_;
   options.start = Start::resume;
-  const std::filesystem::path records = options.directory / "ledger" / "records";
+  const std::filesystem::path ledger = options.directory / "ledger", records = ledger / "records";
+  const inter::VerifyingKey key(options.mesh.credentials.certificate);
+  const auto check = [&](const std::string& content, const std::string& signature) {
+    return key.verify(content, signature);
+  };
   const auto tells = [&] {
     const test::CapturedLog log;
     EXPECT_FALSE(RegionDirectory(options).open());
-    return log.has("entries are not signed by this region, entry 1 first");
+    const std::vector<LedgerEntry> entries = read_ledger(records, read_run_id(ledger));
+    for (const LedgerEntry& entry : entries) EXPECT_TRUE(is_signed(entry, check));
+    EXPECT_EQ(entries.back().own, (Applied{0, Digest{}})) << "it is what the run agreed on";
+    return log.has("were not this region's and were made anew");
   };
   EXPECT_FALSE(tells());
-  std::string bytes = read_file(records).value();
-  const std::vector<LedgerEntry> entries =
-      read_ledger(records, read_run_id(options.directory / "ledger"));
-  bytes[bytes.find(entries.front().signature)] ^= 1;
-  replace_file(records, bytes, Durability::visible);
-  EXPECT_TRUE(tells());
+  const std::string whole = read_file(records).value();
+  const std::vector<LedgerEntry> entries = read_ledger(records, read_run_id(ledger));
+  for (const std::string& signature :
+       {entries.front().signature, entries.back().signature, entries.back().own_signature}) {
+    std::string bytes = whole;
+    bytes[bytes.find(signature)] ^= 1;
+    replace_file(records, bytes, Durability::visible);
+    EXPECT_TRUE(tells());
+    EXPECT_EQ(read_file(records), whole) << "Ed25519 signs the same in the same way";
+    EXPECT_FALSE(tells());
+  }
 }
 
 TEST(RegionDirectory, KeepsPayloadsThatCountedWhereEverythingIsKept) {
