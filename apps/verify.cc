@@ -29,8 +29,11 @@ void add_verify(CLI::App& app, int& exit_code) {
     for (const std::string& line : result.lines) std::cout << line << "\n";
     std::cout << "covered:\n";
     for (const std::string& line : result.covered) std::cout << "  " << line << "\n";
-    std::cout << (result.same ? "verified: one history" : "NOT the same history") << "\n";
-    exit_code = result.same ? 0 : 4;
+    std::cout << (!result.same      ? "NOT the same history"
+                  : result.complete ? "verified: one history"
+                                    : "NOT verified: nothing contradicts, but see MISSING above")
+              << "\n";
+    exit_code = result.verified() ? 0 : 4;
   });
 }
 

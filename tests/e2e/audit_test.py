@@ -2,10 +2,12 @@
 import os
 import pathlib
 import re
+import signal
 import sys
 import unittest
 
-from harness import DENSE, REGIONS, SPARSE, EndToEnd
+from harness import DENSE, REGIONS, SPARSE, EndToEnd, wait_until
+from run_by_hand import RunByHand
 
 try:
     import numpy
@@ -81,8 +83,9 @@ class Audit(EndToEnd):
         payload.write_bytes(content)
         self.assertIn("is damaged", self.run_causeway("replay", region, code=4))
         self.assertIn("replayed: the ledger's states", self.run_causeway("replay", self.out))  # another region has it
+        self.assertIn("another copy is good", self.run_causeway("verify", self.out, code=4))
         payload.unlink()
-        self.assertIn('set ledger.keep = "all"', self.run_causeway("replay", region, code=4))
+        self.assertIn("give the directories of other regions as well", self.run_causeway("replay", region, code=4))
 
     def test_a_run_that_kept_nothing_is_refused_with_what_to_set(self):
         self.simulate(self.config(steps=10))
@@ -96,6 +99,30 @@ class Audit(EndToEnd):
         self.assertIn("round 1: ap-northeast 0.333333, eu-west 0.333333, us-east 0.333333", told)
         self.assertIn("steps, waits for the last regions up to", self.run_causeway("ledger", region, "--round", "1"))
         self.assertIn("the ledger has rounds 0 to 1", self.run_causeway("ledger", region, "--round", "2", code=2))
+
+
+class Away(RunByHand):
+    def kept(self, region):
+        return {path.name for place in ("archive", "spool") for path in (self.region_directory(region) / place).glob("*-[0-9]*[0-9]")}
+
+    def test_a_region_that_joined_late_fetches_what_it_was_not_there_for(self):
+        config = self.config(addresses=self.addresses, steps=1_000_000)
+        config.write_text(config.read_text().replace("grace_min_s = 2", "grace_min_s = 0.05\ngrace_max_s = 0.5") +
+                          '[ledger]\nkeep = "all"\n')
+        children = [self.coordinator(config, REGIONS[0], "--found"), self.coordinator(config, REGIONS[1], "--join"),
+                    self.worker(config, REGIONS[0]), self.worker(config, REGIONS[1])]
+        archive = self.region_directory(REGIONS[0]) / "archive"
+        wait_until(lambda: len(list(archive.glob("*-[0-9]*[0-9]"))) >= 12, "payloads that left the spool", children[0])
+        missed = {path.name for path in archive.glob("*-[0-9]*[0-9]")}
+        late = REGIONS[2]
+        children += [self.coordinator(config, late, "--join"), self.worker(config, late)]
+        wait_until(lambda: missed <= self.kept(late), "the payloads of the rounds before", children[-2])
+        for child in children:
+            child.send_signal(signal.SIGINT)
+        for child in children:
+            self.finish(child, code=130)
+        self.assertIn("are here and are what the records list", self.run_causeway(
+            "verify", *map(self.region_directory, REGIONS), "--certificates", "certificates"))
 
 
 if __name__ == "__main__":

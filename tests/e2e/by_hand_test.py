@@ -82,9 +82,13 @@ class ByHand(RunByHand):
     def test_verify_finds_one_history_and_names_where_another_differs(self):
         config = self.config(addresses=self.addresses, steps=30)
         self.finish_all(self.start_coordinators(config) + self.start_workers(config, (1, 1, 1)))
-        east, west = (self.region_directory(region) for region in REGIONS[:2])
-        output = self.run_causeway("verify", east, west, "--certificates", "certificates")
+        east, west, third = (self.region_directory(region) for region in REGIONS)
+        output = self.run_causeway("verify", east, west, third, "--certificates", "certificates")
         self.assertIn("verified: one history", output)
+        output = self.run_causeway("verify", east, west, "--certificates", "certificates", code=4)
+        self.assertIn(f"MISSING: the directory of {REGIONS[2]}, a member", output)
+        self.assertIn("NOT verified", output)
+        self.assertIn("MISSING: signatures are not checked", self.run_causeway("verify", east, west, third, code=4))
         self.assertIn("all signed", output)
         members = self.run_causeway("members", "list", "--directory", east)
         self.assertEqual(members.count("votes"), 3, members)
@@ -303,7 +307,8 @@ class Members(EndToEnd):
             child.send_signal(signal.SIGINT)
         for child in children:
             self.finish(child, code=130)
-        self.assertIn("verified: one history", self.run_causeway("verify", founder, self.region_directory(REGIONS[1])))
+        self.assertIn("verified: one history", self.run_causeway(
+            "verify", *map(self.region_directory, REGIONS), "--certificates", "certificates"))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Launch(RunByHand):
             child.send_signal(signal.SIGTERM)
         for child in sum(children.values(), []):
             self.finish(child, code=130)
-        self.run_causeway("verify", *map(self.region_directory, REGIONS))
+        self.run_causeway("verify", *map(self.region_directory, REGIONS), "--certificates", "certificates")
 
     def run_with(self, launchers):
         """Two ranks of the first region by `launchers`, the others by hand."""

@@ -200,8 +200,11 @@ class LyingMember(RunByHand):
             self.assertEqual(len(one.said), 12)
             self.assertGreater(min(one.said.values()), 50, one.said)
             self.assertIn("ap-northeast is not listened to until it connects again", output)
-        self.assertIn("verified: one history",
-                      self.run_causeway("verify", *(self.region_directory(region) for region in honest)))
+        output = self.run_causeway("verify", *(self.region_directory(region) for region in honest),
+                                   "--certificates", "certificates", code=4)
+        self.assertEqual([line for line in output.splitlines() if line.startswith("MISSING")],
+                         ["MISSING: the directory of ap-northeast, a member: nothing of it was read"])
+        self.assertIn("NOT verified: nothing contradicts", output)
 
 
 if __name__ == "__main__":

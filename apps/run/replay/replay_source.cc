@@ -4,6 +4,7 @@
 
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
+#include "diloco/ledger/ledger.h"
 #include "intra/outer/state_file.h"
 
 namespace causeway::run {
@@ -40,6 +41,14 @@ Config kept_config(const std::vector<RegionLedger>& ledgers,
   refuse_replay(ledgers.front().directory.string() + " has no archive/: " + kKeepAll);
 }
 
+// Records that led there are missing.
+[[noreturn]] void refuse_beyond(const RegionLedger& ledger, const std::string& what,
+                                diloco::Round version) {
+  refuse_replay(ledger.name + ": " + what + " is of version " + std::to_string(version) +
+                ", but the ledger ends at version " + std::to_string(records_in(ledger).size()) +
+                ": records are missing");
+}
+
 }  // namespace
 
 ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& certificates,
@@ -54,7 +63,8 @@ ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& c
   for (const RegionLedger& ledger : ledgers_) {
     if (trusted.empty()) break;
     SignedStates own = signed_states(ledger, agreed_states(ledgers_.front()), trusted);
-    if (!own.problem.empty()) refuse_replay(ledger.name + ": " + own.problem);
+    for (const std::string& problem : {own.problem, own.finish_problem})
+      if (!problem.empty()) refuse_replay(ledger.name + ": " + problem);
     own_.emplace(ledger.name, std::move(own));
   }
   find_states();
@@ -63,6 +73,9 @@ ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& c
 void ReplaySource::check_history() const {
   const auto& longest = ledgers_.front().entries;
   for (const RegionLedger& ledger : ledgers_) {
+    const auto finished = diloco::read_finished(ledger.directory / "ledger");
+    if (finished && finished->at.version > records_in(ledger).size())
+      refuse_beyond(ledger, "ledger/finished", finished->at.version);
     if (ledger.entries.back().hash == longest[ledger.entries.size() - 1].hash) continue;
     refuse_replay("the ledgers of " + ledger.name + " and " + ledgers_.front().name +
                   " are not one history: `causeway verify` says where they part");
@@ -93,6 +106,7 @@ void ReplaySource::find_states() {
   const auto add = [this](const fs::path& file) {
     diloco::Round version = 0;
     intra::StateReader(file).read("version", version);
+    if (version > rounds()) refuse_beyond(ledgers_.front(), file.string(), version);
     states_.emplace(version, file);
   };
   for (const RegionLedger& ledger : ledgers_) {
@@ -147,8 +161,9 @@ std::vector<diloco::MappedBytes> ReplaySource::payloads(diloco::Round round) con
     if (!bytes) {
       refuse_replay("the payload of " + participant.region + " in round " + std::to_string(round) +
                     " (" + diloco::to_hex(participant.payload.hash) +
-                    ") is in none of these regions' spool/ or archive/: " + kKeepAll +
-                    ", or give the directories of other regions as well");
+                    ") is in none of these regions' spool/ or archive/: give the directories of "
+                    "other regions as well. A region with ledger.keep = \"all\" that was away "
+                    "fetches what it lacks while it takes part, if another one has it");
     }
     payloads.push_back(std::move(*bytes));
   }

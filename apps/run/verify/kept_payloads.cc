@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <spdlog/spdlog.h>
+
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
@@ -38,10 +40,24 @@ std::vector<fs::path> KeptPayloads::files(const inter::BlobId& payload) const {
   return found;
 }
 
+KeptPayloads::Copies KeptPayloads::copies(const inter::BlobId& payload) const {
+  Copies copies;
+  for (const fs::path& file : files(payload)) {
+    if (map_if_it_is(file, payload)) {
+      ++copies.good;
+    } else {
+      copies.damaged.push_back(file);
+    }
+  }
+  return copies;
+}
+
 std::optional<diloco::MappedBytes> KeptPayloads::open(const inter::BlobId& payload) const {
   const std::vector<fs::path> candidates = files(payload);
   for (const fs::path& file : candidates) {
     if (auto bytes = map_if_it_is(file, payload)) return bytes;
+    spdlog::warn("{} is damaged: its content is not what its name, which is its SHA-256, says",
+                 file.string());
   }
   if (candidates.empty()) return std::nullopt;
   throw std::system_error(make_error_code(diloco::Errc::lineage),

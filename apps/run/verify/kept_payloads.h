@@ -1,6 +1,7 @@
 // The payloads that regions of a run still have, in spool/ and archive/ of their directories.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -15,13 +16,19 @@ class KeptPayloads {
   explicit KeptPayloads(std::vector<std::filesystem::path> region_directories)
       : regions_(std::move(region_directories)) {}
 
-  // Every file of that name.
-  std::vector<std::filesystem::path> files(const inter::BlobId& payload) const;
+  // Every file of that name, read: how many have the content, and which do not.
+  struct Copies {
+    std::size_t good = 0;
+    std::vector<std::filesystem::path> damaged;
+  };
+  Copies copies(const inter::BlobId& payload) const;
   // The first of them whose content has the hash. None: there is no file. Throws
   // diloco::Errc::lineage naming the file if there are only damaged ones.
   std::optional<diloco::MappedBytes> open(const inter::BlobId& payload) const;
 
  private:
+  std::vector<std::filesystem::path> files(const inter::BlobId& payload) const;
+
   std::vector<std::filesystem::path> regions_;
 };
 

@@ -16,8 +16,9 @@ std::string first_unsigned(const RegionLedger& ledger, const inter::VerifyingKey
     const diloco::LedgerEntry& entry = ledger.entries[i];
     if (!key.verify(diloco::signed_content(entry.hash), entry.signature))
       return describe(entry, i) + " is not signed by its certificate";
-    if (entry.own &&
-        !key.verify(diloco::signed_content(entry.hash, *entry.own), entry.own_signature)) {
+    if (entry.own.has_value() != !entry.own_signature.empty() ||
+        (entry.own &&
+         !key.verify(diloco::signed_content(entry.hash, *entry.own), entry.own_signature))) {
       return "the state that it contributed from at " + describe(entry, i) +
              " is not signed by its certificate";
     }
@@ -40,17 +41,34 @@ void sort_states(const RegionLedger& ledger, const States& agreed, SignedStates&
   }
 }
 
-// Signed with the hash of what was then the last entry.
-std::optional<diloco::Applied> signed_finish(const RegionLedger& ledger,
-                                             const inter::VerifyingKey& key) {
-  const auto finished = diloco::read_finished(ledger.directory / "ledger");
-  if (!finished) return std::nullopt;
-  for (auto entry = ledger.entries.rbegin(); entry != ledger.entries.rend(); ++entry) {
-    if (key.verify(diloco::signed_content(entry->hash, finished->at), finished->signature))
-      return finished->at;
-    if (record_in(*entry) != nullptr) break;
+// Signed with the hash of what was then the last entry: the record before that version, or an entry
+// between it and the next one.
+bool is_signed_finish(const RegionLedger& ledger, const inter::VerifyingKey& key,
+                      const diloco::SignedFinish& finished) {
+  diloco::Round version = 0;
+  for (const diloco::LedgerEntry& entry : ledger.entries) {
+    if (record_in(entry) != nullptr) ++version;
+    if (version == finished.at.version &&
+        key.verify(diloco::signed_content(entry.hash, finished.at), finished.signature))
+      return true;
   }
-  return std::nullopt;
+  return false;
+}
+
+void add_finish(const RegionLedger& ledger, const inter::VerifyingKey& key, SignedStates& states) {
+  const auto finished = diloco::read_finished(ledger.directory / "ledger");
+  if (!finished) return;
+  const std::string version = "version " + std::to_string(finished->at.version);
+  if (finished->at.version > records_in(ledger).size()) {
+    states.finish_problem = "its ledger/finished says that it ended at " + version +
+                            ", but its ledger ends at version " +
+                            std::to_string(records_in(ledger).size()) + ": records are missing";
+  } else if (is_signed_finish(ledger, key, *finished)) {
+    states.finished = finished->at;
+  } else {
+    states.finish_problem =
+        "its ledger/finished, of " + version + ", is not signed by its certificate for its ledger";
+  }
 }
 
 }  // namespace
@@ -69,7 +87,7 @@ SignedStates signed_states(const RegionLedger& ledger, const States& agreed,
   states.problem = first_unsigned(ledger, key);
   if (!states.problem.empty()) return states;
   sort_states(ledger, agreed, states);
-  states.finished = signed_finish(ledger, key);
+  add_finish(ledger, key, states);
   return states;
 }
 

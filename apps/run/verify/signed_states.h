@@ -20,6 +20,7 @@ struct SignedStates {
   // if the right one of that version, or of a higher one, came after it.
   States right, healed, wrong;
   std::optional<diloco::Applied> finished;  // the last version, and its state there
+  std::string finish_problem;  // why ledger/finished is not taken for that; empty: there is none
 };
 
 // The state that the records agree on for each version, as far as there are records.

@@ -34,9 +34,7 @@ std::string tensors_at(const diloco::Layout& layout, std::size_t begin) {
 
 }  // namespace
 
-std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory) {
-  const std::filesystem::path path = intra::snapshot_file(region_directory);
-  if (!std::filesystem::exists(path)) return std::nullopt;
+SnapshotLeaves read_leaves(const std::filesystem::path& path, Tensors which) {
   const intra::SafetensorsReader file(path);
   const intra::StateReader metadata(path);
   SnapshotLeaves snapshot;
@@ -44,10 +42,22 @@ std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& 
   for (const char* span : {"anchor", "momentum"}) snapshot.spans[span] = leaves_of(file, span);
   snapshot.state = diloco::state_digest(diloco::merkle_root(snapshot.spans["anchor"]),
                                         diloco::merkle_root(snapshot.spans["momentum"]));
+  if (diloco::to_hex(snapshot.state) != metadata.get("digest"))
+    metadata.refuse("is damaged: its digest is wrong");
+  if (which == Tensors::all) {
+    for (const std::string& name : file.names())
+      if (!snapshot.spans.contains(name)) leaves_of(file, name);
+  }
   if (metadata.has("tensors")) {
     snapshot.layout = intra::parse_tensors(metadata.get("tensors"), metadata.get("layout"));
   }
   return snapshot;
+}
+
+std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory) {
+  const std::filesystem::path path = intra::snapshot_file(region_directory);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return read_leaves(path);
 }
 
 std::optional<std::string> first_difference(const SnapshotLeaves& a, const SnapshotLeaves& b) {

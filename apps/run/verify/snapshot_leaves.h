@@ -21,6 +21,9 @@ struct SnapshotLeaves {
   std::optional<diloco::Layout> layout;  // none: the file does not name the model's tensors
 };
 
+// Of a file with a state. Throws Errc::bad_checkpoint naming it if it is damaged.
+enum class Tensors { shared, all };  // anchor and momentum; what else is there is read and checked
+SnapshotLeaves read_leaves(const std::filesystem::path& file, Tensors which = Tensors::shared);
 // The newest snapshot in a region's directory; none if there is none. Throws Errc::bad_checkpoint
 // naming the file if it is damaged.
 std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory);

@@ -5,35 +5,17 @@
 #include <optional>
 #include <set>
 
-#include "apps/run/verify/kept_payloads.h"
-#include "apps/run/verify/region_ledger.h"
-#include "apps/run/verify/signed_states.h"
-#include "apps/run/verify/snapshot_leaves.h"
-#include "diloco/files/error.h"
-#include "intra/base/error.h"
-#include "intra/outer/state_file.h"
-#include "intra/published/checkpoint.h"
+#include "apps/run/verify/findings.h"
+#include "apps/run/verify/history.h"
+#include "apps/run/verify/kept_files.h"
 
 namespace causeway::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Region {
-  RegionLedger ledger;
-  States agreed;
-  std::optional<SignedStates> own;  // none: signatures are not checked
-  std::optional<SnapshotLeaves> snapshot;
-
-  const std::string& name() const { return ledger.name; }
-};
-
 std::string short_hex(const diloco::Digest& digest) {
   return diloco::to_hex(digest).substr(0, 16);
-}
-
-std::string count(std::size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
 std::string entries_of(std::size_t number) {
@@ -45,111 +27,143 @@ class Verifier {
   Verifier(const std::vector<RegionLedger>& ledgers, const fs::path& certificates)
       : certificates_(certificates) {
     for (const RegionLedger& ledger : ledgers)
-      regions_.push_back(
+      history_.regions.push_back(
           {.ledger = ledger, .agreed = agreed_states(ledger), .own = {}, .snapshot = {}});
   }
 
-  Verification run() {
-    if (certificates_.empty()) say("signatures are not checked; --certificates DIR checks them");
-    for (Region& region : regions_) {
+  Verification run(const std::vector<fs::path>& runs) {
+    for (AuditedRegion& region : history_.regions) {
       if (!certificates_.empty()) check_signatures(region);
-      check_states(region);
     }
     choose_longest();
+    for (const AuditedRegion& region : history_.regions) check_states(region);
     compare_ledgers();
     compare_last_states();
-    compare_snapshots();
-    check_payloads();
-    check_models();
-    return std::move(result_);
+    check_members();
+    check_kept_files(history_, runs, findings_);
+    return findings_.take();
+  }
+
+  // `given`: by whoever asks, and not found beside the run.
+  void tell_of_certificates(bool given) {
+    if (certificates_.empty())
+      return findings_.lack("signatures are not checked; --certificates DIR checks them");
+    findings_.cover("certificates", certificates_.string() +
+                                        (given ? ""
+                                               : ", which came with the run: --certificates DIR "
+                                                 "takes those that you trust"));
   }
 
  private:
-  void say(const std::string& line) { result_.lines.push_back(line); }
-  void differ(const std::string& line) {
-    result_.same = false;
-    say(line);
-  }
-  void cover(const std::string& what, const std::string& how) {
-    result_.covered.push_back(what + ": " + how);
-  }
-
-  void check_signatures(Region& region) {
+  void check_signatures(AuditedRegion& region) {
     region.own = signed_states(region.ledger, region.agreed, certificates_);
     if (!region.own->problem.empty()) {
-      differ(region.name() + ": " + region.own->problem);
+      findings_.differ(region.name() + ": " + region.own->problem);
       region.own.reset();  // it may say anything
       return;
     }
-    say(region.name() + ": " + entries_of(region.ledger.entries.size()) +
-        ", all signed by its certificate");
+    findings_.say(region.name() + ": " + entries_of(region.ledger.entries.size()) +
+                  ", all signed by its certificate");
+    if (!region.own->finish_problem.empty())
+      findings_.differ(region.name() + ": " + region.own->finish_problem);
   }
 
-  void check_states(const Region& region) {
-    if (!region.own) {
-      return cover("states of " + region.name(), "not compared, as no signature says which it had");
-    }
+  void check_states(const AuditedRegion& region) {
+    const std::string name = "states of " + region.name();
+    if (!region.own)
+      return findings_.cover(name, "not compared, as no signature says which it had");
     for (const auto& [version, state] : region.own->wrong) {
-      return differ(region.name() + ": its state of version " + std::to_string(version) + " (" +
-                    short_hex(state) + ") is not the agreed one (" +
-                    short_hex(region.agreed.at(version)) + "): " +
-                    (version == 0 ? "it began with other weights"
-                                  : "round " + std::to_string(version - 1) +
-                                        " was not applied as the others did"));
+      return findings_.differ(region.name() + ": its state of version " + std::to_string(version) +
+                              " (" + short_hex(state) + ") is not the agreed one (" +
+                              short_hex(region.agreed.at(version)) + "): " +
+                              (version == 0 ? "it began with other weights"
+                                            : "round " + std::to_string(version - 1) +
+                                                  " was not applied as the others did"));
     }
     for (const auto& [version, state] : region.own->healed) {
-      say(region.name() + ": its state of version " + std::to_string(version) +
-          " was wrong, and was healed");
+      findings_.say(region.name() + ": its state of version " + std::to_string(version) +
+                    " was wrong, and was healed");
     }
     const std::size_t right = region.own->right.size(), all = region.agreed.size();
     std::string line =
         "it signed the agreed one of " + std::to_string(right) + " of " + count(all, "version");
     if (right < all) line += "; of the others it contributed none, so there is none to compare";
-    cover("states of " + region.name(), line);
+    findings_.cover(name, line);
+    if (const std::size_t listed = contributed_since_its_disk_votes(region);
+        listed > 0 && right == 0 && region.own->healed.empty())
+      findings_.lack(region.name() + " signed none of the " + count(listed, "state") +
+                     " that records say it contributed from");
+  }
+
+  // Versions from which its contributions were listed. A disk that was lost took along what it had
+  // signed.
+  std::size_t contributed_since_its_disk_votes(const AuditedRegion& region) const {
+    std::string incarnation;
+    diloco::Round begin = 0, version = 0;
+    std::set<diloco::Round> listed;
+    for (const diloco::LedgerEntry& entry : history_.longest->ledger.entries) {
+      if (const auto* members = std::get_if<diloco::Membership>(&entry.entry.body)) {
+        const diloco::Member* member = members->find(region.name());
+        const std::string now = member == nullptr ? "" : member->incarnation;
+        if (now != incarnation) begin = version;
+        incarnation = now;
+      }
+      const diloco::CommitRecord* record = record_in(entry);
+      if (record == nullptr) continue;
+      ++version;
+      for (const diloco::Participant& one : record->participants)
+        if (one.region == region.name()) listed.insert(one.round);
+    }
+    return static_cast<std::size_t>(std::distance(listed.lower_bound(begin), listed.end()));
   }
 
   // Of those that are signed, if any is: what the others are held against.
   void choose_longest() {
-    longest_ = &*std::ranges::max_element(regions_, {}, [](const Region& region) {
-      return std::pair(region.own.has_value(), region.ledger.entries.size());
-    });
-    all_signed_ =
-        std::ranges::all_of(regions_, [](const Region& region) { return region.own.has_value(); });
+    history_.longest =
+        &*std::ranges::max_element(history_.regions, {}, [](const AuditedRegion& region) {
+          return std::pair(region.own.has_value(), region.ledger.entries.size());
+        });
+    all_signed_ = std::ranges::all_of(
+        history_.regions, [](const AuditedRegion& region) { return region.own.has_value(); });
   }
 
   void compare_ledgers() {
-    const auto& longest = longest_->ledger.entries;
+    const AuditedRegion& first = *history_.longest;
+    const auto& longest = first.ledger.entries;
     std::size_t common = longest.size();
-    for (const Region& region : regions_) {
+    for (const AuditedRegion& region : history_.regions) {
       const auto& entries = region.ledger.entries;
       common = std::min(common, entries.size());
       for (std::size_t i = 0; i < std::min(entries.size(), longest.size()); ++i) {
         if (entries[i].hash == longest[i].hash) continue;
-        return differ("the ledgers differ from " + describe(longest[i], i) + " in " +
-                      longest_->name() + " and " + describe(entries[i], i) + " in " +
-                      region.name() + " on");
+        return findings_.differ("the ledgers differ from " + describe(longest[i], i) + " in " +
+                                first.name() + " and " + describe(entries[i], i) + " in " +
+                                region.name() + " on");
       }
       if (region.ledger.torn_bytes > 0)
-        say(region.name() + ": the last " + std::to_string(region.ledger.torn_bytes) +
-            " bytes of its ledger are no whole entry: it was being written, or is damaged");
+        findings_.lack(region.name() + ": the last " + std::to_string(region.ledger.torn_bytes) +
+                       " bytes of its ledger are no whole entry: it was being written, or is "
+                       "damaged");
       if (entries.size() < longest.size())
-        say(region.name() + ": its ledger ends " + entries_of(longest.size() - entries.size()) +
-            " before that of " + longest_->name());
+        findings_.say(region.name() + ": its ledger ends " +
+                      entries_of(longest.size() - entries.size()) + " before that of " +
+                      first.name());
     }
     const auto rounds = std::count_if(longest.begin(), longest.end(), [](const auto& entry) {
       return record_in(entry) != nullptr;
     });
-    cover("entries", std::to_string(longest.size()) + ", " + std::to_string(rounds) +
-                         " of them rounds; the first " + std::to_string(common) +
-                         " are the same in " + count(regions_.size(), "ledger") +
-                         (all_signed_ ? ", signed in each" : "; not all are known to be signed"));
+    findings_.cover("entries",
+                    std::to_string(longest.size()) + ", " + std::to_string(rounds) +
+                        " of them rounds; the first " + std::to_string(common) +
+                        " are the same in " + count(history_.regions.size(), "ledger") +
+                        (all_signed_ ? ", signed in each" : "; not all are known to be signed"));
   }
 
   // No record follows the last round, so none says which state is the agreed one after it.
   void compare_last_states() {
-    const diloco::Round last = longest_->agreed.size();
+    const diloco::Round last = history_.rounds();
     std::map<std::string, diloco::Digest> signers;
-    for (const Region& region : regions_) {
+    for (const AuditedRegion& region : history_.regions) {
       if (region.own && region.own->finished && region.own->finished->version == last)
         signers[region.name()] = region.own->finished->state;
     }
@@ -157,123 +171,60 @@ class Verifier {
     for (const auto& [name, state] : signers) {
       const auto& [first, finished] = *signers.begin();
       if (state == finished) continue;
-      return differ("another state of version " + std::to_string(last) + ", the last, in " + first +
-                    " (" + short_hex(finished) + ") than in " + name + " (" + short_hex(state) +
-                    "): they applied round " + std::to_string(last - 1) + " differently");
+      return findings_.differ("another state of version " + std::to_string(last) +
+                              ", the last, in " + first + " (" + short_hex(finished) +
+                              ") than in " + name + " (" + short_hex(state) +
+                              "): they applied round " + std::to_string(last - 1) + " differently");
     }
     if (signers.empty())
-      return cover(which, "not compared: no region signed one (it does when the run is over)");
-    last_state_ = signers.begin()->second;
+      return findings_.cover(which,
+                             "not compared: no region signed one (it does when the run is over)");
+    history_.last_state = signers.begin()->second;
     std::string names;
     for (const auto& [name, state] : signers) names += (names.empty() ? "" : ", ") + name;
-    cover(which, "the same by the signatures of " + names);
-  }
-
-  const diloco::Digest* known_state(diloco::Round version) const {
-    const auto agreed = longest_->agreed.find(version);
-    if (agreed != longest_->agreed.end()) return &agreed->second;
-    return version == longest_->agreed.size() && last_state_ ? &*last_state_ : nullptr;
-  }
-
-  void compare_snapshots() {
-    std::map<diloco::Round, const Region*> firsts;
-    for (Region& region : regions_) {
-      if (!read_snapshot(region)) continue;
-      const diloco::Round version = region.snapshot->version;
-      const std::string which = "version " + std::to_string(version);
-      check_snapshot(region, which);
-      const auto [first, fresh] = firsts.emplace(version, &region);
-      if (fresh) continue;
-      const auto where = first_difference(*first->second->snapshot, *region.snapshot);
-      if (where)
-        differ("the snapshots of " + which + " in " + first->second->name() + " and " +
-               region.name() + " differ first in " + *where);
+    findings_.cover(which, "the same by the signatures of " + names);
+    for (const AuditedRegion& region : history_.regions) {
+      if (!signers.contains(region.name()) && takes_part(region.name()))
+        findings_.lack(region.name() + " signed no state of version " + std::to_string(last) +
+                       ", the last, as " + signers.begin()->first + " did");
     }
   }
 
-  bool read_snapshot(Region& region) {
-    try {
-      region.snapshot = read_snapshot_leaves(region.ledger.directory);
-    } catch (const std::system_error& error) {
-      if (error.code() != intra::Errc::bad_checkpoint) throw;
-      differ(region.name() + ": " + intra::message_of(error));
-      return false;
+  const diloco::Membership* members() const {
+    const auto& entries = history_.longest->ledger.entries;
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
+      if (const auto* found = std::get_if<diloco::Membership>(&entry->entry.body)) return found;
+    return nullptr;
+  }
+
+  // It trains, and was not removed.
+  bool takes_part(const std::string& region) const {
+    if (members() == nullptr) return true;
+    const diloco::Member* member = members()->find(region);
+    return member != nullptr && !member->witness;
+  }
+
+  void check_members() {
+    std::set<std::string> here;
+    for (const AuditedRegion& region : history_.regions) {
+      if (!here.insert(region.name()).second)
+        findings_.differ(region.ledger.directory.string() + " is of region " + region.name() +
+                         " like another directory: whose is it?");
     }
-    if (!region.snapshot) cover("snapshot of " + region.name(), "there is none");
-    return region.snapshot.has_value();
-  }
-
-  void check_snapshot(const Region& region, const std::string& which) {
-    const diloco::Digest* state = known_state(region.snapshot->version);
-    const std::string name = "snapshot of " + region.name();
-    if (state == nullptr)
-      return cover(name, "of " + which + ", not compared: no signature says which state that is");
-    if (*state != region.snapshot->state)
-      return differ(region.name() + ": its snapshot of " + which + " is not the agreed state");
-    cover(name, "of " + which + ", which has the agreed state");
-  }
-
-  void check_payloads() {
-    std::vector<fs::path> directories;
-    for (const Region& region : regions_) directories.push_back(region.ledger.directory);
-    const KeptPayloads kept(directories);
-    std::size_t listed = 0, here = 0;
-    for (const diloco::CommitRecord* record : records_in(longest_->ledger)) {
-      for (const diloco::Participant& participant : record->participants) {
-        ++listed;
-        try {
-          if (kept.open(participant.payload)) ++here;
-        } catch (const std::system_error& error) {
-          if (error.code() != make_error_code(diloco::Errc::lineage)) throw;
-          differ("the payload of " + participant.region + " in round " +
-                 std::to_string(record->round) + ": " + intra::message_of(error));
-        }
-      }
+    if (members() == nullptr) return;
+    for (const diloco::Member& member : members()->members) {
+      if (here.contains(member.region)) continue;
+      if (member.incarnation.empty())
+        findings_.cover("directory of " + member.region, "not given; it has no vote yet");
+      else
+        findings_.lack("the directory of " + member.region + ", a member: nothing of it was read");
     }
-    std::string line = std::to_string(here) + " of " + std::to_string(listed) +
-                       " are here and are what the records list";
-    if (here < listed)
-      line += "; the others were not kept (ledger.keep = \"all\" keeps them)";
-    else if (listed > 0)
-      line += "; `causeway replay` computes the states again from them";
-    cover("payloads", line);
-  }
-
-  void check_models() {
-    for (const Region& region : regions_) {
-      const fs::path file = intra::checkpoint_directory(region.ledger.directory) / "final";
-      const std::string name = "model of " + region.name();
-      if (!fs::exists(file)) {
-        cover(name, "there is none (the built-in trainer writes it when the run is over)");
-        continue;
-      }
-      try {
-        check_model(region, name, intra::load_model(file));
-      } catch (const std::system_error& error) {
-        if (error.code() != intra::Errc::bad_checkpoint) throw;
-        differ(region.name() + ": " + intra::message_of(error));
-      }
-    }
-  }
-
-  // Its tensors are the anchor of the snapshot that was taken with it.
-  void check_model(const Region& region, const std::string& name, const intra::LoadedModel& model) {
-    const auto round = model.metadata.find("round");
-    const bool same_version = region.snapshot && round != model.metadata.end() &&
-                              round->second == std::to_string(region.snapshot->version);
-    if (!same_version || known_state(region.snapshot->version) == nullptr)
-      return cover(name, "not compared: there is no snapshot of its version to compare it with");
-    if (diloco::merkle_leaves(model.params) != region.snapshot->spans.at("anchor"))
-      return differ(region.name() + ": its model is not the state of version " + round->second);
-    cover(name, "the weights of version " + round->second);
   }
 
   const fs::path certificates_;
-  std::vector<Region> regions_;
-  const Region* longest_ = nullptr;
+  History history_;
+  Findings findings_;
   bool all_signed_ = false;
-  std::optional<diloco::Digest> last_state_;
-  Verification result_;
 };
 
 }  // namespace
@@ -281,7 +232,12 @@ class Verifier {
 Verification verify(const std::vector<fs::path>& paths, const fs::path& certificates) {
   const std::vector<RegionLedger> ledgers = read_region_ledgers(paths);
   const fs::path beside = certificates_beside(ledgers.front().directory);
-  return Verifier(ledgers, certificates.empty() ? beside : certificates).run();
+  std::vector<fs::path> runs;
+  std::ranges::copy_if(paths, std::back_inserter(runs),
+                       [](const fs::path& path) { return fs::is_directory(path / "regions"); });
+  Verifier verifier(ledgers, certificates.empty() ? beside : certificates);
+  verifier.tell_of_certificates(!certificates.empty());
+  return verifier.run(runs);
 }
 
 }  // namespace causeway::run

@@ -38,6 +38,7 @@ struct Past {
   std::function<void(intra::OuterState&)> take{};       // the snapshot
   std::function<void(const std::string&, std::string&)> sign{};  // signatures
   bool finishes = true;
+  bool holds = true;                     // it signs the states that it contributes from
   diloco::Round snapshot = kRounds - 1;  // its version
 };
 
@@ -113,7 +114,7 @@ class VerifyTest : public testing::Test {
       diloco::Applied own{.version = round, .state = state_of(round).digest};
       if (past.hold) past.hold(own);
       const std::vector<diloco::LogEntry> entries{{.term = 1, .body = record}};
-      ledger.append(entries, own);
+      ledger.append(entries, past.holds ? std::optional(own) : std::nullopt);
     }
     if (!past.finishes) return;
     diloco::Digest last = state_of(past.rounds).digest;

@@ -1,0 +1,348 @@
+#include "apps/run/verify/kept_files.h"
+
+#include <charconv>
+#include <map>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include "apps/run/verify/kept_payloads.h"
+#include "diloco/files/archive.h"
+#include "diloco/files/checked_file.h"
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "diloco/ledger/ledger.h"
+#include "inter/blob/spool_files.h"
+#include "intra/base/error.h"
+#include "intra/outer/state_file.h"
+#include "intra/published/checkpoint.h"
+#include "intra/published/companions.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string version_text(diloco::Round version) {
+  return "version " + std::to_string(version);
+}
+
+class KeptFiles {
+ public:
+  KeptFiles(History& history, const std::vector<fs::path>& runs, Findings& findings)
+      : history_(history), runs_(runs), findings_(findings) {}
+
+  void check() {
+    compare_snapshots();
+    for (const AuditedRegion& region : history_.regions) {
+      check_ledger_files(region);
+      check_spooled_snapshot(region);
+      check_states(region);
+    }
+    check_payloads();
+    check_models();
+  }
+
+ private:
+  // What does not throw, or tells of damage.
+  template <typename Read>
+  bool reads(const std::string& owner, const Read& read) {
+    try {
+      read();
+      return true;
+    } catch (const std::system_error& error) {
+      const bool damaged = error.code() == intra::Errc::bad_checkpoint ||
+                           error.code() == make_error_code(diloco::Errc::lineage);
+      if (!damaged) throw;
+      findings_.differ(owner + ": " + intra::message_of(error));
+      return false;
+    }
+  }
+
+  // Records that would lead there are missing; false then.
+  bool is_reached(const AuditedRegion& region, const std::string& what, diloco::Round version) {
+    if (version <= history_.rounds()) return true;
+    findings_.differ(region.name() + ": " + what + " is of " + version_text(version) +
+                     ", but the ledgers end at " + version_text(history_.rounds()) +
+                     ": records are missing");
+    return false;
+  }
+
+  void check_ledger_files(const AuditedRegion& region) {
+    for (const std::string& problem : diloco::damaged_files(region.ledger.directory / "ledger"))
+      findings_.differ(region.name() + ": " + problem);
+    if (!region.own) {
+      reads(region.name(), [&] {
+        const auto finished = diloco::read_finished(region.ledger.directory / "ledger");
+        if (finished) is_reached(region, "its ledger/finished", finished->at.version);
+      });
+    }
+    for (const char* name : {"result.json", "status.json"}) {
+      const auto text = diloco::read_file(region.ledger.directory / name);
+      if (diloco::checksum_of_json(text.value_or("")) == diloco::Checksum::wrong)
+        findings_.differ(region.name() + ": its " + name + " is damaged: its checksum is wrong");
+    }
+    const bool has_result =
+        fs::exists(region.ledger.directory / "result.json") || fs::exists(final_of(region));
+    if (has_result && region.own && !region.own->finished)
+      findings_.lack(region.name() +
+                     " has a result, but no ledger/finished with its signature that says of which "
+                     "state");
+  }
+
+  // ---- Snapshots ----
+
+  void compare_snapshots() {
+    std::map<diloco::Round, const AuditedRegion*> firsts;
+    for (AuditedRegion& region : history_.regions) {
+      const bool read = reads(
+          region.name(), [&] { region.snapshot = read_snapshot_leaves(region.ledger.directory); });
+      if (!read) continue;
+      if (!region.snapshot) {
+        tell_of_no_snapshot(region);
+        continue;
+      }
+      const diloco::Round version = region.snapshot->version;
+      if (!is_reached(region, "its snapshot", version)) continue;
+      check_snapshot(region, version_text(version));
+      const auto [first, fresh] = firsts.emplace(version, &region);
+      if (fresh) continue;
+      const auto where = first_difference(*first->second->snapshot, *region.snapshot);
+      if (where)
+        findings_.differ("the snapshots of " + version_text(version) + " in " +
+                         first->second->name() + " and " + region.name() + " differ first in " +
+                         *where);
+    }
+  }
+
+  void tell_of_no_snapshot(const AuditedRegion& region) {
+    if (region.own && region.own->finished)
+      findings_.lack(region.name() + " finished, and its checkpoints/snapshot.safetensors is gone");
+    findings_.cover("snapshot of " + region.name(), "there is none");
+  }
+
+  void check_snapshot(const AuditedRegion& region, const std::string& which) {
+    const diloco::Digest* state = history_.state_of(region.snapshot->version);
+    const std::string name = "snapshot of " + region.name();
+    if (state == nullptr)
+      return findings_.cover(name,
+                             "of " + which +
+                                 ", the last, not compared: no signature says "
+                                 "which state that is until a round follows or the run is over");
+    if (*state != region.snapshot->state)
+      return findings_.differ(region.name() + ": its snapshot of " + which +
+                              " is not the agreed state");
+    findings_.cover(name, "of " + which + ", which has the agreed state");
+    verified_anchors_[region.snapshot->version] = &region.snapshot->spans.at("anchor");
+  }
+
+  // The one that others would be given. Its description is not signed.
+  void check_spooled_snapshot(const AuditedRegion& region) {
+    const fs::path description = region.ledger.directory / "ledger" / "snapshot";
+    std::optional<diloco::Snapshot> snapshot;
+    if (!reads(region.name(), [&] { snapshot = diloco::read_snapshot(description); }) || !snapshot)
+      return;
+    if (!is_reached(region, "its ledger/snapshot", snapshot->version)) return;
+    const diloco::Digest* state = history_.state_of(snapshot->version);
+    const std::string which = version_text(snapshot->version);
+    const bool forked = snapshot->version == 0 && state == nullptr;
+    if (state != nullptr && *state != snapshot->state)
+      return findings_.differ(region.name() + ": its ledger/snapshot names another state of " +
+                              which + " than the agreed one");
+    const fs::path blob = inter::blob_path(region.ledger.directory / "spool", snapshot->blob);
+    if (forked || !fs::exists(blob)) return;
+    reads(region.name(), [&] {
+      if (read_leaves(blob).state != snapshot->state)
+        findings_.differ(region.name() + ": " + blob.string() + " is not the state of " + which +
+                         " that its ledger/snapshot names");
+    });
+  }
+
+  // ---- Training states ----
+
+  void check_states(const AuditedRegion& region) {
+    std::size_t right = 0, unknown = 0;
+    std::vector<fs::path> files = intra::state_files(region.ledger.directory);
+    const std::size_t own = files.size();
+    for (const fs::path& file : archived_states(region.ledger.directory)) files.push_back(file);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      reads(region.name(), [&] {
+        const SnapshotLeaves state =
+            read_leaves(files[i], i < own ? Tensors::all : Tensors::shared);
+        if (!is_reached(region, files[i].string(), state.version)) return;
+        const diloco::Digest* agreed = history_.state_of(state.version);
+        if (agreed == nullptr) {
+          ++unknown;
+        } else if (*agreed != state.state) {
+          findings_.differ(region.name() + ": " + files[i].string() +
+                           " is not the agreed state of " + version_text(state.version));
+        } else {
+          ++right;
+        }
+      });
+    }
+    check_contributions(region);
+    if (files.empty()) return;
+    std::string line = std::to_string(right) + " of " + std::to_string(files.size()) +
+                       " have the agreed state of their version";
+    if (unknown > 0) line += "; of the last version nobody signed one";
+    findings_.cover("state files of " + region.name(), line);
+  }
+
+  static std::vector<fs::path> archived_states(const fs::path& region) {
+    std::vector<fs::path> files;
+    if (!diloco::has_archive(region)) return files;
+    for (const auto& entry : fs::directory_iterator(diloco::archive_directory(region)))
+      if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+    return files;
+  }
+
+  void check_contributions(const AuditedRegion& region) {
+    const fs::path directory = intra::checkpoint_directory(region.ledger.directory);
+    if (!fs::is_directory(directory)) return;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      const std::string name = entry.path().stem();
+      if (!name.starts_with("contribution-")) continue;
+      const std::string bytes = diloco::read_file(entry.path()).value_or("");
+      const std::string hash = diloco::to_hex(diloco::sha256(std::as_bytes(std::span(bytes))));
+      if (!hash.starts_with(name.substr(name.find('-') + 1)))
+        findings_.differ(region.name() + ": " + entry.path().string() +
+                         " is damaged: it is not what its name says");
+    }
+  }
+
+  // ---- Payloads ----
+
+  void check_payloads() {
+    std::vector<fs::path> directories;
+    bool archived = false;
+    for (const AuditedRegion& region : history_.regions) {
+      directories.push_back(region.ledger.directory);
+      archived = archived || diloco::has_archive(region.ledger.directory);
+    }
+    const KeptPayloads kept(directories);
+    std::size_t listed = 0, here = 0;
+    std::string first_missing;
+    std::set<fs::path> told;
+    for (const diloco::CommitRecord* record : records_in(history_.longest->ledger)) {
+      for (const diloco::Participant& participant : record->participants) {
+        const std::string which =
+            "the payload of " + participant.region + " in round " + std::to_string(record->round);
+        const KeptPayloads::Copies copies = kept.copies(participant.payload);
+        for (const fs::path& file : copies.damaged)
+          if (told.insert(file).second)
+            findings_.differ(which + ": " + file.string() +
+                             " is damaged: its content is not what its name, which is its "
+                             "SHA-256, says" +
+                             (copies.good > 0 ? "; another copy is good" : ""));
+        listed_.insert(participant.payload);
+        ++listed;
+        if (copies.good > 0) ++here;
+        if (copies.good == 0 && first_missing.empty()) first_missing = which;
+      }
+    }
+    tell_of_payloads(listed, here, archived, first_missing);
+    for (const fs::path& directory : directories)
+      for (const fs::path& place : {directory / "spool", diloco::archive_directory(directory)})
+        check_other_blobs(place);
+  }
+
+  // That no record lists: snapshots, and payloads that were too late.
+  void check_other_blobs(const fs::path& place) {
+    if (!fs::is_directory(place)) return;
+    for (const auto& entry : fs::directory_iterator(place)) {
+      const auto blob = inter::named_blob(entry.path().filename().string());
+      if (!blob || listed_.contains(*blob)) continue;
+      const bool whole = entry.file_size() == blob->size_bytes &&
+                         inter::hash_file(entry.path(), blob->size_bytes) == blob->hash;
+      if (!whole)
+        findings_.differ(
+            entry.path().string() +
+            " is damaged: its content is not what its name, which is its SHA-256, says");
+    }
+  }
+
+  void tell_of_payloads(std::size_t listed, std::size_t here, bool archived,
+                        const std::string& first_missing) {
+    std::string line = std::to_string(here) + " of " + std::to_string(listed) +
+                       " are here and are what the records list";
+    if (here < listed && archived)
+      findings_.lack(count(listed - here, "payload") +
+                     " although ledger.keep = \"all\" was set: " + first_missing + " is the first");
+    else if (here < listed)
+      line += "; the others were not kept (ledger.keep = \"all\" keeps them)";
+    else if (listed > 0)
+      line += "; `causeway replay` computes the states again from them";
+    findings_.cover("payloads", line);
+  }
+
+  // ---- Models ----
+
+  void check_models() {
+    bool any = false;
+    for (const AuditedRegion& region : history_.regions) any = any || fs::exists(final_of(region));
+    for (const AuditedRegion& region : history_.regions) {
+      const fs::path directory = final_of(region);
+      const std::string name = "model of " + region.name();
+      if (fs::exists(directory)) {
+        reads(region.name(), [&] { check_model(region.name(), name, directory); });
+        continue;
+      }
+      if (any && region.own && region.own->finished)
+        findings_.lack(directory.string() + ": " + region.name() +
+                       " finished, and others have their model");
+      findings_.cover(name, "there is none (the built-in trainer writes it when the run is over)");
+    }
+    for (const fs::path& run : runs_) {
+      const fs::path directory = run / "checkpoints" / "final";
+      const std::string owner = "the run " + run.string();
+      if (fs::exists(directory))
+        reads(owner, [&] { check_model(owner, "model of the run", directory); });
+    }
+  }
+
+  static fs::path final_of(const AuditedRegion& region) {
+    return intra::checkpoint_directory(region.ledger.directory) / "final";
+  }
+
+  // Its tensors are the anchor of a snapshot whose state is the agreed one.
+  void check_model(const std::string& owner, const std::string& name, const fs::path& directory) {
+    const intra::LoadedModel model = intra::load_model(directory);
+    for (const std::string& file : intra::changed_companions(directory))
+      findings_.differ(owner + ": " + (directory / file).string() +
+                       " is not the one that was written with the weights");
+    const auto round = model.metadata.find("round");
+    diloco::Round version = 0;
+    const bool known =
+        round != model.metadata.end() &&
+        std::from_chars(round->second.data(), round->second.data() + round->second.size(), version)
+                .ec == std::errc();
+    const std::string which = known ? version_text(version) : "an unknown version";
+    if (known && version > history_.rounds())
+      return findings_.differ(owner + ": its model is of " + which + ", but the ledgers end at " +
+                              version_text(history_.rounds()) + ": records are missing");
+    const auto anchor = known ? verified_anchors_.find(version) : verified_anchors_.end();
+    if (anchor != verified_anchors_.end()) {
+      if (diloco::merkle_leaves(model.params) != *anchor->second)
+        return findings_.differ(owner + ": its model is not the state of " + which);
+      return findings_.cover(name, "the weights of " + which);
+    }
+    findings_.cover(name, "of " + which + ", not compared");
+    findings_.lack("a snapshot of " + which + " with the agreed state, to compare " + name +
+                   " with");
+  }
+
+  History& history_;
+  const std::vector<fs::path>& runs_;
+  Findings& findings_;
+  std::map<diloco::Round, const std::vector<diloco::Digest>*> verified_anchors_;
+  std::set<inter::BlobId> listed_;  // payloads
+};
+
+}  // namespace
+
+void check_kept_files(History& history, const std::vector<fs::path>& runs, Findings& findings) {
+  KeptFiles(history, runs, findings).check();
+}
+
+}  // namespace causeway::run
