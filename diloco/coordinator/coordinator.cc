@@ -11,6 +11,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "diloco/coordinator/archive_fill.h"
 #include "diloco/coordinator/coordinator_context.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
@@ -93,6 +94,7 @@ class Coordinator::Implementation {
   std::optional<PeerLinks> links_;
   std::optional<WorkerSide> worker_;
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
+  std::optional<ArchiveFill> archive_fill_;    // where everything is kept
   WaitLog wait_log_;
   std::string last_error_;
   mutable OwnEgress own_egress_;
@@ -133,6 +135,12 @@ void Coordinator::Implementation::open() {
                                    .status = [this] { return status(); }};
   links_.emplace(context);
   links_->start();
+  if (!options_.kept_config.empty()) {
+    archive_fill_.emplace(options_.directory, directory_.ledger(), directory_.spool(),
+                          [this](const std::string& peer, const inter::BlobId& blob) {
+                            links_->carry_out(FetchBlob{peer, blob});
+                          });
+  }
   worker_.emplace(context);
   worker_->open();
   operator_door_.emplace(executor_, options_.directory, [this](const ChangeMember& change) {
@@ -173,6 +181,7 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
     ending_.guard([this] {
       driver_->report_progress(directory_.spool());
       worker_->intake().look_for_room();
+      if (archive_fill_) archive_fill_->look(applied_version(), links_->up(), steady_clock::now());
       const std::string what = waiting_for();
       worker_->tell_what_is_waited_for(what);
       wait_log_.note(options_.region, what, applied_version(), driver_->protocol().membership());

@@ -73,6 +73,13 @@ void PeerLinks::start() {
   context_.directory.files().write_listening_port(listening_port_);
 }
 
+std::vector<std::string> PeerLinks::up() const {
+  std::vector<std::string> up;
+  for (const auto& [peer, link] : mesh_.stats())
+    if (link.up) up.push_back(peer);
+  return up;
+}
+
 asio::awaitable<void> PeerLinks::stop() {
   farewell_.cancel();
   co_await mesh_.stop();

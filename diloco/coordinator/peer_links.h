@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "diloco/coordinator/coordinator_context.h"
 #include "diloco/coordinator/greeting.h"
@@ -27,6 +28,7 @@ class PeerLinks : public inter::MeshHandler {
   void cut() { mesh_.set_peers({}); }  // nobody is told anything any more
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
   std::map<std::string, inter::LinkStats> stats() const { return mesh_.stats(); }
+  std::vector<std::string> up() const;
 
   void carry_out(const SendMessage& action);
   void carry_out(const PushBlob& action);

@@ -59,7 +59,9 @@ def get(message, number, default=0):
 
 def read_ledger(directory):
     """(hash, LedgerEntry, LogEntry) of every entry, their chain checked."""
-    run_id = (directory / "ledger/run").read_text().split("\n")[0]
+    run_id, *more = (directory / "ledger/run").read_text().splitlines()
+    if more and not more[0].startswith(("format 1", "xxh3 ")):  # "xxh3" and nothing else before there were formats
+        sys.exit("ledger/run is of a later format than this example knows")
     data, at, entries = (directory / "ledger/records").read_bytes(), 0, []
     head = hashlib.sha256(run_id.encode()).digest()
     while at + 4 <= len(data) and at + 4 + (size := int.from_bytes(data[at:at + 4], "little")) <= len(data):
@@ -80,7 +82,12 @@ def check_signatures(directory, entries, key):
     finished = directory / "ledger/finished"
     if not finished.exists():
         return None
-    last = fields(finished.read_bytes()[12:])  # behind its checksum
+    data = finished.read_bytes()
+    if data[:4] != b"CWF1":
+        sys.exit("ledger/finished is of another format than this example knows")
+    last = fields(data[12:])  # data[4:12] is the XXH3 of the rest: for disks, where the signature says more
+    if get(last, 1) > sum(2 in log for _, _, log in entries):
+        sys.exit("the ledger ends before the version that ledger/finished names: records are missing")
     content = struct.pack("<Q", get(last, 1)) + get(last, 2)
     signed = any(is_signed(key, head + content, get(last, 4, b"")) for head, _, _ in entries[:-5:-1])
     return (get(last, 1), get(last, 2)) if signed else None
@@ -229,6 +236,14 @@ def read_safetensors(file):
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + size])
     metadata = header.pop("__metadata__")
+    if "causeway.header" in metadata or "causeway.format" in metadata:
+        digits = metadata["causeway.header"].encode()
+        if hashlib.sha256(data[:8 + size].replace(digits, b"0" * 64, 1)).hexdigest().encode() != digits:
+            sys.exit(f"{file} is damaged: its header is not what its hash says")
+    for name, tensor in header.items():
+        begin, end = (8 + size + offset for offset in tensor["data_offsets"])
+        if hashlib.sha256(data[begin:end]).hexdigest() != metadata[f"causeway.sha256.{name}"]:
+            sys.exit(f"{file} is damaged: tensor {name} is not what its hash says")
     return metadata, {name: np.frombuffer(data[8 + size:], F, *(lambda a, b: ((b - a) // 4, a))(*tensor["data_offsets"])).copy()
                       for name, tensor in header.items()}
 

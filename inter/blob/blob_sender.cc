@@ -28,7 +28,7 @@ void BlobSender::push(const BlobId& id) {
 }
 
 void BlobSender::on_fetch(const BlobFetch& fetch) {
-  if (!spool_.has(fetch.id)) {
+  if (!spool_.can_send(fetch.id)) {
     spdlog::debug("{} asks for blob {}, which is not here", peer_, to_string(fetch.id));
     abandoned_.push_back(fetch.id);
     return;
@@ -119,7 +119,7 @@ std::optional<Bytes> BlobSender::next_control() {
 
 std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes memory) {
   for (auto item = queue_.begin(); item != queue_.end();) {
-    if (!spool_.has(item->id)) {
+    if (!spool_.can_send(item->id)) {
       abandoned_.push_back(item->id);
       item = queue_.erase(item);
       continue;

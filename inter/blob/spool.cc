@@ -234,8 +234,17 @@ std::vector<std::byte> Spool::read(const BlobId& id, std::uint64_t offset, std::
 }
 
 void Spool::read(const BlobId& id, std::uint64_t offset, std::span<std::byte> bytes) const {
-  const auto file = path(id);
+  const auto file = has(id) ? path(id) : archived_blob_path(directory_, id);
   read_exactly(file, File(file, O_RDONLY), offset, bytes);
+}
+
+bool Spool::can_send(const BlobId& id) const {
+  if (has(id)) {
+    return true;
+  }
+  std::error_code gone;
+  const auto size = std::filesystem::file_size(archived_blob_path(directory_, id), gone);
+  return !gone && size == id.size_bytes;
 }
 
 std::filesystem::path Spool::path(const BlobId& id) const {

@@ -56,6 +56,8 @@ class Spool {
   // Deletes the files that are kept to be written anew; false if there are none.
   bool release_spares();
   bool has(const BlobId& id) const;  // complete and hash-checked
+  // Or it is in the archive beside the spool, of which whoever gets it checks the hash.
+  bool can_send(const BlobId& id) const;
   // In whichever chunks; the whole size when all are here, though perhaps not yet checked.
   std::uint64_t received_bytes(const BlobId& id) const;
 
@@ -69,7 +71,7 @@ class Spool {
   // Errc::hash_mismatch. Reads the whole blob: the Verifier does it in another thread.
   void check(const BlobId& id);
 
-  // Up to `size` bytes from `offset` of a complete blob.
+  // Up to `size` bytes from `offset` of a complete blob, or one that can be sent.
   std::vector<std::byte> read(const BlobId& id, std::uint64_t offset, std::size_t size) const;
   void read(const BlobId& id, std::uint64_t offset, std::span<std::byte> bytes) const;  // all of it
   std::filesystem::path path(const BlobId& id) const;  // of a complete blob

@@ -33,6 +33,11 @@ std::filesystem::path blob_path(const std::filesystem::path& spool_directory, co
   return spool_directory / file_name(id);
 }
 
+std::filesystem::path archived_blob_path(const std::filesystem::path& spool_directory,
+                                         const BlobId& id) {
+  return spool_directory.parent_path() / "archive" / file_name(id);
+}
+
 PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, const BlobId& id) {
   const std::string name = file_name(id);
   return {spool_directory / (name + std::string(kPartialSuffix)),

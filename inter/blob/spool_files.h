@@ -16,6 +16,9 @@ namespace causeway::inter {
 
 // Of a complete blob. Also for who looks at another process's spool.
 std::filesystem::path blob_path(const std::filesystem::path& spool_directory, const BlobId& id);
+// Of one that is kept for good, in the directory `archive` beside the spool.
+std::filesystem::path archived_blob_path(const std::filesystem::path& spool_directory,
+                                         const BlobId& id);
 PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, const BlobId& id);
 
 std::filesystem::path draft_path(const std::filesystem::path& spool_directory,

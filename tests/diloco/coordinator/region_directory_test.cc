@@ -104,9 +104,9 @@ TEST(RegionDirectory, FillsInWhatOnlyThisDiskKnows) {
 TEST(RegionDirectory, MakesSignaturesAnewThatTheDiskChanged) {
   LoneRegion region;
   region.begin();
-  region.directory_.append(
-      {{{.term = 1, .body = CommitRecord{.run_id = region.directory_.ledger().run_id()}}}},
-      Contribution{.round = 0, .state = Digest{}});
+  CommitRecord record;
+  record.run_id = region.directory_.ledger().run_id();
+  region.directory_.append({{{.term = 1, .body = record}}}, Contribution());
   region.directory_.close();
   CoordinatorOptions options = region.options_;
   options.start = Start::resume;
