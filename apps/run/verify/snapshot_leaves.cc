@@ -42,8 +42,6 @@ SnapshotLeaves read_leaves(const std::filesystem::path& path, Tensors which) {
   for (const char* span : {"anchor", "momentum"}) snapshot.spans[span] = leaves_of(file, span);
   snapshot.state = diloco::state_digest(diloco::merkle_root(snapshot.spans["anchor"]),
                                         diloco::merkle_root(snapshot.spans["momentum"]));
-  if (diloco::to_hex(snapshot.state) != metadata.get("digest"))
-    metadata.refuse("is damaged: its digest is wrong");
   if (which == Tensors::all) {
     for (const std::string& name : file.names())
       if (!snapshot.spans.contains(name)) leaves_of(file, name);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -38,8 +39,9 @@ struct Past {
   std::function<void(intra::OuterState&)> take{};       // the snapshot
   std::function<void(const std::string&, std::string&)> sign{};  // signatures
   bool finishes = true;
-  bool holds = true;                     // it signs the states that it contributes from
-  diloco::Round snapshot = kRounds - 1;  // its version
+  bool holds = true;                          // it signs the states that it contributes from
+  diloco::Round snapshot = kRounds - 1;       // its version
+  std::optional<diloco::Snapshot> offered{};  // ledger/snapshot
 };
 
 inline intra::OuterState state_of(diloco::Round version) {
@@ -116,6 +118,7 @@ class VerifyTest : public testing::Test {
       const std::vector<diloco::LogEntry> entries{{.term = 1, .body = record}};
       ledger.append(entries, past.holds ? std::optional(own) : std::nullopt);
     }
+    if (past.offered) ledger.save(*past.offered);
     if (!past.finishes) return;
     diloco::Digest last = state_of(past.rounds).digest;
     if (past.finish) past.finish(last);

@@ -303,8 +303,8 @@ TEST_F(Verify, APayloadThatIsGoneFromAnArchiveIsMissing) {
                                     "the payload of east in round 0 is the first"));
 }
 
-// What a worker would go on from, and what others would be given.
-TEST_F(Verify, TrainingStatesAndTheSnapshotForOthersAreReadToo) {
+// What a worker would go on from.
+TEST_F(Verify, TrainingStatesAreReadToo) {
   const std::filesystem::path east = write({.name = "east"});
   const auto save = [&](diloco::Round version, float change) {
     intra::OuterState state = state_of(version);
@@ -323,10 +323,27 @@ TEST_F(Verify, TrainingStatesAndTheSnapshotForOthersAreReadToo) {
   bytes.back() ^= 1;
   diloco::replace_file(file, bytes, diloco::Durability::visible);
   EXPECT_THAT(verify({east}, certificates()).lines, Contains(HasSubstr("does not match its hash")));
-  diloco::Ledger(east / "ledger").save(diloco::Snapshot{.version = 1, .state = {}, .blob = {}});
-  EXPECT_THAT(verify({east}, certificates()).lines,
+}
+
+TEST_F(Verify, TheSnapshotThatOthersWouldBeGivenIsTheAgreedState) {
+  const diloco::Snapshot other{.version = 1, .state = {}, .blob = {}};
+  EXPECT_THAT(verify({write({.name = "east", .offered = other})}, certificates()).lines,
               Contains("east: its ledger/snapshot names another state of version 1 than the agreed "
                        "one"));
+  // The description is right, and the blob is the state of another version.
+  const std::filesystem::path west = write({.name = "west"});
+  const std::string content = diloco::read_file(intra::snapshot_file(west)).value();
+  const diloco::Snapshot forged{
+      .version = 1,
+      .state = state_of(1).digest,
+      .blob = {diloco::sha256(std::as_bytes(std::span(content))), content.size()}};
+  std::filesystem::remove_all(west);
+  write({.name = "west", .offered = forged});
+  std::filesystem::create_directories(west / "spool");
+  diloco::replace_file(inter::blob_path(west / "spool", forged.blob), content,
+                       diloco::Durability::visible);
+  EXPECT_THAT(verify({west}, certificates()).lines,
+              Contains(HasSubstr("is not the state of version 1 that its ledger/snapshot names")));
 }
 
 TEST_F(Verify, NamesTheFirstEntryInWhichLedgersDiffer) {
