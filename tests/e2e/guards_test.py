@@ -1,6 +1,7 @@
 """Every byte that is trusted has a guard: one bit of each range of each file of a real region is flipped, and `causeway verify` names it."""
 import json
 import random
+import shutil
 import sys
 import unittest
 
@@ -29,23 +30,44 @@ def varint(data, at):
             return value, at
 
 
-def entries_of(data):
-    """Of the first and the last entry of ledger/records: its length, and each field's tag and content."""
-    starts, at = [], 0
+def cut(data):
+    """ledger/records, entry by entry."""
+    entries, at = [], 0
     while at < len(data):
-        starts.append(at)
-        at += 4 + int.from_bytes(data[at:at + 4], "little")
-    for start in (starts[0], starts[-1]):
+        end = at + 4 + int.from_bytes(data[at:at + 4], "little")
+        entries.append(data[at:end])
+        at = end
+    return entries
+
+
+def fields_of(entry):
+    """(number, begin, begin of its content, end) of each field."""
+    at = 4
+    while at < len(entry):
+        tag, content = varint(entry, at)
+        size, begin = varint(entry, content)
+        if tag % 8 == 0:  # a number, not a length
+            size, begin = begin - content, content
+        yield tag // 8, at, begin, begin + size
+        at = begin + size
+
+
+def entries_of(data):
+    """Of the first and the last entry: its length, and each field's tag and content."""
+    entries = cut(data)
+    for start, entry in ((0, entries[0]), (len(data) - len(entries[-1]), entries[-1])):
         yield f"length of the entry at {start}", start, start + 4
-        at, end = start + 4, start + 4 + int.from_bytes(data[start:start + 4], "little")
-        while at < end:
-            tag, content = varint(data, at)
-            size, begin = varint(data, content)
-            if tag % 8 == 0:  # a number, not a length
-                size, begin = begin - content, content
-            yield f"tag of field {tag // 8} at {start}", at, begin if tag % 8 else content
-            yield f"field {tag // 8} at {start}", begin, begin + size
-            at = begin + size
+        for number, at, begin, end in fields_of(entry):
+            yield f"tag of field {number} at {start}", start + at, start + begin
+            yield f"field {number} at {start}", start + begin, start + end
+
+
+def without_own_states(data):
+    changed = b""
+    for entry in cut(data):
+        body = b"".join(entry[begin:end] for number, begin, _, end in fields_of(entry) if number < 4)
+        changed += len(body).to_bytes(4, "little") + body
+    return changed
 
 
 def safetensors_of(data):
@@ -120,6 +142,49 @@ class Guards(EndToEnd):
             path.write_bytes(data)
         self.assertFalse(unseen, "\n".join(map(str, unseen)))
         self.assertIn("verified: one history", self.run_causeway("verify", self.out))
+
+    def refused(self, change, *lines):
+        """`verify` of a copy of the run after `change` says these lines and does not verify it."""
+        copy = self.directory / "changed"
+        shutil.copytree(self.out, copy, ignore=lambda _, names: [name for name in names if name.endswith(".sock")])
+        change(copy)
+        output = self.run_causeway("verify", copy, code=4)
+        for line in lines:
+            self.assertIn(line, output)
+        self.assertRegex(output, "NOT (verified|the same history)")
+        shutil.rmtree(copy)
+
+    @staticmethod
+    def rewrite(file, change):
+        content = change(file.read_bytes())
+        file.unlink()  # another name may share it
+        file.write_bytes(content)
+
+    def test_what_contradicts_or_is_missing_has_a_line_and_another_exit_code(self):
+        self.simulate(self.config(steps=10))
+        self.assertIn("verified: one history", self.run_causeway("verify", self.out))
+        first, second = REGIONS[:2]
+
+        def drop_newest(copy):
+            for region in REGIONS:
+                self.rewrite(copy / "regions" / region / "ledger/records", lambda data: b"".join(cut(data)[:-1]))
+
+        self.refused(drop_newest, f"{first}: its ledger/finished says that it ended at version 2, but its ledger ends at version 1",
+                     f"{second}: its snapshot is of version 2", f"{second}: its model is of version 2", "NOT the same history")
+        self.refused(lambda copy: self.rewrite(copy / "checkpoints/final/config.json", lambda data: data.replace(b"}", b" }", 1)),
+                     "checkpoints/final/config.json is not the one that was written with the weights",
+                     "checkpoints/final/config.json is not that of any region")
+        self.refused(lambda copy: self.rewrite(copy / "checkpoints/final/model.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
+                     "model.safetensors is damaged: tensor")
+        self.refused(lambda copy: shutil.rmtree(copy / "regions" / first), f"MISSING: the directory of {first}, a member", "NOT verified")
+        self.refused(lambda copy: shutil.copyfile(copy / "regions" / second / "ledger/finished", copy / "regions" / first / "ledger/finished"),
+                     f"{first}: its ledger/finished, of version 2, is not signed by its certificate")
+        self.refused(lambda copy: (copy / "regions" / first / "ledger/finished").unlink(),
+                     f"MISSING: {first} signed no state of version 2, the last")
+        self.refused(lambda copy: self.rewrite(copy / "regions" / first / "ledger/records", without_own_states),
+                     f"MISSING: {first} signed none of the 2 states that records say it contributed from")
+        self.refused(lambda copy: shutil.rmtree(copy / "certificates"), "MISSING: signatures are not checked")
+        self.refused(lambda copy: shutil.rmtree(copy / "regions" / first / "checkpoints/final"), f"{first} finished, and others have their model")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 #include "apps/run/verify/kept_files.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <set>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "apps/run/verify/kept_payloads.h"
 #include "diloco/files/archive.h"
@@ -84,7 +86,8 @@ class KeptFiles {
     }
     const bool has_result =
         fs::exists(region.ledger.directory / "result.json") || fs::exists(final_of(region));
-    if (has_result && region.own && !region.own->finished)
+    const bool told = region.own && !region.own->finish_problem.empty();
+    if (has_result && region.own && !region.own->finished && !told)
       findings_.lack(region.name() +
                      " has a result, but no ledger/finished with its signature that says of which "
                      "state");
@@ -296,8 +299,27 @@ class KeptFiles {
     for (const fs::path& run : runs_) {
       const fs::path directory = run / "checkpoints" / "final";
       const std::string owner = "the run " + run.string();
-      if (fs::exists(directory))
-        reads(owner, [&] { check_model(owner, "model of the run", directory); });
+      if (!fs::exists(directory)) continue;
+      reads(owner, [&] { check_model(owner, "model of the run", directory); });
+      check_copies(owner, directory);
+    }
+  }
+
+  // It is a copy of a region's: what is there under the same name is the same.
+  void check_copies(const std::string& owner, const fs::path& directory) {
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      std::vector<fs::path> originals;
+      for (const AuditedRegion& region : history_.regions) {
+        const fs::path original = final_of(region) / entry.path().filename();
+        if (fs::exists(original)) originals.push_back(original);
+      }
+      const bool copied = std::ranges::any_of(originals, [&](const fs::path& original) {
+        return fs::file_size(original) == entry.file_size() &&
+               inter::hash_file(original, entry.file_size()) ==
+                   inter::hash_file(entry.path(), entry.file_size());
+      });
+      if (!originals.empty() && !copied)
+        findings_.differ(owner + ": " + entry.path().string() + " is not that of any region");
     }
   }
 

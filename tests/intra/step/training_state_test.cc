@@ -6,6 +6,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "diloco/files/file_io.h"
 #include "intra/base/mapped_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/full_disk.h"
