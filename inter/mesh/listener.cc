@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
+#include "inter/base/printable.h"
 #include "inter/mesh/mesh_core.h"
 #include "inter/tls/pki.h"
 
