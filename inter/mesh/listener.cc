@@ -101,7 +101,7 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
   if (!objection.empty()) {
     co_await refuse(*connection, objection);
   }
-  const Bytes report = encode_text(FrameType::message, self->handler_.report());
+  const Bytes report = encode_text(FrameType::message, self->handler_.report(name));
   co_await connection->write(report);
   co_await connection->linger();
 }
