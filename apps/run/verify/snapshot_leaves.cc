@@ -32,13 +32,7 @@ std::string tensors_at(const diloco::Layout& layout, std::size_t begin) {
   return names.empty() ? "padding" : names;
 }
 
-}  // namespace
-
-std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory) {
-  const std::filesystem::path path = intra::snapshot_file(region_directory);
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const intra::SafetensorsReader file(path);
-  const intra::StateReader metadata(path);
+SnapshotLeaves read(const intra::SafetensorsReader& file, const intra::StateReader& metadata) {
   SnapshotLeaves snapshot;
   metadata.read("version", snapshot.version);
   for (const char* span : {"anchor", "momentum"}) snapshot.spans[span] = leaves_of(file, span);
@@ -48,6 +42,19 @@ std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& 
     snapshot.layout = intra::parse_tensors(metadata.get("tensors"), metadata.get("layout"));
   }
   return snapshot;
+}
+
+}  // namespace
+
+SnapshotLeaves read_snapshot_leaves(const std::filesystem::path& name,
+                                    std::span<const std::byte> content) {
+  return read(intra::SafetensorsReader(name, content), intra::StateReader(name, content));
+}
+
+std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory) {
+  const std::filesystem::path path = intra::snapshot_file(region_directory);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return read(intra::SafetensorsReader(path), intra::StateReader(path));
 }
 
 std::optional<std::string> first_difference(const SnapshotLeaves& a, const SnapshotLeaves& b) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct SnapshotLeaves {
   std::optional<diloco::Layout> layout;  // none: the file does not name the model's tensors
 };
 
+// Of a snapshot's bytes; `name` is for messages. Throws Errc::bad_checkpoint if they are damaged.
+SnapshotLeaves read_snapshot_leaves(const std::filesystem::path& name,
+                                    std::span<const std::byte> content);
 // The newest snapshot in a region's directory; none if there is none. Throws Errc::bad_checkpoint
 // naming the file if it is damaged.
 std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory);
