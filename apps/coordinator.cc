@@ -25,6 +25,7 @@
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/run_directory.h"
+#include "apps/run/verify/named_snapshot.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/fitting_start.h"
@@ -45,7 +46,7 @@ struct CoordinatorFlags : run::LinkFlags {
   bool found = false;
   bool join = false;
   bool automatic = false;
-  std::filesystem::path fork;
+  std::filesystem::path fork, fork_certificates;
 };
 
 // "0.0.0.0" is every address of the host that listens there, and none to whoever dials it.
@@ -75,6 +76,22 @@ std::vector<diloco::Member> members(const run::Config& config, const Coordinator
   return members;
 }
 
+std::filesystem::path certificates_of(const run::Config& config, const CoordinatorFlags& flags) {
+  return flags.certificates.empty() ? config.certificates : flags.certificates;
+}
+
+diloco::Fork fork_of(const run::Config& config, const CoordinatorFlags& flags) {
+  const std::filesystem::path region = run::region_with_newest_snapshot(flags.fork);
+  const run::NamedSnapshot named = run::read_named_snapshot(
+      region,
+      run::certificates_for(region, flags.fork_certificates, certificates_of(config, flags)));
+  return {.origin = {.run_id = named.ledger.run_id,
+                     .version = named.snapshot.version,
+                     .state = named.snapshot.state,
+                     .blob = named.snapshot.blob},
+          .snapshot = named.file};
+}
+
 diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                                                const CoordinatorFlags& flags) {
   diloco::CoordinatorOptions options;
@@ -91,7 +108,6 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                   : flags.join          ? diloco::Start::join
                   : !flags.fork.empty() ? diloco::Start::fork
                                         : diloco::Start::resume;
-  options.parent = flags.fork;
   options.protocol = run::protocol_options(config, flags.region);
   options.shared_config = run::shared_settings(config);
   options.egress_prices = run::prices_of(config).from(flags.region);
@@ -121,12 +137,10 @@ run::CheckpointHookOptions hook_options(const run::Config& config, const Coordin
   return {.command = config.checkpoint_after,
           .region = flags.region,
           .directory = directory,
-          .environment = {
-              {"CAUSEWAY_REGION", flags.region},
-              {"CAUSEWAY_DIRECTORY", absolute(directory)},
-              {"CAUSEWAY_CONFIG", absolute(flags.config)},
-              {"CAUSEWAY_CERTIFICATES",
-               absolute(flags.certificates.empty() ? config.certificates : flags.certificates)}}};
+          .environment = {{"CAUSEWAY_REGION", flags.region},
+                          {"CAUSEWAY_DIRECTORY", absolute(directory)},
+                          {"CAUSEWAY_CONFIG", absolute(flags.config)},
+                          {"CAUSEWAY_CERTIFICATES", absolute(certificates_of(config, flags))}}};
 }
 
 int run_coordinator(const CoordinatorFlags& flags) {
@@ -137,6 +151,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
         run::fitting_start(config, flags.region, options.directory,
                            run::peer_addresses(config, flags), options.mesh.credentials);
   }
+  if (options.start == diloco::Start::fork) options.fork = fork_of(config, flags);
   const bool begins = options.start == diloco::Start::found || options.start == diloco::Start::join;
   if (config.requires_doctor && flags.region != config.witness.name && begins)
     run::require_doctor(config, flags.region, options.directory);
@@ -224,14 +239,20 @@ void add_coordinator(CLI::App& app, int& exit_code) {
                      "command again and again")
           ->excludes(found)
           ->excludes(join);
+  CLI::Option* fork =
+      command
+          ->add_option("--fork", flags->fork,
+                       "Found a new run that begins with the newest snapshot of another: the "
+                       "directory of that run, or of one of its regions")
+          ->type_name("RUN")
+          ->excludes(found)
+          ->excludes(join)
+          ->excludes(automatic);
   command
-      ->add_option("--fork", flags->fork,
-                   "Found a new run that begins with the newest snapshot of another: the directory "
-                   "of that run, or of one of its regions")
-      ->type_name("RUN")
-      ->excludes(found)
-      ->excludes(join)
-      ->excludes(automatic);
+      ->add_option("--fork-certificates", flags->fork_certificates,
+                   "Directory with the other run's certificates, to check its ledger with "
+                   "(default: certificates/ of its directory, or else this run's)")
+      ->needs(fork);
   command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
 }
 

@@ -19,7 +19,7 @@ struct ExportFlags : run::ExportOptions {
   std::filesystem::path out;
 };
 
-run::Manifest write_archive(const ExportFlags& flags) {
+run::Exported write_archive(const ExportFlags& flags) {
   if (flags.out == "-") {
     if (::isatty(STDOUT_FILENO) == 1)
       throw run::ConfigError(
@@ -29,10 +29,10 @@ run::Manifest write_archive(const ExportFlags& flags) {
     });
   }
   diloco::AtomicFile file(flags.out);
-  run::Manifest manifest =
+  run::Exported exported =
       run::export_run(flags, [&file](std::span<const std::byte> bytes) { file.append(bytes); });
   file.commit(diloco::Durability::on_disk);
-  return manifest;
+  return exported;
 }
 
 }  // namespace
@@ -54,13 +54,17 @@ void add_export(CLI::App& app, int& exit_code) {
                       "The run's configuration file (default: the one in the run's directory)");
   command->add_option("--certificates", flags->certificates,
                       "Directory made by `causeway certs`; no key is taken (default: certificates/ "
-                      "of the run's directory)");
+                      "of the run's directory, or else the configuration's)");
   command->callback([flags, &exit_code] {
-    const run::Manifest manifest = write_archive(*flags);
+    const run::Exported exported = write_archive(*flags);
+    const run::Manifest& manifest = exported.manifest;
     std::cerr << flags->out.string() << ": run " << manifest.run_id << " as " << manifest.region
               << " has it, " << manifest.rounds << " rounds, snapshot of version "
               << manifest.version << ", "
               << run::format_bytes(static_cast<double>(manifest.bytes())) << "\n";
+    for (const std::string& key : exported.left_out)
+      std::cerr << "left out of its config.toml: " << key
+                << " (a command may hold passwords; whoever imports writes one of their own)\n";
     exit_code = 0;
   });
 }

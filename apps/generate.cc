@@ -1,4 +1,6 @@
 // causeway generate: text from a checkpoint.
+#include <unistd.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -11,6 +13,7 @@
 #include "apps/commands.h"
 #include "apps/flag_range.h"
 #include "apps/run/config/config.h"
+#include "diloco/files/file_io.h"
 #include "intra/published/checkpoint.h"
 #include "intra/published/generation.h"
 #include "intra/published/tokenizer.h"
@@ -66,14 +69,22 @@ class Language {
   std::optional<intra::Tokenizer> tokenizer_;
 };
 
+// A model may write anything: to a file as it is, but not to a terminal.
+void print(const std::string& text) {
+  if (::isatty(STDOUT_FILENO) == 1) {
+    std::cout << text;
+  } else {
+    diloco::write_all(STDOUT_FILENO, std::as_bytes(std::span(text)), "standard output");
+  }
+}
+
 int generate(const GenerateFlags& flags) {
   const intra::LoadedModel loaded = intra::load_model(flags.checkpoint);
   const Language language(flags.checkpoint, loaded.options.vocabulary);
   const auto model = intra::make_model(loaded.options);
   const std::vector<std::int32_t> continuation =
       intra::generate(*model, loaded.params, language.to_tokens(flags.prompt), flags.generation);
-  if (flags.prompt != "\n") std::cout << flags.prompt;
-  std::cout << language.to_text(continuation) << "\n";
+  print((flags.prompt == "\n" ? "" : flags.prompt) + language.to_text(continuation) + "\n");
   return 0;
 }
 

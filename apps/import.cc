@@ -16,7 +16,9 @@ struct ImportFlags {
 
 void show(const ImportFlags& flags, const run::Imported& imported) {
   const run::Manifest& manifest = imported.manifest;
-  for (const std::string& line : imported.verification.lines) std::cout << line << "\n";
+  std::cout
+      << manifest.region << ": " << imported.entries
+      << " entries, all signed by its certificate; its snapshot is the state that they name\n";
   if (flags.certificates.empty())
     std::cout << "the certificates came with the archive: whoever made it could sign anything; "
                  "--certificates DIR checks with yours\n";

@@ -16,12 +16,14 @@
 
 #include "apps/commands.h"
 #include "apps/describe/command.h"
+#include "apps/printable_output.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/wait_passively.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/error.h"
 #include "inter/base/file.h"
 #include "inter/base/link_error.h"
+#include "inter/base/printable.h"
 #include "intra/base/error.h"
 #include "wan-sim/base/error.h"
 
@@ -79,8 +81,8 @@ std::string text_of(const std::system_error& error) {
   return is_whole ? causeway::intra::message_of(error) : error.what();
 }
 
-int report(const char* message, int exit_code) {
-  std::fprintf(stderr, "causeway: %s\n", message);
+int report(const std::string& message, int exit_code) {
+  std::fprintf(stderr, "causeway: %s\n", causeway::inter::printable(message).c_str());
   return exit_code;
 }
 
@@ -97,9 +99,7 @@ int printed(int exit_code) {
 int answer(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   if (error.get_exit_code() == 0 && !unknown.empty()) {
-    const std::string text =
-        "'" + unknown.front() + "' is not known here; --help alone lists what is";
-    return report(text.c_str(), 2);
+    return report("'" + unknown.front() + "' is not known here; --help alone lists what is", 2);
   }
   return app.exit(error) == 0 ? printed(0) : 2;
 }
@@ -107,7 +107,7 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
 int report_place(const std::filesystem::filesystem_error& error) {
   const std::string text = error.path1().string() + ": " + error.code().message() +
                            "; name a place that can be read and written";
-  return report(text.c_str(), causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
+  return report(text, causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
 }
 
 // On several threads, in this process.
@@ -145,6 +145,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
   app.require_subcommand(0, 1);
@@ -186,7 +187,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report_place(error);
   } catch (const std::system_error& error) {
-    return report(text_of(error).c_str(), exit_code_of(error));
+    return report(text_of(error), exit_code_of(error));
   } catch (const std::exception& error) {
     return report(error.what(), 1);
   }

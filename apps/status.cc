@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -145,7 +146,7 @@ int show(const StatusFlags& flags) {
   while (flags.watch && std::cout.flush()) {
     timer.expires_after(kWatchInterval);
     timer.wait();
-    if (!flags.json) std::cout << "\x1b[H\x1b[J";  // an empty screen
+    if (!flags.json) std::fputs("\x1b[H\x1b[J", stdout);  // an empty screen
     exit_code = show_once(flags);
   }
   return exit_code;

@@ -13,6 +13,7 @@
 #include "apps/set_option.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
+#include "inter/base/printable.h"
 
 namespace causeway::apps {
 namespace {
@@ -27,7 +28,7 @@ struct TuneFlags {
 };
 
 void say(const std::string& text) {
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", inter::printable(text).c_str());
 }
 
 void resolve(TuneFlags& flags) {

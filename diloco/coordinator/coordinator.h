@@ -26,6 +26,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/coordinator/origin.h"
 #include "diloco/log/membership.h"
 #include "diloco/region/protocol_options.h"
 #include "inter/mesh/mesh.h"
@@ -43,7 +44,7 @@ struct CoordinatorOptions {
   // How long the others wait for ranks that are missing before they go on without them.
   std::chrono::milliseconds rank_wait{30'000};
   Start start = Start::resume;
-  std::filesystem::path parent;  // fork: what origin.h takes
+  std::optional<Fork> fork;  // with Start::fork
   // `self`, `incarnation`, `witness`, `heartbeat` and `seed` are filled in by the coordinator.
   ProtocolOptions protocol;
   std::string

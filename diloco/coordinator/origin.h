@@ -1,4 +1,6 @@
-// Where a forked run begins: the newest snapshot of another run that the run confirmed.
+// Where a forked run begins: the newest snapshot of another run that the run confirmed. A
+// coordinator never looks inside a payload, so whoever starts one has checked that this is the
+// state that the other run's signed ledger names.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +9,13 @@
 
 namespace causeway::diloco {
 
-// Copies it into `spool` from a region's directory, or from the run's directory that has it under
-// regions/ (of several, the newest). That run may be going on. Throws std::system_error
-// (Errc::lineage) saying what is missing there.
-Origin take_origin(const std::filesystem::path& run, const std::filesystem::path& spool);
+struct Fork {
+  Origin origin;
+  std::filesystem::path snapshot;  // in the other run's spool
+};
+
+// Into `spool`. Throws std::system_error (Errc::lineage) if the file is gone or is not the origin's
+// blob.
+void copy_origin(const Fork& fork, const std::filesystem::path& spool);
 
 }  // namespace causeway::diloco

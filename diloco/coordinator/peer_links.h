@@ -37,7 +37,9 @@ class PeerLinks : public inter::MeshHandler {
 
   // inter::MeshHandler
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
-  std::string report() override { return context_.directory.files().text(context_.status()); }
+  std::string report(const std::string&) override {
+    return context_.directory.files().text(context_.status());
+  }
   void on_refused_by(const std::string& peer, const inter::LinkError& refusal) override;
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;

@@ -1,6 +1,7 @@
 #include "diloco/coordinator/region_directory.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -116,7 +117,9 @@ void RegionDirectory::found_run() {
   self.incarnation = ledger_->incarnation();
   membership = with(membership, std::move(self));
   if (options_.start == Start::fork) {
-    membership.origin = take_origin(options_.parent, options_.directory / "spool");
+    assert(options_.fork);
+    copy_origin(*options_.fork, options_.directory / "spool");
+    membership.origin = options_.fork->origin;
     ledger_->save(Snapshot{0, membership.origin->state, membership.origin->blob});
     spdlog::info("{}: forks run {} at version {}", options_.region, membership.origin->run_id,
                  membership.origin->version);

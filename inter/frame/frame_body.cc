@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "inter/base/printable.h"
+
 namespace causeway::inter {
 namespace {
 
@@ -254,16 +256,6 @@ BlobDecline decode_decline(std::span<const std::byte> body) {
   decline.id = read_id(reader);
   decline.reason = decode_reason(reader.rest());
   return decline;
-}
-
-std::string printable(std::string text) {
-  for (char& character : text) {
-    const auto code = static_cast<unsigned char>(character);
-    if ((code < 0x20 && character != '\n' && character != '\t') || code == 0x7f) {
-      character = '?';
-    }
-  }
-  return text;
 }
 
 }  // namespace causeway::inter

@@ -81,8 +81,7 @@ Bytes encode_number(FrameType type, std::uint64_t number);   // ping, pong
 Bytes encode_id(FrameType type, const BlobId& id);
 
 Hello decode_hello(std::span<const std::byte> body);
-std::string decode_reason(
-    std::span<const std::byte> body);  // printable: control characters become '?'
+std::string decode_reason(std::span<const std::byte> body);  // printable
 std::uint64_t decode_number(std::span<const std::byte> body);
 BlobId decode_id(std::span<const std::byte> body);
 BlobChunk decode_chunk(std::span<const std::byte> body);  // refers into `body`
@@ -91,8 +90,5 @@ BlobAck decode_ack(std::span<const std::byte> body);
 BlobDecline decode_decline(std::span<const std::byte> body);
 BlobPass decode_pass(std::span<const std::byte> body);
 LinkReport decode_report(std::span<const std::byte> body);
-
-// Untrusted text as a log may show it: newlines and tabs kept, other control characters replaced.
-std::string printable(std::string text);
 
 }  // namespace causeway::inter

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "inter/base/printable.h"
 #include "inter/mesh/mesh_core.h"
 #include "inter/mesh/resolve.h"
 

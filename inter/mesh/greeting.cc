@@ -1,4 +1,5 @@
 #include "inter/mesh/greeting.h"
+#include "inter/base/printable.h"
 
 namespace causeway::inter {
 namespace {

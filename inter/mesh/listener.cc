@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
+#include "inter/base/printable.h"
 #include "inter/mesh/mesh_core.h"
 #include "inter/tls/pki.h"
 
@@ -100,7 +101,7 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
   if (!objection.empty()) {
     co_await refuse(*connection, objection);
   }
-  const Bytes report = encode_text(FrameType::message, self->handler_.report());
+  const Bytes report = encode_text(FrameType::message, self->handler_.report(name));
   co_await connection->write(report);
   co_await connection->linger();
 }

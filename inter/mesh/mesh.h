@@ -104,8 +104,9 @@ class MeshHandler {
   virtual ~MeshHandler() = default;
   // Empty: accepted. Otherwise the reason, which is logged here and sent to the peer.
   virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
-  // For an observer (observer.h): what is to be seen of this region now.
-  virtual std::string report() { return {}; }
+  // For an observer (observer.h): what `asker`, a region of the run or a certificate that may only
+  // look, may see of this region now.
+  virtual std::string report(const std::string& /*asker*/) { return {}; }
   // By its answer to our greeting (Errc::refused), or because our certificate is revoked there.
   virtual void on_refused_by(const std::string& peer, const LinkError& refusal) = 0;
   virtual void on_peer_up(const std::string& peer) = 0;

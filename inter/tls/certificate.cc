@@ -7,7 +7,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include "inter/frame/frame_body.h"
+#include "inter/base/printable.h"
 #include "inter/tls/pki.h"
 
 namespace causeway::inter {

@@ -14,6 +14,7 @@
 #include "compression/base/float16.h"
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
+#include "intra/base/foreign_json.h"
 #include "intra/base/safetensors.h"
 #include "intra/base/safetensors_format.h"
 
@@ -90,18 +91,17 @@ constexpr int kDepthMax = 3;
 
 // Refuses what the parser would let pass: deep nesting, and a name given twice, of which it would
 // keep the last.
-class HeaderRules {
+class HeaderRules final : public NestingWatch {
  public:
-  bool operator()(int depth, json::parse_event_t event, const json& parsed) {
-    using Event = json::parse_event_t;
-    if ((event == Event::object_start || event == Event::array_start) && depth >= kDepthMax) {
-      throw std::invalid_argument("nests too deep");
-    }
-    if (event == Event::object_start && depth < kDepthMax) names_[depth].clear();
-    if (event == Event::key && !names_[depth - 1].insert(parsed.get<std::string>()).second) {
-      throw std::invalid_argument("has the name " + parsed.dump() + " twice");
-    }
+  HeaderRules() : NestingWatch(kDepthMax) {}
+  bool start_object(std::size_t size) override {
+    if (!NestingWatch::start_object(size)) return false;
+    names_[depth() - 1].clear();
     return true;
+  }
+  bool key(std::string& name) override {
+    if (names_[depth() - 1].insert(name).second) return true;
+    throw std::invalid_argument("has the name " + json(name).dump() + " twice");
   }
 
  private:
@@ -109,11 +109,10 @@ class HeaderRules {
 };
 
 json parse_header(const std::string& text) {
-  // The parser calls a copy of its callback; the state must be one.
   HeaderRules rules;
-  json header = json::parse(text, [&rules](int depth, json::parse_event_t event, json& parsed) {
-    return rules(depth, event, parsed);
-  });
+  json::sax_parse(text, &rules);
+  if (rules.too_deep()) throw std::invalid_argument("nests too deep");
+  json header = json::parse(text);
   if (!header.is_object()) throw std::invalid_argument("is not an object");
   return header;
 }

@@ -1,6 +1,9 @@
 #include "intra/base/strided_tensor.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -21,6 +24,9 @@ void check_tensor(const diloco::TensorSpec& spec, const StridedTensor& view) {
                                 " where the worker was made with " + shape_text(spec.shape));
   }
   if (view.data == nullptr) throw std::invalid_argument(tensor + "its data is a null pointer");
+  if (reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) != 0)
+    throw std::invalid_argument(tensor + "its data does not begin at a multiple of " +
+                                std::to_string(alignof(float)) + " bytes; hand over a copy");
   if (view.strides.empty()) return;
   if (view.strides.size() != view.shape.size()) {
     throw std::invalid_argument(tensor + std::to_string(view.strides.size()) + " strides for " +
@@ -67,6 +73,58 @@ void each_run(std::span<const Loop> nest, float* data, const Copy& copy) {
     each_run(nest.subspan(1), data + i * outer.stride, copy);
 }
 
+// The memory from a tensor's first element to its last.
+struct Extent {
+  std::size_t tensor;
+  const float *first, *last;
+};
+
+// Nothing of a tensor without elements.
+std::optional<Extent> extent_of(std::size_t tensor, const StridedTensor& view) {
+  Extent extent{tensor, view.data, view.data};
+  for (const Loop& loop : loops(view)) {
+    if (loop.count == 0) return std::nullopt;
+    (loop.stride < 0 ? extent.first : extent.last) += (loop.count - 1) * loop.stride;
+  }
+  return extent;
+}
+
+// Whether each dimension steps over all that the ones inside it reach: then no element is met
+// twice.
+bool is_nested(const StridedTensor& view) {
+  std::vector<Loop> nest = loops(view);
+  std::ranges::sort(nest, {}, [](const Loop& loop) { return std::abs(loop.stride); });
+  std::int64_t reach = 0;
+  for (const Loop& loop : nest) {
+    if (loop.count > 1 && std::abs(loop.stride) <= reach) return false;
+    reach += (loop.count - 1) * std::abs(loop.stride);
+  }
+  return true;
+}
+
+// Element by element, of tensors whose extents overlap. Views of one array may still be apart.
+void check_elements(const diloco::Layout& layout, const StridedTensors& views,
+                    std::span<const Extent> extents) {
+  const float* first = extents.front().first;
+  const float* last = std::ranges::max(extents, {}, &Extent::last).last;
+  std::vector<bool> taken(static_cast<std::size_t>(last - first) + 1);
+  for (const Extent& extent : extents) {
+    const auto take = [&](const float* data, std::int64_t stride, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        auto at = taken[static_cast<std::size_t>(data + i * stride - first)];
+        if (at) {
+          throw std::invalid_argument("tensor '" + layout.tensors()[extent.tensor].spec.name +
+                                      "' shares memory with itself or another tensor: give each "
+                                      "element memory of its own");
+        }
+        at = true;
+      }
+    };
+    const StridedTensor& view = views[extent.tensor];
+    each_run(loops(view), view.data, take);
+  }
+}
+
 }  // namespace
 
 StridedTensors contiguous_tensors(const diloco::Layout& layout, float* params, std::size_t count) {
@@ -89,6 +147,24 @@ void check_tensors(const diloco::Layout& layout, const StridedTensors& views) {
                                 "worker was made with " + std::to_string(layout.tensors().size()));
   }
   for (std::size_t i = 0; i < views.size(); ++i) check_tensor(layout.tensors()[i].spec, views[i]);
+}
+
+void check_apart(const diloco::Layout& layout, const StridedTensors& views) {
+  std::vector<Extent> extents;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (const auto extent = extent_of(i, views[i])) extents.push_back(*extent);
+  }
+  std::ranges::sort(extents, {}, &Extent::first);
+  for (std::size_t begin = 0; begin < extents.size();) {
+    std::size_t end = begin + 1;
+    const float* last = extents[begin].last;
+    for (; end < extents.size() && extents[end].first <= last; ++end)
+      last = std::max(last, extents[end].last);
+    const bool alone = end == begin + 1;
+    if (!alone || !is_nested(views[extents[begin].tensor]))
+      check_elements(layout, views, std::span(extents).subspan(begin, end - begin));
+    begin = end;
+  }
 }
 
 void read_tensors(const diloco::Layout& layout, const StridedTensors& views,

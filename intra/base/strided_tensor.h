@@ -25,6 +25,10 @@ StridedTensors contiguous_tensors(const diloco::Layout& layout, float* params, s
 // Throws std::invalid_argument naming the tensor, if these cannot be the layout's.
 void check_tensors(const diloco::Layout& layout, const StridedTensors& views);
 
+// Throws std::invalid_argument naming a tensor of which an element lies where another does, in it
+// or in another one: what is written there would be lost. Views that were checked.
+void check_apart(const diloco::Layout& layout, const StridedTensors& views);
+
 // flat <- views, padding left alone; and back. Views that were checked.
 void read_tensors(const diloco::Layout& layout, const StridedTensors& views, std::span<float> flat);
 void write_tensors(const diloco::Layout& layout, std::span<const float> flat,

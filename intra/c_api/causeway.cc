@@ -14,6 +14,7 @@
 
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
+#include "inter/base/printable.h"
 #include "intra/base/error.h"
 #include "intra/worker/worker.h"
 
@@ -51,7 +52,8 @@ int guarded(const Call& call) noexcept {
     return call();
   } catch (const std::system_error& error) {
     try {
-      return fail(status_of(error.code()), causeway::intra::message_of(error).c_str());
+      const std::string text = causeway::inter::printable(causeway::intra::message_of(error));
+      return fail(status_of(error.code()), text.c_str());
     } catch (...) {
       return fail(status_of(error.code()), error.what());
     }

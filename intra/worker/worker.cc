@@ -43,6 +43,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
 
   std::optional<Steps> next(const intra::StridedTensors& params) {
     check_tensors(layout_, params);
+    check_apart(layout_, params);
     if (under_way_) throw std::logic_error("next() needs done() first, for the steps under way");
     if (!over_ && !stint_) receive();
     validating_ = !over_ && validation_due_ && settings_.validates && run_.validation_samples > 0;

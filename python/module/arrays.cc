@@ -8,6 +8,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "diloco/maths/layout.h"
+#include "intra/base/strided_tensor.h"
+
 namespace nb = nanobind;
 
 namespace causeway::python {
@@ -46,11 +49,19 @@ Array cast(const std::string& name, nb::handle value, const char* wanted) {
   return array;
 }
 
+std::string name_in(nb::handle key) {
+  std::string name;
+  if (nb::try_cast<std::string>(key, name, false)) return name;
+  throw nb::value_error((std::string("a tensor's name is ") + nb::repr(key).c_str() +
+                         ": names are text that UTF-8 can hold")
+                            .c_str());
+}
+
 }  // namespace
 
 Arrays::Arrays(const nb::mapping& named, Access access) {
   for (const nb::handle item : named.items()) {
-    const auto name = nb::cast<std::string>(item[0]);
+    const std::string name = name_in(item[0]);
     Tensor tensor{name, {}};
     const auto hold = [&](const auto& array, float* data) {
       ParameterView view{.data = data, .shape = {}};
@@ -74,6 +85,18 @@ Arrays::Arrays(const nb::mapping& named, Access access) {
     tensors_.push_back(std::move(tensor));
   }
   if (tensors_.empty()) throw nb::value_error("no tensors were given: a run has at least one");
+  if (access == Access::write) check_apart();
+}
+
+// Now, and not when next() writes to them.
+void Arrays::check_apart() const {
+  std::vector<diloco::TensorSpec> specs;
+  for (const Tensor& tensor : tensors_) specs.push_back({tensor.name, tensor.shape});
+  const diloco::Layout layout(specs);
+  intra::StridedTensors views;
+  for (const ParameterView& view : views_) views.push_back({view.data, view.shape, view.strides});
+  intra::check_tensors(layout, views);
+  intra::check_apart(layout, views);
 }
 
 void Arrays::arrange_like(const std::vector<Tensor>& tensors) {

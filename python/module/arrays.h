@@ -29,6 +29,8 @@ class Arrays {
   const std::vector<ParameterView>& views() const { return views_; }
 
  private:
+  void check_apart() const;
+
   std::vector<std::shared_ptr<void>> holds_;  // the arrays: they are not freed meanwhile
   std::vector<Tensor> tensors_;
   std::vector<ParameterView> views_;

@@ -7,6 +7,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "inter/base/printable_text.h"
 #include "python/module/python_worker.h"
 
 namespace nb = nanobind;
@@ -103,7 +104,8 @@ NB_MODULE(_causeway, module) {
   using namespace causeway::python;
   // Standard output is the program's.
   spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
-  spdlog::set_pattern("[%Y-%m-%d %H:%M:%S.%e] [causeway] [%l] %v");
+  spdlog::set_formatter(
+      causeway::inter::printable_pattern("[%Y-%m-%d %H:%M:%S.%e] [causeway] [%l] %*"));
   bind_steps(module);
   bind_worker(module);
   nb::exception<WorkerError> error(module, "WorkerError", PyExc_RuntimeError);

@@ -2,8 +2,11 @@
 
 #include <nanobind/stl/string.h>
 
+#include <string>
 #include <system_error>
 #include <utility>
+
+#include "inter/base/printable.h"
 
 namespace nb = nanobind;
 
@@ -50,7 +53,7 @@ bool PythonWorker::keep_waiting(const std::string& what) {
   try {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (keep_waiting_.is_none()) return true;
-    const int truth = PyObject_IsTrue(keep_waiting_(what).ptr());
+    const int truth = PyObject_IsTrue(keep_waiting_(inter::printable(what)).ptr());
     if (truth < 0) throw nb::python_error();
     return truth == 1;
   } catch (nb::python_error& error) {
@@ -78,8 +81,9 @@ void PythonWorker::without_gil(const Work& work) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::system_error& error) {
-    if (error.code() == std::errc::operation_canceled) throw Stopped(error.what());
-    throw WorkerError(error.what());
+    const std::string text = inter::printable(error.what());  // others' words may be in it
+    if (error.code() == std::errc::operation_canceled) throw Stopped(text);
+    throw WorkerError(text);
   }
 }
 

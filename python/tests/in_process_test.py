@@ -108,6 +108,20 @@ class AnyLayout(RegionRun):
             with self.assertRaisesRegex((ValueError, TypeError), sentence):
                 causeway.Worker({"w": wrong}, region=REGIONS[0], directory=self.region())
 
+    def test_tensors_that_share_memory_are_refused_and_views_beside_each_other_are_not(self):
+        base = torch.zeros(4, 6)
+        for shared in ({"a": base, "b": base}, {"a": base[:2], "b": base[1:]}, {"a": base.flatten().unfold(0, 6, 1)}):
+            with self.assertRaisesRegex(ValueError, "shares memory"):
+                causeway.Worker(shared, region=REGIONS[0], directory=self.region())
+        worker = causeway.Worker({"even": base[:, ::2], "odd": base[:, 1::2]}, region=REGIONS[0], directory=self.region())
+        while (steps := worker.next()) is not None:
+            worker.done(steps.count, 0.0)
+
+    def test_names_that_are_no_text_are_refused_with_a_sentence(self):
+        for name in (3, None, b"w", "\ud800", ("w",)):
+            with self.assertRaisesRegex(ValueError, "names are text"):
+                causeway.Worker({name: torch.zeros(2)}, region=REGIONS[0], directory=self.region())
+
     def test_more_steps_than_asked_for_and_other_tensors_are_refused(self):
         values = torch.zeros(3)
         worker = causeway.Worker({"w": values}, region=REGIONS[0], directory=self.region())

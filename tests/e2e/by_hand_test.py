@@ -223,7 +223,7 @@ listen = "{self.addresses[REGIONS[2]]}"
         self.assertNotEqual((west / "ledger" / "run").read_text().split()[0], parent_run)
         self.assertIn(f"forked from run {parent_run} at version 6",
                       self.run_causeway("members", "list", "--directory", west))
-        self.assertIn("holds no run", self.finish(self.start(
+        self.assertIn("has no ledger/records", self.finish(self.start(
             "coordinator", config, "--region", "us-east", "--directory", self.directory / "another", "--fork",
             self.directory), code=4))
         self.assertIn("already holds run", self.finish(self.coordinator(config, "us-east", "--fork", parent), code=4))

@@ -79,6 +79,15 @@ class InACluster(RunByHand):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
+    def check_confined(self, pod):
+        """By the strictest of Kubernetes' own pod security standards, `restricted`, and without a token for its API."""
+        self.assertIs(pod["automountServiceAccountToken"], False)
+        self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+        self.assertIs(pod["securityContext"]["runAsNonRoot"], True)
+        for container in pod["initContainers"] + pod["containers"]:
+            self.assertIs(container["securityContext"]["allowPrivilegeEscalation"], False, container["name"])
+            self.assertEqual(container["securityContext"]["capabilities"], {"drop": ["ALL"]}, container["name"])
+
     def start_container(self, container, **environment):
         command = [*container["command"], *container.get("args", ())]
         return self.start_program(*command, env={"OMP_NUM_THREADS": "1", "PATH": f"{pathlib.Path(CAUSEWAY).parent}:{os.environ['PATH']}", **environment})
@@ -101,6 +110,7 @@ class Kubernetes(InACluster):
         manifest = self.kustomized(self.config())
         self.run_tool(PYTHON.parent / "kubernetes-validate", "--strict", manifest)
         kinds = {each["kind"]: each for each in self.documents(manifest)}
+        self.check_confined(kinds["StatefulSet"]["spec"]["template"]["spec"])
         self.assertEqual(set(kinds), {"Service", "StatefulSet", "ConfigMap", "Secret"})
         volumes = kinds["StatefulSet"]["spec"]["template"]["spec"]["volumes"]
         self.assertIn(kinds["ConfigMap"]["metadata"]["name"], [each.get("configMap", {}).get("name") for each in volumes])
@@ -137,6 +147,8 @@ class JobSet(InACluster):
         config = self.config(workers=(4, 1, 1), addresses=self.addresses, steps=60, **DENSE)
         for path in (config, self.directory / "etc/run/run.toml"):
             path.write_text(config.read_text().replace("batch = 6", "batch = 8"))
+        for each in self.documents(self.manifest)[0]["spec"]["replicatedJobs"]:
+            self.check_confined(each["template"]["spec"]["template"]["spec"])
         jobs = {each["name"]: each["template"]["spec"] for each in self.documents(self.manifest)[0]["spec"]["replicatedJobs"]}
         pods = {name: job["template"]["spec"] for name, job in jobs.items()}
         self.finish(self.start_container(pods["workers"]["initContainers"][0]))

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import unittest
 
-from harness import REGIONS, free_port, namespaces_allowed
+from harness import REGIONS, free_port, namespaces_allowed, wait_until
 from run_by_hand import RunByHand
 
 SLOW_DISK = """
@@ -82,6 +82,20 @@ class Doctor(RunByHand):
         self.assertIn(subject, findings)
         self.assertIn(findings[subject][0], grade.split("|"), findings[subject])
         self.assertRegex(findings[subject][1], text)
+
+    def test_whoever_may_only_look_sees_that_a_region_is_checked_and_no_settings(self):
+        self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
+        doctor = self.start_doctor(self.file, REGIONS[0], wait=30)
+        ask = [os.environ["CAUSEWAY"], "status", self.addresses[REGIONS[0]], "--certificates", "certificates", "--as", "watch"]
+
+        def answered(*more):
+            asked = subprocess.run([*ask, *more], cwd=self.directory, capture_output=True, text=True)
+            return asked.stdout if asked.returncode == 0 else ""
+
+        told = wait_until(lambda: answered("--json"), "an answer", doctor)
+        self.assertEqual(set(json.loads(told)), {"region", "waiting"}, told)
+        self.assertIn("causeway doctor", answered())
+        doctor.kill()
 
     def test_nothing_fails_where_all_is_well(self):
         for region, findings in self.examine([self.file] * 3).items():

@@ -1,4 +1,5 @@
 """What the program is given by hand: files, flags, disks and standard output that are not as they should be."""
+import json
 import os
 import signal
 import stat
@@ -41,6 +42,26 @@ class Inputs(RunByHand):
             worker = self.start("worker", config, "--region", "us-east", "--directory",
                                 self.region_directory("us-east"), "--set", f"data.files={odd}")
             self.assertIn("is not a regular file", self.finish(worker, code=2))
+
+    def test_control_characters_of_a_file_do_not_reach_the_terminal(self):
+        red = "\x1b[31mred\x07\x9b31m\x7f"
+
+        def check(code, *arguments):
+            said = self.run_causeway(*arguments, code=code)
+            self.assertIn("?[31mred??31m?", said)
+            self.assertFalse([c for c in said if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160], repr(said))
+
+        region, model = self.directory / "region", self.directory / "model"
+        region.mkdir()
+        model.mkdir()
+        (region / "status.json").write_text(json.dumps({"region": red, "waiting": red, "leader": red}))
+        check(3, "status", region)  # no coordinator holds it
+        (model / "config.json").write_text(json.dumps({"model_type": red}))
+        check(4, "eval", model, "--config", self.config())
+        scenario = self.directory / "odd.toml"
+        scenario.write_text(f'regions = ["{red}"]\n')
+        said = self.run_causeway("wan-sim", scenario, code=2)
+        self.assertNotIn("\x1b", said)
 
     def test_words_that_are_not_known_are_refused_with_help_too(self):
         for words in (["unknown", "subcommand", "--help"], ["confg", "--help"]):

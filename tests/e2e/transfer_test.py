@@ -1,4 +1,5 @@
 """A run as one archive, snapshots that a command brings elsewhere, and a whole life of a run: docs/life-of-a-run.md."""
+import hashlib
 import io
 import json
 import random
@@ -21,11 +22,50 @@ class Export(EndToEnd):
         self.simulate(self.config(steps=20, **DENSE), "--no-baseline")
         self.run_causeway("export", self.out, "--out", self.archive)
 
-    def refused(self, archive, *words, code=1):
-        said = self.run_causeway("import", archive, "--directory", self.imported, code=code)
-        for word in words:
-            self.assertIn(word, said)
+    def refused(self, archive, words="", *flags, code=1):
+        said = self.run_causeway("import", archive, "--directory", self.imported, *flags, code=code)
+        self.assertIn(words, said)
         self.assertEqual(list(self.directory.glob("imported*")), [])
+        return said
+
+    def swap_snapshot(self, region, other):
+        """ledger/snapshot of another run's region, with its blob: whole, and its hashes are right."""
+        shutil.copy(other / "ledger/snapshot", region / "ledger/snapshot")
+        for blob in (other / "spool").iterdir():
+            shutil.copy(blob, region / "spool" / blob.name)
+
+    def forged(self):
+        """The region's own archive, with the snapshot of an attacker's run in the place of its own."""
+        mine, self.out = self.out, self.directory / "attack"
+        self.simulate(self.config(steps=20, name="attack.toml", **DENSE), "--no-baseline", "--set", "run.seed=9")
+        attack, self.out = self.out / "regions" / REGIONS[0], mine
+        blob = max((attack / "spool").iterdir(), key=lambda path: path.stat().st_size)
+
+        def change(members):
+            contents = {info.name: content for info, content in members[1:]}
+            contents.pop(next(name for name in contents if "/spool/" in name))
+            pointer = next(name for name in contents if name.endswith("ledger/snapshot"))
+            contents[pointer] = (attack / "ledger/snapshot").read_bytes()
+            contents[f"{pointer[:-len('ledger/snapshot')]}spool/{blob.name}"] = blob.read_bytes()
+            return self.packed(members, contents)
+
+        return change
+
+    @staticmethod
+    def packed(members, contents):
+        """Members with a manifest that fits the contents, by name."""
+        manifest = json.loads(members[0][1])
+        manifest["files"] = [{"name": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+                             for name, content in contents.items()]
+        return [(members[0][0], json.dumps(manifest).encode()), *((tarfile.TarInfo(name), content) for name, content in contents.items())]
+
+    def with_manifest(self, change):
+        """The archive with its manifest alone changed in place by `change`."""
+        def rewrite(members):
+            manifest = json.loads(members[0][1])
+            change(manifest)
+            return [(members[0][0], json.dumps(manifest).encode()), *members[1:]]
+        return self.rewritten(rewrite)
 
     def rewritten(self, change):
         """The archive with its manifest and members changed: `change` takes and gives lists of (tarinfo, bytes)."""
@@ -97,12 +137,84 @@ class Export(EndToEnd):
         self.refused(self.rewritten(lambda members: members[1:]), "was not made by `causeway export`")
         self.assertFalse((self.directory.parent / "outside").exists())
 
+    def test_manifests_that_lie_are_refused(self):
+        def endless_twice(manifest):
+            for file in manifest["files"][:2]:
+                file["size"] = (1 << 63) + 100
+
+        def with_file(manifest):
+            manifest["files"].append({"name": f"regions/{REGIONS[0]}/checkpoints/final/model.safetensors", "size": 1, "sha256": "0" * 64})
+
+        self.refused(self.with_manifest(endless_twice), "more bytes than any disk")
+        self.refused(self.with_manifest(lambda manifest: manifest.pop("files")), "lists no files")
+        self.refused(self.with_manifest(lambda manifest: manifest.update(files={"a": 1})), "lists no files")
+        self.refused(self.with_manifest(lambda manifest: manifest.update(files=[7, None])), "which no export does")
+        self.refused(self.with_manifest(with_file), "model.safetensors\", which no export does")
+        for figure, value in {"rounds": 1 << 40, "version": 77, "run": "another"}.items():
+            self.refused(self.with_manifest(lambda manifest: manifest.update({figure: value})), "than the ledger in it")
+        shown = self.refused(self.with_manifest(lambda manifest: manifest.update(format="\x1b[31mred\x9b")), "is of format")
+        self.assertNotIn("\x1b", shown)
+
+    def test_an_import_that_was_cut_short_or_goes_on_is_not_removed_in_silence(self):
+        stage = self.directory / "imported.unfinished"
+        stage.mkdir()
+        (stage / "mine").write_text("kept")
+        said = self.run_causeway("import", self.archive, "--directory", self.imported, code=2)
+        self.assertIn("imported.unfinished is there already", said)
+        self.assertEqual((stage / "mine").read_text(), "kept")
+        shutil.rmtree(stage)
+        self.run_causeway("import", self.archive, "--directory", f"{self.imported}/")
+        self.assertEqual([path.name for path in self.directory.glob("imported*")], ["imported"])
+
+    def test_a_snapshot_that_the_signed_ledger_does_not_name_is_not_imported(self):
+        trusted = self.out / "certificates"
+        self.refused(self.rewritten(self.forged()), "is not the state that the signed ledger has for it", "--certificates", trusted, code=4)
+
+        def with_pointer(content):
+            def change(members):
+                contents = {info.name: one for info, one in members[1:]}
+                pointer = next(name for name in contents if name.endswith("ledger/snapshot"))
+                contents.pop(pointer) if content is None else contents.update({pointer: content})
+                return self.packed(members, contents)
+            return self.rewritten(change)
+
+        self.refused(with_pointer(None), "has no snapshot yet", "--certificates", trusted, code=4)
+        self.refused(with_pointer(b""), "ledger/snapshot is damaged", "--certificates", trusted, code=4)
+        self.refused(with_pointer(random.Random(3).randbytes(90)), "ledger/snapshot is damaged", "--certificates", trusted, code=4)
+
+    def test_without_certificates_nothing_is_imported(self):
+        def change(members):
+            return self.packed(members, {info.name: content for info, content in members[1:] if not info.name.startswith("certificates/")})
+        self.refused(self.rewritten(change), "there are no certificates", code=4)
+        self.run_causeway("import", self.rewritten(change), "--directory", self.imported, "--certificates", self.out / "certificates")
+
+    def test_no_run_is_forked_from_a_snapshot_that_the_signed_ledger_does_not_name(self):
+        mine, self.out = self.out, self.directory / "attack"
+        self.simulate(self.config(steps=20, name="attack.toml", **DENSE), "--no-baseline", "--set", "run.seed=9")
+        region = mine / "regions" / REGIONS[0]
+        self.swap_snapshot(region, self.out / "regions" / REGIONS[0])
+        fork = ["coordinator", mine / "config.toml", "--region", REGIONS[0], "--directory", self.directory / "fork",
+                "--certificates", mine / "certificates", "--fork"]
+        self.assertIn("is not the state that the signed ledger has for it", self.run_causeway(*fork, region, code=4))
+        said = self.run_causeway(*fork, mine / "regions" / REGIONS[1], "--fork-certificates", self.out / "certificates", code=4)
+        self.assertIn("is not signed by its certificate", said)
+        self.assertFalse((self.directory / "fork").exists())
+
+    def test_commands_of_the_configuration_are_not_exported(self):
+        config = self.out / "config.toml"
+        config.write_text(config.read_text().replace('after = ""', 'after = "curl --user me:secret"') + "\n# a note: secret\n")
+        said = self.run_causeway("export", self.out, "--out", self.archive)
+        self.assertIn("left out of its config.toml: checkpoint.after", said)
+        self.assertNotIn(b"secret", self.archive.read_bytes())
+        self.run_causeway("import", self.archive, "--directory", self.imported)
+        self.run_causeway("config", self.imported / "config.toml")
+
     def test_a_ledger_that_another_signed_is_refused(self):
         foreign = self.directory / "foreign"
         self.run_causeway("certs", "--directory", foreign, "init")
         self.run_causeway("certs", "--directory", foreign, "add-region", *REGIONS)
-        said = self.run_causeway("import", self.archive, "--directory", self.imported, "--certificates", foreign, code=1)
-        self.assertIn("does not agree", said)
+        said = self.run_causeway("import", self.archive, "--directory", self.imported, "--certificates", foreign, code=4)
+        self.assertIn("is not signed by its certificate", said)
         self.assertFalse(self.imported.exists())
 
     def test_what_cannot_be_exported_is_said(self):

@@ -12,6 +12,7 @@
 
 #include "apps/run/config/config_schema.h"
 #include "inter/base/file.h"
+#include "inter/base/printable.h"
 
 namespace causeway::run {
 namespace {
@@ -80,13 +81,9 @@ std::vector<std::string> section_names() {
   return {sections.begin(), sections.end()};
 }
 
-// Control characters of untrusted names do not reach the terminal.
+// Of untrusted names: as much as a message needs.
 std::string printable(std::string_view text) {
-  std::string out(text.substr(0, 80));
-  std::replace_if(
-      out.begin(), out.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
-  return out;
+  return inter::printable_line(text.substr(0, 80));
 }
 
 template <typename Owner>

@@ -11,6 +11,13 @@ std::string to_json(const Card& card) {
       .dump();
 }
 
+std::string to_observer(const Card& card) {
+  return nlohmann::json{
+      {"region", card.region},
+      {"waiting", "`causeway doctor` checks this region; no coordinator runs there"}}
+      .dump();
+}
+
 std::optional<Card> parse_card(const std::string& text) {
   const auto json = parse_object(text);
   if (!json || !json->contains("doctor")) return std::nullopt;

@@ -17,6 +17,8 @@ struct Card {
 };
 
 std::string to_json(const Card& card);
+// To whoever may only look: as a status of the region would tell it, without what regions share.
+std::string to_observer(const Card& card);
 std::optional<Card> parse_card(const std::string& text);  // nothing: it is none
 
 }  // namespace causeway::run

@@ -23,6 +23,7 @@
 #include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/printable.h"
 #include "inter/base/tcp.h"
 
 namespace causeway::run {
@@ -149,7 +150,7 @@ std::string to_text(const Diagnosis& diagnosis) {
   }
   const std::size_t failures = count(diagnosis.findings, Grade::fail);
   const std::size_t warnings = count(diagnosis.findings, Grade::warn);
-  return printable_ascii(std::move(text)) + "\n" + std::to_string(failures) +
+  return inter::printable(text) + "\n" + std::to_string(failures) +
          (failures == 1 ? " failure, " : " failures, ") + std::to_string(warnings) +
          (warnings == 1 ? " warning, " : " warnings, ") +
          std::to_string(diagnosis.findings.size() - failures - warnings) + " ok\n";

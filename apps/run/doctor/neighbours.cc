@@ -21,6 +21,7 @@
 #include "inter/base/link_error.h"
 #include "inter/blob/spool.h"
 #include "inter/mesh/observer.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::run {
 namespace {
@@ -174,7 +175,9 @@ class Visitor : public inter::MeshHandler {
     visit_.neighbours[peer].card = std::move(card);
     return "";
   }
-  std::string report() override {
+  // The card is for those who share what it says.
+  std::string report(const std::string& asker) override {
+    if (inter::is_observer(asker)) return to_observer(options_.card);
     Card card = options_.card;
     card.time_unix_s = unix_seconds();
     return to_json(card);

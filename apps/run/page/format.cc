@@ -1,6 +1,5 @@
 #include "apps/run/page/format.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -37,12 +36,6 @@ std::string format_count(std::uint64_t count) {
   std::string digits = std::to_string(count);
   for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return digits;
-}
-
-std::string printable_ascii(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return c != '\n' && (c < 0x20 || c > 0x7E); }, '?');
-  return text;
 }
 
 }  // namespace causeway::run

@@ -6,6 +6,7 @@
 
 #include "apps/run/region/process.h"
 #include "apps/run/region/region_files.h"
+#include "inter/base/printable.h"
 
 namespace causeway::run {
 
@@ -27,7 +28,7 @@ asio::awaitable<std::string> sample_text(asio::any_io_executor executor, const L
   std::filesystem::remove(generate.output);
   Process process(std::move(executor), generate);
   const ExitStatus status = co_await process.wait();
-  if (status.ok()) co_return read_text_file(generate.output);
+  if (status.ok()) co_return inter::printable(read_text_file(generate.output));
   std::fprintf(stderr,
                "causeway: there is no sample of text, because generate ended with %s; see %s\n",
                to_string(status).c_str(), generate.log.c_str());

@@ -27,6 +27,7 @@
 #include "apps/run/simulate/sample_text.h"
 #include "apps/run/simulate/summary.h"
 #include "apps/run/tune/predict.h"
+#include "inter/base/printable.h"
 #include "intra/data/data.h"
 #include "intra/step/evaluation.h"
 #include "intra/worker/worker_result.h"
@@ -281,7 +282,8 @@ class Simulation {
     std::fprintf(stderr, "causeway: %s. %s %s%s\n", outcome.problem.c_str(),
                  end.empty() ? "It left nothing in" : "The end of", outcome.log.c_str(),
                  end.empty() ? "." : ":");
-    for (const std::string& line : end) std::fprintf(stderr, "  %s\n", line.c_str());
+    for (const std::string& line : end)
+      std::fprintf(stderr, "  %s\n", inter::printable(line).c_str());
     const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3 || outcome.mendable;
     if (may_go_on) {
       std::fprintf(stderr,

@@ -3,23 +3,22 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "apps/run/config/config.h"
-#include "apps/run/verify/region_ledger.h"
+#include "apps/run/region/run_error.h"
+#include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
-#include "diloco/worker/worker_session.h"
 #include "inter/base/hex.h"
 #include "inter/base/page_buffer.h"
 #include "inter/base/sha256.h"
 #include "inter/blob/spool_files.h"
-#include "inter/tls/pki.h"
 
 namespace causeway::run {
 namespace {
@@ -31,24 +30,6 @@ struct Source {
   fs::path path;        // read when its turn comes,
   std::string content;  // unless this is all of it
 };
-
-struct Region {
-  fs::path directory;
-  diloco::Snapshot snapshot;
-};
-
-Region newest_of(const fs::path& directory) {
-  std::optional<Region> newest;
-  for (const fs::path& region : region_directories({directory})) {
-    const auto snapshot = diloco::read_snapshot(region / "ledger" / "snapshot");
-    if (snapshot && (!newest || snapshot->version > newest->snapshot.version))
-      newest = Region{region, *snapshot};
-  }
-  if (newest) return *newest;
-  throw ConfigError(directory.string() +
-                    " has no snapshot yet, so there is nothing to go on from: the run confirms one "
-                    "every train.checkpoint_rounds rounds and at its end");
-}
 
 fs::path config_of(const ExportOptions& options, const fs::path& region) {
   if (!options.config.empty()) return options.config;
@@ -98,7 +79,6 @@ std::string whole_records(const fs::path& ledger, const std::string& run_id,
 }
 
 void add_certificates(const fs::path& directory, Sources& sources) {
-  if (directory.empty()) return;
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const fs::path& path = entry.path();
@@ -127,29 +107,47 @@ void copy(const Source& source, TarWriter& tar) {
         source.path, "its content is not what its name says; export another region's directory");
 }
 
+// Commands may hold passwords, and are for the host that they were written for. Nor are comments
+// taken along.
+std::string shared_config(Config config, std::vector<std::string>& left_out) {
+  if (!config.checkpoint_after.empty()) left_out.push_back("checkpoint.after");
+  config.checkpoint_after.clear();
+  return to_toml(config);
+}
+
 }  // namespace
 
-Manifest export_run(const ExportOptions& options, const TarWriter::Sink& sink) {
-  const Region region = newest_of(options.directory);
-  const fs::path config = config_of(options, region.directory);
-  load_config(config, {});
-  const fs::path ledger = region.directory / "ledger";
+Exported export_run(const ExportOptions& options, const TarWriter::Sink& sink) {
+  const fs::path region = region_with_newest_snapshot(options.directory);
+  const fs::path config_file = config_of(options, region);
+  const Config config = load_config(config_file, {});
+  const fs::path certificates = certificates_for(region, options.certificates, config.certificates);
+  const NamedSnapshot named = read_named_snapshot(region, certificates);
+  const fs::path ledger = region / "ledger";
 
-  Manifest manifest{.run_id = diloco::read_run_id(ledger),
-                    .region = read_region_ledger(region.directory).name,
-                    .version = region.snapshot.version,
-                    .files = {}};
+  Exported exported{.manifest = {.run_id = named.ledger.run_id,
+                                 .region = named.ledger.name,
+                                 .version = named.snapshot.version,
+                                 .files = {}},
+                    .left_out = {}};
+  Manifest& manifest = exported.manifest;
   Sources sources;
-  sources.add_if_there("config.toml", config);
-  add_certificates(
-      options.certificates.empty() ? certificates_beside(region.directory) : options.certificates,
-      sources);
+  sources.add("config.toml", shared_config(config, exported.left_out));
+  add_certificates(certificates, sources);
   const std::string there = "regions/" + manifest.region;
-  for (const char* name : {"run", "incarnation", "snapshot", "finished"})
-    sources.add_if_there(there + "/ledger/" + name, ledger / name);
-  sources.add(there + "/ledger/records", whole_records(ledger, manifest.run_id, manifest.rounds));
-  const fs::path spooled = inter::blob_path(region.directory / "spool", region.snapshot.blob);
-  sources.add(there + "/spool/" + spooled.filename().string(), spooled, region.snapshot.blob);
+  for (const std::string_view name : kLedgerFiles) {
+    const std::string file = there + "/ledger/" + std::string(name);
+    if (name == "records") {
+      sources.add(file, whole_records(ledger, manifest.run_id, manifest.rounds));
+    } else {
+      sources.add_if_there(file, ledger / name);
+    }
+  }
+  // As long as it has not moved on, the copy of the pointer is the one that was checked.
+  if (diloco::read_snapshot(ledger / "snapshot") != named.snapshot)
+    throw RunError(region.string() +
+                   " replaced its snapshot by a newer one while it was read; try again");
+  sources.add(there + "/spool/" + named.file.filename().string(), named.file, named.snapshot.blob);
 
   for (const Source& source : sources.all()) manifest.files.push_back(source.file);
   const std::string first = to_json(manifest);
@@ -158,7 +156,7 @@ Manifest export_run(const ExportOptions& options, const TarWriter::Sink& sink) {
   tar.write(std::as_bytes(std::span(first)));
   for (const Source& source : sources.all()) copy(source, tar);
   tar.finish();
-  return manifest;
+  return exported;
 }
 
 }  // namespace causeway::run

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "apps/run/transfer/manifest.h"
 #include "apps/run/transfer/tar_writer.h"
@@ -14,11 +15,17 @@ struct ExportOptions {
   // Of a region; or of a run, which stands for its region with the newest snapshot.
   std::filesystem::path directory;
   std::filesystem::path config;  // empty: the one that the run's directory or the region keeps
-  std::filesystem::path certificates;  // empty: those beside the region, or none
+  std::filesystem::path certificates;  // empty: those beside the region, or the configuration's
 };
 
-// Throws ConfigError if something is to be named, std::system_error (diloco::Errc::lineage) naming
-// what is damaged, and what `sink` throws.
-Manifest export_run(const ExportOptions& options, const TarWriter::Sink& sink);
+struct Exported {
+  Manifest manifest;
+  std::vector<std::string> left_out;  // of the configuration
+};
+
+// Only what an import takes: the snapshot is the one that the signed ledger names. Throws
+// ConfigError if something is to be named, std::system_error (diloco::Errc::lineage) naming what is
+// damaged, and what `sink` throws.
+Exported export_run(const ExportOptions& options, const TarWriter::Sink& sink);
 
 }  // namespace causeway::run

@@ -1,6 +1,8 @@
 #include "apps/run/transfer/import_run.h"
 
-#include <algorithm>
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <string>
 #include <system_error>
 
@@ -8,6 +10,8 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/run_error.h"
 #include "apps/run/transfer/tar_reader.h"
+#include "apps/run/verify/named_snapshot.h"
+#include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/hex.h"
 #include "inter/base/page_buffer.h"
@@ -46,8 +50,8 @@ void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& direct
   if (!found)
     throw RunError("the archive ends before its file " + expected.name + ": it is incomplete");
   if (found->name != expected.name || found->size != expected.size)
-    throw RunError("the archive has " + printable_ascii(found->name) + " where " + expected.name +
-                   " of " + std::to_string(expected.size) + " bytes belongs: it is damaged");
+    throw RunError("the archive has " + found->name + " where " + expected.name + " of " +
+                   std::to_string(expected.size) + " bytes belongs: it is damaged");
   const fs::path path = directory / expected.name;
   diloco::create_private_directories(path.parent_path());
   diloco::AtomicFile file(path);
@@ -62,52 +66,63 @@ void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& direct
   file.commit(diloco::Durability::on_disk);
 }
 
+// The manifest is what anybody may have written: it says nothing that the checked ledger does not.
+void check_figures(const Manifest& manifest, const NamedSnapshot& named) {
+  const RegionLedger& ledger = named.ledger;
+  const bool same = manifest.run_id == ledger.run_id && manifest.region == ledger.name &&
+                    manifest.rounds == records_in(ledger).size() &&
+                    manifest.version == named.snapshot.version;
+  if (same) return;
+  throw RunError("the archive's " + std::string(kManifestName) +
+                 " has another run, region, number of rounds or version than the ledger in it: do "
+                 "not trust it");
+}
+
 // Where a region's worker leaves it, for `causeway verify`.
-void link_snapshot(const Manifest& manifest, const fs::path& directory) {
-  const fs::path region = directory / "regions" / manifest.region;
-  const auto is_blob = [](const ArchivedFile& file) {
-    return file.name.find("/spool/") != std::string::npos;
-  };
-  const auto blob = std::ranges::find_if(manifest.files, is_blob);
-  if (blob == manifest.files.end())
-    throw RunError("the archive holds no snapshot: it is incomplete");
-  const fs::path snapshot = intra::snapshot_file(region);
+void link_snapshot(const NamedSnapshot& named) {
+  const fs::path snapshot = intra::snapshot_file(named.ledger.directory);
   diloco::create_private_directories(snapshot.parent_path());
-  fs::create_hard_link(directory / blob->name, snapshot);
+  fs::create_hard_link(named.file, snapshot);
 }
 
-std::string differences(const Verification& verification) {
-  std::string text;
-  for (const std::string& line : verification.lines) text += "\n  " + line;
-  return text;
-}
-
-Imported unpack_and_verify(TarReader& tar, Manifest manifest, const fs::path& stage,
-                           const fs::path& certificates) {
-  diloco::create_private_directories(stage);
+Imported unpack_and_check(TarReader& tar, Manifest manifest, const fs::path& stage,
+                          const fs::path& certificates) {
   check_room(stage, manifest.bytes());
   for (const ArchivedFile& file : manifest.files) unpack(tar, file, stage);
   if (tar.next()) throw RunError("the archive has more files than it says: do not trust it");
-  link_snapshot(manifest, stage);
-  Verification verification = verify({stage}, certificates);
-  if (!verification.same)
-    throw RunError("the archive does not agree with itself, so nothing of it was kept:" +
-                   differences(verification));
-  return {.manifest = std::move(manifest), .verification = std::move(verification)};
+  const fs::path region = stage / "regions" / manifest.region;
+  const NamedSnapshot named =
+      read_named_snapshot(region, certificates_for(region, certificates, {}));
+  check_figures(manifest, named);
+  link_snapshot(named);
+  return {.manifest = std::move(manifest), .entries = named.ledger.entries.size()};
+}
+
+// Its own, whoever else imports: what is there already may be somebody's.
+void create_stage(const fs::path& stage) {
+  if (stage.has_parent_path()) diloco::create_private_directories(stage.parent_path());
+  if (::mkdir(stage.c_str(), 0700) == 0) return;
+  if (errno != EEXIST) diloco::throw_errno("create", stage);
+  throw ConfigError(stage.string() +
+                    " is there already, and the archive would be unpacked there: another import is "
+                    "under way, or was cut short. Remove it if none is, or name another directory");
 }
 
 }  // namespace
 
-Imported import_run(const fs::path& archive, const fs::path& directory,
+Imported import_run(const fs::path& archive, const fs::path& named_directory,
                     const fs::path& certificates) {
-  if (fs::exists(directory))
+  // Without a slash at its end.
+  const fs::path directory =
+      named_directory.has_filename() ? named_directory : named_directory.parent_path();
+  if (fs::exists(fs::symlink_status(directory)))
     throw ConfigError(directory.string() + " is there already: name a directory that is not");
   TarReader tar(archive);
   Manifest manifest = read_manifest(tar, archive);
   const fs::path stage = directory.string() + ".unfinished";
-  fs::remove_all(stage);
+  create_stage(stage);
   try {
-    Imported imported = unpack_and_verify(tar, std::move(manifest), stage, certificates);
+    Imported imported = unpack_and_check(tar, std::move(manifest), stage, certificates);
     fs::rename(stage, directory);
     return imported;
   } catch (...) {

@@ -3,22 +3,22 @@
 // unchecked.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 
 #include "apps/run/transfer/manifest.h"
-#include "apps/run/verify/verify.h"
 
 namespace causeway::run {
 
 struct Imported {
   Manifest manifest;
-  Verification verification;
+  std::size_t entries = 0;  // of the ledger
 };
 
 // `archive`: "-" is standard input. `certificates`: to check signatures with; empty: those in the
-// archive. The directory is there only when all of it is whole and agrees. Throws ConfigError if it
-// is there already, RunError if the archive is damaged or is not what it says, and what writing
-// throws.
+// archive. The directory is there only when all of it is whole, and its snapshot is the state that
+// the signed ledger names. Throws ConfigError if it is there already, RunError if the archive is
+// damaged or is not what it says, what read_named_snapshot() throws, and what writing does.
 Imported import_run(const std::filesystem::path& archive, const std::filesystem::path& directory,
                     const std::filesystem::path& certificates);
 

@@ -1,15 +1,16 @@
 #include "apps/run/transfer/manifest.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/run_error.h"
+#include "inter/blob/spool_files.h"
 
 namespace causeway::run {
 namespace {
@@ -18,8 +19,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFormat[] = "causeway-export 1";
 constexpr std::size_t kHexDigits = 64;
+// Sums of sizes stay below it, and so can be counted.
+constexpr std::uint64_t kBytesMax = std::numeric_limits<std::int64_t>::max();
 
-bool is_harmless(const std::string& part) {
+bool is_harmless(std::string_view part) {
   const auto is_plain = [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
@@ -27,22 +30,54 @@ bool is_harmless(const std::string& part) {
   return !part.empty() && part.front() != '.' && std::ranges::all_of(part, is_plain);
 }
 
-bool stays_inside(const std::string& name) {
-  const std::filesystem::path path(name);
-  return path.is_relative() && path.generic_string() == name &&
-         std::ranges::all_of(path, [](const auto& part) { return is_harmless(part.string()); });
+bool is_certificate(std::string_view name) {
+  return is_harmless(name) && (name.ends_with(".crt") || name == "ca.crl");
 }
 
-ArchivedFile parse_file(const nlohmann::json& json) {
+bool is_of_region(std::string_view name) {
+  constexpr std::string_view kLedger = "ledger/", kSpool = "spool/";
+  if (name.starts_with(kSpool)) return inter::named_blob(name.substr(kSpool.size())).has_value();
+  return name.starts_with(kLedger) &&
+         std::ranges::count(kLedgerFiles, name.substr(kLedger.size())) == 1;
+}
+
+// Whether an export makes it. Nothing else is unpacked: whoever goes on from the directory might
+// take it for the run's.
+bool is_exported(std::string_view name, const std::string& region) {
+  constexpr std::string_view kCertificates = "certificates/";
+  const std::string there = "regions/" + region + "/";
+  if (name.starts_with(kCertificates)) return is_certificate(name.substr(kCertificates.size()));
+  if (name.starts_with(there)) return is_of_region(name.substr(there.size()));
+  return name == "config.toml";
+}
+
+ArchivedFile parse_file(const nlohmann::json& json, const std::string& region) {
   ArchivedFile file{.name = get<std::string>(json, "name"),
                     .size = get<std::uint64_t>(json, "size"),
                     .sha256 = get<std::string>(json, "sha256")};
-  if (!stays_inside(file.name))
-    throw RunError("the archive names a file \"" + printable_ascii(file.name) +
+  if (!is_exported(file.name, region))
+    throw RunError("the archive names a file \"" + file.name +
                    "\", which no export does: do not trust it");
   if (file.sha256.size() != kHexDigits)
     throw RunError("the archive has no hash of its file " + file.name + ": it is damaged");
   return file;
+}
+
+void parse_files(const nlohmann::json& json, Manifest& manifest) {
+  const auto files = json.find("files");
+  if (files == json.end() || !files->is_array())
+    throw RunError("the archive's " + std::string(kManifestName) +
+                   " lists no files: it is damaged");
+  std::set<std::string> names;
+  std::uint64_t room = kBytesMax;
+  for (const auto& one : *files) {
+    const ArchivedFile& file = manifest.files.emplace_back(parse_file(one, manifest.region));
+    if (!names.insert(file.name).second)
+      throw RunError("the archive has two files " + file.name + ": do not trust it");
+    if (file.size > room)
+      throw RunError("the archive says that it holds more bytes than any disk: do not trust it");
+    room -= file.size;
+  }
 }
 
 }  // namespace
@@ -69,8 +104,7 @@ Manifest parse_manifest(const std::string& text) {
   if (!json) throw RunError("the archive's " + std::string(kManifestName) + " is damaged");
   const auto format = get<std::string>(*json, "format");
   if (format != kFormat)
-    throw RunError("the archive is of format \"" + printable_ascii(format) +
-                   "\"; this program reads \"" + kFormat +
+    throw RunError("the archive is of format \"" + format + "\"; this program reads \"" + kFormat +
                    "\": import it with the version of Causeway that exported it");
   Manifest manifest{.run_id = get<std::string>(*json, "run"),
                     .region = get<std::string>(*json, "region"),
@@ -80,13 +114,7 @@ Manifest parse_manifest(const std::string& text) {
   if (!is_harmless(manifest.run_id) || !is_harmless(manifest.region))
     throw RunError("the archive's " + std::string(kManifestName) +
                    " names no run or no region: it is damaged");
-  std::set<std::string> names;
-  for (const auto& file : (*json)["files"]) {
-    manifest.files.push_back(parse_file(file));
-    if (!names.insert(manifest.files.back().name).second)
-      throw RunError("the archive has two files " + manifest.files.back().name +
-                     ": do not trust it");
-  }
+  parse_files(*json, manifest);
   return manifest;
 }
 

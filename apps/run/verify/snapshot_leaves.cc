@@ -32,11 +32,8 @@ std::string tensors_at(const diloco::Layout& layout, std::size_t begin) {
   return names.empty() ? "padding" : names;
 }
 
-}  // namespace
-
-SnapshotLeaves read_leaves(const std::filesystem::path& path, Tensors which) {
-  const intra::SafetensorsReader file(path);
-  const intra::StateReader metadata(path);
+SnapshotLeaves read(const intra::SafetensorsReader& file, const intra::StateReader& metadata,
+                    Tensors which) {
   SnapshotLeaves snapshot;
   metadata.read("version", snapshot.version);
   for (const char* span : {"anchor", "momentum"}) snapshot.spans[span] = leaves_of(file, span);
@@ -50,6 +47,18 @@ SnapshotLeaves read_leaves(const std::filesystem::path& path, Tensors which) {
     snapshot.layout = intra::parse_tensors(metadata.get("tensors"), metadata.get("layout"));
   }
   return snapshot;
+}
+
+}  // namespace
+
+SnapshotLeaves read_leaves(const std::filesystem::path& path, Tensors which) {
+  return read(intra::SafetensorsReader(path), intra::StateReader(path), which);
+}
+
+SnapshotLeaves read_snapshot_leaves(const std::filesystem::path& name,
+                                    std::span<const std::byte> content) {
+  return read(intra::SafetensorsReader(name, content), intra::StateReader(name, content),
+              Tensors::shared);
 }
 
 std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct SnapshotLeaves {
 // Of a file with a state. Throws Errc::bad_checkpoint naming it if it is damaged.
 enum class Tensors { shared, all };  // anchor and momentum; what else is there is read and checked
 SnapshotLeaves read_leaves(const std::filesystem::path& file, Tensors which = Tensors::shared);
+// Of a snapshot's bytes; `name` is for messages. Throws Errc::bad_checkpoint if they are damaged.
+SnapshotLeaves read_snapshot_leaves(const std::filesystem::path& name,
+                                    std::span<const std::byte> content);
 // The newest snapshot in a region's directory; none if there is none. Throws Errc::bad_checkpoint
 // naming the file if it is damaged.
 std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory);

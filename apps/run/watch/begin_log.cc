@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <spdlog/pattern_formatter.h>
@@ -16,6 +17,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/watch/budgeted_sink.h"
+#include "inter/base/printable_text.h"
 
 namespace causeway::run {
 namespace {
@@ -33,8 +35,9 @@ class JsonText : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& line, const std::tm&,
               spdlog::memory_buf_t& out) override {
-    const nlohmann::json text = std::string(line.payload.data(), line.payload.size());
-    const std::string quoted = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const nlohmann::json text =
+        inter::printable(std::string_view(line.payload.data(), line.payload.size()));
+    const std::string quoted = text.dump();
     out.append(quoted.data(), quoted.data() + quoted.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override {
@@ -44,7 +47,7 @@ class JsonText : public spdlog::custom_flag_formatter {
 
 std::unique_ptr<spdlog::formatter> formatter() {
   if (format() == LogFormat::text)
-    return std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    return inter::printable_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %*");
   auto json = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   json->add_flag<JsonText>('*').set_pattern(
       R"({"time": "%Y-%m-%dT%H:%M:%S.%eZ", "level": "%l", "pid": %P, "text": %*})");

@@ -1,6 +1,10 @@
 #include "apps/run/watch/checkpoint_hook.h"
 
+#include <fcntl.h>
+
+#include <algorithm>
 #include <csignal>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -11,8 +15,9 @@
 
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
+#include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
-#include "diloco/worker/worker_session.h"
+#include "inter/base/file.h"
 
 namespace causeway::run {
 namespace {
@@ -34,6 +39,25 @@ void write(const fs::path& directory, const CheckpointHookState& state) {
   write_text_file(state_file(directory), json.dump() + "\n");
 }
 
+// A command may print without end, and is started again and again. It appends, wherever the end is.
+void cut_log(const fs::path& log, std::uintmax_t bytes_max) {
+  constexpr std::uintmax_t kKeptBytes = 64U << 10;
+  std::error_code missing;
+  const std::uintmax_t size = fs::file_size(log, missing);
+  if (missing || size <= bytes_max) return;
+  try {
+    const std::uintmax_t kept = std::min({kKeptBytes, bytes_max, size});
+    std::string end(kept, '\0');
+    inter::File file(log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    end.resize(file.read_at(size - kept, std::as_writable_bytes(std::span(end))));
+    file.resize(0);
+    diloco::append_to_file(
+        log, "(" + std::to_string(size - kept) + " bytes before this were cut off)\n" + end);
+  } catch (const std::system_error& error) {
+    spdlog::warn("{}: {}; it may grow", log.string(), error.what());
+  }
+}
+
 }  // namespace
 
 std::optional<CheckpointHookState> read_checkpoint_hook(const fs::path& directory) {
@@ -45,7 +69,8 @@ std::optional<CheckpointHookState> read_checkpoint_hook(const fs::path& director
 
 CheckpointHook::CheckpointHook(asio::any_io_executor executor, CheckpointHookOptions options)
     : options_(std::move(options)),
-      timer_(std::move(executor)),
+      timer_(executor),
+      log_timer_(std::move(executor)),
       state_(read_checkpoint_hook(options_.directory).value_or(CheckpointHookState{})) {}
 
 void CheckpointHook::finish() {
@@ -95,9 +120,25 @@ asio::awaitable<ExitStatus> CheckpointHook::start(std::uint64_t version) {
   process.environment["CAUSEWAY_VERSION"] = std::to_string(version);
   Process command(timer_.get_executor(), process);
   command_ = &command;
+  struct Running {
+    CheckpointHook& hook;
+    ~Running() {
+      hook.command_ = nullptr;
+      hook.log_timer_.cancel();
+    }
+  } const running{*this};
+  bound_log();
   const ExitStatus status = co_await command.wait();
-  command_ = nullptr;
+  cut_log(log_file(options_.directory), options_.log_bytes_max);
   co_return status;
+}
+
+void CheckpointHook::bound_log() {
+  cut_log(log_file(options_.directory), options_.log_bytes_max);
+  log_timer_.expires_after(kLook);
+  log_timer_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled && command_ != nullptr) bound_log();
+  });
 }
 
 asio::awaitable<void> CheckpointHook::run_for(std::uint64_t version) {

@@ -1,6 +1,6 @@
 // checkpoint.after: a command of the user's, started for the newest snapshot that the run
 // confirmed, to bring it elsewhere. What it did is in checkpoint-after.json of the region's
-// directory, what it printed in checkpoint-after.log.
+// directory, the end of what it printed in checkpoint-after.log.
 #pragma once
 
 #include <chrono>
@@ -24,6 +24,7 @@ struct CheckpointHookOptions {
   std::filesystem::path directory;                 // the region's
   std::map<std::string, std::string> environment;  // beside CAUSEWAY_VERSION
   std::chrono::seconds retry{60};                  // after a failure
+  std::uintmax_t log_bytes_max{4U << 20};          // beyond them the log's end alone is kept
 };
 
 // Versions are those of snapshots: rounds that they hold.
@@ -47,10 +48,11 @@ class CheckpointHook {
   asio::awaitable<void> run_for(std::uint64_t version);
   asio::awaitable<ExitStatus> start(std::uint64_t version);
   std::optional<std::uint64_t> due() const;
+  void bound_log();  // again and again, while a command runs
   asio::awaitable<void> pause(std::chrono::seconds time);
 
   CheckpointHookOptions options_;
-  asio::steady_timer timer_;
+  asio::steady_timer timer_, log_timer_;
   CheckpointHookState state_;
   bool failed_ = false;  // the newest command
   bool finishing_ = false, stopped_ = false;

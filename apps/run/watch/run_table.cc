@@ -8,6 +8,7 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
+#include "inter/base/printable.h"
 
 namespace causeway::run {
 namespace {
@@ -169,8 +170,8 @@ std::string run_table(const std::vector<SeenRegion>& regions) {
   const double left_s = run_seconds_left(regions, all);
   for (std::size_t i = 0; i < regions.size(); ++i)
     rows.push_back(row_of(regions[i], all[i], left_s));
-  return printable_ascii(columns(rows) + totals(regions, all) + egress_line(all) +
-                         links_table(regions, all) + problems(regions, all));
+  return inter::printable(columns(rows) + totals(regions, all) + egress_line(all) +
+                          links_table(regions, all) + problems(regions, all));
 }
 
 std::string region_page(const SeenRegion& region) {

@@ -1,10 +1,14 @@
 """What a trainer needs to go on exactly where it stopped, beside the parameters, which the worker keeps: optimizer, random
 numbers, and whatever else has state_dict() and load_state_dict()."""
+import hashlib
+import io
 import os
 import pathlib
+import pickle
 import re
 
 import torch
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from .divided import DTensor
 
@@ -13,9 +17,12 @@ LOCAL = "causeway: this rank's part of a divided tensor"
 
 
 def own_parts(value):
-    """Of nested state: each divided tensor replaced by the part of this rank, which needs no mesh to be read again."""
+    """Of nested state: each divided tensor replaced by the part of this rank, which needs no mesh to be read again. NumPy's
+    numbers are plain ones, which need no code of others to be read."""
     if isinstance(value, DTensor):
         return {LOCAL: value.to_local()}
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        return value.item()
     if isinstance(value, dict):
         return {key: own_parts(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -34,67 +41,112 @@ def divided_again(value, parameter):
     return value
 
 
+def without_tensors(value):
+    if isinstance(value, dict):
+        return {key: without_tensors(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_tensors(one) for one in value]
+    return None if torch.is_tensor(value) else value
+
+
+def sha256_of(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_readable(file, name):
+    """Files are read as weights only, so that none can run code. What that does not allow is told when it is written."""
+    if unsafe := get_unsafe_globals_in_checkpoint(file):
+        raise ValueError(f"{name} holds {', '.join(sorted(unsafe))}, which torch.load(weights_only=True) does not read: keep numbers, "
+                         "texts and tensors there, or name the types to torch.serialization.add_safe_globals before Run(...)")
+
+
 class TrainerState:
-    """Files in the region's checkpoints/: one for each rank and each position in the region's samples."""
+    """Files in the region's checkpoints/: one for each rank and each position in the region's samples. The name ends with the
+    SHA-256 of the content."""
 
     def __init__(self, directory, ranks, optimizer, also):
         self.directory = pathlib.Path(directory) / "checkpoints"
         self.ranks, self.optimizer, self.also = ranks, optimizer, dict(also)
         if optimizer is not None:
             self.also["optimizer"] = optimizer
+        for name in self.also:  # now, rather than when the first file is written
+            first = io.BytesIO()
+            torch.save(without_tensors(self.state_of(name)), first)
+            first.seek(0)
+            check_readable(first, f"the state of {name}")
 
-    def file(self, sample):
-        return self.directory / f"trainer-{sample}-rank-{self.ranks.rank}-of-{self.ranks.world}.pt"
+    def state_of(self, name):
+        return own_parts(self.also[name].state_dict())
 
-    def positions(self):
-        """Samples of this rank's files, in order; also refuses files of another number of ranks."""
+    def files(self):
+        """Sample and file, of this rank, in order; also refuses files of another number of ranks."""
         found = []
         for path in self.directory.glob("trainer-*-rank-*-of-*.pt"):
-            match = re.fullmatch(r"trainer-(\d+)-rank-(\d+)-of-(\d+)\.pt", path.name)
+            match = re.fullmatch(r"trainer-(\d+)-rank-(\d+)-of-(\d+)(-[0-9a-f]{64})?\.pt", path.name)
             if match and int(match[3]) != self.ranks.world:
                 raise ValueError(f"{path} was written by {match[3]} ranks, and this region has {self.ranks.world} now: "
                                  "start as many as before, or delete the trainer-*.pt there to begin the optimizer anew")
             if match and int(match[2]) == self.ranks.rank:
-                found.append(int(match[1]))
+                found.append((int(match[1]), path))
         return sorted(found)
 
     def save(self, sample):
         if not self.also:
             return
-        state = {name: own_parts(one.state_dict()) for name, one in self.also.items()}
+        state = {name: self.state_of(name) for name in self.also}
         state["random"] = torch.get_rng_state()
         if torch.cuda.is_available():
             state["random of the device"] = torch.cuda.get_rng_state()
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = self.file(sample).with_suffix(".unfinished")
+        name = f"trainer-{sample}-rank-{self.ranks.rank}-of-{self.ranks.world}"
+        unfinished = self.directory / f"{name}.unfinished"
         with open(unfinished, "wb") as out:
             torch.save(state, out)
             out.flush()
             os.fsync(out.fileno())
-        os.replace(unfinished, self.file(sample))
-        for old in self.positions()[:-KEPT]:
-            self.file(old).unlink(missing_ok=True)
+        check_readable(unfinished, "the trainer's state")
+        finished = self.directory / f"{name}-{sha256_of(unfinished)}.pt"
+        os.replace(unfinished, finished)
+        files = self.files()
+        kept = sorted({position for position, _ in files})[-KEPT:]
+        for position, old in files:
+            if position not in kept or (position == sample and old != finished):
+                old.unlink(missing_ok=True)
+
+    def read(self, path):
+        if not path.stem.endswith(f"-{sha256_of(path)}"):
+            raise ValueError(f"{path} is damaged, or was written by an earlier version of Causeway: its content is not what its name, "
+                             "which ends with its SHA-256, says. Delete what all ranks have of that sample to go on from the one before, "
+                             "or every trainer-*.pt there to begin the optimizer anew")
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as refused:
+            raise ValueError(f"{path} holds more than numbers, texts and tensors, and nothing else is read. If you trust the file, name "
+                             f"the types to torch.serialization.add_safe_globals before Run(...): {refused}") from refused
 
     def resume(self, sample):
         """From the last position that is not after `sample`. Positions after it are of work that was lost: removed."""
-        positions = self.positions() if self.also else []
-        for lost in (one for one in positions if one > sample):
-            self.file(lost).unlink(missing_ok=True)
-        usable = [one for one in positions if one <= sample]
-        if not usable:
+        usable = None
+        for position, path in self.files() if self.also else []:
+            if position > sample:
+                path.unlink(missing_ok=True)
+            else:
+                usable = position, path
+        if usable is None:
             return None
-        # It holds what the objects of this program make of their state, and nobody else writes there.
-        state = torch.load(self.file(usable[-1]), map_location="cpu", weights_only=False)
+        position, path = usable
+        state = self.read(path)
         missing = sorted(set(self.also) - set(state))
         if missing:
-            raise ValueError(f"{self.file(usable[-1])} has no state of {', '.join(missing)}: give Run the same optimizer and "
+            raise ValueError(f"{path} has no state of {', '.join(missing)}: give Run the same optimizer and "
                              "`also` as before, or delete the file to begin them anew")
         for name, one in self.also.items():
             one.load_state_dict(self.placed(state[name]) if name == "optimizer" else state[name])
         torch.set_rng_state(state["random"])
         if torch.cuda.is_available() and "random of the device" in state:
             torch.cuda.set_rng_state(state["random of the device"])
-        return usable[-1]
+        return position
 
     def placed(self, state):
         """An optimizer numbers its parameters in the order of its groups."""

@@ -18,6 +18,20 @@ TEST(Card, ArrivesAsItWasSent) {
   EXPECT_EQ(back->packages.at("torch"), "2.6");
 }
 
+// What regions share is not for whoever may only look.
+TEST(Card, ToAnObserverHasNoMoreThanTheRegionAndThatItIsChecked) {
+  const Card card{.region = "east",
+                  .program = "1.2.3",
+                  .settings = "outer.lr = 0.7",
+                  .data = "fingerprint",
+                  .packages = {{"torch", "2.6"}}};
+  const std::string told = to_observer(card);
+  EXPECT_NE(told.find("east"), std::string::npos);
+  EXPECT_NE(told.find("causeway doctor"), std::string::npos);
+  for (const char* kept : {"1.2.3", "outer.lr", "fingerprint", "torch"})
+    EXPECT_EQ(told.find(kept), std::string::npos) << kept;
+}
+
 TEST(Card, IsNothingElse) {
   for (const char* text : {"", "{", "[]", "null", R"({"region": "east", "version": 3})"})
     EXPECT_FALSE(parse_card(text)) << text;

@@ -29,7 +29,7 @@ class Region : public MeshHandler {
   Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
 
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
-  std::string report() override { return shown; }
+  std::string report(const std::string&) override { return shown; }
   void on_refused_by(const std::string& peer, const LinkError& refusal) override;
   void on_peer_up(const std::string& peer) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;

@@ -282,6 +282,17 @@ TEST_F(Safetensors, TakesAFileFromBeforeHeadersWereHashedAndRefusesALaterFormat)
   refuses(raw(later, 0), {"later version"});
 }
 
+// If the time grew with the square of the number, nobody would wait for this.
+TEST_F(Safetensors, OfManyTensorsAreReadInTimeProportionalToTheirNumber) {
+  constexpr int kTensors = 200'000;
+  std::string header = "{";
+  for (int i = 0; i < kTensors; ++i)
+    header += (i > 0 ? ",\"" : "\"") + std::to_string(i) +
+              R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+  const MemoryFile file(raw(header + "}", 0));
+  EXPECT_EQ(SafetensorsReader(file.path()).names().size(), kTensors);
+}
+
 TEST_F(Safetensors, RefusesEveryTruncation) {
   write_safetensors(file_, two_tensors(), {{"run", "r1"}});
   const std::string bytes = contents(file_);

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace causeway::intra {
@@ -91,6 +94,55 @@ TEST(StridedTensor, OfOneElementIsOneWhateverItsStrides) {
   std::vector<float> flat(layout.size());
   read_tensors(layout, tensors, flat);
   EXPECT_EQ(flat[0], 5);
+}
+
+// Of tensors of 2 x 3 in one memory of 12 floats, each with its first element and strides.
+struct Placed {
+  std::ptrdiff_t first;
+  std::vector<std::int64_t> strides;
+};
+
+bool are_apart(const std::vector<Placed>& places) {
+  const std::vector<std::int64_t> shape{2, 3};
+  static std::vector<float> memory(12);
+  std::vector<diloco::TensorSpec> specs;
+  StridedTensors tensors;
+  for (const Placed& place : places) {
+    specs.push_back({"t" + std::to_string(specs.size()), shape});
+    tensors.push_back({memory.data() + place.first, shape, place.strides});
+  }
+  const diloco::Layout layout(specs);
+  check_tensors(layout, tensors);
+  try {
+    check_apart(layout, tensors);
+  } catch (const std::invalid_argument& refusal) {
+    EXPECT_NE(std::string(refusal.what()).find("shares memory"), std::string::npos);
+    return false;
+  }
+  return true;
+}
+
+TEST(StridedTensor, MayLieBetweenTheElementsOfAnother) {
+  EXPECT_TRUE(are_apart({{0, {}}, {6, {}}}));
+  EXPECT_TRUE(are_apart({{0, {6, 2}}, {1, {6, 2}}}));     // even and odd columns of one array
+  EXPECT_TRUE(are_apart({{0, {1, 4}}, {11, {-1, -4}}}));  // transposed, and the rest backwards
+  EXPECT_TRUE(are_apart({{0, {3, 2}}}));                  // 0 2 4 3 5 7: no element twice
+}
+
+TEST(StridedTensor, ThatSharesMemoryIsRefused) {
+  EXPECT_FALSE(are_apart({{0, {}}, {0, {}}}));
+  EXPECT_FALSE(are_apart({{0, {}}, {5, {}}}));
+  EXPECT_FALSE(are_apart({{0, {1, 1}}}));  // 0 1 2 1 2 3
+  EXPECT_FALSE(are_apart({{2, {-1, 1}}}));
+  EXPECT_FALSE(are_apart({{0, {6, 2}}, {6, {}}}));
+}
+
+TEST(StridedTensor, AtAnAddressThatIsNoFloatsIsRefused) {
+  const std::vector<std::int64_t> shape{1};
+  const diloco::Layout layout({{"odd", shape}});
+  alignas(float) std::array<char, 2 * sizeof(float)> memory{};
+  const StridedTensors tensors{{reinterpret_cast<float*>(memory.data() + 1), shape, {}}};
+  EXPECT_THROW(check_tensors(layout, tensors), std::invalid_argument);
 }
 
 }  // namespace

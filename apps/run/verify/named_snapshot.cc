@@ -1,0 +1,123 @@
+#include "apps/run/verify/named_snapshot.h"
+
+#include <optional>
+#include <system_error>
+#include <variant>
+
+#include "apps/run/verify/kept_payloads.h"
+#include "apps/run/verify/signed_states.h"
+#include "apps/run/verify/snapshot_leaves.h"
+#include "diloco/files/error.h"
+#include "diloco/ledger/ledger.h"
+#include "inter/blob/spool_files.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_snapshot(const fs::path& region, const std::string& why) {
+  throw std::system_error(make_error_code(diloco::Errc::lineage), region.string() + why);
+}
+
+// What a forked run began with; no round follows version 0 yet.
+const diloco::Origin* origin_in(const RegionLedger& ledger) {
+  const auto* first = std::get_if<diloco::Membership>(&ledger.entries.front().entry.body);
+  return first != nullptr && first->origin ? &*first->origin : nullptr;
+}
+
+// By the record of its round. No record follows the last round: it is what the region signed when
+// it finished.
+std::optional<diloco::Digest> named_state(const RegionLedger& ledger, const SignedStates& own,
+                                          diloco::Round version) {
+  const auto records = records_in(ledger);
+  if (version < records.size()) return records[version]->state;
+  if (own.finished && own.finished->version == version) return own.finished->state;
+  const diloco::Origin* origin = origin_in(ledger);
+  if (version == 0 && origin != nullptr) return origin->state;
+  return std::nullopt;
+}
+
+SignedStates check_signatures(const RegionLedger& ledger, const fs::path& certificates) {
+  if (certificates.empty()) {
+    refuse_snapshot(ledger.directory,
+                    ": there are no certificates to check its ledger with, and unsigned it says "
+                    "nothing of its snapshot: name the directory with " +
+                        ledger.name + ".crt (--certificates; with --fork, --fork-certificates)");
+  }
+  SignedStates own = signed_states(ledger, agreed_states(ledger), certificates);
+  if (!own.problem.empty()) refuse_snapshot(ledger.directory, ": " + own.problem);
+  return own;
+}
+
+void check_content(const NamedSnapshot& named) {
+  const fs::path& region = named.ledger.directory;
+  const auto content = KeptPayloads({region}).open(named.snapshot.blob);
+  if (!content) {
+    refuse_snapshot(region, " does not hold the snapshot that its ledger/snapshot names, " +
+                                named.file.string() +
+                                ": if its run goes on, it was replaced meanwhile, so try again; if "
+                                "not, take another region's directory");
+  }
+  // Not its version: what a run was forked from has another one in its parent.
+  if (read_snapshot_leaves(named.file, content->bytes()).state == named.snapshot.state) return;
+  refuse_snapshot(named.file,
+                  " is not the state that ledger/snapshot names: it was changed. Take "
+                  "another region's directory");
+}
+
+}  // namespace
+
+NamedSnapshot read_named_snapshot(const fs::path& region_directory, const fs::path& certificates) {
+  // First the pointer: a run that goes on may add to its ledger meanwhile, but takes nothing away.
+  const auto snapshot = diloco::read_snapshot(region_directory / "ledger" / "snapshot");
+  if (!snapshot) {
+    refuse_snapshot(region_directory,
+                    " has no snapshot yet (ledger/snapshot is not there), so there is nothing to "
+                    "go on from: the run confirms one every train.checkpoint_rounds rounds and at "
+                    "its end");
+  }
+  NamedSnapshot named{.ledger = read_region_ledger(region_directory),
+                      .snapshot = *snapshot,
+                      .file = inter::blob_path(region_directory / "spool", snapshot->blob)};
+  const std::string which = "the snapshot of version " + std::to_string(snapshot->version);
+  const SignedStates own = check_signatures(named.ledger, certificates);
+  const auto state = named_state(named.ledger, own, snapshot->version);
+  if (!state) {
+    refuse_snapshot(region_directory,
+                    ": nothing that " + named.ledger.name + " signed says which state " + which +
+                        " is, so it is not used: take another region's directory");
+  }
+  if (*state != snapshot->state) {
+    refuse_snapshot(region_directory,
+                    ": " + which +
+                        " that ledger/snapshot names is not the state that the signed "
+                        "ledger has for it: it was changed, or is another run's. Take "
+                        "another region's directory");
+  }
+  check_content(named);
+  return named;
+}
+
+fs::path region_with_newest_snapshot(const fs::path& path) {
+  const std::vector<fs::path> regions = region_directories({path});
+  const fs::path* newest = &regions.front();
+  std::optional<diloco::Round> version;
+  for (const fs::path& region : regions) {
+    const auto snapshot = diloco::read_snapshot(region / "ledger" / "snapshot");
+    if (!snapshot || (version && snapshot->version <= *version)) continue;
+    newest = &region;
+    version = snapshot->version;
+  }
+  return *newest;
+}
+
+fs::path certificates_for(const fs::path& region_directory, const fs::path& given,
+                          const fs::path& others) {
+  if (!given.empty()) return given;
+  const fs::path beside = certificates_beside(region_directory);
+  if (!beside.empty()) return beside;
+  return fs::exists(others / "ca.crt") ? others : fs::path();
+}
+
+}  // namespace causeway::run
