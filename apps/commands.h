@@ -18,6 +18,7 @@ void add_members(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
 void add_replay(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_ledger(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);

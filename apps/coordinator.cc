@@ -24,7 +24,9 @@
 #include "apps/run/config/link_flags.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
+#include "apps/run/report/run_report.h"
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/run/watch/checkpoint_hook.h"
@@ -143,6 +145,17 @@ run::CheckpointHookOptions hook_options(const run::Config& config, const Coordin
                           {"CAUSEWAY_CERTIFICATES", absolute(certificates_of(config, flags))}}};
 }
 
+// What this region alone knows of the run; `causeway report` puts several regions together.
+void write_report(const std::filesystem::path& directory) {
+  try {
+    const run::RegionHistory history = run::read_region_history(directory);
+    if (!history.rounds.empty())
+      run::write_text_file(directory / "report.html", run::run_report({history}));
+  } catch (const std::exception& error) {
+    spdlog::warn("report.html was not written: {}", error.what());
+  }
+}
+
 int run_coordinator(const CoordinatorFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
@@ -159,8 +172,9 @@ int run_coordinator(const CoordinatorFlags& flags) {
   run::log_to_file(options.directory / "coordinator.log");
   run::RegionWatch watch(config, flags.region, options.directory, flags.metrics);
   options.on_round = [&watch](const std::string& event) { watch.add(event); };
+  const std::filesystem::path directory = options.directory;
   asio::io_context context(1);
-  run::CheckpointHook hook(context.get_executor(), hook_options(config, flags, options.directory));
+  run::CheckpointHook hook(context.get_executor(), hook_options(config, flags, directory));
   diloco::Coordinator coordinator(context.get_executor(), std::move(options));
 
   asio::steady_timer pulse(context);
@@ -190,6 +204,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
   });
   context.run();
+  if (flags.region != config.witness.name) write_report(directory);
   if (failure) std::rethrow_exception(failure);
   if (outcome.exit_code == 0) {
     spdlog::info("{}: {}", flags.region, outcome.message);

@@ -28,6 +28,7 @@ struct DoctorFlags : run::LinkFlags {
   std::vector<std::string> overrides;
   std::filesystem::path directory;
   std::string python = "python3";
+  bool whole_data = false;
   double wait_s = 30;
   bool json = false;
 };
@@ -41,6 +42,7 @@ run::Diagnosis look(const DoctorFlags& flags, const run::Config& config) {
                              .directory = directory,
                              .program = CAUSEWAY_VERSION,
                              .python = flags.python,
+                             .whole_data = flags.whole_data,
                              .wait = std::chrono::milliseconds(std::llround(1e3 * flags.wait_s))});
   try {
     if (std::filesystem::is_directory(directory)) run::keep(diagnosis, directory);
@@ -90,6 +92,8 @@ void add_doctor(CLI::App& app, int& exit_code) {
                "NAME=HOST:PORT to dial instead of the advertised one");
   command->add_option("--python", flags->python, "Interpreter of your program, if it is in Python")
       ->capture_default_str();
+  command->add_flag("--whole-data", flags->whole_data,
+                    "Read all data for its digest, also where it is more than data.digest_gib");
   command->add_option("--wait", flags->wait_s, "Seconds to wait for the doctors of other regions")
       ->check(number_from(0, 600))
       ->capture_default_str();

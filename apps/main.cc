@@ -164,6 +164,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_import(app, exit_code);
   causeway::apps::add_ledger(app, exit_code);
   causeway::apps::add_replay(app, exit_code);
+  causeway::apps::add_report(app, exit_code);
   causeway::apps::add_worker(app, exit_code);
   causeway::apps::add_certs(app, exit_code);
   causeway::apps::add_tune(app, exit_code);

@@ -218,6 +218,7 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .leader = protocol.raft().leader().value_or(""),
           .term = protocol.raft().term(),
           .share = protocol.share().value_or(DataShare{}),
+          .data = protocol.data(),
           .steps = options_.protocol.pace.steps,
           .k = protocol.k(),
           .k_change = protocol.k_change(),

@@ -44,6 +44,12 @@ Json to_json(const DataShare& share) {
       {"index", share.index}, {"count", share.count}, {"pass", share.pass}, {"begin", share.begin}};
 }
 
+Json to_json(const std::optional<DataDigest>& data) {
+  if (!data) return nullptr;
+  return {{"sha256", data->whole ? Json(to_hex(*data->whole)) : Json(nullptr)},
+          {"sample_sha256", to_hex(data->sample)}};
+}
+
 double in_mbit(double bytes_per_s) {
   return std::round(8e-3 * bytes_per_s) / 1e3;
 }
@@ -193,6 +199,7 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"leader", status.leader},
                      {"term", status.term},
                      {"share", to_json(status.share)},
+                     {"data", to_json(status.data)},
                      {"steps", status.steps},
                      {"k", status.k},
                      {"k_change", status.k_change},

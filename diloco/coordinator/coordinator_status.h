@@ -29,10 +29,11 @@ struct CoordinatorStatus {
   std::string waited_for;  // the member that the open round waited for longest; empty: none
   std::string leader;      // empty: none known
   std::uint64_t term = 0;
-  DataShare share;          // of the data, in the open round
-  std::uint64_t steps = 0;  // inner steps of the run
-  std::uint32_t k = 0;      // of the open round, unless it is shortened
-  std::string k_change;     // the newest, with its reasons; empty: none
+  DataShare share;                 // of the data, in the open round
+  std::optional<DataDigest> data;  // that all regions must read; none: not known
+  std::uint64_t steps = 0;         // inner steps of the run
+  std::uint32_t k = 0;             // of the open round, unless it is shortened
+  std::string k_change;            // the newest, with its reasons; empty: none
   Progress progress;
   std::map<std::string, inter::LinkStats> links;  // since this process started
   std::uint64_t spool_bytes = 0, spool_capacity_bytes = 0;

@@ -203,7 +203,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   context_.driver.handle(WorkerAttached{.holds = {rank_0.version, rank_0.state},
                                         .has_lineage = rank_0.has_lineage,
                                         .run_id = rank_0.run_id,
-                                        .common_data = rank_0.common_data});
+                                        .common_data = rank_0.data.of_run});
 }
 
 // A region that goes on without some of its ranks says so.
@@ -274,6 +274,10 @@ void WorkerSide::add_applied_round(Round number, const Digest& state) {
 
 void WorkerSide::on_snapshot(Round version, const Digest& state, Descriptor file) {
   intake_.take_snapshot({version, state}, std::move(file));
+}
+
+void WorkerSide::on_data_read(const DataDigests& data) {
+  if (data.of_run) context_.driver.handle(WorkerReadData{*data.of_run});
 }
 
 void WorkerSide::on_report(const Progress& progress) {

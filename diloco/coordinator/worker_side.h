@@ -52,6 +52,7 @@ class WorkerSide : public WorkerServerHandler {
   void on_applied(Round version, const Digest& state) override;
   void on_snapshot(Round version, const Digest& state, Descriptor file) override;
   void on_report(const Progress& progress) override;
+  void on_data_read(const DataDigests& data) override;
 
  private:
   bool goodbye_is_over() const;

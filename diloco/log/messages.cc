@@ -31,7 +31,9 @@ void put(const Status& status, wire::PeerMessage* out) {
   body->set_payloads_from(status.payloads_from);
   if (status.snapshot) encode(*status.snapshot, body->mutable_snapshot());
   body->set_received_bytes(status.received_bytes);
-  if (status.data) encode(*status.data, body->mutable_data());
+  if (!status.data) return;
+  encode(status.data->sample, body->mutable_data()->mutable_sample());
+  if (status.data->whole) encode(*status.data->whole, body->mutable_data()->mutable_whole());
 }
 
 void put(const Holding& holding, wire::PeerMessage* out) {
@@ -71,7 +73,10 @@ Status take(const wire::Status& body) {
     status.applied = {.version = body.applied(), .state = decode_digest(body.applied_state())};
   }
   if (body.has_snapshot()) status.snapshot = decode(body.snapshot());
-  if (!body.data().empty()) status.data = decode_digest(body.data());
+  if (body.has_data()) {
+    status.data = {.sample = decode_digest(body.data().sample())};
+    if (!body.data().whole().empty()) status.data->whole = decode_digest(body.data().whole());
+  }
   return status;
 }
 

@@ -11,6 +11,7 @@
 
 #include "diloco/log/raft.h"
 #include "diloco/log/record.h"
+#include "diloco/maths/data_digest.h"
 
 namespace causeway::diloco {
 
@@ -39,7 +40,7 @@ struct Status {
   std::optional<Snapshot> snapshot;
   std::uint64_t received_bytes = 0;  // of what it is fetching: grows while it makes progress
   // Of the data that all regions must have in common, as its worker reads it, when known.
-  std::optional<Digest> data = {};
+  std::optional<DataDigest> data = {};
   bool operator==(const Status&) const = default;
 };
 

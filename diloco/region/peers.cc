@@ -98,11 +98,19 @@ std::vector<std::string> Peers::that_differ_from(const Applied& applied) const {
   return differing;
 }
 
-std::vector<std::string> Peers::that_read_other(const Digest& data) const {
+bool Peers::any_read_the_same(const DataDigest& data) const {
+  return std::ranges::any_of(up_, [&](const std::string& name) {
+    const Status* const known = status(name);
+    return known != nullptr && known->data && data.whole && known->data->whole == data.whole;
+  });
+}
+
+std::vector<std::string> Peers::that_read_other(const DataDigest& data) const {
   std::vector<std::string> differing;
   for (const std::string& name : up_) {
     const Status* const known = status(name);
-    if (known != nullptr && known->data && *known->data != data) differing.push_back(name);
+    if (known != nullptr && known->data && !same_data(*known->data, data))
+      differing.push_back(name);
   }
   return differing;
 }

@@ -43,7 +43,9 @@ class Peers {
   bool doubts_for_good(const std::string& peer) const;
 
   // Those that are up and said that they read other data than this.
-  std::vector<std::string> that_read_other(const Digest& data) const;
+  std::vector<std::string> that_read_other(const DataDigest& data) const;
+  // Any that is up read all of the same.
+  bool any_read_the_same(const DataDigest& data) const;
 
   // It is up and says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;

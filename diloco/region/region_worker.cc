@@ -14,10 +14,15 @@ constexpr int kHealsMax = 3;
 // ---- The session ----
 
 void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id,
-                          const std::optional<Digest>& data) {
+                          const std::optional<DataDigest>& data) {
   session_ = Session{.run_id = std::move(run_id)};
   data_ = data;
+  data_is_unproven_ = data && !data->whole;
   applied_ = holds;
+}
+
+void RegionWorker::read_data(const DataDigest& data) {
+  data_ = data;
 }
 
 bool RegionWorker::belongs_to(const std::string& run_id) {

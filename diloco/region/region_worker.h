@@ -19,9 +19,14 @@ class RegionWorker {
   // `run_id`: of the run that its training state belongs to, if it has one.
   // `data`: of what all regions must read.
   void attach(const Applied& holds, std::optional<std::string> run_id,
-              const std::optional<Digest>& data = {});
+              const std::optional<DataDigest>& data = {});
+  // All bytes of it, since it attached.
+  void read_data(const DataDigest& data);
   void lose() { session_.reset(); }
-  const std::optional<Digest>& data() const { return data_; }  // of the one that attached last
+  const std::optional<DataDigest>& data() const { return data_; }  // of the one that attached last
+  // It trained before all of its data was read, and no region was found to have read the same.
+  bool data_is_unproven() const { return data_is_unproven_; }
+  void prove_data() { data_is_unproven_ = false; }
   bool attached() const { return session_.has_value(); }
   // False: its training state is another run's, and this region ends.
   bool belongs_to(const std::string& run_id);
@@ -71,7 +76,8 @@ class RegionWorker {
 
   Outbox& out_;
   std::optional<Session> session_;
-  std::optional<Digest> data_;
+  std::optional<DataDigest> data_;
+  bool data_is_unproven_ = false;
   std::optional<Applied> applied_;
   std::optional<Applied> distrusted_;
   std::map<Round, int> heals_;  // by version: how often

@@ -34,7 +34,10 @@ struct WorkerAttached {
   Applied holds;
   bool has_lineage = false;
   std::string run_id;
-  std::optional<Digest> common_data = {};  // as in AttachRequest
+  std::optional<DataDigest> common_data = {};  // that all regions must have
+};
+struct WorkerReadData {  // all of it, after it attached
+  DataDigest common_data;
 };
 struct WorkerLost {};
 struct WorkerReady {};  // it asks what to do
@@ -52,7 +55,7 @@ struct OperatorAsked {
 };
 struct Tick {};  // time passed
 using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
-                           WorkerAttached, WorkerLost, WorkerReady, WorkerContributed,
-                           WorkerApplied, WorkerOffered, OperatorAsked, Tick>;
+                           WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
+                           WorkerContributed, WorkerApplied, WorkerOffered, OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco

@@ -43,13 +43,17 @@ void RoundProtocol::take_in(const Event& event) {
                   by.common_data);
     end_.check_data(true);
   };
+  const auto read = [this, &worker](const WorkerReadData& by) {
+    worker.read_data(by.common_data);
+    end_.check_data(false);
+  };
   const auto offer = [this](const WorkerOffered& by) {
     region_.spool.offer(by.snapshot);
     catch_up_.confirm_snapshot();
   };
   std::visit(
       Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); },
-            [this](const BlobArrived& it) { exchange_.on_arrived(it.blob, now_); }, attach,
+            [this](const BlobArrived& it) { exchange_.on_arrived(it.blob, now_); }, attach, read,
             [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },

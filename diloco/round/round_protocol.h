@@ -57,6 +57,8 @@ class RoundProtocol {
   const Membership& membership() const { return region_.agreement.members(); }
   // Of the open round; none if this region has no part of the data yet.
   std::optional<DataShare> share() const { return region_.history.share(); }
+  // Of the data that all regions must read, as this region's worker does; none: not known.
+  const std::optional<DataDigest>& data() const { return region_.worker.data(); }
   const Raft& raft() const { return region_.agreement.raft(); }
   const std::optional<Applied>& applied() const { return region_.worker.applied(); }
   std::vector<inter::BlobId> wanted() const { return region_.fetcher.wanted(); }

@@ -39,17 +39,18 @@ void RunEnd::add(const CommitRecord& record, Time now) {
 
 void RunEnd::check_data(bool just_attached) {
   if (!worker_.data()) return;
+  if (peers_.any_read_the_same(*worker_.data())) worker_.prove_data();
   const std::vector<std::string> others = peers_.that_read_other(*worker_.data());
-  std::string text = "this region reads other data (" + to_hex(*worker_.data()).substr(0, 12) + ")";
+  std::string text = "this region reads other data (" + short_name(*worker_.data()) + ")";
   for (const std::string& peer : others) {
     text += (peer == others.front() ? " than " : ", ") + peer + " (" +
-            to_hex(*peers_.status(peer)->data).substr(0, 12) + ")";
+            short_name(*peers_.status(peer)->data) + ")";
   }
   text +=
       ": give all regions the same files in data.files and data.validation_files, or set "
       "data.mode = \"per-region\" in all of them";
   const std::size_t regions = agreement_.members().regions().size();
-  const bool begins = just_attached || history_.version() == 0;
+  const bool begins = just_attached || history_.version() == 0 || worker_.data_is_unproven();
   const std::size_t most = begins ? (regions + 1) / 2 : regions / 2 + 1;
   if (!others.empty() && others.size() >= most) return out_.end(2, text);
   const std::set<std::string> now(others.begin(), others.end());

@@ -28,7 +28,8 @@ class RunEnd {
   void tell(const std::string& peer);
 
   // Ends this region if most regions read other data than it. Of two equal halves, whoever begins
-  // gives way to who trained before: at version 0 both, later the one whose worker just attached.
+  // gives way to who trained before: at version 0 both, later the one whose worker just attached,
+  // or trained before all of its data was read.
   void check_data(bool just_attached);
 
   // Ends this region if it is time.
@@ -60,7 +61,7 @@ class RunEnd {
   const ProtocolOptions& options_;
   const Agreement& agreement_;
   const RunHistory& history_;
-  const RegionWorker& worker_;
+  RegionWorker& worker_;
   const Spool& spool_;
   Peers& peers_;
   Outbox& out_;

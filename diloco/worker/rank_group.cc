@@ -14,13 +14,12 @@ RankGroup::RankGroup(asio::any_io_executor executor, const WorkerServerOptions& 
 // Ranks that read other data would take each other's samples for their own.
 std::string RankGroup::objection(const AttachRequest& request) const {
   for (const auto& [rank, session] : members()) {
-    const bool same = !request.data || !session->request->data || rank == request.rank ||
-                      *request.data == *session->request->data;
-    if (same) continue;
+    const auto &own = request.data.of_region, &other = session->request->data.of_region;
+    if (!own || !other || rank == request.rank || same_data(*own, *other)) continue;
     return "rank " + std::to_string(request.rank) + " of " + options_.region +
-           " reads other training data (" + to_hex(*request.data).substr(0, 12) + ") than rank " +
-           std::to_string(rank) + " (" + to_hex(*session->request->data).substr(0, 12) +
-           "): give both the same files in data.files";
+           " reads other training data (" + short_name(*own) + ") than rank " +
+           std::to_string(rank) + " (" + short_name(*other) +
+           "): give both the same files in data.files and data.validation_files";
   }
   return {};
 }

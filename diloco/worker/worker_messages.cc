@@ -40,8 +40,30 @@ Order decode_order(const WireOrder& message) {
                     .begin = share.begin()}};
 }
 
-std::optional<Digest> to_digest(const std::string& bytes) {
-  return bytes.empty() ? std::nullopt : std::optional(decode_digest(bytes));
+DataDigest to_digest(const worker_wire::DataDigest& message) {
+  DataDigest data{.sample = decode_digest(message.sample())};
+  if (!message.whole().empty()) data.whole = decode_digest(message.whole());
+  return data;
+}
+
+void put(const DataDigest& data, worker_wire::DataDigest* out) {
+  encode(data.sample, out->mutable_sample());
+  if (data.whole) encode(*data.whole, out->mutable_whole());
+}
+
+// Attach and DataRead have the same two fields.
+template <typename Message>
+DataDigests digests_in(const Message& message) {
+  DataDigests data;
+  if (message.has_data()) data.of_region = to_digest(message.data());
+  if (message.has_common_data()) data.of_run = to_digest(message.common_data());
+  return data;
+}
+
+template <typename Message>
+void put_digests(const DataDigests& data, Message* out) {
+  if (data.of_region) put(*data.of_region, out->mutable_data());
+  if (data.of_run) put(*data.of_run, out->mutable_common_data());
 }
 
 }  // namespace
@@ -57,8 +79,19 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .run_id = message.run_id(),
           .contributed = message.contributed(),
           .settings = message.settings(),
-          .data = to_digest(message.data()),
-          .common_data = to_digest(message.common_data())};
+          .data = digests_in(message)};
+}
+
+DataDigests to_digests(const worker_wire::DataRead& message) {
+  return digests_in(message);
+}
+
+void put(const DataDigests& data, worker_wire::Attach* out) {
+  put_digests(data, out);
+}
+
+void put(const DataDigests& data, worker_wire::DataRead* out) {
+  put_digests(data, out);
 }
 
 CoordinatorMessage to_message(const Train& order) {

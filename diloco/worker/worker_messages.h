@@ -11,6 +11,10 @@ namespace causeway::diloco {
 
 // Throws Errc::malformed.
 AttachRequest to_request(const worker_wire::Attach& message);
+DataDigests to_digests(const worker_wire::DataRead& message);
+
+void put(const DataDigests& data, worker_wire::Attach* out);
+void put(const DataDigests& data, worker_wire::DataRead* out);
 
 worker_wire::CoordinatorMessage to_message(const Train& order);
 worker_wire::CoordinatorMessage to_message(const Continue& order);

@@ -160,6 +160,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
         return session->send_last(refusal_of_protocol(message.attach().protocol()));
       return attach(session, to_request(message.attach()));
     }
+    if (message.body_case() == WorkerMessage::kDataRead)
+      return data_read(session, to_digests(message.data_read()));
     if (!group_.is_led_by(session)) throw_malformed("only rank 0 may speak");
     switch (message.body_case()) {
       case WorkerMessage::kReady:
@@ -199,6 +201,14 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     if (!why.empty()) return session->send_last(refusal(why));
     session->request = std::move(request);
     group_.enter(session);
+  }
+
+  void data_read(const SessionPointer& session, const DataDigests& data) {
+    if (!session->request) throw_malformed("a worker speaks that has not attached");
+    session->request->data = data;
+    const std::string why = group_.objection(*session->request);
+    if (!why.empty()) return session->send_last(refusal(why));
+    if (group_.is_led_by(session)) handler_->on_data_read(data);
   }
 
   void end(const SessionPointer& session) {

@@ -49,6 +49,7 @@ class WorkerServerHandler {
   virtual void on_applied(Round version, const Digest& state) = 0;
   virtual void on_snapshot(Round version, const Digest& state, Descriptor file) = 0;
   virtual void on_report(const Progress& progress) = 0;
+  virtual void on_data_read(const DataDigests&) {}
 };
 
 class WorkerServer {

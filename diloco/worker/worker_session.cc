@@ -51,6 +51,7 @@ class SocketSession : public WorkerSession {
   void offer_snapshot(Round version, const Digest& state,
                       const std::filesystem::path& file) override;
   void report(const Progress& progress) override;
+  void data_read(const DataDigests& data) override;
   bool lost() override { return link_.is_lost(); }
 
  private:
@@ -80,8 +81,7 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_run_id(request_.run_id);
   attach->set_contributed(request_.contributed);
   attach->set_settings(request_.settings);
-  if (request_.data) encode(*request_.data, attach->mutable_data());
-  if (request_.common_data) encode(*request_.common_data, attach->mutable_common_data());
+  put(request_.data, attach);
   link_.send(message);
 
   link_.wait_for("the coordinator's answer");
@@ -197,6 +197,12 @@ void SocketSession::offer_snapshot(Round version, const Digest& state,
   std::vector<Descriptor> descriptors;
   descriptors.push_back(std::move(fd));
   link_.send(message, std::move(descriptors));
+}
+
+void SocketSession::data_read(const DataDigests& data) {
+  worker_wire::WorkerMessage message;
+  put(data, message.mutable_data_read());
+  link_.send(message);
 }
 
 SocketSession::~SocketSession() {

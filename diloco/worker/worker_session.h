@@ -26,6 +26,7 @@
 #include "diloco/files/mapped_bytes.h"
 #include "diloco/files/sealed_bytes.h"
 #include "diloco/log/record.h"
+#include "diloco/maths/data_digest.h"
 #include "diloco/maths/train.h"
 
 namespace causeway::diloco {
@@ -48,9 +49,7 @@ struct AttachRequest {
   // "key = value" lines of what this worker was configured with and must share with its
   // coordinator, which refuses it if they differ. Empty: a trainer with settings of its own.
   std::string settings = {};
-  // Digests of the data that this worker reads: what all ranks of the region must have in common,
-  // and what all regions must. None: nothing is compared.
-  std::optional<Digest> data = {}, common_data = {};
+  DataDigests data = {};
 };
 
 struct Attachment {
@@ -143,7 +142,7 @@ class WorkerSession {
     return await_stored();
   }
   // The two halves of contribute(), for who has something to do in between; nothing but report()
-  // may be called there.
+  // and data_read() may be called there.
   virtual void hand_over(const Contribution& contribution, const SealedBytes& payload) = 0;
   virtual bool await_stored() = 0;
 
@@ -158,6 +157,10 @@ class WorkerSession {
 
   // Rank 0 only. Never blocks; may be dropped.
   virtual void report(const Progress& progress) = 0;
+
+  // Any rank: it has read all of its data since it attached. A coordinator that refuses the data
+  // ends the session.
+  virtual void data_read(const DataDigests& data) = 0;
 
   // True if the session's socket has been closed by the other side (cheap poll, for ranks other
   // than 0).

@@ -145,7 +145,9 @@ std::string room_left(int error, const std::filesystem::path& path, std::uint64_
   const std::string free = ::statvfs(where.c_str(), &disk) == 0
                                ? std::to_string(std::uint64_t{disk.f_bavail} * disk.f_frsize)
                                : "an unknown number of";
-  return " (" + std::to_string(bytes) + " bytes more are needed, " + free + " bytes are free)";
+  const bool no_inodes = disk.f_files > 0 && disk.f_favail == 0;
+  return " (" + std::to_string(bytes) + " bytes more are needed, " + free + " bytes are free" +
+         (no_inodes ? ", but the disk takes no more files: it has no inode left)" : ")");
 }
 
 void File::fail(const char* operation, std::uint64_t bytes) const {

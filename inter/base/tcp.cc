@@ -26,6 +26,7 @@ std::optional<TcpFigures> tcp_figures(int socket) {
                     .delivery_bytes_per_s = info.tcpi_delivery_rate,
                     .sent_segments = info.tcpi_segs_out,
                     .retransmitted_segments = info.tcpi_total_retrans,
+                    .unneeded_segments = info.tcpi_dsack_dups,
                     .delivered_segments = info.tcpi_delivered,
                     .segment_bytes = info.tcpi_snd_mss,
                     .round_trip_min = std::chrono::microseconds(info.tcpi_min_rtt)};

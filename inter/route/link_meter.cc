@@ -83,11 +83,14 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
     return;
   }
   stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
-  const std::uint64_t again = figures.retransmitted_segments - seen.again;
-  const double share = static_cast<double>(again) / static_cast<double>(sent);
+  // On a short path TCP sends again what is only late, and hears so from the peer a little later.
+  const std::uint64_t lost =
+      std::max(seen.lost, figures.retransmitted_segments -
+                              std::min(figures.retransmitted_segments, figures.unneeded_segments));
+  const double share = static_cast<double>(lost - seen.lost) / static_cast<double>(sent);
   loss_ += 0.25 * (share - loss_);
   lost_ = lost_.value_or(false) || share > kLossy;
-  seen = {figures.sent_segments, figures.retransmitted_segments};
+  seen = {figures.sent_segments, lost};
 }
 
 void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {

@@ -37,7 +37,8 @@ class LinkMeter {
   double stream_rate_bytes_per_s() const { return stream_rate_; }
   // The rate below which this share of the last 64 measurements lies. 0: unknown.
   double rate_quantile_bytes_per_s(double share) const;
-  double loss() const { return loss_; }  // share of segments sent again, smoothed
+  // Share of segments sent again that the peer did not have already, smoothed.
+  double loss() const { return loss_; }
   std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
   // How fast to send at most, all connections together, once bursts were seen to overflow the
@@ -71,7 +72,7 @@ class LinkMeter {
   std::uint64_t window_bytes_ = 0;
   double gap_s_ = 0, gap_deviation_s_ = 0;
   struct Segments {
-    std::uint64_t sent = 0, again = 0;
+    std::uint64_t sent = 0, lost = 0;
   };
   std::map<ConnectionNumber, Segments> seen_;
 };

@@ -31,11 +31,24 @@ int on_verified(int ok, X509_STORE_CTX* store) {
   return ok;
 }
 
+// With another authority's list every certificate of a peer would be refused.
+void check_revocations(X509_CRL* revocations, const Credentials& credentials) {
+  const CertificatePtr authority = load_certificate(credentials.ca_certificate);
+  if (X509_CRL_verify(revocations, X509_get0_pubkey(authority.get())) == 1) return;
+  ERR_clear_error();
+  throw std::system_error(
+      Errc::bad_credentials,
+      "the revocation list " + credentials.revocations.string() + " is not from the authority in " +
+          credentials.ca_certificate.string() +
+          ": copy both from where ca.key is, or remove the list if nobody was revoked there");
+}
+
 void use_revocations(SSL_CTX* context, const Credentials& credentials) {
   const CrlPtr revocations = load_revocations(credentials.revocations);
   if (!revocations) {
     return;
   }
+  check_revocations(revocations.get(), credentials);
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   if (X509_STORE_add_crl(store, revocations.get()) != 1 ||
       X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) != 1) {

@@ -22,10 +22,19 @@ std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
-// Size of an open regular file that has something in it.
-std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
+struct stat examine(int descriptor, const std::filesystem::path& path) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) refuse_file(path, "cannot be examined: " + reason(errno));
+  return status;
+}
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Size of an open regular file that has something in it.
+std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
+  const struct stat status = examine(descriptor, path);
   if (S_ISDIR(status.st_mode))
     refuse_file(path, "is a directory; name its files, e.g. with a glob");
   if (!S_ISREG(status.st_mode)) refuse_file(path, "is not a regular file");
@@ -34,6 +43,14 @@ std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+FileStamp stamp_of(int descriptor, const std::filesystem::path& path) {
+  const struct stat status = examine(descriptor, path);
+  return {.inode = status.st_ino,
+          .size = static_cast<std::uint64_t>(status.st_size),
+          .modified_ns = nanoseconds(status.st_mtim),
+          .changed_ns = nanoseconds(status.st_ctim)};
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -47,6 +64,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED) refuse_file(path, "cannot be mapped into memory: " + reason(errno));
   bytes_ = {static_cast<const std::byte*>(address), size};
+  stamp_ = stamp_of(descriptor, path);
 }
 
 MappedFile::~MappedFile() {

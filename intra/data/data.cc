@@ -13,7 +13,6 @@
 
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
-#include "intra/base/mapped_file.h"
 
 namespace causeway::intra {
 namespace {
@@ -168,6 +167,12 @@ void copy_tokens(const Shard& shard, std::uint64_t begin, std::span<std::int32_t
 
 }  // namespace
 
+DataOptions common_validation(DataOptions options) {
+  options.files = options.validation_files;
+  options.validation_fraction = 1;
+  return options;
+}
+
 class Dataset::Implementation {
  public:
   explicit Implementation(const DataOptions& options);
@@ -175,7 +180,8 @@ class Dataset::Implementation {
   std::uint64_t train_tokens() const { return train_tokens_; }
   std::uint64_t validation_tokens() const { return tokens_ - train_tokens_; }
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
-  diloco::Digest fingerprint() const;
+  diloco::Digest sample() const;
+  std::vector<DataFile> files() const;
 
  private:
   std::vector<Shard> shards_;
@@ -219,7 +225,13 @@ void Dataset::Implementation::read(std::uint64_t first, std::span<std::int32_t> 
   }
 }
 
-diloco::Digest Dataset::Implementation::fingerprint() const {
+std::vector<DataFile> Dataset::Implementation::files() const {
+  std::vector<DataFile> files;
+  for (const Shard& shard : shards_) files.push_back({shard.file.path(), shard.file.stamp()});
+  return files;
+}
+
+diloco::Digest Dataset::Implementation::sample() const {
   std::vector<std::byte> parts;
   const auto append = [&parts](const auto& value) {
     const auto bytes = std::as_bytes(std::span{&value, 1});
@@ -228,16 +240,16 @@ diloco::Digest Dataset::Implementation::fingerprint() const {
   for (const Shard& shard : shards_) {
     const std::span<const std::byte> bytes = shard.file.bytes();
     append(std::uint64_t{bytes.size()});
-    if (bytes.size() <= kFingerprintBlocks * kFingerprintBlockBytes) {
+    if (bytes.size() <= kSampleBlocks * kSampleBlockBytes) {
       append(diloco::sha256(bytes));
       continue;
     }
-    const std::uint64_t room = bytes.size() - kFingerprintBlockBytes;
-    for (std::uint64_t block = 0; block + 1 < kFingerprintBlocks; ++block) {
-      const std::uint64_t begin = room / (kFingerprintBlocks - 1) * block;
-      append(diloco::sha256(bytes.subspan(begin, kFingerprintBlockBytes)));
+    const std::uint64_t room = bytes.size() - kSampleBlockBytes;
+    for (std::uint64_t block = 0; block + 1 < kSampleBlocks; ++block) {
+      const std::uint64_t begin = room / (kSampleBlocks - 1) * block;
+      append(diloco::sha256(bytes.subspan(begin, kSampleBlockBytes)));
     }
-    append(diloco::sha256(bytes.last(kFingerprintBlockBytes)));
+    append(diloco::sha256(bytes.last(kSampleBlockBytes)));
   }
   return diloco::sha256(parts);
 }
@@ -264,8 +276,12 @@ void Dataset::read_validation(std::uint64_t first, std::span<std::int32_t> out) 
   implementation_->read(train_tokens() + first, out);
 }
 
-diloco::Digest Dataset::fingerprint() const {
-  return implementation_->fingerprint();
+diloco::Digest Dataset::sample() const {
+  return implementation_->sample();
+}
+
+std::vector<DataFile> Dataset::files() const {
+  return implementation_->files();
 }
 
 }  // namespace causeway::intra

@@ -17,6 +17,7 @@
 
 #include "diloco/maths/data_share.h"
 #include "diloco/maths/digest.h"
+#include "intra/base/mapped_file.h"
 
 namespace causeway::intra {
 
@@ -29,6 +30,16 @@ struct DataOptions {
   Format format = Format::text;
   double validation_fraction = 0.05;  // the last part of the tokens, never trained on
   std::int64_t vocabulary = 256;      // a token at or above it is refused with file and position
+  // Up to so much, that has no digest yet, is read before a worker attaches (data_reading.h).
+  std::uint64_t digest_at_once_bytes = 4ULL << 30;
+};
+
+// Of data.validation_files: all of it is for validation.
+DataOptions common_validation(DataOptions options);
+
+struct DataFile {
+  std::filesystem::path path;
+  FileStamp stamp;  // when it was opened
 };
 
 // All tokens of the files, in order, never copied whole into memory.
@@ -45,10 +56,11 @@ class Dataset {
   // Tokens [first, first + out.size()) of the training or validation part.
   void read_train(std::uint64_t first, std::span<std::int32_t> out) const;
   void read_validation(std::uint64_t first, std::span<std::int32_t> out) const;
-  // SHA-256 of the files' sizes and of kFingerprintBlocks blocks of each, evenly spread, the first
+  // SHA-256 of the files' sizes and of kSampleBlocks blocks of each, evenly spread, the first
   // and the last among them; of the whole file if it is small. Names do not matter.
-  diloco::Digest fingerprint() const;
-  static constexpr std::uint64_t kFingerprintBlocks = 16, kFingerprintBlockBytes = 1 << 16;
+  diloco::Digest sample() const;
+  static constexpr std::uint64_t kSampleBlocks = 16, kSampleBlockBytes = 1 << 16;
+  std::vector<DataFile> files() const;  // in the order in which they are read
 
  private:
   class Implementation;

@@ -12,7 +12,7 @@
 #include "intra/base/adamw.h"
 #include "intra/base/error.h"
 #include "intra/base/stopwatch.h"
-#include "intra/data/data.h"
+#include "intra/data/data_reading.h"
 #include "intra/model/initialise.h"
 #include "intra/step/evaluation.h"
 
@@ -36,17 +36,6 @@ struct Share {
 // seed's bits.
 std::uint64_t dropout_seed(const WorkerOptions& options) {
   return options.train.seed ^ (0x9E3779B97F4A7C15ULL * (options.region_index + 1));
-}
-
-// All of it is for validation.
-DataOptions common_validation(DataOptions options) {
-  options.files = options.validation_files;
-  options.validation_fraction = 1;
-  return options;
-}
-
-diloco::Digest digest_of(const std::vector<diloco::Digest>& parts) {
-  return diloco::sha256(std::as_bytes(std::span(parts)));
 }
 
 class ModelTrainer : public InnerTrainer {
@@ -113,17 +102,10 @@ class ModelTrainer : public InnerTrainer {
     return evaluate_on(*common_, params, sequences);
   }
 
-  DataFingerprints data() const override {
-    std::vector<diloco::Digest> all, common;
-    all.push_back(dataset_.fingerprint());
-    if (!options_.data.per_region) common = all;
-    if (common_) {
-      all.push_back(common_->fingerprint());
-      common.push_back(all.back());
-    }
-    DataFingerprints both{.of_region = digest_of(all), .of_run = {}};
-    if (!common.empty()) both.of_run = digest_of(common);
-    return both;
+  diloco::DataDigests data() override {
+    if (!reading_)
+      reading_.emplace(options_.data, dataset_, common_ ? &*common_ : nullptr, options_.directory);
+    return reading_->digests();
   }
 
  private:
@@ -188,6 +170,7 @@ class ModelTrainer : public InnerTrainer {
   std::unique_ptr<Stepper> stepper_;
   Dataset dataset_;
   std::optional<Dataset> common_;  // data.validation_files
+  std::optional<DataReading> reading_;
   Sampler sampler_;
   std::vector<std::int32_t> tokens_, targets_;  // one micro-batch
   Share share_;                                 // this rank's, in its group

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "diloco/maths/data_digest.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/step/host_work.h"
@@ -27,11 +28,6 @@ struct StepOutcome {
   double loss = 0;    // mean over the whole batch, nats per token; 0 where nothing was computed
   bool stop = false;  // some rank asked to stop
   double in_region_s = 0;  // that the step waited for sums over the ranks
-};
-
-// Of the data that is read; none: there is none. Digests as diloco::AttachRequest has them.
-struct DataFingerprints {
-  std::optional<diloco::Digest> of_region, of_run;
 };
 
 class InnerTrainer {
@@ -78,7 +74,8 @@ class InnerTrainer {
     return std::nullopt;
   }
 
-  virtual DataFingerprints data() const { return {}; }
+  // As far as it is read by now. May take a while when it is asked first, and throw Errc::bad_data.
+  virtual diloco::DataDigests data() { return {}; }
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

@@ -121,6 +121,14 @@ bool Gathering::tell(const std::function<void(diloco::WorkerSession&)>& call) {
   return well();
 }
 
+void Gathering::tell_data_read(const diloco::DataDigests& data) {
+  if (leads()) return void(tell([&](diloco::WorkerSession& session) { session.data_read(data); }));
+  try {
+    session_->data_read(data);
+  } catch (const std::system_error&) {  // next() notices
+  }
+}
+
 // In a handler: what the session threw.
 void Gathering::note_failure() {
   try {

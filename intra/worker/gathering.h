@@ -47,6 +47,8 @@ class Gathering {
   // Calls the session, on rank 0 only. What goes wrong is kept for next() to tell everyone; the
   // result says if all is well.
   bool tell(const std::function<void(diloco::WorkerSession&)>& call);
+  // Each rank of itself. Whoever is refused for it hears so when it next asks, or attaches again.
+  void tell_data_read(const diloco::DataDigests& data);
 
  private:
   struct Agreed {

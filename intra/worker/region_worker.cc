@@ -120,8 +120,7 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
                             .host = options_.meeting_host});
   };
   diloco::AttachRequest request = driver_.request();
-  request.data = data_.of_region;
-  request.common_data = data_.of_run;
+  request.data = data_ = trainer_->data();
   return std::make_unique<Gathering>(request, attach_, make_group, interrupted_);
 }
 
@@ -182,8 +181,18 @@ bool RegionWorker::inner_step(const Stint& stint) {
   ++state_.steps;
   state_.tokens += batch().tokens;
   show(outcome, seconds);
+  tell_what_was_read();
   if (outcome.stop) stop();
   return true;
+}
+
+// Of more data than was read before it attached.
+void RegionWorker::tell_what_was_read() {
+  if (!data_.of_region || data_.of_region->whole) return;
+  const diloco::DataDigests now = trainer_->data();
+  if (now == data_) return;
+  data_ = now;
+  gathering_->tell_data_read(data_);
 }
 
 OuterRound::Batch RegionWorker::batch() const {
@@ -276,6 +285,10 @@ WorkerResult RegionWorker::finish() {
   driver_.checkpoint(RoundDriver::Refusal::throws);
   enter("evaluate");
   WorkerResult result = make_result();
+  if (result.val_loss && std::isfinite(*result.val_loss) && !result.timed_steps) {
+    progress_.val_loss = result.val_loss;
+    progress_.val_version = state_.version;
+  }
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;
     save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,

@@ -69,6 +69,7 @@ class RegionWorker final : private RoundTrainer {
   void charge_wait();
   double charge_step();
   void show(const StepOutcome& outcome, double seconds);
+  void tell_what_was_read();
   void validate();
   void report();
 
@@ -81,7 +82,7 @@ class RegionWorker final : private RoundTrainer {
   RoundDriver driver_;
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
-  const DataFingerprints data_;
+  diloco::DataDigests data_;               // as the coordinator knows them
   diloco::Progress progress_;
   Stopwatch stopwatch_;
 };

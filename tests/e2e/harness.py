@@ -108,6 +108,20 @@ def namespaces_allowed():
                           check=False).returncode == 0
 
 
+def large_data():
+    """60 MB of which a sample, as regions compare it, looks at 1 MB."""
+    text = EndToEnd.make_text().encode()
+    return bytearray((text * (60_000_000 // len(text) + 1))[:60_000_000])
+
+
+def change_a_byte(data):
+    data[30_000_001] ^= 1
+
+
+def zero_a_megabyte(data):
+    data[20_500_000:21_500_000] = bytes(1_000_000)
+
+
 class EndToEnd(unittest.TestCase):
     def setUp(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="causeway-e2e-"))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, DEADLINE_S, REGIONS, read_json, wait_until
+from harness import CAUSEWAY, DEADLINE_S, REGIONS, change_a_byte, large_data, read_json, wait_until, zero_a_megabyte
 from run_by_hand import RunByHand
 
 
@@ -123,6 +123,32 @@ class Inputs(RunByHand):
         self.assertRegex(self.finish(coordinators[1], code=2), refusal)
         odd.kill()  # which is told so too, unless it is just taking a step
         wait_until(lambda: self.status("us-east").get("version", 0) >= 2, "two rounds without it", coordinators[0])
+
+    def refused_data(self, config, change, *flags):
+        """What a region is refused with whose data is another in the middle, and what its worker says; the others train on."""
+        (self.directory / "large").write_bytes(large_data())
+        other = large_data()
+        change(other)
+        (self.directory / "changed").write_bytes(other)
+        coordinators = self.start_coordinators(config)
+        workers = [self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
+                              "--set", f"data.files={self.directory / ('changed' if region == 'eu-west' else 'large')}")
+                   for region in REGIONS]
+        refusal = self.finish(coordinators[1], code=2)
+        before = self.status("us-east").get("version", 0)
+        wait_until(lambda: self.status("us-east").get("version", 0) > before + 1, "rounds without it", coordinators[0])
+        return refusal, workers[1].log.read_text()
+
+    def test_one_byte_in_the_middle_of_the_data_is_refused_before_the_first_step(self):
+        refusal, _ = self.refused_data(self.config(addresses=self.addresses, steps=20_000), change_a_byte)
+        self.assertRegex(refusal, r"reads other data \([0-9a-f]{12}\) than ap-northeast \([0-9a-f]{12}\), us-east \(")
+        self.assertEqual(self.status("eu-west")["version"], 0)
+
+    def test_a_megabyte_of_zeroes_is_refused_when_all_is_read_where_that_is_more_than_is_read_at_once(self):
+        refusal, said = self.refused_data(self.config(addresses=self.addresses, steps=20_000), zero_a_megabyte,
+                                          "--set", "data.digest_gib=0.01")
+        self.assertIn("reads 60 MB of data for their digest beside the training", said)
+        self.assertRegex(refusal, r"reads other data \([0-9a-f]{12}\) than ap-northeast \([0-9a-f]{12}\), us-east \(")
 
     def test_regions_with_data_of_their_own_declare_it_and_share_a_validation_set(self):
         config = self.config(addresses=self.addresses, steps=20)

@@ -3,7 +3,7 @@ import json
 import re
 import unittest
 
-from harness import REGIONS, wait_until
+from harness import REGIONS, read_json, wait_until
 from run_by_hand import RunByHand
 
 
@@ -46,6 +46,31 @@ class Watch(RunByHand):
         self.assertIsNone(rounds[0]["val_loss"])
         self.assertGreater(rounds[1]["val_loss"], 1)
         self.assertTrue(list((east / "tensorboard" / "us-east").iterdir()))
+
+    def test_a_run_started_by_hand_has_a_report_and_its_validation_loss_when_it_is_over(self):
+        config = self.config(addresses=self.addresses, steps=20)
+        prices = self.directory / "prices.toml"
+        prices.write_text("default_per_gb = 0.00001")
+        config.write_text(config.read_text().replace("[train]", f'[links]\nprices = "{prices}"\n[train]\nvalidate_rounds = 2'))
+        coordinators = self.start_coordinators(config)
+        self.finish_all(coordinators + self.start_workers(config, (1, 1, 1)))
+        directories = [self.region_directory(region) for region in REGIONS]
+        loss = read_json(directories[0] / "result.json")["val_loss"]
+        self.assertEqual({self.status(region)["progress"]["val_loss"] for region in REGIONS}, {loss})
+        self.assertRegex(self.run_causeway("status", directories[0].parent), rf"us-east .* {loss:.4f} .* finished")
+        own = (directories[0] / "report.html").read_text()
+        self.assertIn("This page knows of one region alone", own)
+        page = self.directory / "page.html"
+        self.assertIn(str(page), self.run_causeway("report", *directories, "--out", page))
+        html = page.read_text()
+        for shown in ("The run is over: 4 rounds", "hold the same bits", 'aria-label="Training loss"', 'aria-label="Validation loss"',
+                      f"{loss:.4f}", *REGIONS):
+            self.assertIn(shown, html)
+        self.assertRegex(html, r"Egress cost of these regions: 0\.0000\d*[1-9]\d* so far")
+        self.run_causeway("report", directories[0].parent)
+        self.assertEqual((directories[0].parent / "report.html").read_text(), html)
+        self.assertIn("named twice", self.run_causeway("report", directories[0], directories[0], code=2))
+        self.assertIn("holds no region", self.run_causeway("report", self.directory, code=2))
 
     def test_the_log_is_json_or_quiet_when_asked_for(self):
         config = self.config(addresses=self.addresses)

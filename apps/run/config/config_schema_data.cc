@@ -10,6 +10,8 @@ using C = Keys<Config>;
 
 namespace {
 
+constexpr double kGibi = 1024.0 * 1024 * 1024;
+
 template <typename Owner, typename Access>
 Key<Owner> paths_key(std::string name, Access access, bool may_be_empty, std::string meaning) {
   auto key = Keys<Owner>::make(std::move(name), "list of texts", std::move(meaning));
@@ -46,6 +48,16 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
       "data.validation_files", [](auto& c) -> auto& { return c.data.validation_files; }, true,
       "Paths or globs of a set that all regions have: each measures the final model on it too "
       "(common_val_loss in result.json), beside the last part of its own data. Empty: none.")));
+  keys.push_back(of_process(C::number_as(
+      "data.digest_gib", "GiB",
+      [](const Config& c) { return static_cast<double>(c.data.digest_at_once_bytes) / kGibi; },
+      [](Config& c, double gib) {
+        c.data.digest_at_once_bytes = static_cast<std::uint64_t>(gib * kGibi);
+      },
+      {0, 1e6},
+      "Up to so much data is read for its digest before a worker attaches, unless that was done "
+      "before. More is read beside the training; until then only a sample of it is compared with "
+      "the other regions.")));
   keys.push_back(of_run(C::choice<Format>(
       "data.format", [](auto& c) -> auto& { return c.data.format; },
       {{"text", Format::text},

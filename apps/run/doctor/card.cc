@@ -6,8 +6,12 @@ namespace causeway::run {
 
 std::string to_json(const Card& card) {
   return nlohmann::json{
-      {"doctor", card.region},     {"program", card.program}, {"time_unix_s", card.time_unix_s},
-      {"settings", card.settings}, {"data", card.data},       {"packages", card.packages}}
+      {"doctor", card.region},
+      {"program", card.program},
+      {"time_unix_s", card.time_unix_s},
+      {"settings", card.settings},
+      {"packages", card.packages},
+      {"data", {{"sha256", card.data.whole}, {"sample_sha256", card.data.sample}}}}
       .dump();
 }
 
@@ -18,6 +22,12 @@ std::string to_observer(const Card& card) {
       .dump();
 }
 
+SharedData data_in(const nlohmann::json& json) {
+  const nlohmann::json data = object_in(json, "data");
+  return {.whole = get<std::string>(data, "sha256"),
+          .sample = get<std::string>(data, "sample_sha256")};
+}
+
 std::optional<Card> parse_card(const std::string& text) {
   const auto json = parse_object(text);
   if (!json || !json->contains("doctor")) return std::nullopt;
@@ -25,7 +35,7 @@ std::optional<Card> parse_card(const std::string& text) {
             .program = get<std::string>(*json, "program"),
             .time_unix_s = get<double>(*json, "time_unix_s"),
             .settings = get<std::string>(*json, "settings"),
-            .data = get<std::string>(*json, "data"),
+            .data = data_in(*json),
             .packages = {}};
   const nlohmann::json packages = object_in(*json, "packages");
   for (const auto& [name, version] : packages.items()) {

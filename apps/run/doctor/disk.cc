@@ -1,10 +1,12 @@
 #include "apps/run/doctor/disk.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,8 @@ namespace {
 
 constexpr int kWrites = 12;
 constexpr std::size_t kWriteBytes = 64U << 10;
+// Of a region: what is always there, and its spool, checkpoints and archive.
+constexpr std::uint64_t kFilesMin = 100, kFilesWanted = 2'000;
 constexpr double kSlowSync_s = 0.1;  // an agreement takes two of them, one after the other
 // Of a worker's state: parameters, two moments, anchor, outer momentum, residual.
 constexpr std::uint64_t kStateBytesOfAParameter = 24;
@@ -66,6 +70,25 @@ Finding judge_room(const DiskFigures& disk, const Config& config,
   return ok("disk room", free + ", the run takes up to " + wanted);
 }
 
+// Of some file systems nobody can say: they make inodes as they need them.
+std::uint64_t free_files(const std::filesystem::path& directory) {
+  struct statvfs disk {};
+  const bool known = ::statvfs(directory.c_str(), &disk) == 0 && disk.f_files > 0;
+  return known ? disk.f_favail : ~std::uint64_t{0};
+}
+
+Findings judge_files(const DiskFigures& disk, const std::filesystem::path& directory) {
+  if (disk.free_files == ~std::uint64_t{0}) return {};
+  const std::string text =
+      format_count(disk.free_files) + " more files may be made in " + directory.string();
+  const std::string advice =
+      "remove files there that nobody needs, or name another disk (--directory): `df -i` shows its "
+      "inodes";
+  if (disk.free_files < kFilesMin) return {fail("disk files", text, advice)};
+  if (disk.free_files < kFilesWanted) return {warn("disk files", text, advice)};
+  return {ok("disk files", text)};
+}
+
 }  // namespace
 
 DiskFigures look_at_disk(const std::filesystem::path& directory) {
@@ -86,13 +109,16 @@ DiskFigures look_at_disk(const std::filesystem::path& directory) {
   std::filesystem::remove(name);
   std::ranges::sort(seconds);
   return {.free_bytes = std::filesystem::space(directory).available,
+          .free_files = free_files(directory),
           .sync_median_s = seconds[seconds.size() / 2],
           .sync_worst_s = seconds.back()};
 }
 
 Findings judge_disk(const DiskFigures& disk, const Config& config,
                     const std::filesystem::path& directory) {
-  return {judge_room(disk, config, directory), judge_sync(disk, config)};
+  Findings found{judge_room(disk, config, directory), judge_sync(disk, config)};
+  std::ranges::move(judge_files(disk, directory), std::back_inserter(found));
+  return found;
 }
 
 }  // namespace causeway::run

@@ -11,7 +11,8 @@ namespace causeway::run {
 
 struct DiskFigures {
   std::uint64_t free_bytes = 0;
-  double sync_median_s = 0, sync_worst_s = 0;  // until 64 kB are on disk
+  std::uint64_t free_files = ~std::uint64_t{0};  // that may still be made
+  double sync_median_s = 0, sync_worst_s = 0;    // until 64 kB are on disk
 };
 // Creates the directory. Throws std::system_error if it cannot be written to.
 DiskFigures look_at_disk(const std::filesystem::path& directory);

@@ -125,7 +125,10 @@ Diagnosis diagnose(const Config& config, const DoctorOptions& options) {
                       .findings = judge_host(look_at_host(), config, region)};
   Findings& findings = diagnosis.findings;
   append(findings, check_disk(config, options.directory));
-  TrainerFigures trainer = look_at_trainer(config, region, options.python);
+  TrainerFigures trainer = look_at_trainer(config, {.region = region,
+                                                    .directory = options.directory,
+                                                    .python = options.python,
+                                                    .whole_data = options.whole_data});
   append(findings, std::move(trainer.findings));
   findings.push_back(check_congestion_control(config.links.congestion_control));
   Findings credentials = check_credentials(

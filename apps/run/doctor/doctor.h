@@ -16,6 +16,7 @@ struct DoctorOptions {
   std::filesystem::path directory;   // the region's
   std::string program;               // its version
   std::string python;                // interpreter of a program of the user's that trains
+  bool whole_data = false;           // read all of it, however much it is
   std::chrono::milliseconds wait{};  // for the doctors of the other regions
 };
 

@@ -28,6 +28,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kLook{1};
 // Of a coordinator: per other region its connections and those that come while they are replaced.
 constexpr std::uint64_t kFilesOfAPeer = 48, kFilesOfAProcess = 128;
+constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+constexpr std::uint64_t kAddressBytesOfAProcess = 2'000'000'000;
 constexpr double kBusyCores = 0.3;  // that nobody misses
 
 std::map<std::string, std::uint64_t> ticks_by_program() {
@@ -91,12 +93,12 @@ void look_who_is_busy(HostFigures& host) {
 // Nothing: no limit.
 std::uint64_t number_in(const fs::path& file) {
   std::uint64_t number = 0;
-  return std::ifstream(file) >> number ? number : ~std::uint64_t{0};
+  return std::ifstream(file) >> number ? number : kNoLimit;
 }
 
 std::uint64_t memory_free_bytes() {
   std::ifstream file("/proc/meminfo");
-  std::uint64_t free = ~std::uint64_t{0};
+  std::uint64_t free = kNoLimit;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("MemAvailable:")) free = 1024 * std::stoull(line.substr(13));
   }
@@ -108,8 +110,8 @@ std::uint64_t memory_free_bytes() {
 
 std::uint64_t limit_of(__rlimit_resource resource) {
   rlimit limit{};
-  if (::getrlimit(resource, &limit) != 0) return ~std::uint64_t{0};
-  return limit.rlim_cur == RLIM_INFINITY ? ~std::uint64_t{0} : limit.rlim_cur;
+  if (::getrlimit(resource, &limit) != 0) return kNoLimit;
+  return limit.rlim_cur == RLIM_INFINITY ? kNoLimit : limit.rlim_cur;
 }
 
 unsigned own_cores() {
@@ -172,11 +174,11 @@ Finding judge_files(const HostFigures& host, const Config& config) {
   if (host.open_files_max < need)
     return fail("open files", text + ", and a coordinator needs up to " + format_count(need),
                 "ulimit -n " + std::to_string(need) + ", or LimitNOFILE= of a systemd unit");
-  return ok("open files", host.open_files_max == ~std::uint64_t{0} ? "no limit" : text);
+  return ok("open files", host.open_files_max == kNoLimit ? "no limit" : text);
 }
 
 Findings judge_file_size(const HostFigures& host, const Config& config) {
-  if (host.file_bytes_max == ~std::uint64_t{0}) return {};
+  if (host.file_bytes_max == kNoLimit) return {};
   const std::uint64_t need =
       config.built_in_trainer() ? spool_need(config).snapshot_bytes : 1ULL << 30;
   const std::string text =
@@ -187,13 +189,35 @@ Findings judge_file_size(const HostFigures& host, const Config& config) {
                "ulimit -f unlimited")};
 }
 
-Findings judge_memory(const HostFigures& host, const Config& config, const RegionConfig& region) {
-  const std::string free = format_bytes(static_cast<double>(host.memory_free_bytes)) + " are free";
-  if (!config.built_in_trainer()) return {ok("memory", free)};
+// Of addresses a process takes more than of memory: libraries, its threads' stacks and heaps, the
+// data that it maps; and a GPU's driver takes all of them.
+Findings judge_addresses(const HostFigures& host, const RegionConfig& region, std::uint64_t need) {
+  if (host.address_bytes_max == kNoLimit) return {};
+  const std::string text = "a process may have at most " +
+                           format_bytes(static_cast<double>(host.address_bytes_max)) +
+                           " of addresses";
+  if (region.device == intra::Device::cuda)
+    return {fail("address space", text + ", and a GPU's driver needs all of them",
+                 "ulimit -v unlimited")};
+  const std::uint64_t wanted = need + kAddressBytesOfAProcess;
+  if (host.address_bytes_max < wanted)
+    return {fail("address space",
+                 text + ", and a worker needs up to " + format_bytes(static_cast<double>(wanted)),
+                 "ulimit -v unlimited")};
+  return {ok("address space", text)};
+}
+
+std::uint64_t memory_need(const Config& config, const RegionConfig& region) {
+  if (!config.built_in_trainer()) return 0;
   const auto parts = intra::memory_need(worker_options(config, region.name, 0, "."));
-  const auto need = std::accumulate(
+  return std::accumulate(
       parts.begin(), parts.end(), std::uint64_t{0},
       [](std::uint64_t sum, const intra::MemoryPart& part) { return sum + part.bytes; });
+}
+
+Findings judge_memory(const HostFigures& host, const RegionConfig& region, std::uint64_t need) {
+  const std::string free = format_bytes(static_cast<double>(host.memory_free_bytes)) + " are free";
+  if (need == 0) return {ok("memory", free)};
   const std::string text = free + ", a worker needs at most " +
                            format_bytes(static_cast<double>(need)) +
                            (region.workers > 1 ? " of each rank" : "");
@@ -213,6 +237,7 @@ HostFigures look_at_host() {
                    .memory_free_bytes = memory_free_bytes(),
                    .open_files_max = limit_of(RLIMIT_NOFILE),
                    .file_bytes_max = limit_of(RLIMIT_FSIZE),
+                   .address_bytes_max = limit_of(RLIMIT_AS),
                    .avx2 = has_cpu_flag("avx2"),
                    .bf16 = has_cpu_flag("avx512_bf16"),
                    .amx = has_cpu_flag("amx_bf16")};
@@ -225,9 +250,11 @@ HostFigures look_at_host() {
 
 Findings judge_host(const HostFigures& host, const Config& config, const std::string& region) {
   const RegionConfig& own = region_in(config, region);
+  const std::uint64_t need = memory_need(config, own);
   Findings found{judge_cpu(host), judge_load(host), judge_openmp(host, own),
                  judge_files(host, config)};
-  for (const Findings& more : {judge_file_size(host, config), judge_memory(host, config, own)})
+  for (const Findings& more : {judge_file_size(host, config), judge_memory(host, own, need),
+                               judge_addresses(host, own, need)})
     found.insert(found.end(), more.begin(), more.end());
   return found;
 }

@@ -18,6 +18,8 @@ struct HostFigures {
   std::uint64_t memory_free_bytes = 0;  // of the host or of the control group, whichever is less
   std::uint64_t open_files_max = 0;     // of a process
   std::uint64_t file_bytes_max = 0;     // of a file that a process writes
+  // Of a process, mapped files and libraries included.
+  std::uint64_t address_bytes_max = ~std::uint64_t{0};
   bool avx2 = false, bf16 = false, amx = false;
   std::map<std::string, std::string> openmp = {};  // its variables, as they are set
 };

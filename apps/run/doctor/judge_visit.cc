@@ -1,6 +1,7 @@
 #include "apps/run/doctor/judge_visit.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ std::string advice_for(const Neighbour& neighbour) {
   if (code == asio::error::connection_refused)
     return "start `causeway doctor` or the coordinator there, and look whether that port is the "
            "one it listens on";
+  if (neighbour.problem.find("is answered by") != std::string::npos)
+    return "correct its advertise in the configuration, or what forwards that port";
   if (neighbour.problem.find("certificate") != std::string::npos)
     return "compare ca.crt of both hosts, and the clocks: `causeway certs show`";
   if (code == make_error_code(inter::Errc::not_tls))
@@ -55,11 +58,8 @@ Finding judge_address(const std::string& name, const Neighbour& neighbour, const
   if (!neighbour.problem.empty()) return fail(subject, neighbour.problem, advice_for(neighbour));
   if (neighbour.status) {
     const auto status = parse_object(*neighbour.status);
-    const std::string there = status ? get<std::string>(*status, "region") : "";
-    if (there != name)
-      return fail(subject, where(neighbour) + " is answered by " + there,
-                  "correct the advertise of " + name);
-    if (get<std::string>(*status, "settings_sha256") != diloco::settings_digest(own.settings))
+    if (!status ||
+        get<std::string>(*status, "settings_sha256") != diloco::settings_digest(own.settings))
       return fail(subject, where(neighbour) + ", its coordinator runs with other settings",
                   "use the file of that region; a coordinator that is refused there says which "
                   "settings differ");
@@ -68,10 +68,30 @@ Finding judge_address(const std::string& name, const Neighbour& neighbour, const
   if (!neighbour.card)
     return fail(subject, where(neighbour) + " did not answer",
                 "start `causeway doctor` there at the same time");
-  if (neighbour.card->region != name)
-    return fail(subject, where(neighbour) + " is answered by " + neighbour.card->region,
-                "correct the advertise of " + name);
   return ok(subject, where(neighbour) + ", reached from here");
+}
+
+// As its doctor or its coordinator says.
+std::optional<SharedData> data_of(const Neighbour& neighbour) {
+  if (neighbour.card) return neighbour.card->data;
+  const auto status = neighbour.status ? parse_object(*neighbour.status) : std::nullopt;
+  if (!status || object_in(*status, "data").empty()) return std::nullopt;  // not known yet
+  return data_in(*status);
+}
+
+// By every byte where both regions have read all of it.
+void judge_data(const std::string& name, const SharedData& theirs, const SharedData& own,
+                Findings& findings) {
+  const std::string subject = "data of " + name;
+  if (theirs == SharedData{} && own == SharedData{}) return;
+  const bool whole = !theirs.whole.empty() && !own.whole.empty();
+  const bool same = whole ? theirs.whole == own.whole : theirs.sample == own.sample;
+  findings.push_back(
+      !same   ? fail(subject, "not the files that are here",
+                     "copy the same files to all regions, or give each data_files of its own")
+      : whole ? ok(subject, "the same, every byte")
+              : warn(subject, "a sample is the same; the rest was not read",
+                     "`causeway doctor --whole-data` in all regions compares every byte"));
 }
 
 void judge_configuration(const std::string& name, const Card& theirs, const Card& own,
@@ -82,10 +102,6 @@ void judge_configuration(const std::string& name, const Card& theirs, const Card
   findings.push_back(differences.empty()
                          ? ok(subject, "the same")
                          : fail(subject, differences, "use one file in all regions"));
-  if (theirs.data != own.data)
-    findings.push_back(fail("data of " + name, "not the files that are here",
-                            "copy the same files to all regions, or give each data_files of its "
-                            "own"));
   if (theirs.program != own.program)
     findings.push_back(warn("program of " + name, theirs.program + ", here " + own.program,
                             "run one version everywhere"));
@@ -157,10 +173,11 @@ Finding judge_link(const std::string& name, const Neighbour& neighbour, const Vi
 Finding judge_other_way(const Visit& visit, const OwnSide& own) {
   const std::string subject = "own address", at = inter::to_string(own.advertise);
   if (own.advertise.host.empty()) return ok(subject, "none: this region dials the others");
-  std::string reached, not_reached;
+  std::string reached, not_reached, silent;
   for (const auto& [name, neighbour] : visit.neighbours) {
-    if (!neighbour.says_of_us) continue;
-    if (neighbour.says_of_us->empty()) {
+    if (!neighbour.says_of_us) {
+      if (!neighbour.status) inter::append_item(silent, name);  // a coordinator would not say
+    } else if (neighbour.says_of_us->empty()) {
       inter::append_item(reached, name);
     } else {
       inter::append_item(not_reached, name + " (" + *neighbour.says_of_us + ")");
@@ -173,6 +190,10 @@ Finding judge_other_way(const Visit& visit, const OwnSide& own) {
   if (reached.empty())
     return warn(subject, at + ": no doctor of another region said whether it is reached",
                 "run `causeway doctor` in all regions at the same time");
+  if (!silent.empty())
+    return warn(subject, at + ", reached from " + reached + "; not known from " + silent,
+                "run `causeway doctor` there at the same time; if it runs, something on the way "
+                "lets neither side dial the other");
   return ok(subject, at + ", reached from " + reached);
 }
 
@@ -188,6 +209,7 @@ Findings judge_visit(const Visit& visit, const OwnSide& own) {
   for (const auto& [name, neighbour] : visit.neighbours) {
     findings.push_back(judge_address(name, neighbour, own.card));
     if (neighbour.card) judge_configuration(name, *neighbour.card, own.card, findings);
+    if (const auto data = data_of(neighbour)) judge_data(name, *data, own.card.data, findings);
     judge_clock(name, neighbour, findings);
     if (neighbour.linked) findings.push_back(judge_link(name, neighbour, visit, own));
   }

@@ -16,6 +16,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "apps/run/region/parse_object.h"
 #include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "inter/base/link_error.h"
@@ -29,6 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kAnswerMax{4'000}, kPause{500}, kTick{100};
+constexpr int kTriesMax = 2;
 constexpr int kSmallSegment = 536;  // bytes; every IPv4 path takes them
 // What doctors tell each other, beside their cards.
 constexpr char kReached[] = "reached", kNotReached[] = "not reached: ", kGot[] = "got it",
@@ -81,6 +83,7 @@ class Visitor : public inter::MeshHandler {
   struct Talk {  // with a neighbour's doctor
     Clock::time_point pushed{};
     bool told = false;  // whether we reached it
+    int failures = 0;   // to reach it since it is linked
     bool bye_sent = false, bye_heard = false;
   };
 
@@ -97,6 +100,7 @@ class Visitor : public inter::MeshHandler {
     std::condition_variable_any pause;
     while (!stop.stop_requested()) {
       const double before = unix_seconds();
+      const Clock::time_point began = Clock::now();
       try {
         std::string answer = inter::observe(
             {.address = address, .credentials = options_.mesh.credentials, .deadline = kAnswerMax});
@@ -107,13 +111,14 @@ class Visitor : public inter::MeshHandler {
         return;
       } catch (const inter::LinkError& error) {
         const bool small = error.code() == inter::Errc::deadline && answers_small_packets(address);
-        asio::post(context_, [this, name, error, small] {
-          failed(name, error.reason(), error.code());
+        asio::post(context_, [this, name, began, error, small] {
           visit_.neighbours[name].small_packets_pass |= small;
+          failed(name, began, error.reason(), error.code());
         });
       } catch (const std::exception& error) {  // our own files
-        asio::post(context_,
-                   [this, name, text = std::string(error.what())] { failed(name, text, {}); });
+        asio::post(context_, [this, name, began, text = std::string(error.what())] {
+          failed(name, began, text, {});
+        });
       }
       std::unique_lock lock(mutex);
       pause.wait_for(lock, stop, kPause, [] { return false; });
@@ -132,17 +137,40 @@ class Visitor : public inter::MeshHandler {
     }
   }
 
-  void failed(const std::string& name, const std::string& reason, std::error_code code) {
+  void failed(const std::string& name, Clock::time_point began, const std::string& reason,
+              std::error_code code) {
     Neighbour& neighbour = visit_.neighbours[name];
     neighbour.problem = reason;
     neighbour.problem_code = code;
+    Talk& talk = talks_[name];
+    // Its doctor is there and listens: it is the address that does not lead to it.
+    const bool there = neighbour.linked && began > talk.pushed;
+    if (there && ++talk.failures >= kTriesMax) tell(name, true);
   }
 
   void heard(const std::string& name, const std::string& answer, double before_s, double after_s) {
     Neighbour& neighbour = visit_.neighbours[name];
-    neighbour.problem.clear();
     answered_.push_back(name);
-    if (auto card = parse_card(answer)) {
+    auto card = parse_card(answer);
+    const std::string who = card ? card->region : region_of(answer);
+    if (who == name) {
+      neighbour.problem.clear();
+      take(neighbour, std::move(card), answer, before_s, after_s);
+    } else {  // what it says is not that region's
+      neighbour.problem = inter::to_string(neighbour.address) + " is answered by " +
+                          (who.empty() ? "something else" : who);
+    }
+    tell(name, true);
+  }
+
+  static std::string region_of(const std::string& status) {
+    const auto json = parse_object(status);
+    return json ? get<std::string>(*json, "region") : "";
+  }
+
+  static void take(Neighbour& neighbour, std::optional<Card> card, const std::string& answer,
+                   double before_s, double after_s) {
+    if (card) {
       // It looked at its clock between these two.
       neighbour.clock_ahead_s =
           std::max(0.0, card->time_unix_s - after_s) + std::min(0.0, card->time_unix_s - before_s);
@@ -150,7 +178,6 @@ class Visitor : public inter::MeshHandler {
     } else {
       neighbour.status = answer;
     }
-    tell(name, true);
   }
 
   bool has_answered(const std::string& name) const {
@@ -161,8 +188,9 @@ class Visitor : public inter::MeshHandler {
   void tell(const std::string& name, bool final) {
     const Neighbour& neighbour = visit_.neighbours[name];
     Talk& talk = talks_[name];
-    const bool reached = has_answered(name) || neighbour.address.host.empty();
-    if (!neighbour.linked || talk.told || (!reached && !final)) return;
+    const bool answered = has_answered(name) || neighbour.address.host.empty();
+    const bool reached = answered && neighbour.problem.empty();
+    if (!neighbour.linked || talk.told || (!answered && !final)) return;
     talk.told = true;
     mesh_->send(name, reached ? kReached : kNotReached + neighbour.problem);
   }

@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
-#include "diloco/maths/digest.h"
+#include "diloco/maths/data_digest.h"
 #include "intra/cuda/jobs/backend.h"
-#include "intra/data/data.h"
+#include "intra/data/data_reading.h"
 
 namespace causeway::run {
 namespace {
@@ -71,17 +73,36 @@ std::string passes(const Config& config, std::uint64_t tokens) {
   return format_fixed(read / static_cast<double>(tokens), 2);
 }
 
-void look_at_data(const Config& config, const std::string& region, TrainerFigures& figures) {
+SharedData shown(const diloco::DataDigest& data) {
+  return {.whole = data.whole ? diloco::to_hex(*data.whole) : "",
+          .sample = diloco::to_hex(data.sample)};
+}
+
+// Of every byte, or of a sample where there is too much that was never read.
+void look_at_data(const Config& config, const TrainerLook& look, TrainerFigures& figures) {
   try {
-    const intra::WorkerOptions options = worker_options(config, region, 0, ".");
-    const intra::Dataset data(options.data);
-    const std::string print = diloco::to_hex(data.fingerprint());
+    intra::DataOptions options = worker_options(config, look.region, 0, look.directory).data;
+    if (look.whole_data) options.digest_at_once_bytes = ~std::uint64_t{0};
+    const intra::Dataset data(options);
+    std::optional<intra::Dataset> common;
+    if (!options.validation_files.empty()) common.emplace(intra::common_validation(options));
+    const intra::DataReading reading(options, data, common ? &*common : nullptr, look.directory);
+    const diloco::DataDigests digests = reading.digests();
+    const std::string text = format_count(data.train_tokens()) + " tokens to train on, read " +
+                             passes(config, data.train_tokens()) + " times; " +
+                             format_count(data.validation_tokens()) + " to validate on; ";
+    const std::string unread = format_bytes(static_cast<double>(reading.unread_bytes()));
     figures.findings.push_back(
-        ok("data", format_count(data.train_tokens()) + " tokens to train on, read " +
-                       passes(config, data.train_tokens()) + " times; " +
-                       format_count(data.validation_tokens()) + " to validate on; fingerprint " +
-                       print.substr(0, 12)));
-    if (!options.data.per_region) figures.data = print;
+        digests.of_region->whole
+            ? ok("data", text + "every byte read, digest " + diloco::short_name(*digests.of_region))
+            : warn(
+                  "data",
+                  text + "a sample of it read (" + unread +
+                      " are more than data.digest_gib), digest of " +
+                      diloco::short_name(*digests.of_region),
+                  "`causeway doctor --whole-data` reads all of it, once; a worker does so while it "
+                  "trains"));
+    if (digests.of_run) figures.data = shown(*digests.of_run);
   } catch (const std::exception& error) {
     figures.findings.push_back(
         fail("data", error.what(), "every region needs data.files, or data_files of its own"));
@@ -104,15 +125,14 @@ void look_at_device(const RegionConfig& region, Findings& findings) {
 
 }  // namespace
 
-TrainerFigures look_at_trainer(const Config& config, const std::string& region,
-                               const std::string& python) {
+TrainerFigures look_at_trainer(const Config& config, const TrainerLook& look) {
   TrainerFigures figures;
   if (config.built_in_trainer()) {
-    look_at_data(config, region, figures);
-    look_at_device(region_in(config, region), figures.findings);
+    look_at_data(config, look, figures);
+    look_at_device(region_in(config, look.region), figures.findings);
   } else {
-    figures.packages = python_packages(python);
-    figures.findings.push_back(judge_packages(figures.packages, python));
+    figures.packages = python_packages(look.python);
+    figures.findings.push_back(judge_packages(figures.packages, look.python));
   }
   return figures;
 }

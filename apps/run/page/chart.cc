@@ -11,11 +11,9 @@
 namespace causeway::run {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 300;
-constexpr double kLeft = 64, kRight = 16, kTop = 32, kBottom = 44;
+constexpr double kRight = 16, kTop = 32, kBottom = 44;
 constexpr double kLineHeight = 14, kSample = 24;
-constexpr std::size_t kPointsMax = 1'000;  // per series; more than a screen can show
-constexpr std::size_t kRowsMax = 12;       // of a table
+constexpr std::size_t kRowsMax = 12;  // of a table
 // Lines differ without their colours too.
 constexpr std::array<const char*, 8> kDashes = {"none",    "7 3",       "2 3", "10 3 2 3",
                                                 "4 2 4 6", "12 4 12 2", "1 5", "8 2 2 2 2 2"};
@@ -42,7 +40,7 @@ struct Interval {
 
 class Frame {
  public:
-  explicit Frame(const Chart& chart) : log_x_(chart.log_x) {
+  Frame(const Chart& chart, const ChartSize& size) : size_(size), log_x_(chart.log_x) {
     for (const Series& series : chart.series) {
       for (const auto& [x, y] : series.points) {
         x_.include(scaled(x));
@@ -54,22 +52,33 @@ class Frame {
     y_.widen_if_empty();
   }
   double x(double value) const {
-    return kLeft + (scaled(value) - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
+    return left() + (scaled(value) - x_.low) / (x_.high - x_.low) * (right() - left());
   }
   double y(double value) const {
-    return kHeight - kBottom - (value - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+    return bottom() - (value - y_.low) / (y_.high - y_.low) * (bottom() - kTop);
   }
+  double left() const { return size_.left; }
+  double right() const { return size_.width - kRight; }
+  double bottom() const { return size_.height - kBottom; }
+  const ChartSize& size() const { return size_; }
   const Interval& y_range() const { return y_; }
   std::vector<double> x_ticks() const {
-    return log_x_ ? log_ticks(std::exp(x_.low), std::exp(x_.high)) : ticks(x_.low, x_.high, 8);
+    return log_x_ ? log_ticks(std::exp(x_.low), std::exp(x_.high))
+                  : ticks(x_.low, x_.high, size_.x_ticks);
   }
 
  private:
   double scaled(double x) const { return log_x_ ? std::log(x) : x; }
 
+  ChartSize size_;
   bool log_x_;
   Interval x_, y_;
 };
+
+// Where there is no room beside the axis's figures, it begins above them.
+double title_x(const Frame& frame) {
+  return frame.size().width < kBroad.width ? 4 : frame.left();
+}
 
 std::string number(double value) {
   return format_fixed(value, 1);
@@ -95,30 +104,41 @@ std::string tick_text(double value, double step) {
   return format_fixed(value, std::clamp(static_cast<int>(std::ceil(-std::log10(step))), 0, 6));
 }
 
+// About what a letter takes.
+double width_of(const std::string& text) {
+  return 6.5 * double(text.size());
+}
+
+// Under its tick, or as near as it fits.
+double x_of_tick(double x, const std::string& text, const Frame& frame) {
+  return std::min(frame.x(x), frame.size().width - width_of(text) / 2);
+}
+
 std::string axes(const Chart& chart, const Frame& frame) {
   std::string out;
   const std::vector<double> xs = frame.x_ticks();
   const std::vector<double> ys = ticks(frame.y_range().low, frame.y_range().high, 5);
   for (const double x : xs) {
-    out += label(frame.x(x), kHeight - kBottom + 16, "middle",
-                 tick_text(x, chart.log_x     ? x
-                              : xs.size() > 1 ? xs[1] - xs[0]
-                                              : 1));
+    const double step = chart.log_x ? x : xs.size() > 1 ? xs[1] - xs[0] : 1;
+    const std::string text = tick_text(x, step);
+    out += label(x_of_tick(x, text, frame), frame.bottom() + 16, "middle", text);
   }
   for (const double y : ys) {
-    out += line(kLeft, frame.y(y), kWidth - kRight, frame.y(y));
-    out += label(kLeft - 6, frame.y(y) + 4, "end", tick_text(y, ys.size() > 1 ? ys[1] - ys[0] : 1));
+    out += line(frame.left(), frame.y(y), frame.right(), frame.y(y));
+    out += label(frame.left() - 6, frame.y(y) + 4, "end",
+                 tick_text(y, ys.size() > 1 ? ys[1] - ys[0] : 1));
   }
-  out += label((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", chart.x_label);
   out +=
-      label(kLeft, 16, "start", chart.title + (chart.y_label.empty() ? "" : ", " + chart.y_label));
+      label((frame.left() + frame.right()) / 2, frame.size().height - 8, "middle", chart.x_label);
+  out += label(title_x(frame), 16, "start",
+               chart.title + (chart.y_label.empty() ? "" : ", " + chart.y_label));
   return out;
 }
 
 std::string polyline(const Series& series, const Frame& frame, std::size_t style) {
   std::string out =
       "<polyline " + class_of(style) + " stroke-dasharray=\"" + kDashes[style] + "\" points=\"";
-  const std::size_t stride = series.points.size() / kPointsMax + 1;
+  const std::size_t stride = series.points.size() / frame.size().points_max + 1;
   for (std::size_t i = 0; i < series.points.size(); i += stride) {
     out += number(frame.x(series.points[i].first)) + "," +
            number(frame.y(series.points[i].second)) + " ";
@@ -134,32 +154,26 @@ std::string dots(const Series& series, const Frame& frame, std::size_t style) {
   return out + "</g>";
 }
 
-// About what a letter takes.
-double width_of(const std::string& text) {
-  return 6.5 * double(text.size());
-}
-
 // Top of a stacked legend at the right: away from where most lines end.
 double legend_top(const Chart& chart, const Frame& frame) {
   const auto ends_high = [&](const Series& series) {
     return !series.points.empty() &&
-           frame.y(series.points.back().second) < (kTop + kHeight - kBottom) / 2;
+           frame.y(series.points.back().second) < (kTop + frame.bottom()) / 2;
   };
   const auto high = std::count_if(chart.series.begin(), chart.series.end(), ends_high);
   const double height = kLineHeight * double(chart.series.size());
-  return 2 * std::size_t(high) > chart.series.size()
-             ? std::max(kTop, kHeight - kBottom - height - 4)
-             : kTop;
+  return 2 * std::size_t(high) > chart.series.size() ? std::max(kTop, frame.bottom() - height - 4)
+                                                     : kTop;
 }
 
 // Beside the title, or in the plot if it does not fit there.
 std::string legend(const Chart& chart, const Frame& frame) {
   double width = width_of(chart.title + ", " + chart.y_label);
   for (const Series& series : chart.series) width += kSample + 18 + width_of(series.name);
-  const bool stacked = width > kWidth - kLeft - kRight;
+  const bool stacked = width > frame.right() - title_x(frame);
   std::string out;
   const double top = stacked ? legend_top(chart, frame) : 0;
-  double x = kWidth - kRight, y = 16;
+  double x = frame.right(), y = 16;
   for (std::size_t i = chart.series.size(); i-- > 0;) {
     if (stacked) y = top + kLineHeight * double(i + 1);
     const std::size_t style = style_of(chart, i);
@@ -174,10 +188,10 @@ std::string legend(const Chart& chart, const Frame& frame) {
 }
 
 std::string band(const std::pair<double, double>& range, const Frame& frame) {
-  const double left = std::clamp(frame.x(range.first), kLeft, kWidth - kRight);
-  const double right = std::clamp(frame.x(range.second), kLeft, kWidth - kRight);
+  const double left = std::clamp(frame.x(range.first), frame.left(), frame.right());
+  const double right = std::clamp(frame.x(range.second), frame.left(), frame.right());
   return "<rect class=\"band\" x=\"" + number(left) + "\" y=\"" + number(kTop) + "\" width=\"" +
-         number(std::max(2.0, right - left)) + "\" height=\"" + number(kHeight - kTop - kBottom) +
+         number(std::max(2.0, right - left)) + "\" height=\"" + number(frame.bottom() - kTop) +
          "\"/>";
 }
 
@@ -205,9 +219,10 @@ std::vector<double> ticks(double low, double high, int count) {
   return out;
 }
 
-std::string svg(const Chart& chart) {
-  const Frame frame(chart);
-  std::string out = "<svg viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
+std::string svg(const Chart& chart, const ChartSize& size) {
+  const Frame frame(chart, size);
+  std::string out = "<svg class=\"" + std::string(size.name) + "\" viewBox=\"0 0 " +
+                    number(size.width) + " " + number(size.height) +
                     "\" role=\"img\" aria-label=\"" + escape_html(chart.title) + "\">" +
                     (chart.band ? band(*chart.band, frame) : "") + axes(chart, frame);
   for (std::size_t i = chart.series.size(); i-- > 0;) {

@@ -24,8 +24,18 @@ struct Chart {
   std::optional<std::pair<double, double>> band = std::nullopt;  // of x, shaded
 };
 
+// In units of its text's size, so that the text can be read where a screen is as wide.
+struct ChartSize {
+  const char* name;  // class of the page, which shows one of them
+  double width, height, left;
+  int x_ticks;
+  std::size_t points_max;  // per series; more than a screen can show
+};
+inline constexpr ChartSize kBroad{"broad", 720, 300, 64, 8, 1'000};
+inline constexpr ChartSize kNarrow{"narrow", 360, 260, 52, 4, 300};
+
 // Colours are those of the page (html.h): classes s0 to s7.
-std::string svg(const Chart& chart);
+std::string svg(const Chart& chart, const ChartSize& size = kBroad);
 // The same in figures: a row for each of some x, a column for each series.
 std::vector<std::vector<std::string>> table_of(const Chart& chart);
 std::string escape_html(const std::string& text);

@@ -13,6 +13,14 @@ std::string format_fixed(double value, int decimals) {
   return text.data();
 }
 
+std::string format_money(double value) {
+  constexpr int kDecimalsMax = 12;
+  const double size = std::abs(value);
+  if (size == 0 || size >= 0.1 || !std::isfinite(value)) return format_fixed(value, 2);
+  const int decimals = 2 + static_cast<int>(std::floor(-std::log10(size)));
+  return format_fixed(value, std::clamp(decimals, 3, kDecimalsMax));
+}
+
 std::string format_bytes(double bytes) {
   static constexpr std::array<const char*, 7> kUnits = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
   std::size_t unit = 0;

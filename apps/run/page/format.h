@@ -9,6 +9,7 @@ namespace causeway::run {
 std::string format_bytes(double bytes);         // "8.12 MB", decimal prefixes
 std::string format_duration(double seconds);    // "4 min 12 s"
 std::string format_count(std::uint64_t count);  // "1,048,576"
+std::string format_money(double value);         // "12.50"; a small sum with two digits: "0.00034"
 std::string format_fixed(double value, int decimals);
 
 }  // namespace causeway::run

@@ -17,8 +17,11 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2em auto;
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .25em .6em; border-bottom: 1px solid var(--rule); text-align: right; }
 td { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-svg { width: 100%; min-width: 560px; } svg text { font-size: 11px; fill: var(--text); } svg .grid { stroke: var(--grid); }
+th:first-child, td:first-child, .text th:last-child, .text td:last-child { text-align: left; }
+.text td:last-child { white-space: normal; }
+svg { width: 100%; } .narrow { display: none; }
+@media (max-width: 600px) { .narrow { display: block; } .broad { display: none; } }
+svg text { font-size: 11px; fill: var(--text); } svg .grid { stroke: var(--grid); }
 svg polyline { fill: none; stroke: var(--c); stroke-width: 1.5; } svg circle, svg g text { fill: var(--c); }
 .band { fill: var(--c0); fill-opacity: .1; }
 .s0 { --c: var(--c0); } .s1 { --c: var(--c1); } .s2 { --c: var(--c2); } .s3 { --c: var(--c3); } .s4 { --c: var(--c4); }
@@ -28,23 +31,36 @@ pre { background: var(--box); padding: .8em; white-space: pre-wrap; overflow-wra
 </style>
 )";
 
-std::string html_table(const HtmlRow& header, const std::vector<HtmlRow>& rows) {
+namespace {
+
+std::string table_of_class(const std::string& style, const HtmlRow& header,
+                           const std::vector<HtmlRow>& rows) {
   const auto line = [](const HtmlRow& cells, const std::string& tag) {
     std::string out = "<tr>";
     for (const std::string& text : cells)
       out += "<" + tag + ">" + escape_html(text) + "</" + tag + ">";
     return out + "</tr>\n";
   };
-  std::string out = "<div class=\"wide\"><table>\n" + line(header, "th");
+  std::string out = "<div class=\"wide\"><table" + style + ">\n" + line(header, "th");
   for (const HtmlRow& row : rows) out += line(row, "td");
   return out + "</table></div>\n";
+}
+
+}  // namespace
+
+std::string html_table(const HtmlRow& header, const std::vector<HtmlRow>& rows) {
+  return table_of_class("", header, rows);
+}
+
+std::string html_text_table(const HtmlRow& header, const std::vector<HtmlRow>& rows) {
+  return table_of_class(" class=\"text\"", header, rows);
 }
 
 std::string html_chart(const Chart& chart) {
   HtmlRow header{chart.x_label};
   for (const Series& series : chart.series) header.push_back(series.name);
-  return "<div class=\"wide\">" + svg(chart) + "</div>\n<details><summary>" +
-         escape_html(chart.title) + " in figures</summary>\n" +
+  return "<div class=\"wide\">" + svg(chart, kBroad) + svg(chart, kNarrow) +
+         "</div>\n<details><summary>" + escape_html(chart.title) + " in figures</summary>\n" +
          html_table(header, table_of(chart)) + "</details>\n";
 }
 

@@ -1,22 +1,14 @@
 #include "apps/run/region/egress_status.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
+#include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 
 namespace causeway::run {
 namespace {
 
 using Json = nlohmann::json;
-
-// With cents, or as many digits as a small cost needs.
-std::string money(double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", value > 0 && value < 0.1 ? 4 : 2, value);
-  return text.data();
-}
 
 std::string of_period(const std::string& period) {
   return period == "run" ? " for the whole run" : " a " + period;
@@ -60,11 +52,12 @@ std::optional<RunEgress> sum(const std::vector<EgressStatus>& regions) {
 }
 
 std::string to_string(const RunEgress& egress) {
-  std::string text =
-      money(egress.cost) + " so far, about " + money(egress.at_end) + " at the end of the run";
+  std::string text = format_money(egress.cost) + " so far, about " + format_money(egress.at_end) +
+                     " at the end of the run";
   for (const EgressLimit& limit : egress.limits) {
-    text += "; " + money(limit.spent) + " of " + money(limit.limit) + of_period(limit.period);
-    if (limit.period != "run") text += ", about " + money(limit.forecast) + " at its end";
+    text += "; " + format_money(limit.spent) + " of " + format_money(limit.limit) +
+            of_period(limit.period);
+    if (limit.period != "run") text += ", about " + format_money(limit.forecast) + " at its end";
   }
   return text;
 }

@@ -1,21 +1,17 @@
-#include <algorithm>
-#include <map>
 
-#include "apps/run/page/chart.h"
 #include "apps/run/page/format.h"
 #include "apps/run/page/html.h"
+#include "apps/run/report/k_change.h"
+#include "apps/run/report/report_charts.h"
 #include "apps/run/simulate/report.h"
 
 namespace causeway::run {
 namespace {
 
-constexpr const char* kBaseline = "baseline";
-
 HtmlRow html_loss_row(const Summary& s) {
   if (s.by_program())
     return {"training loss, mean of the last steps", format_fixed(s.mean_loss(), 4), "not run"};
-  return {"validation loss, nats per token",
-          s.timed_steps ? "not trained" : format_fixed(s.val_loss.value_or(0), 4),
+  return {"validation loss, nats per token", s.timed_steps ? "not trained" : s.val_loss_text(),
           s.baseline_val_loss ? format_fixed(*s.baseline_val_loss, 4) : "skipped"};
 }
 
@@ -24,7 +20,10 @@ std::string comparison_html(const Summary& s) {
   std::vector<HtmlRow> rows = {html_loss_row(s),
                                {"bytes over the WAN", format_bytes(double(s.wan_bytes)),
                                 format_bytes(double(s.wan_bytes_if_synced_every_step))}};
-  if (s.egress_cost) rows.push_back({"egress cost", format_fixed(*s.egress_cost, 2), ""});
+  if (s.egress_cost) rows.push_back({"egress cost", format_money(*s.egress_cost), ""});
+  for (const EgressLimit& limit : s.limits)
+    rows.push_back({limit.period == "run" ? "egress budget" : "egress budget a " + limit.period,
+                    format_money(limit.spent) + " of " + format_money(limit.limit), ""});
   rows.push_back({"wall time", format_duration(s.facts.wall_s),
                   s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none});
   return html_table({"", "this run", "synchronised every step"}, rows);
@@ -35,7 +34,7 @@ std::string regions(const Summary& s) {
   for (const RegionSummary& region : s.regions) {
     rows.push_back(
         {region.name, format_count(region.steps), format_count(region.tokens),
-         format_fixed(region.val_loss.value_or(region.loss), 4),
+         s.timed_steps ? "not trained" : format_fixed(region.val_loss.value_or(region.loss), 4),
          format_bytes(double(region.wan_tx_bytes)), format_bytes(double(region.wan_rx_bytes)),
          format_fixed(100 * region.utilisation, 1) + " %", region.params_digest.substr(0, 12)});
   }
@@ -73,55 +72,6 @@ std::string figures(const Summary& s) {
                     rows);
 }
 
-using SamplesByRegion = std::map<std::string, std::vector<Sample>>;
-
-template <typename X, typename Y>
-std::vector<Series> series_of(const SamplesByRegion& samples, X x, Y y, bool with_baseline) {
-  std::vector<Series> out;
-  std::size_t style = 1;  // 0 is the baseline's, which not all charts have
-  for (const auto& [region, list] : samples) {
-    if (region == kBaseline && !with_baseline) continue;
-    Series series{region, {}};
-    series.style = region == kBaseline ? 0 : style++;
-    for (const Sample& sample : list) {
-      if (y(sample) > 0) series.points.emplace_back(x(sample), y(sample));
-    }
-    out.push_back(std::move(series));
-  }
-  return out;
-}
-
-// When each round was first seen committed anywhere; rounds that passed between two observations
-// share the time evenly.
-Series round_times(const std::vector<Sample>& samples) {
-  Series out{"round", {}};
-  std::uint64_t version = 0;
-  double last_s = 0;
-  for (const Sample& sample : samples) {
-    if (sample.region == kBaseline || sample.version <= version) continue;
-    const double each_s = (sample.time_s - last_s) / double(sample.version - version);
-    for (std::uint64_t v = version + 1; v <= sample.version; ++v)
-      out.points.emplace_back(double(v), each_s);
-    version = sample.version;
-    last_s = sample.time_s;
-  }
-  return out;
-}
-
-std::string charts(const std::vector<Sample>& samples, const std::string& unit_of_loss) {
-  SamplesByRegion by_region;
-  for (const Sample& sample : samples) by_region[sample.region].push_back(sample);
-  const auto step = [](const Sample& s) { return double(s.step); };
-  const auto time = [](const Sample& s) { return s.time_s; };
-  const auto loss = [](const Sample& s) { return s.loss; };
-  const auto bytes = [](const Sample& s) { return double(s.wan_tx_bytes); };
-  return html_chart({"Training loss", "inner step", unit_of_loss,
-                     series_of(by_region, step, loss, true), false}) +
-         html_chart({"Sent over the WAN", "seconds", "bytes",
-                     series_of(by_region, time, bytes, false), true}) +
-         html_chart({"Round time", "round", "seconds", {round_times(samples)}, true});
-}
-
 }  // namespace
 
 std::string report_html(const Summary& s, const std::vector<Sample>& samples,
@@ -141,6 +91,9 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   out += s.identical ? "<p class=\"good\">All regions hold the same bits, after every round and at "
                        "the end.</p>\n"
                      : "<p class=\"bad\">The regions differ.</p>\n";
+  if (s.facts.wan_verdict && !s.facts.wan_verdict->valid())
+    out += "<p class=\"bad\">The simulated WAN did not keep up. " +
+           escape_html(to_string(*s.facts.wan_verdict)) + ".</p>\n";
   if (s.timed_steps) out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
   out += comparison_html(s) + regions(s) + figures(s);
   if (!s.timed_steps) {
@@ -149,7 +102,8 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
         " cores, and one that waits lends them to the others: utilisation is not that of separate "
         "machines.</p>\n";
   }
-  out += charts(samples, s.by_program() ? "loss" : "nats per token");
+  out += k_changes_html(s.k_changes);
+  out += report_charts(samples, s.by_program() ? "loss" : "nats per token");
   if (!sample.empty())
     out += "<h2>Text from the trained model</h2>\n<pre>" + escape_html(sample) + "</pre>\n";
   return out + "</body></html>\n";
@@ -175,7 +129,7 @@ std::string report_html_so_far(const View& view, const std::vector<Sample>& samp
          std::to_string(view.restarts) + ".</p>\n";
   out += html_table({"region", "steps", "loss", "validation loss", "tokens/s", "now"}, rows);
   for (const std::string& note : view.notes) out += "<p>" + escape_html(note) + "</p>\n";
-  return out + charts(samples, "nats per token") + "</body></html>\n";
+  return out + report_charts(samples, "nats per token") + "</body></html>\n";
 }
 
 }  // namespace causeway::run

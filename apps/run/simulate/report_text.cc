@@ -57,10 +57,10 @@ Row loss_row(const Summary& s) {
     return {"training loss", format_fixed(s.mean_loss(), 4), "not run", "mean of the last steps"};
   if (s.timed_steps)
     return {"validation loss", "not trained", "", "timed steps: nothing was computed"};
-  Row row = {"validation loss", format_fixed(s.val_loss.value_or(0), 4), "skipped",
-             "nats per token"};
+  Row row = {"validation loss", s.val_loss_text(), "skipped", "nats per token"};
   if (!s.baseline_val_loss) return row;
   row[2] = format_fixed(*s.baseline_val_loss, 4);
+  if (!s.val_loss_ratio()) return row;
   const double change = *s.val_loss_ratio() - 1;
   row[3] = percent(std::abs(change), 2) + (change > 0 ? " higher" : " lower");
   return row;
@@ -75,7 +75,7 @@ std::string comparison(const Summary& s) {
                       ? format_count(static_cast<std::uint64_t>(s.wan_ratio())) + " times fewer"
                       : ""});
   if (s.egress_cost)
-    rows.push_back({"egress cost", format_fixed(*s.egress_cost, 2), "", "links.prices"});
+    rows.push_back({"egress cost", format_money(*s.egress_cost), "", "links.prices"});
   const std::string none = s.by_program() ? "not run" : "skipped";
   rows.push_back({"wall time", format_duration(s.facts.wall_s),
                   s.facts.baseline_wall_s > 0 ? format_duration(s.facts.baseline_wall_s) : none,

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/run/page/format.h"
 #include "apps/run/region/run_error.h"
 #include "diloco/maths/layout.h"
 #include "intra/model/model.h"
@@ -145,9 +146,14 @@ std::string Summary::k_text() const {
   return k_at_end == 0 || k_at_end == k ? start : start + " to " + std::to_string(k_at_end);
 }
 
+std::string Summary::val_loss_text() const {
+  return val_loss && std::isfinite(*val_loss) ? format_fixed(*val_loss, 4) : "not a number";
+}
+
 std::optional<double> Summary::val_loss_ratio() const {
   if (!val_loss || !baseline_val_loss || *baseline_val_loss <= 0) return std::nullopt;
-  return *val_loss / *baseline_val_loss;
+  const double ratio = *val_loss / *baseline_val_loss;
+  return std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
 }
 
 double Summary::wan_ratio() const {
@@ -212,6 +218,16 @@ std::uint64_t parameter_count(const Config& config, const std::filesystem::path&
   return layout->parameter_count();
 }
 
+std::vector<EgressStatus> egress_of_regions(const Config& config,
+                                            const std::filesystem::path& out) {
+  std::vector<EgressStatus> known;
+  for (const RegionConfig& region : config.regions) {
+    const auto status = read_status(out / "regions" / region.name);
+    if (status && status->egress) known.push_back(*status->egress);
+  }
+  return known;
+}
+
 }  // namespace
 
 Summary summarize(const Config& config, const std::filesystem::path& out,
@@ -239,7 +255,9 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
     summary.val_loss = summary.regions.back().val_loss;
     summary.rounds = summary.regions.back().rounds;
     summary.k_at_end = read_status(directory).value_or(RegionStatus{}).k;
+    summary.k_changes = k_changes(events.back());
   }
+  if (const auto egress = sum(egress_of_regions(config, out))) summary.limits = egress->limits;
   summary.baseline_val_loss = baseline_loss(config, out);
   summary.wan_bytes_if_synced_every_step =
       ring_all_reduce_bytes(summary.parameters, config.regions.size(), config.train.steps);

@@ -9,6 +9,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/report/k_change.h"
 #include "wan-sim/base/verdict.h"
 
 namespace causeway::run {
@@ -55,13 +56,16 @@ struct Summary {
   std::optional<double> baseline_val_loss;
   std::uint64_t wan_bytes = 0, wan_bytes_if_synced_every_step = 0;
   std::optional<double> egress_cost;
+  std::vector<EgressLimit> limits;  // budget.*, as the region says that has seen most
+  std::vector<KChange> k_changes;
   bool identical = false;  // same parameters at the end, same state after every round
   bool timed_steps = false;
   SimulationFacts facts;
   std::vector<RegionSummary> regions;
 
   std::string k_text() const;
-  std::optional<double> val_loss_ratio() const;  // to the baseline's
+  std::string val_loss_text() const;
+  std::optional<double> val_loss_ratio() const;  // to the baseline's; none: one is not a number
   double wan_ratio() const;  // how many times fewer bytes; 0 if nothing was sent
   std::uint32_t worker_processes() const;
   bool by_program() const { return !facts.worker.empty(); }

@@ -19,7 +19,7 @@
 #include "apps/run/region/region_files.h"
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
-#include "intra/data/data.h"
+#include "intra/data/data_reading.h"
 
 namespace causeway::run {
 namespace {
@@ -85,9 +85,12 @@ std::array<LossKey, 3> triple(const LossKey& base) {
 }
 
 // Runs of timed steps have none, and no calibration either.
-std::string data_fingerprint(const Config& config) {
-  return config.train.timed_step_ms > 0 ? ""
-                                        : diloco::to_hex(intra::Dataset(config.data).fingerprint());
+std::string data_digest(const Config& config) {
+  if (config.train.timed_step_ms > 0) return "";
+  const intra::Dataset data(config.data);
+  const intra::DataReading reading(config.data, data, nullptr, {});
+  const diloco::DataDigest digest = *reading.digests().of_region;
+  return diloco::to_hex(digest.whole.value_or(digest.sample));
 }
 
 class Calibrator {
@@ -221,7 +224,7 @@ std::string calibration_key(const Config& config) {
   for (std::string line; std::getline(lines, line);) {
     if (!is_own_setting(line)) text += line + "\n";
   }
-  text += other_settings(config) + data_fingerprint(config);
+  text += other_settings(config) + data_digest(config);
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(text)))).substr(0, 16);
 }
 

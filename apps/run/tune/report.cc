@@ -126,7 +126,7 @@ std::string row_text(const Tuning& tuning, std::size_t index) {
   out += padded(format_fixed(100 * row.utilisation, 1), 9);
   out += padded(format_bytes(row.sent_bytes), 10);
   out += padded(format_duration(row.time_to_loss_s), 14);
-  if (tuning.prices.given) out += padded(format_fixed(row.cost_to_loss, 2), 10);
+  if (tuning.prices.given) out += padded(format_money(row.cost_to_loss), 10);
   if (row.participation < 0.995)
     out += "   " + format_fixed(100 * row.participation, 0) + " % take part";
   return out;
@@ -155,11 +155,11 @@ std::string as_long(double other_s, double best_s) {
 // What its traffic costs until the target loss, beside the alternatives'.
 std::string costs(const Tuning& tuning) {
   if (!tuning.prices.given) return {};
-  std::string out = "  traffic costs " + format_fixed(tuning.recommended().cost_to_loss, 2) +
-                    "; synchronising every step " + format_fixed(tuning.synchronous_cost(), 2);
+  std::string out = "  traffic costs " + format_money(tuning.recommended().cost_to_loss) +
+                    "; synchronising every step " + format_money(tuning.synchronous_cost());
   for (const auto& [row, name] : {std::pair(tuning.recommendation->half, ", half of K "),
                                   std::pair(tuning.recommendation->twice, ", twice K ")}) {
-    if (row) out += name + format_fixed(tuning.forecast.rows[*row].cost_to_loss, 2);
+    if (row) out += name + format_money(tuning.forecast.rows[*row].cost_to_loss);
   }
   return out + "\n";
 }

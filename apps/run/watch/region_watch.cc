@@ -14,17 +14,6 @@ namespace {
 
 constexpr std::chrono::seconds kSilenceMax{10};
 
-Sample sample_of(const AppliedRound& round) {
-  return {.time_s = round.time_unix_s,
-          .region = round.region,
-          .step = round.step,
-          .version = round.round + 1,
-          .wan_tx_bytes = round.wan_tx_bytes,
-          .loss = round.loss,
-          .tokens_per_s = round.tokens_per_s,
-          .val_loss = round.val_loss};
-}
-
 }  // namespace
 
 // How many rounds there are is not known where K changes.

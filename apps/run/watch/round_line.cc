@@ -4,7 +4,6 @@
 
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
-#include "apps/run/region/region_files.h"
 
 namespace causeway::run {
 namespace {
@@ -35,6 +34,17 @@ std::optional<AppliedRound> parse_round(const std::string& line) {
   round.time_unix_s = get<double>(*json, "time_unix_s");
   round.waited_for = get<std::string>(*json, "waited_for");
   return round;
+}
+
+Sample sample_of(const AppliedRound& round) {
+  return {.time_s = round.time_unix_s,
+          .region = round.region,
+          .step = round.step,
+          .version = round.round + 1,
+          .wan_tx_bytes = round.wan_tx_bytes,
+          .loss = round.loss,
+          .tokens_per_s = round.tokens_per_s,
+          .val_loss = round.val_loss};
 }
 
 std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/region/region_files.h"
+
 namespace causeway::run {
 
 // An applied round. Totals are over the whole run (docs/outputs.md).
@@ -26,6 +28,8 @@ struct AppliedRound {
 
 // Nothing if the line is none of a round.
 std::optional<AppliedRound> parse_round(const std::string& line);
+// As `causeway simulate` would have observed it then; time_s counts from 1970.
+Sample sample_of(const AppliedRound& round);
 // In file order; a round that was applied again after a restart is there again.
 std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory);
 

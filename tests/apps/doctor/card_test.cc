@@ -10,7 +10,7 @@ TEST(Card, ArrivesAsItWasSent) {
                   .program = "1.2.3",
                   .time_unix_s = 1234.5,
                   .settings = "k = 4\nlr = 1\n",
-                  .data = "abc",
+                  .data = {.whole = "abc", .sample = "def"},
                   .packages = {{"torch", "2.6"}}};
   const auto back = parse_card(to_json(card));
   ASSERT_TRUE(back);

@@ -58,6 +58,16 @@ TEST(Host, IsNotGoodWithoutWhatARegionNeeds) {
   EXPECT_EQ(about(findings, "OpenMP").grade, Grade::warn);
 }
 
+TEST(Host, HasAddressesForAWorker) {
+  HostFigures host = good();
+  host.address_bytes_max = 1'000'000'000;
+  EXPECT_EQ(about(judge_host(host, config(), "east"), "address space").grade, Grade::fail);
+  EXPECT_THAT(about(judge_host(host, config(), "east"), "address space").advice,
+              HasSubstr("ulimit -v"));
+  host.address_bytes_max = 1ULL << 40;
+  EXPECT_EQ(about(judge_host(host, config(), "east"), "address space").grade, Grade::ok);
+}
+
 TEST(Host, SaysHowManyThreadsFit) {
   Config two = config();
   two.regions[0].workers = 2;

@@ -17,7 +17,7 @@ Card card(const std::string& region) {
           .program = "1",
           .time_unix_s = 0,
           .settings = "k = 4\n",
-          .data = "d",
+          .data = {.whole = "d", .sample = "s"},
           .packages = {{"torch", "2.6"}}};
 }
 
@@ -90,7 +90,7 @@ TEST(Links, ThatAreSlowLoseMuchOrHaveSmallPacketsAreWarnedOf) {
 TEST(Links, SayInWhatTheRegionsDiffer) {
   Neighbour west = good();
   west.card->settings = "k = 6\n";
-  west.card->data = "other";
+  west.card->data.whole = "other";
   west.card->program = "2";
   west.card->packages = {{"torch", "2.7"}};
   west.clock_ahead_s = -4000;
@@ -102,6 +102,35 @@ TEST(Links, SayInWhatTheRegionsDiffer) {
   EXPECT_THAT(about(findings, "clock of west").text, HasSubstr("4000 s behind"));
 }
 
+TEST(Links, SayByWhatTheDataIsTheSame) {
+  Neighbour west = good();
+  EXPECT_EQ(about(judged(west), "data of west").grade, Grade::ok);
+  EXPECT_THAT(about(judged(west), "data of west").text, HasSubstr("every byte"));
+  west.card->data.whole = "";  // it has not read all
+  EXPECT_EQ(about(judged(west), "data of west").grade, Grade::warn);
+  EXPECT_THAT(about(judged(west), "data of west").text, HasSubstr("a sample is the same"));
+  west.card->data.sample = "other";
+  EXPECT_EQ(about(judged(west), "data of west").grade, Grade::fail);
+}
+
+TEST(Links, SayWhetherARunningCoordinatorsDataIsTheSame) {
+  Neighbour west = good();
+  west.card.reset();
+  west.status = R"({"region": "west", "data": {"sha256": "d", "sample_sha256": "s"}})";
+  EXPECT_EQ(about(judged(west), "data of west").grade, Grade::ok);
+  west.status = R"({"region": "west", "data": {"sha256": "e", "sample_sha256": "s"}})";
+  EXPECT_EQ(about(judged(west), "data of west").grade, Grade::fail);
+  west.status = R"({"region": "west", "data": null})";
+  EXPECT_EQ(about(judged(west), "data of west").subject, "") << "no worker is there yet";
+}
+
+TEST(Links, ToAnAddressThatAnotherRegionAnswersAreNamedSo) {
+  Neighbour west = good();
+  west.problem = "west.example:4700 is answered by south";
+  EXPECT_EQ(about(judged(west), "address of west").grade, Grade::fail);
+  EXPECT_THAT(about(judged(west), "address of west").advice, HasSubstr("correct its advertise"));
+}
+
 TEST(Links, SayWhoCannotReachUsAndWhomWeCannotReach) {
   Neighbour west = good();
   west.says_of_us = "connection refused";
@@ -111,6 +140,23 @@ TEST(Links, SayWhoCannotReachUsAndWhomWeCannotReach) {
   EXPECT_EQ(about(findings, "own address").grade, Grade::fail);
   EXPECT_THAT(about(findings, "own address").text, HasSubstr("west (connection refused)"));
   EXPECT_THAT(about(findings, "address of west").advice, HasSubstr("name server"));
+}
+
+TEST(Links, DoNotSayThatAllReachUsWhereOneSaidNothing) {
+  Neighbour south = good();
+  south.says_of_us.reset();
+  const auto own_address = [&] {
+    return about(
+        judge_visit({.listening_problem = "",
+                     .payload_bytes = 1,
+                     .neighbours = {{"south", south}, {"west", good()}}},
+                    {.card = card("east"), .advertise = {.host = "east.example", .port = 4700}}),
+        "own address");
+  };
+  EXPECT_EQ(own_address().grade, Grade::warn);
+  EXPECT_THAT(own_address().text, HasSubstr("reached from west; not known from south"));
+  south.status = "{}";
+  EXPECT_EQ(own_address().grade, Grade::ok) << "a coordinator cannot say";
 }
 
 TEST(Links, OfARegionThatDialsAreGoodOnceItHas) {

@@ -1,10 +1,13 @@
 #include "apps/run/simulate/report.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "apps/run/page/chart.h"
 #include "apps/run/page/format.h"
+#include "apps/run/page/html.h"
 
 namespace causeway::run {
 namespace {
@@ -109,6 +112,16 @@ TEST(ReportHtml, OfAProgramLeavesOutWhatNobodyMeasured) {
     EXPECT_THAT(html, Not(HasSubstr(absent)));
 }
 
+TEST(ReportText, ALossThatIsNoNumberIsNotShownAsOne) {
+  Summary s = example();
+  s.val_loss = std::nan("");
+  EXPECT_THAT(report_text(s, "", "x"),
+              testing::ContainsRegex("validation loss +not a number +1.7000 +nats per token"));
+  EXPECT_THAT(report_html(s, {}, ""), HasSubstr("not a number"));
+  s.val_loss.reset();
+  EXPECT_THAT(report_text(s, "", "x"), Not(HasSubstr("0.0000")));
+}
+
 TEST(ReportText, TimedStepsAreLabelled) {
   Summary s = example();
   s.timed_steps = true;
@@ -147,6 +160,40 @@ TEST(ReportHtml, StandsAlone) {
   for (const char* reference : {"http:", "https:", "src=", "href=", "url(", "@import"}) {
     EXPECT_THAT(html, Not(HasSubstr(reference)));
   }
+}
+
+TEST(ReportHtml, SaysThatTheWanDidNotKeepUp) {
+  Summary s = example();
+  s.facts.wan_verdict = wan_sim::Verdict{};
+  EXPECT_THAT(report_html(s, {}, ""), Not(HasSubstr("INVALID")));
+  s.facts.wan_verdict->shortfall = 0.5;
+  EXPECT_THAT(report_html(s, {}, ""), HasSubstr("did not keep up. INVALID"));
+  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("INVALID"));
+}
+
+TEST(ReportHtml, HasACurveOfTheValidationsWhereThereWereAny) {
+  std::vector<Sample> observed = samples();
+  EXPECT_THAT(report_html(example(), observed, ""), Not(HasSubstr("aria-label=\"Validation loss")));
+  observed[0].val_loss = 5.25;
+  EXPECT_THAT(report_html(example(), observed, ""), HasSubstr("aria-label=\"Validation loss"));
+}
+
+TEST(ReportHtml, HasSmallSumsTheBudgetAndTheChangesOfK) {
+  Summary s = example();
+  s.egress_cost = 0.00034;
+  s.limits = {{.period = "day", .limit = 0.002, .spent = 0.00031, .forecast = 0}};
+  s.k_changes = {{.round = 7, .from = 30, .to = 60, .text = "exchange takes <long>"}};
+  const std::string html = report_html(s, {}, "");
+  for (const char* shown : {"0.00034", "0.00031 of 0.0020", "egress budget a day", "30 to 60",
+                            "exchange takes &lt;long&gt;"})
+    EXPECT_THAT(html, HasSubstr(shown));
+  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("0.00034"));
+}
+
+TEST(ReportHtml, TimedStepsHaveNoLossInAnyTable) {
+  Summary s = example();
+  s.timed_steps = true;
+  EXPECT_THAT(report_html(s, {}, ""), Not(HasSubstr("1.7171")));
 }
 
 TEST(ReportHtml, NeedsNoSamples) {
@@ -219,6 +266,24 @@ TEST(Chart, ASingleValueIsDrawn) {
 TEST(Chart, TicksAreRound) {
   EXPECT_THAT(ticks(0, 1200, 6), testing::ElementsAre(0, 200, 400, 600, 800, 1000, 1200));
   EXPECT_THAT(ticks(1.2, 5.7, 5), testing::ElementsAre(2, 3, 4, 5));
+}
+
+TEST(Chart, HasASizeForNarrowScreensThatFitsThem) {
+  const Chart chart{"t", "x", "y", {{"a", {{0, 0}, {5, 10}}}}, false};
+  EXPECT_THAT(svg(chart, kNarrow), HasSubstr("viewBox=\"0 0 360.0 260.0\""));
+  EXPECT_THAT(svg(chart, kNarrow), HasSubstr("points=\"52.0,216.0 344.0,32.0 \""));
+  const std::string page = html_chart(chart);
+  EXPECT_THAT(page, testing::AllOf(HasSubstr("class=\"broad\""), HasSubstr("class=\"narrow\"")));
+  EXPECT_THAT(std::string(kHtmlHead), Not(HasSubstr("min-width")));
+}
+
+TEST(Format, MoneyKeepsWhatASmallSumHas) {
+  EXPECT_EQ(format_money(0), "0.00");
+  EXPECT_EQ(format_money(12.345), "12.35");
+  EXPECT_EQ(format_money(0.1), "0.10");
+  EXPECT_EQ(format_money(0.0321), "0.032");
+  EXPECT_EQ(format_money(0.0000012), "0.0000012");
+  EXPECT_EQ(format_money(-0.0034), "-0.0034");
 }
 
 TEST(Format, QuantitiesReadWell) {

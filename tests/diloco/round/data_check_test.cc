@@ -41,11 +41,24 @@ class DataCheckTest : public ::testing::Test {
   }
 
   void reads(const std::string& region, std::uint8_t data) {
-    const Digest digest{data};
-    if (region == "a") return region_->worker.attach({}, std::nullopt, digest);
+    attach(region, {.sample = {1}, .whole = Digest{data}});
+  }
+  // Of which a sample is known, the same in all regions.
+  void begins_to_read(const std::string& region) { attach(region, {.sample = {1}}); }
+  void attach(const std::string& region, const DataDigest& data) {
+    if (region == "a") return region_->worker.attach({}, std::nullopt, data);
     region_->peers.set_up(region, region + "'s disk");
+    hear(region, data);
+  }
+  // All of it, since it attached.
+  void has_read(const std::string& region, std::uint8_t data) {
+    const DataDigest digest{.sample = {1}, .whole = Digest{data}};
+    if (region == "a") return region_->worker.read_data(digest);
+    hear(region, digest);
+  }
+  void hear(const std::string& region, const DataDigest& data) {
     Status status;
-    status.data = digest;
+    status.data = data;
     region_->peers.hear(region, status);
   }
 
@@ -101,6 +114,46 @@ TEST_F(DataCheckTest, NothingIsSaidOfTheSameDataOrOfDataThatNobodyNamed) {
   EXPECT_EQ(said(true), "");
   reads("a", 2);
   EXPECT_EQ(said(true), "");
+}
+
+TEST_F(DataCheckTest, OtherDataOfTheSameSampleIsFoundWhenAllIsRead) {
+  begin({"a", "b", "c"}, 5);
+  for (const char* region : {"a", "b", "c"}) begins_to_read(region);
+  EXPECT_EQ(said(true), "");
+  has_read("a", 1);
+  EXPECT_EQ(said(false), "") << "of the others only a sample is known";
+  has_read("b", 2);
+  EXPECT_THAT(said(false), AllOf(HasSubstr("notes: "), HasSubstr("than b (0200")));
+  has_read("c", 2);
+  EXPECT_THAT(said(false), HasSubstr("ends 2: "));
+}
+
+TEST_F(DataCheckTest, OfTwoThatTrainedBeforeTheyHadReadAllBothEnd) {
+  begin({"a", "b"}, 5);
+  begins_to_read("a");
+  begins_to_read("b");
+  has_read("a", 1);
+  EXPECT_EQ(said(false), "");
+  has_read("b", 2);
+  EXPECT_THAT(said(false), HasSubstr("ends 2: "));
+}
+
+TEST_F(DataCheckTest, OneThatWasFoundToReadTheSameDoesNotGiveWayToWhoComesBackWithOther) {
+  begin({"a", "b"}, 5);
+  begins_to_read("a");
+  begins_to_read("b");
+  has_read("a", 1);
+  has_read("b", 1);
+  EXPECT_EQ(said(false), "");
+  reads("b", 2);
+  EXPECT_THAT(said(false), HasSubstr("notes: "));
+}
+
+TEST_F(DataCheckTest, ASampleIsCalledOne) {
+  begin({"a", "b"});
+  attach("a", {.sample = {1}});
+  attach("b", {.sample = {2}, .whole = Digest{7}});
+  EXPECT_THAT(said(true), AllOf(HasSubstr("data (a sample: 0100"), HasSubstr("than b (0700")));
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ class Script : public WorkerServerHandler {
     snapshot_file = std::move(file);
   }
   void on_report(const Progress& progress) override { reported = progress; }
+  void on_data_read(const DataDigests& read) override { data = read; }
 
   WorkerServer* server = nullptr;
   std::function<void()> answer = [] {};
@@ -70,6 +71,7 @@ class Script : public WorkerServerHandler {
   Round applied = 0, snapshot_version = 0;
   Descriptor snapshot_file;
   Progress reported;
+  DataDigests data;
   std::atomic<int> lost = 0;
 };
 

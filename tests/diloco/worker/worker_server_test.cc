@@ -55,8 +55,8 @@ TEST_P(WorkerServerTest, RefusesARankWithOtherSettingsAndGathersTheRest) {
 TEST_P(WorkerServerTest, RefusesARankThatReadsOtherDataThanTheOthers) {
   start(2);
   AttachRequest first = request(0, 2), second = request(1, 2);
-  first.data = Digest{1};
-  second.data = Digest{2};
+  first.data.of_region = DataDigest{.sample = {1}};
+  second.data.of_region = DataDigest{.sample = {2}};
   std::promise<void> there;
   bool told = false;
   auto waiting = std::async(std::launch::async, [&] {
@@ -74,9 +74,36 @@ TEST_P(WorkerServerTest, RefusesARankThatReadsOtherDataThanTheOthers) {
     EXPECT_EQ(error.code(), Errc::config_mismatch);
     EXPECT_NE(std::string(error.what()).find("reads other training data"), std::string::npos);
   }
-  second.data = Digest{1};
+  second.data.of_region = DataDigest{.sample = {1}};
   const auto other = WorkerSession::attach(second, keep);
   EXPECT_EQ(waiting.get()->attachment().generation, other->attachment().generation);
+}
+
+// Of the same sample, and other bytes in between.
+TEST_P(WorkerServerTest, RefusesARankThatTurnsOutToReadOtherData) {
+  start(2);
+  const DataDigest sample{.sample = {1}};
+  AttachRequest first = request(0, 2), second = request(1, 2);
+  first.data = second.data = {.of_region = sample, .of_run = sample};
+  auto waiting = std::async(std::launch::async, [&] { return WorkerSession::attach(first, keep); });
+  const auto other = WorkerSession::attach(second, keep);
+  const auto leader = waiting.get();
+  const auto read = [&](std::uint8_t whole) {
+    const DataDigest data{.sample = {1}, .whole = Digest{whole}};
+    return DataDigests{.of_region = data, .of_run = data};
+  };
+  script_.answer = [this] { script_.server->train({.round = 3, .k = 1}); };
+  leader->data_read(read(7));
+  EXPECT_TRUE(std::holds_alternative<Train>(leader->next(keep)));
+  EXPECT_EQ(on_server([&] { return script_.data; }), read(7));
+  other->data_read(read(8));
+  EXPECT_THROW(
+      {
+        for (;;) leader->next(keep);
+      },
+      std::system_error)
+      << "the gathering ends for all";
+  EXPECT_TRUE(other->lost());
 }
 
 TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {

@@ -44,6 +44,24 @@ TEST_F(Meter, MeasuresTheRateOfABurstWithoutItsRoundTrip) {
   EXPECT_NEAR(meter_.rate_bytes_per_s(), 100.0 * kMiB, kMiB);
 }
 
+TEST_F(Meter, WhatWasSentAgainForNothingWasNotLost) {
+  figures_.unneeded_segments = 30;  // of the peer's word
+  lose(30);
+  EXPECT_EQ(meter_.loss(), 0);
+  figures_.unneeded_segments += 10;
+  lose(30);
+  EXPECT_DOUBLE_EQ(meter_.loss(), 0.25 * 0.02);
+}
+
+TEST_F(Meter, AWordThatComesLateTakesNothingBack) {
+  lose(20);
+  figures_.unneeded_segments = 20;
+  lose(0);
+  EXPECT_DOUBLE_EQ(meter_.loss(), 0.75 * 0.25 * 0.02);
+  lose(30);
+  EXPECT_GT(meter_.loss(), 0.25 * 0.01);
+}
+
 TEST_F(Meter, PausesBetweenBurstsDoNotCount) {
   for (int i = 0; i < 5; ++i) {
     burst(21, milliseconds(10));

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "inter/base/error.h"
+#include "inter/tls/tls.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {
@@ -137,6 +138,25 @@ TEST_F(Pki, RevokesOneCertificateAndNoOther) {
   EXPECT_FALSE(is_revoked(path(), path() / "us.crt"));
   EXPECT_TRUE(revoke_region(path(), "us"));
   EXPECT_TRUE(is_revoked(path(), path() / "eu.crt") && is_revoked(path(), path() / "us.crt"));
+}
+
+TEST_F(Pki, AnotherAuthoritysRevocationListIsRefusedByName) {
+  const std::filesystem::path other = path() / "other";
+  std::filesystem::create_directory(other);
+  create_ca(path(), "run");
+  create_ca(other, "run");
+  add_region(path(), "eu");
+  add_region(other, "us");
+  revoke_region(other, "us");
+  std::filesystem::copy_file(other / "ca.crl", path() / "ca.crl",
+                             std::filesystem::copy_options::overwrite_existing);
+  try {
+    make_tls_context(credentials_in(path(), "eu"), TlsRole::server);
+    FAIL() << "it was taken";
+  } catch (const std::system_error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("revocation list"), HasSubstr("ca.crl"),
+                                             HasSubstr("not from the authority")));
+  }
 }
 
 TEST_F(Pki, RenewalKeepsTheKeyAndLeavesTheRevokedCertificateBehind) {

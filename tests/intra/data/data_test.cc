@@ -116,26 +116,26 @@ TEST(Dataset, ValidatesOnTheLastPart) {
   expect_refusal(Errc::bad_data, {"validation_fraction"}, [&] { Dataset{split}; });
 }
 
-TEST(Dataset, FingerprintTellsContentsAndOrderApart) {
+TEST(Dataset, ASampleTellsMostContentsApart) {
   const TemporaryDirectory directory;
-  const auto fingerprint = [](const std::string& file) {
-    return Dataset(options({file}, Format::text)).fingerprint();
+  const auto sample = [](const std::string& file) {
+    return Dataset(options({file}, Format::text)).sample();
   };
   std::string text(3 << 20, 'x');
-  const diloco::Digest first = fingerprint(directory.file("a", text));
-  EXPECT_EQ(fingerprint(directory.file("b", text)), first) << "names must not matter";
+  const diloco::Digest first = sample(directory.file("a", text));
+  EXPECT_EQ(sample(directory.file("b", text)), first) << "names must not matter";
   text.back() = 'y';
-  EXPECT_NE(fingerprint(directory.file("c", text)), first);
-  EXPECT_NE(fingerprint(directory.file("d", text + "y")), first);
+  EXPECT_NE(sample(directory.file("c", text)), first);
+  EXPECT_NE(sample(directory.file("d", text + "y")), first);
   for (const std::size_t block : {0U, 7U, 14U}) {
     std::string other(3 << 20, 'x');
     other[((3 << 20) - (1 << 16)) / 15 * block + 100] = 'y';
-    EXPECT_NE(fingerprint(directory.file("e", other)), first) << block;
+    EXPECT_NE(sample(directory.file("e", other)), first) << block;
   }
   std::string small(1000, 'x');
-  const diloco::Digest whole = fingerprint(directory.file("f", small));
+  const diloco::Digest whole = sample(directory.file("f", small));
   small[500] = 'y';
-  EXPECT_NE(fingerprint(directory.file("g", small)), whole);
+  EXPECT_NE(sample(directory.file("g", small)), whole);
 }
 
 TEST(Dataset, RefusesWhatIsNoDataFileAndNamesIt) {

@@ -47,6 +47,7 @@ class FakeRun::Session final : public diloco::WorkerSession {
     return run_.called_back && run_.called_back(region_);
   }
 
+  void data_read(const diloco::DataDigests&) override {}
   bool await_stored() override { return stored_; }
   void hand_over(const diloco::Contribution& handed_over,
                  const diloco::SealedBytes& payload) override {

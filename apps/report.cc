@@ -1,0 +1,99 @@
+// causeway report: a page about a run, from the directories of its regions.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+#include "apps/run/config/config.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/report/run_report.h"
+
+namespace causeway::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportFlags {
+  std::vector<fs::path> directories;
+  fs::path out;
+};
+
+bool is_region(const fs::path& directory) {
+  return fs::exists(directory / "status.json");
+}
+
+// The region itself, or those of a run: in regions/, or in it.
+std::vector<fs::path> regions_in(const fs::path& directory) {
+  if (is_region(directory)) return {directory};
+  const fs::path folder =
+      fs::is_directory(directory / "regions") ? directory / "regions" : directory;
+  if (!fs::is_directory(folder)) throw run::ConfigError(directory.string() + " is no directory");
+  std::vector<fs::path> regions;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (is_region(entry.path())) regions.push_back(entry.path());
+  }
+  if (regions.empty())
+    throw run::ConfigError(directory.string() +
+                           " holds no region that was started: name a region's directory (with "
+                           "status.json), or a run's with such in it");
+  std::ranges::sort(regions);
+  return regions;
+}
+
+std::vector<run::RegionHistory> histories_of(const ReportFlags& flags) {
+  std::vector<run::RegionHistory> histories;
+  for (const fs::path& directory : flags.directories) {
+    for (const fs::path& region : regions_in(directory))
+      histories.push_back(run::read_region_history(region));
+  }
+  std::ranges::sort(histories, {}, &run::RegionHistory::name);
+  for (const run::RegionHistory& history : histories) {
+    const auto same = [&](const run::RegionHistory& other) { return other.name == history.name; };
+    if (history.run_id != histories.front().run_id)
+      throw run::ConfigError(history.name + " belongs to run " + history.run_id + ", " +
+                             histories.front().name + " to run " + histories.front().run_id +
+                             ": a report is of one run");
+    if (std::ranges::count_if(histories, same) > 1)
+      throw run::ConfigError("region " + history.name + " was named twice");
+  }
+  return histories;
+}
+
+fs::path file_of(const ReportFlags& flags) {
+  if (!flags.out.empty()) return flags.out;
+  const fs::path& first = flags.directories.front();
+  if (fs::exists(first / "simulation.json"))
+    throw run::ConfigError(first.string() +
+                           " has the report of `causeway simulate`: name another file with --out");
+  return first / "report.html";
+}
+
+int report(const ReportFlags& flags) {
+  const fs::path file = file_of(flags);
+  run::write_text_file(file, run::run_report(histories_of(flags)));
+  std::cout << "Report: " << file.string() << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App* command =
+      app.add_subcommand("report", "Make a page about a run that was started by hand");
+  command
+      ->add_option("DIRECTORY", flags->directories,
+                   "Regions' directories, or copies of them, or the directory of a run with such "
+                   "in it")
+      ->required();
+  command->add_option("--out", flags->out,
+                      "The file to write (default: report.html in the first directory)");
+  command->footer(
+      "It reads what the regions' coordinators and workers wrote, also while the run goes on.");
+  command->callback([flags, &exit_code] { exit_code = report(*flags); });
+}
+
+}  // namespace causeway::apps

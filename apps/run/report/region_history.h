@@ -1,0 +1,28 @@
+// What a region's directory tells of its part in a run, of one that goes on as well.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/run/region/region_files.h"
+#include "apps/run/watch/round_line.h"
+#include "intra/worker/worker_result.h"
+
+namespace causeway::run {
+
+struct RegionHistory {
+  std::string name, run_id;
+  std::vector<Event> events;         // as they are in events.jsonl
+  std::vector<AppliedRound> rounds;  // each once, in order
+  std::optional<RegionStatus> status;
+  bool finished = false;                      // the run is over there
+  std::uint64_t steps = 0;                    // of the run
+  std::optional<intra::WorkerResult> result;  // none: its worker is not done
+};
+
+// Throws ConfigError if it is none of a region that was started.
+RegionHistory read_region_history(const std::filesystem::path& region_directory);
+
+}  // namespace causeway::run

@@ -1,0 +1,152 @@
+#include "apps/run/report/run_report.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "apps/run/page/format.h"
+#include "apps/run/page/html.h"
+#include "apps/run/report/k_change.h"
+#include "apps/run/report/report_charts.h"
+
+namespace causeway::run {
+namespace {
+
+using Regions = std::vector<RegionHistory>;
+
+std::uint64_t steps_of(const RegionHistory& region) {
+  if (region.result) return region.result->steps;
+  return region.status ? region.status->step : 0;
+}
+
+// As long as its worker is not done, that of the newest validation.
+std::optional<double> validation_of(const RegionHistory& region) {
+  if (region.result) return region.result->val_loss;
+  return region.status ? region.status->val_loss : std::nullopt;
+}
+
+bool any_timed(const Regions& regions) {
+  return std::ranges::any_of(regions, [](const RegionHistory& region) {
+    return region.result && region.result->timed_steps;
+  });
+}
+
+std::string loss_text(const std::optional<double>& loss, bool timed) {
+  if (timed) return "not trained";
+  return loss ? format_fixed(*loss, 4) : "";
+}
+
+std::string summary(const Regions& regions) {
+  std::uint64_t rounds = 0, k = 0, steps = 0;
+  std::size_t finished = 0;
+  double first_s = std::numeric_limits<double>::infinity(), last_s = 0;
+  for (const RegionHistory& region : regions) {
+    if (region.status && region.status->version >= rounds) {
+      rounds = region.status->version;
+      k = region.status->k;
+    }
+    steps = std::max(steps, region.steps);
+    finished += region.finished ? 1 : 0;
+    if (region.rounds.empty()) continue;
+    first_s = std::min(first_s, region.rounds.front().time_unix_s);
+    last_s = std::max(last_s, region.rounds.back().time_unix_s);
+  }
+  const std::string state =
+      finished == regions.size() ? "The run is over"
+      : finished > 0 ? "The run is over in " + format_count(finished) + " of these regions"
+                     : "The run is not over";
+  return "<p>" + state + ": " + format_count(rounds) + " rounds applied, " + format_count(steps) +
+         " steps to take in all, K = " + format_count(k) + " at last" +
+         (last_s > first_s
+              ? "; " + format_duration(last_s - first_s) + " from the first round to the last"
+              : "") +
+         ".</p>\n";
+}
+
+// Of those that are done, the parameters; of all, the state after each round that several applied.
+std::string sameness(const Regions& regions) {
+  if (regions.size() < 2)
+    return "<p>This page knows of one region alone: <code>causeway report</code> with the "
+           "directories of all regions compares them, and <code>causeway verify</code> does so by "
+           "what they signed.</p>\n";
+  std::map<std::uint64_t, std::string> agreed;
+  std::string digest;
+  for (const RegionHistory& region : regions) {
+    const auto differs = [&](const std::string& what) {
+      return "<p class=\"bad\">The regions differ: " + escape_html(region.name) + " " + what +
+             ".</p>\n";
+    };
+    for (const Event& event : region.events) {
+      if (event.event == "round" &&
+          agreed.emplace(event.round, event.state).first->second != event.state)
+        return differs("has another state after round " + format_count(event.round));
+    }
+    if (!region.result) continue;
+    if (digest.empty()) digest = region.result->params_digest;
+    if (region.result->params_digest != digest) return differs("ended with other parameters");
+  }
+  return "<p class=\"good\">These regions hold the same bits after every round that they have in "
+         "common" +
+         std::string(digest.empty() ? "" : " and at the end") + ".</p>\n";
+}
+
+std::string egress(const Regions& regions) {
+  std::vector<EgressStatus> known;
+  for (const RegionHistory& region : regions) {
+    if (region.status && region.status->egress) known.push_back(*region.status->egress);
+  }
+  const auto run = sum(known);
+  return run ? "<p>Egress cost of these regions: " + escape_html(to_string(*run)) + ".</p>\n" : "";
+}
+
+std::string table(const Regions& regions) {
+  const bool timed = any_timed(regions);
+  std::vector<HtmlRow> rows;
+  for (const RegionHistory& region : regions) {
+    const RegionStatus status = region.status.value_or(RegionStatus{});
+    const intra::WorkerResult result = region.result.value_or(intra::WorkerResult{});
+    const double total_s = result.compute_s + result.wait_s;
+    rows.push_back(
+        {region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
+         timed || status.loss <= 0 ? "" : format_fixed(status.loss, 4),
+         loss_text(validation_of(region), timed), format_bytes(double(status.wan_tx_bytes)),
+         format_bytes(double(status.wan_rx_bytes)),
+         total_s > 0 ? format_fixed(100 * result.compute_s / total_s, 1) + " %" : "",
+         result.params_digest.substr(0, 12), region.finished ? "finished" : status.state});
+  }
+  return html_table({"region", "rounds", "steps", "loss", "validation loss", "sent", "received",
+                     "utilisation", "parameters", "state"},
+                    rows);
+}
+
+std::vector<Sample> samples_of(const Regions& regions) {
+  std::vector<Sample> samples;
+  for (const RegionHistory& region : regions) {
+    for (const AppliedRound& round : region.rounds) samples.push_back(sample_of(round));
+  }
+  std::ranges::stable_sort(samples, {}, &Sample::time_s);
+  const double first_s = samples.empty() ? 0 : samples.front().time_s;
+  for (Sample& sample : samples) sample.time_s -= first_s;
+  return samples;
+}
+
+}  // namespace
+
+std::string run_report(const Regions& regions) {
+  const std::string title = "Run " + escape_html(regions.front().run_id);
+  std::vector<Event> events;  // what one region missed another may have seen
+  for (const RegionHistory& region : regions)
+    events.insert(events.end(), region.events.begin(), region.events.end());
+  std::ranges::stable_sort(events, {}, &Event::round);
+  std::string out = kHtmlHead;
+  out += "<title>" + title + "</title></head><body>\n<h1>" + title + "</h1>\n";
+  out += summary(regions) + sameness(regions);
+  if (any_timed(regions))
+    out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
+  out += egress(regions) + table(regions) + k_changes_html(k_changes(events)) +
+         report_charts(samples_of(regions), "nats per token");
+  return out + "</body></html>\n";
+}
+
+}  // namespace causeway::run

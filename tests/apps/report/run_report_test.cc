@@ -1,0 +1,109 @@
+#include "apps/run/report/run_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/run/config/config.h"
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
+Json round_event(const std::string& region, int round, const std::string& state) {
+  return {{"round", round},      {"region", region},        {"participants", {"east", "west"}},
+          {"state", state},      {"step", 10 * round + 10}, {"loss", 5.0 - round},
+          {"val_loss", 4.75},    {"wan_tx_bytes", 1000},    {"time_unix_s", 1e9 + 60.0 * round},
+          {"tokens_per_s", 100}, {"listed", true}};
+}
+
+// Two regions of a run of three rounds, as coordinators and workers leave them.
+class RunReportTest : public testing::Test {
+ protected:
+  RegionHistory history(const std::string& region, const std::string& last_state = "s2",
+                        bool finished = true) {
+    std::string events;
+    for (int round = 0; round < 3; ++round)
+      events += round_event(region, round, round < 2 ? "same" : last_state).dump() + "\n";
+    events += Json{{"event", "k_changed"}, {"region", region}, {"round", 1},
+                   {"from", 10},           {"k", 20},          {"text", "the exchange takes long"}}
+                  .dump() +
+              "\n";
+    directory_.write(region + "/events.jsonl", events + "{\"half");
+    directory_.write(region + "/status.json",
+                     Json{{"region", region},
+                          {"run_id", "r1"},
+                          {"version", 3},
+                          {"k", 20},
+                          {"steps", 30},
+                          {"finished", finished},
+                          {"waiting", finished ? "" : "west"},
+                          {"egress", {{"cost", 0.00034}}},
+                          {"progress", {{"step", 30}, {"loss", 3.0}, {"val_loss", 4.5}}}}
+                         .dump());
+    return read_region_history(directory_ / region);
+  }
+  void end_well(const std::string& region, const std::string& parameters) {
+    intra::write_result(directory_ / region, {.steps = 30,
+                                              .tokens = 300,
+                                              .rounds = 3,
+                                              .run_steps = 30,
+                                              .val_loss = 4.25,
+                                              .compute_s = 3,
+                                              .wait_s = 1,
+                                              .params_digest = parameters});
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(RunReportTest, TellsWhatTheRegionsLeft) {
+  history("east");
+  history("west");
+  end_well("east", "abc");
+  end_well("west", "abc");
+  const std::string html = run_report(
+      {read_region_history(directory_ / "east"), read_region_history(directory_ / "west")});
+  for (const char* shown :
+       {"Run r1", "The run is over: 3 rounds", "K = 20", "2 min 0 s", "same bits", "and at the end",
+        "4.2500", "75.0 %", "0.00068", "10 to 20", "the exchange takes long",
+        "aria-label=\"Training loss", "aria-label=\"Validation loss", "</html>"})
+    EXPECT_THAT(html, HasSubstr(shown));
+  for (const char* reference : {"http:", "https:", "src=", "href=", "url("})
+    EXPECT_THAT(html, Not(HasSubstr(reference)));
+}
+
+TEST_F(RunReportTest, SaysWhereRegionsDiffer) {
+  EXPECT_THAT(run_report({history("east"), history("west", "other")}),
+              HasSubstr("The regions differ: west has another state after round 2"));
+  history("east");
+  history("west");
+  end_well("east", "abc");
+  end_well("west", "abd");
+  EXPECT_THAT(run_report({read_region_history(directory_ / "east"),
+                          read_region_history(directory_ / "west")}),
+              HasSubstr("west ended with other parameters"));
+}
+
+TEST_F(RunReportTest, OfOneRegionClaimsNothingOfTheOthers) {
+  const std::string html = run_report({history("east", "s2", false)});
+  EXPECT_THAT(html, Not(HasSubstr("same bits")));
+  EXPECT_THAT(html, HasSubstr("The run is not over"));
+  EXPECT_THAT(html, HasSubstr("waits for west"));
+  EXPECT_THAT(html, HasSubstr("4.5000")) << "of the newest validation";
+}
+
+TEST_F(RunReportTest, ADirectoryWithoutARegionIsRefusedByName) {
+  try {
+    read_region_history(directory_.path());
+    FAIL() << "it was taken";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no status.json"));
+  }
+}
+
+}  // namespace
+}  // namespace causeway::run
