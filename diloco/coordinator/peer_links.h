@@ -34,6 +34,7 @@ class PeerLinks : public inter::MeshHandler {
   void carry_out(const UpdateMembers& action);
 
   // inter::MeshHandler
+  std::string greeting() override;
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report() override { return context_.directory.files().text(context_.status()); }
   void on_refused_by(const std::string& peer, const inter::LinkError& refusal) override;
@@ -49,7 +50,6 @@ class PeerLinks : public inter::MeshHandler {
                bool by_the_run);
 
   CoordinatorContext context_;
-  Greeting greeting_;
   Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
   std::set<std::string> refusals_;                   // peers that this region and they refuse

@@ -57,12 +57,12 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
 
 asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const SessionNonce nonce = random_nonce();
-  const Hello hello = self->hello(ConnectionKind::control, nonce);
-  const Judge judge = self->judge(*peer);
   const auto control = co_await open(self, peer);
   if (peer->session) {
     co_return;  // it dialled us meanwhile
   }
+  const Hello hello = self->hello(ConnectionKind::control, nonce);
+  const Judge judge = self->judge(*peer);
   {
     const auto give_up = [self, control] {
       control->close(Errc::deadline, "no answer to our greeting within " +

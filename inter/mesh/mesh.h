@@ -60,7 +60,6 @@ struct MeshOptions {
   std::map<std::string, Endpoint> peers;
   bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
   Credentials credentials;
-  std::string greeting;  // opaque bytes shown to every peer; judged by MeshHandler::judge_greeting
   std::chrono::milliseconds heartbeat_interval{500};
   std::chrono::milliseconds idle_deadline{10'000};
   std::chrono::milliseconds handshake_deadline{10'000};
@@ -102,6 +101,9 @@ struct LinkStats {
 class MeshHandler {
  public:
   virtual ~MeshHandler() = default;
+  // Opaque bytes to show a peer, which its handler judges. Asked for each link anew: what they say
+  // may have changed since the last.
+  virtual std::string greeting() { return {}; }
   // Empty: accepted. Otherwise the reason, which is logged here and sent to the peer.
   virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
   // For an observer (observer.h): what is to be seen of this region now.

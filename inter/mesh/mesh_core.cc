@@ -1,7 +1,5 @@
 #include "inter/mesh/mesh_core.h"
 
-#include <cassert>
-
 #include <spdlog/spdlog.h>
 
 #include "inter/mesh/resolve.h"
@@ -57,9 +55,7 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       router_(options_.self, options_.topology),
       credentials_timer_(executor_),
       connections_(options_),
-      tasks_(executor_) {
-  assert(options_.greeting.size() <= kGreetingBytesMax);
-}
+      tasks_(executor_) {}
 
 void MeshCore::start(const Self& self) {
   self->connections_.load_credentials(Validity::required);
@@ -190,7 +186,7 @@ Peer* MeshCore::find(const std::string& name) const {
 
 Hello MeshCore::hello(ConnectionKind kind, const SessionNonce& nonce) const {
   return {kind, nonce, options_.self,
-          kind == ConnectionKind::control ? options_.greeting : std::string()};
+          kind == ConnectionKind::control ? handler_.greeting() : std::string()};
 }
 
 Judge MeshCore::judge(const Peer& peer) {

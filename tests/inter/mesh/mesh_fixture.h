@@ -28,6 +28,7 @@ class Region : public MeshHandler {
  public:
   Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
 
+  std::string greeting() override { return "greeting of " + name; }
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report() override { return shown; }
   void on_refused_by(const std::string& peer, const LinkError& refusal) override;
@@ -38,6 +39,7 @@ class Region : public MeshHandler {
 
   void restart(asio::io_context& context, MeshOptions options);  // same spool, new mesh
 
+  std::string name;  // of this region
   test::TemporaryDirectory directory;
   Spool spool;
   std::unique_ptr<Mesh> mesh;
