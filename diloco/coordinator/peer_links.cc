@@ -153,9 +153,10 @@ void PeerLinks::refused(const std::string& peer, RefusalKind kind, const std::st
   if (joins || no_majority) context_.ending.finish({static_cast<int>(kind), reason});
 }
 
-void PeerLinks::on_peer_up(const std::string& peer) {
-  context_.ending.guard([&] { context_.add_event("peer_up", peer, {}); });
-  context_.driver.handle(PeerUp{peer, incarnations_[peer]});
+void PeerLinks::on_peer_up(const std::string& peer, const std::string& via) {
+  const std::string text = via.empty() ? "" : "by way of " + via;
+  context_.ending.guard([&] { context_.add_event("peer_up", peer, text); });
+  context_.driver.handle(PeerUp{peer, incarnations_[peer], via});
 }
 
 void PeerLinks::on_peer_down(const std::string& peer, const std::string& reason) {

@@ -38,7 +38,7 @@ class PeerLinks : public inter::MeshHandler {
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report() override { return context_.directory.files().text(context_.status()); }
   void on_refused_by(const std::string& peer, const inter::LinkError& refusal) override;
-  void on_peer_up(const std::string& peer) override;
+  void on_peer_up(const std::string& peer, const std::string& via) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
   void on_message(const std::string& peer, const std::string& message) override;
   void on_blob(const std::string& from, const inter::BlobId& id) override;

@@ -24,14 +24,15 @@ Region::Region(asio::io_context& context, MeshOptions options, std::uint64_t spo
 
 std::string Region::judge_greeting(const std::string& peer, const std::string& greeting) {
   greetings.push_back(peer + ":" + greeting);
-  return verdict;
+  return judged.empty() || judged == peer ? verdict : "";
 }
 
 void Region::on_refused_by(const std::string& peer, const LinkError& refusal) {
   refusals.push_back(peer + ":" + refusal.reason());
 }
 
-void Region::on_peer_up(const std::string&) {
+void Region::on_peer_up(const std::string& peer, const std::string& via) {
+  ways[peer] = via;
   ++ups;
 }
 
