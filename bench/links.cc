@@ -76,7 +76,7 @@ class Region : public causeway::inter::MeshHandler {
 
   std::string judge_greeting(const std::string&, const std::string&) override { return ""; }
   void on_refused_by(const std::string&, const causeway::inter::LinkError&) override {}
-  void on_peer_up(const std::string&) override {}
+  void on_peer_up(const std::string&, const std::string&) override {}
   void on_peer_down(const std::string&, const std::string&) override {}
   void on_message(const std::string&, const std::string&) override { ++answers; }
   void on_blob(const std::string& from, const BlobId& id) override {

@@ -59,6 +59,7 @@ Json to_json(const std::map<std::string, inter::LinkStats>& links) {
   for (const auto& [peer, link] : links) {
     json[peer] = {
         {"up", link.up},
+        {"via", link.via},
         {"tx_bytes", link.tx_bytes},
         {"rx_bytes", link.rx_bytes},
         {"round_trip_ms", std::chrono::duration<double, std::milli>(link.round_trip).count()},

@@ -28,6 +28,8 @@ std::string parent_of(const Membership& membership) {
   return membership.origin ? membership.origin->run_id : "";
 }
 
+// Always as things stand: whoever greets with what it knew when it started keeps out a region that
+// lost its disk and knows less.
 Greeting greeting_of(const CoordinatorContext& context) {
   return {.run_id = context.directory.ledger().run_id(),
           .region = context.options.region,
@@ -54,7 +56,6 @@ std::map<std::string, inter::Endpoint> dialled(const CoordinatorOptions& options
 
 PeerLinks::PeerLinks(CoordinatorContext context)
     : context_(std::move(context)),
-      greeting_(greeting_of(context_)),
       members_(context_.protocol().membership()),
       farewell_(context_.executor),
       mesh_(context_.executor, mesh_options(), context_.directory.spool(), *this) {}
@@ -62,7 +63,6 @@ PeerLinks::PeerLinks(CoordinatorContext context)
 inter::MeshOptions PeerLinks::mesh_options() const {
   inter::MeshOptions mesh = context_.options.mesh;
   mesh.self = context_.options.region;
-  mesh.greeting = serialize(greeting_);
   mesh.peers = dialled(context_.options, members_);
   return mesh;
 }
@@ -97,7 +97,6 @@ void PeerLinks::carry_out(const PushBlob& action) {
 }
 
 void PeerLinks::carry_out(const UpdateMembers& action) {
-  greeting_.parent_run_id = parent_of(action.membership);
   const Membership before = std::exchange(members_, action.membership);
   // Whoever is removed is told before its links end.
   auto peers = dialled(context_.options, members_);
@@ -113,24 +112,28 @@ void PeerLinks::carry_out(const UpdateMembers& action) {
 
 // ---- What they say ----
 
+std::string PeerLinks::greeting() {
+  return serialize(greeting_of(context_));
+}
+
 std::string PeerLinks::judge_greeting(const std::string& peer, const std::string& greeting) {
   std::string reason;
   context_.ending.guard([&] {
-    const Judgement judgement = judge(greeting_, peer, greeting);
+    const Greeting ours = greeting_of(context_);
+    const Judgement judgement = judge(ours, peer, greeting);
     reason = judgement.reason;
     if (!reason.empty()) {
       return refused(peer, judgement.kind, reason, !judgement.peers_run_id.empty());
     }
     refusals_.erase(peer);
     incarnations_[peer] = judgement.peers_incarnation;
-    const bool learned = greeting_.run_id.empty() && !judgement.peers_run_id.empty();
+    const bool learned = ours.run_id.empty() && !judgement.peers_run_id.empty();
     if (learned && !context_.ending.outcome()) learn_run_id(judgement.peers_run_id);
   });
   return reason;
 }
 
 void PeerLinks::learn_run_id(const std::string& run_id) {
-  greeting_.run_id = run_id;
   context_.directory.ledger().set_run_id(run_id);
   reached(ProtocolState::run_joined);
   spdlog::info("{}: joins run {}", context_.options.region, run_id);
@@ -153,13 +156,14 @@ void PeerLinks::refused(const std::string& peer, RefusalKind kind, const std::st
   const std::size_t members =
       known.members.empty() ? context_.options.members.size() : known.members.size();
   const bool no_majority = members - std::min(members, refusals_.size()) < members / 2 + 1;
-  const bool joins = greeting_.run_id.empty() && by_the_run;
+  const bool joins = context_.directory.ledger().run_id().empty() && by_the_run;
   if (joins || no_majority) context_.ending.finish({static_cast<int>(kind), reason});
 }
 
-void PeerLinks::on_peer_up(const std::string& peer) {
-  context_.ending.guard([&] { context_.add_event("peer_up", peer, {}); });
-  context_.driver.handle(PeerUp{peer, incarnations_[peer]});
+void PeerLinks::on_peer_up(const std::string& peer, const std::string& via) {
+  const std::string text = via.empty() ? "" : "by way of " + via;
+  context_.ending.guard([&] { context_.add_event("peer_up", peer, text); });
+  context_.driver.handle(PeerUp{peer, incarnations_[peer], via});
 }
 
 void PeerLinks::on_peer_down(const std::string& peer, const std::string& reason) {

@@ -36,12 +36,13 @@ class PeerLinks : public inter::MeshHandler {
   void carry_out(const UpdateMembers& action);
 
   // inter::MeshHandler
+  std::string greeting() override;
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report(const std::string&) override {
     return context_.directory.files().text(context_.status());
   }
   void on_refused_by(const std::string& peer, const inter::LinkError& refusal) override;
-  void on_peer_up(const std::string& peer) override;
+  void on_peer_up(const std::string& peer, const std::string& via) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
   void on_message(const std::string& peer, const std::string& message) override;
   void on_blob(const std::string& from, const inter::BlobId& id) override;
@@ -53,7 +54,6 @@ class PeerLinks : public inter::MeshHandler {
                bool by_the_run);
 
   CoordinatorContext context_;
-  Greeting greeting_;
   Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
   std::set<std::string> refusals_;                   // peers that this region and they refuse

@@ -19,6 +19,8 @@ enum class PlantedBug {
   ignore_checksums,         // takes what is on the disk as it is
   vote_after_damage,        // keeps its vote although it lost what it had promised
   believe_heads,            // ends when any member's ledger is said to be another
+  stale_greeting,           // greets with the run that it knew when it started (the harness does)
+  no_detours,               // without a link two regions do not talk (the harness cuts them off)
 };
 
 // Whether to behave with `bug`: never in a build without tests.

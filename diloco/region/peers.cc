@@ -16,16 +16,21 @@ bool has_payloads(const Status& status, Round round) {
   return status.payloads_from <= round && status.version > round;
 }
 
-void Peers::set_up(const std::string& peer, const std::string& incarnation) {
+void Peers::set_up(const std::string& peer, const std::string& incarnation,
+                   const std::string& via) {
   peers_[peer].incarnation = incarnation;
+  peers_[peer].via = via;
   peers_[peer].heard = false;
   up_.insert(peer);
+  via.empty() ? void(linked_.insert(peer)) : void(linked_.erase(peer));
   doubted_.erase(peer);  // it may have been mended
 }
 
 bool Peers::set_down(const std::string& peer) {
   if (up_.erase(peer) == 0) return false;
+  linked_.erase(peer);
   peers_[peer].incarnation.clear();
+  peers_[peer].via.clear();
   return true;
 }
 
@@ -41,6 +46,11 @@ Peers::Heard Peers::hear(const std::string& peer, const Status& status) {
 std::string Peers::incarnation(const std::string& peer) const {
   const auto found = peers_.find(peer);
   return found == peers_.end() ? std::string() : found->second.incarnation;
+}
+
+std::string Peers::via(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? std::string() : found->second.via;
 }
 
 const Status* Peers::status(const std::string& peer) const {
@@ -116,20 +126,27 @@ std::vector<std::string> Peers::that_read_other(const DataDigest& data) const {
 }
 
 bool Peers::has_payloads(const std::string& peer, Round round) const {
-  const Status* known = is_up(peer) ? status(peer) : nullptr;
+  const Status* known = linked_.contains(peer) ? status(peer) : nullptr;
   return known != nullptr && diloco::has_payloads(*known, round);
 }
 
 bool Peers::any_has_payloads(Round round) const {
   return std::ranges::any_of(
-      up_, [this, round](const std::string& name) { return has_payloads(name, round); });
+      linked_, [this, round](const std::string& name) { return has_payloads(name, round); });
+}
+
+bool Peers::any_keeps_payloads(const Membership& members) const {
+  return std::ranges::any_of(linked_, [&members](const std::string& name) {
+    const Member* member = members.find(name);
+    return member != nullptr && !member->witness;
+  });
 }
 
 std::string Peers::holder_of(const std::string& contributor, Round round) const {
   if (has_payloads(contributor, round)) return contributor;
   const auto holder = std::ranges::find_if(
-      up_, [this, round](const std::string& name) { return has_payloads(name, round); });
-  return holder == up_.end() ? contributor : *holder;
+      linked_, [this, round](const std::string& name) { return has_payloads(name, round); });
+  return holder == linked_.end() ? contributor : *holder;
 }
 
 void Peers::send(const std::string& peer, Message message) {

@@ -18,14 +18,19 @@ class Peers {
   explicit Peers(Outbox& out, PlantedBug planted = PlantedBug::none)
       : out_(out), planted_(planted) {}
 
-  void set_up(const std::string& peer, const std::string& incarnation);
+  // `via`: the third region that carries what is said; empty: a direct link.
+  void set_up(const std::string& peer, const std::string& incarnation, const std::string& via = {});
   bool set_down(const std::string& peer);  // false: it was not up
   enum class Heard { stale, same, news };
   Heard hear(const std::string& peer, const Status& status);  // of one that is up
 
+  // Those that can be talked with.
   const std::set<std::string>& up() const { return up_; }
+  // Those of them that there is a direct link to: the others send no payloads.
+  const std::set<std::string>& linked() const { return linked_; }
   bool is_up(const std::string& peer) const { return up_.contains(peer); }
   std::string incarnation(const std::string& peer) const;  // while it is up; else empty
+  std::string via(const std::string& peer) const;          // while it is up so; else empty
   // Its last word since this process started; null if there was none.
   const Status* status(const std::string& peer) const;
   bool any_heard() const;
@@ -47,9 +52,11 @@ class Peers {
   // Any that is up read all of the same.
   bool any_read_the_same(const DataDigest& data) const;
 
-  // It is up and says that it has all payloads of the round.
+  // There is a link to it, and it says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
   bool any_has_payloads(Round round) const;
+  // There is a link to a member that keeps payloads, which a witness does not.
+  bool any_keeps_payloads(const Membership& members) const;
   // Whom to ask for a payload of the round: best the contributor, else a peer that has them all; if
   // none does, the contributor.
   std::string holder_of(const std::string& contributor, Round round) const;
@@ -63,12 +70,13 @@ class Peers {
     std::optional<Status> status;  // since this process started
     bool heard = false;            // since the link is up
     std::string incarnation;       // while it is up
+    std::string via;               // the same
   };
 
   Outbox& out_;
   PlantedBug planted_;
   std::map<std::string, Peer> peers_;
-  std::set<std::string> up_;
+  std::set<std::string> up_, linked_;
   std::set<std::string> doubted_;
   std::map<std::string, int> times_doubted_;
   std::map<std::string, Time> named_at_;  // to the log

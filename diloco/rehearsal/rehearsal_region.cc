@@ -101,7 +101,7 @@ void RehearsalRegion::schedule_tick() {
 
 // ---- Links ----
 
-void RehearsalRegion::on_peer_up(const std::string& peer) {
+void RehearsalRegion::on_peer_up(const std::string& peer, const std::string&) {
   deliver(PeerUp{peer, peer});
 }
 void RehearsalRegion::on_peer_down(const std::string& peer, const std::string&) {

@@ -28,7 +28,7 @@ class RehearsalRegion : public inter::MeshHandler {
   // inter::MeshHandler
   std::string judge_greeting(const std::string&, const std::string&) override { return {}; }
   void on_refused_by(const std::string&, const inter::LinkError&) override {}
-  void on_peer_up(const std::string& peer) override;
+  void on_peer_up(const std::string& peer, const std::string& via) override;
   void on_peer_down(const std::string& peer, const std::string&) override;
   void on_message(const std::string& peer, const std::string& message) override;
   void on_blob(const std::string& from, const inter::BlobId& id) override;

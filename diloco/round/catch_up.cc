@@ -97,7 +97,7 @@ std::optional<Snapshot> CatchUp::find_target() const {
   if (!behind && !worker_.distrusted()) return {};
   if (own_snapshot_helps()) return {};
   std::optional<Snapshot> best;
-  for (const std::string& name : peers_.up()) {
+  for (const std::string& name : peers_.linked()) {
     const Status* status = peers_.status(name);
     if (status == nullptr || !status->snapshot) continue;
     const Snapshot& offered = *status->snapshot;
@@ -113,7 +113,7 @@ std::optional<Snapshot> CatchUp::find_target() const {
 
 void CatchUp::fetch(Time now) {
   fetcher_.set_wanted(needed(), now);
-  for (Fetcher::Request& request : fetcher_.due(peers_.up(), now)) {
+  for (Fetcher::Request& request : fetcher_.due(peers_.linked(), now)) {
     out_.push(FetchBlob{std::move(request.peer), request.blob});
   }
 }
@@ -135,7 +135,7 @@ std::map<inter::BlobId, Fetcher::Want> CatchUp::needed() const {
   add_listed(wanted);
   const std::optional<Snapshot>& target = spool_.target();
   if (!target || spool_.holds(target->blob)) return wanted;
-  for (const std::string& name : peers_.up()) {
+  for (const std::string& name : peers_.linked()) {
     const Status* status = peers_.status(name);
     if (status == nullptr || status->snapshot != target) continue;
     wanted.try_emplace(target->blob, Fetcher::Want{.source = name});
@@ -178,7 +178,7 @@ Round CatchUp::rounds_fetched() const {
 // count on us.
 bool CatchUp::held_elsewhere(Round round) const {
   const std::set<std::string> regions = agreement_.members().regions();
-  const auto holders = std::ranges::count_if(peers_.up(), [&](const std::string& name) {
+  const auto holders = std::ranges::count_if(peers_.linked(), [&](const std::string& name) {
     const Status* status = peers_.status(name);
     const bool past_it = status != nullptr && status->applied && status->applied->version > round;
     return past_it && regions.contains(name) && peers_.has_payloads(name, round);

@@ -15,6 +15,7 @@ struct RunIdLearned {
 struct PeerUp {
   std::string peer;
   std::string incarnation;
+  std::string via = {};  // the third region that carries messages; empty: a direct link
 };
 struct PeerDown {
   std::string peer;

@@ -30,7 +30,7 @@ void Leader::start(Time now) {
   const RunHistory& history = region_.history;
   decider_.emplace(region_.options, region_.agreement.members(), history.newest());
   for (const std::string& peer : region_.peers.up()) {
-    decider_->set_up(peer, true);
+    note_link(peer);
     const Status* status = region_.peers.status(peer);
     if (status != nullptr) decider_->set_applied(peer, status->applied);
   }
@@ -88,8 +88,16 @@ void Leader::tell_diverged(const Contribution& contribution) {
 
 // ---- What it hears ----
 
-void Leader::set_up(const std::string& peer, bool up) {
-  if (decider_) decider_->set_up(peer, up);
+void Leader::note_link(const std::string& peer) {
+  if (decider_) decider_->set_up(peer, may_contribute(peer));
+}
+
+// Nobody is waited for whose payload cannot come: where the direct link is gone, another region
+// brings it, but a witness holds none.
+bool Leader::may_contribute(const std::string& peer) const {
+  if (region_.peers.linked().contains(peer)) return true;
+  if (!region_.peers.is_up(peer)) return false;
+  return region_.peers.any_keeps_payloads(region_.agreement.members());
 }
 
 void Leader::set_applied(const std::string& peer, const std::optional<Applied>& applied) {

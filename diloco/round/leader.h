@@ -25,7 +25,7 @@ class Leader {
   std::optional<Diverged> lead(Time now);
 
   // What it hears as leader; of no effect otherwise.
-  void set_up(const std::string& peer, bool up);
+  void note_link(const std::string& peer);  // it is up, or down
   void set_applied(const std::string& peer, const std::optional<Applied>& applied);
   void add(const Contribution& contribution, const std::string& holder, std::uint64_t bytes,
            Time now);
@@ -38,6 +38,7 @@ class Leader {
 
  private:
   void start(Time now);
+  bool may_contribute(const std::string& peer) const;
   void step_down();
   std::optional<Diverged> decide(Time now);
   Decider::Steps steps() const;

@@ -91,7 +91,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   consider(agreement.raft().next_deadline());
   if (leader_.leads()) consider(leader_.decider()->deadline());
   if (!agreement.leader()) consider(agreement.cut_off_at());
-  if (!region_.peers.up().empty()) consider(region_.fetcher.next_deadline());
+  if (!region_.peers.linked().empty()) consider(region_.fetcher.next_deadline());
   consider(region_.report.next_deadline());
   for (const std::optional<Time>& at : end_.deadlines()) consider(at);
   return next;
@@ -164,11 +164,11 @@ void RoundProtocol::fetch() {
 // ---- Peers ----
 
 void RoundProtocol::on(const PeerUp& event) {
-  region_.peers.set_up(event.peer, event.incarnation);
+  region_.peers.set_up(event.peer, event.incarnation, event.via);
   region_.contributions.forget_word_of(event.peer);
   region_.agreement.raft().on_peer_up(event.peer, event.incarnation, now_);
   region_.fetcher.on_peer_up(event.peer, now_);
-  leader_.set_up(event.peer, true);
+  leader_.note_link(event.peer);
   note_progress_of(event.peer);
   // Whatever was said before may not have arrived.
   region_.peers.send(event.peer, region_.report.status());
@@ -184,7 +184,7 @@ void RoundProtocol::drop(const std::string& peer) {
   if (!region_.peers.set_down(peer)) return;
   region_.agreement.raft().on_peer_down(peer, now_);
   region_.fetcher.on_peer_down(peer, now_);
-  leader_.set_up(peer, false);
+  leader_.note_link(peer);
 }
 
 // Who contradicts again and again may go on to move for ever.

@@ -275,7 +275,7 @@ bool RunEnd::run_is_stuck() const {
     if (name == options_.self) continue;
     const Status* status = peers_.status(name);
     if (status == nullptr) return false;
-    if (!peers_.is_up(name) && may_help(*status)) return false;
+    if (!peers_.linked().contains(name) && may_help(*status)) return false;
     able += status->applied && status->applied->version >= history_.version() ? 1 : 0;
   }
   const std::size_t wanted = options_.contributions_min == 0

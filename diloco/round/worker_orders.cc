@@ -112,10 +112,13 @@ bool WorkerOrders::may_restore() const {
   return peers_.any_heard() && restorable && !stays;
 }
 
-// Who is cut off between a record and its payloads trains on, as before a record. Whether what it
-// does still counts is seen when they are there.
+// Who is cut off between a record and its payloads trains on, as before a record, and so does who
+// hears of records by way of a witness alone. Whether what it does still counts is seen when they
+// are there.
 void WorkerOrders::wait_for_payloads(Time now) {
-  if (!agreement_.cut_off(now) || !history_.share() || history_.over()) return;
+  const bool has_detours = peers_.up().size() > peers_.linked().size();
+  const bool by_witness = has_detours && !peers_.any_keeps_payloads(agreement_.members());
+  if ((!agreement_.cut_off(now) && !by_witness) || !history_.share() || history_.over()) return;
   const Round applied = worker_.applied()->version;
   go_on(applied, history_.schedule_step(applied));
 }

@@ -2,12 +2,15 @@
 // to inter and to who listens like it.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include <asio/awaitable.hpp>
+#include <asio/buffer.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -21,7 +24,16 @@ std::string to_text(const asio::ip::tcp::endpoint& endpoint);  // address and po
 
 // Says that nothing follows, and discards what still arrives until the peer closes, so that what
 // was sent before is not lost to a reset. Ends too when the socket is closed.
-asio::awaitable<void> end_politely(asio::ip::tcp::socket& socket);
+template <typename Socket>
+asio::awaitable<void> end_politely(Socket& socket) {
+  std::error_code error;
+  socket.shutdown(Socket::shutdown_send, error);
+  std::array<std::byte, 4096> discarded;
+  while (!error && socket.is_open()) {
+    co_await socket.async_read_some(asio::buffer(discarded),
+                                    asio::redirect_error(asio::use_awaitable, error));
+  }
+}
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
 

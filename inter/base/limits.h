@@ -14,9 +14,11 @@ constexpr std::size_t kDataConnectionsMax = 64;  // of a session
 // A peer may name as many blobs as it likes; what is remembered of them is bounded.
 constexpr std::size_t kRememberedBlobsMax = 4096;
 
-constexpr std::size_t kQueuedMessagesMax = 16;        // of the largest size, to one peer
-constexpr std::size_t kQueuedFramesBytes = 1U << 20;  // of everything else on control
-constexpr unsigned kUnsentBytesAtFirst = 512U << 10;  // in a data socket
+constexpr std::size_t kQueuedMessagesMax = 16;          // of the largest size, to one peer
+constexpr std::size_t kQueuedFramesBytes = 1U << 20;    // of everything else on control
+constexpr std::size_t kRelayBacklogBytes = 256U << 10;  // of control: what is relayed waits longer
+constexpr std::size_t kRelayedWaitingMax = 4U << 20;    // from a third region, not read yet
+constexpr unsigned kUnsentBytesAtFirst = 512U << 10;    // in a data socket
 constexpr unsigned kUnsentBytesMin = 128U << 10, kUnsentBytesMax = 4U << 20;
 
 constexpr std::size_t kOpenPartialsMax = 16;  // blobs on their way whose files stay open

@@ -44,6 +44,12 @@ std::string_view to_string(FrameType type) {
       return "blob pass";
     case FrameType::link_report:
       return "link report";
+    case FrameType::neighbours:
+      return "neighbours";
+    case FrameType::relay:
+      return "relay";
+    case FrameType::relayed:
+      return "relayed";
   }
   return "unknown";
 }
@@ -106,7 +112,7 @@ void FrameParser::read_header() {
                                          std::to_string(kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
-  if (type < FrameType::hello || type > FrameType::link_report) {
+  if (type < FrameType::hello || type > FrameType::relayed) {
     throw LinkError(Errc::bad_frame,
                     "invalid frame: unknown type " + std::to_string(static_cast<unsigned>(type)));
   }
@@ -150,6 +156,11 @@ std::size_t FrameParser::body_bytes_max(FrameType type) const {
       return kBlobIdBytes + kRegionNameBytesMax;
     case FrameType::link_report:
       return kReportedLinksMax * (1 + kRegionNameBytesMax + 8 + 8);
+    case FrameType::neighbours:
+      return kReportedLinksMax * (1 + kRegionNameBytesMax);
+    case FrameType::relay:
+    case FrameType::relayed:
+      return 1 + 8 + 1 + kRegionNameBytesMax + kRelayedBytesMax;
     case FrameType::accept:
       return 0;
   }

@@ -31,6 +31,9 @@ enum class FrameType : std::uint8_t {
   blob_complete = 13,
   blob_pass = 14,
   link_report = 15,
+  neighbours = 16,
+  relay = 17,
+  relayed = 18,
 };
 std::string_view to_string(FrameType type);
 
@@ -42,7 +45,8 @@ constexpr std::size_t kRegionNameBytesMax = 63;
 constexpr std::size_t kGreetingBytesMax = 1U << 20;
 constexpr std::size_t kReasonBytesMax = 64U << 10;
 constexpr std::size_t kReportedLinksMax = 256;
-constexpr std::size_t kBlobIdBytes = 32 + 8;  // hash, size
+constexpr std::size_t kRelayedBytesMax = 16U << 10;  // in one piece
+constexpr std::size_t kBlobIdBytes = 32 + 8;         // hash, size
 
 // The header of a frame, for a body of `body_bytes` that the caller appends.
 void write_frame_header(ByteWriter& writer, FrameType type, std::size_t body_bytes);

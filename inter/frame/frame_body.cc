@@ -127,6 +127,31 @@ Bytes encode(const LinkReport& report) {
   return writer.take();
 }
 
+Bytes encode(const Neighbours& neighbours) {
+  assert(neighbours.regions.size() <= kReportedLinksMax);
+  std::size_t body_bytes = 0;
+  for (const std::string& region : neighbours.regions) {
+    body_bytes += 1 + region.size();
+  }
+  ByteWriter writer = frame_writer(FrameType::neighbours, body_bytes);
+  for (const std::string& region : neighbours.regions) {
+    writer.number(static_cast<std::uint8_t>(region.size()));
+    writer.text(region);
+  }
+  return writer.take();
+}
+
+Bytes encode(FrameType type, const Relay& relay) {
+  assert(relay.bytes.size() <= kRelayedBytesMax);
+  ByteWriter writer = frame_writer(type, 1 + 8 + 1 + relay.region.size() + relay.bytes.size());
+  writer.number(static_cast<std::uint8_t>(relay.step));
+  writer.number(relay.number);
+  writer.number(static_cast<std::uint8_t>(relay.region.size()));
+  writer.text(relay.region);
+  writer.bytes(relay.bytes);
+  return writer.take();
+}
+
 Bytes encode_empty(FrameType type) {
   return frame_writer(type, 0).take();
 }
@@ -154,7 +179,7 @@ Hello decode_hello(std::span<const std::byte> body) {
   ByteReader reader(body);
   Hello hello;
   hello.kind = static_cast<ConnectionKind>(reader.number<std::uint8_t>());
-  if (hello.kind < ConnectionKind::control || hello.kind > ConnectionKind::observer) {
+  if (hello.kind < ConnectionKind::control || hello.kind > ConnectionKind::detour) {
     bad_frame("unknown kind of connection");
   }
   const auto nonce = reader.bytes(hello.nonce.size());
@@ -248,6 +273,34 @@ LinkReport decode_report(std::span<const std::byte> body) {
     report.links.push_back(std::move(link));
   }
   return report;
+}
+
+Neighbours decode_neighbours(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  Neighbours neighbours;
+  while (!reader.at_end()) {
+    neighbours.regions.push_back(to_text(reader.bytes(reader.number<std::uint8_t>())));
+    check_name(neighbours.regions.back());
+  }
+  return neighbours;
+}
+
+Relay decode_relay(std::span<const std::byte> body) {
+  ByteReader reader(body);
+  Relay relay;
+  relay.step = static_cast<Relay::Step>(reader.number<std::uint8_t>());
+  if (relay.step < Relay::Step::begin || relay.step > Relay::Step::end) {
+    bad_frame("unknown step of a relayed connection");
+  }
+  relay.number = reader.number<std::uint64_t>();
+  relay.region = to_text(reader.bytes(reader.number<std::uint8_t>()));
+  check_name(relay.region);
+  relay.bytes = reader.rest();
+  if (relay.bytes.empty() != (relay.step != Relay::Step::bytes) ||
+      relay.bytes.size() > kRelayedBytesMax) {
+    bad_frame("relayed bytes where there are none, or too many");
+  }
+  return relay;
 }
 
 BlobDecline decode_decline(std::span<const std::byte> body) {

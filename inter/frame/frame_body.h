@@ -13,7 +13,7 @@
 
 namespace causeway::inter {
 
-enum class ConnectionKind : std::uint8_t { control = 1, data = 2, observer = 3 };
+enum class ConnectionKind : std::uint8_t { control = 1, data = 2, observer = 3, detour = 4 };
 
 // Ties a data connection to the control connection of the same dialling.
 using SessionNonce = std::array<std::uint8_t, 16>;
@@ -22,7 +22,7 @@ struct Hello {
   ConnectionKind kind = ConnectionKind::control;
   SessionNonce nonce{};
   std::string sender;    // as certified: a region's name, or an observer's
-  std::string greeting;  // of control connections
+  std::string greeting;  // of control connections and detours
 };
 
 struct BlobChunk {
@@ -60,6 +60,22 @@ struct LinkReport {
   std::vector<Link> links;
 };
 
+// The regions that the sender has a link to now.
+struct Neighbours {
+  std::vector<std::string> regions;
+};
+
+// Of a connection between two regions that a third one carries, which cannot read it: it is
+// encrypted from end to end. `relay` goes to the third region, `relayed` comes from it.
+struct Relay {
+  enum class Step : std::uint8_t { begin = 1, bytes = 2, end = 3 };
+
+  Step step = Step::bytes;
+  std::uint64_t number = 0;  // of the connection; whoever begins it draws it
+  std::string region;        // for whom it is; from whom, when it comes
+  std::span<const std::byte> bytes;
+};
+
 struct BlobDecline {
   BlobId id;
   std::string reason;
@@ -71,6 +87,8 @@ Bytes encode(const BlobAck& ack);
 Bytes encode(const BlobDecline& decline);
 Bytes encode(const BlobPass& pass);
 Bytes encode(const LinkReport& report);
+Bytes encode(const Neighbours& neighbours);
+Bytes encode(FrameType type, const Relay& relay);  // relay, relayed
 // A chunk frame whose bytes the caller fills in: the last chunk_bytes(id, chunk) of it. Takes the
 // memory of a frame that is done with.
 Bytes encode_chunk(const BlobId& id, std::uint64_t chunk, Bytes memory = {});
@@ -90,5 +108,7 @@ BlobAck decode_ack(std::span<const std::byte> body);
 BlobDecline decode_decline(std::span<const std::byte> body);
 BlobPass decode_pass(std::span<const std::byte> body);
 LinkReport decode_report(std::span<const std::byte> body);
+Neighbours decode_neighbours(std::span<const std::byte> body);
+Relay decode_relay(std::span<const std::byte> body);  // refers into `body`
 
 }  // namespace causeway::inter

@@ -1,5 +1,6 @@
 #include "inter/mesh/connection.h"
 
+#include <asio/generic/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -13,6 +14,7 @@ namespace causeway::inter {
 namespace {
 
 using asio::ip::tcp;
+using Socket = asio::generic::stream_protocol::socket;
 
 // What one connection may move before others get their turn.
 constexpr std::size_t kTurnBytes = 64U << 10;
@@ -20,7 +22,7 @@ constexpr std::size_t kTurnBytes = 64U << 10;
 }  // namespace
 
 struct Connection::Implementation {
-  Implementation(tcp::socket socket_in, const ConnectionSettings& settings_in)
+  Implementation(Socket socket_in, const ConnectionSettings& settings_in)
       : settings(settings_in), socket(std::move(socket_in)), parser(settings.message_bytes_max) {}
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
@@ -75,17 +77,17 @@ struct Connection::Implementation {
                               ? "the peer closed the connection in the middle of a frame"
                               : "the peer closed the connection");
         case TlsStream::Outcome::wants_reading:
-          co_await ready(tcp::socket::wait_read);
+          co_await ready(Socket::wait_read);
           break;
         case TlsStream::Outcome::wants_writing:
-          co_await ready(tcp::socket::wait_write);
+          co_await ready(Socket::wait_write);
           break;
       }
     }
   }
 
   // Until the socket is, or close().
-  asio::awaitable<void> ready(tcp::socket::wait_type what) {
+  asio::awaitable<void> ready(Socket::wait_type what) {
     std::error_code error;
     co_await socket.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
     turn_bytes = 0;
@@ -104,7 +106,7 @@ struct Connection::Implementation {
 
   ConnectionSettings settings;
   TlsContext context;
-  tcp::socket socket;
+  Socket socket;
   std::unique_ptr<TlsStream> stream;  // once connected
   FrameParser parser;
   std::size_t turn_bytes = 0;  // since others last had their turn
@@ -128,13 +130,25 @@ Connection::Connection(tcp::socket socket, const TlsContext& context,
 }
 
 Connection::Connection(tcp::socket socket, std::unique_ptr<TlsStream> stream,
-                       const ConnectionSettings& settings)
-    : implementation_(std::make_unique<Implementation>(std::move(socket), settings)) {
-  Implementation& self = *implementation_;
+                       const ConnectionSettings& settings) {
   std::error_code gone;  // shows when it is read
-  self.on_connected(self.socket.remote_endpoint(gone));
+  const tcp::endpoint remote = socket.remote_endpoint(gone);
+  implementation_ = std::make_unique<Implementation>(std::move(socket), settings);
+  Implementation& self = *implementation_;
+  self.on_connected(remote);
   self.stream = std::move(stream);
   self.handshaken = true;
+}
+
+Connection::Connection(asio::local::stream_protocol::socket socket, const std::string& name,
+                       const TlsContext& context, TlsRole role, const ConnectionSettings& settings)
+    : implementation_(std::make_unique<Implementation>(std::move(socket), settings)) {
+  Implementation& self = *implementation_;
+  self.remote_text = name;
+  std::error_code ignored;
+  self.socket.native_non_blocking(true, ignored);
+  self.stream =
+      std::make_unique<TlsStream>(make_socket_bio(self.socket.native_handle()), context, role);
 }
 
 Connection::~Connection() = default;

@@ -1,4 +1,4 @@
-// One TCP connection carrying frames under TLS 1.3.
+// One connection carrying frames under TLS 1.3: over TCP, or by way of a third region.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,7 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/local/stream_protocol.hpp>
 
 #include "inter/base/link_error.h"
 #include "inter/base/tcp.h"
@@ -42,6 +43,9 @@ class Connection {
   // One that was accepted: `stream` is over `socket`, after its handshake.
   Connection(asio::ip::tcp::socket socket, std::unique_ptr<TlsStream> stream,
              const ConnectionSettings& settings);
+  // One that a third region carries (detour.h), which logs call `name`: then comes handshake().
+  Connection(asio::local::stream_protocol::socket socket, const std::string& name,
+             const TlsContext& context, TlsRole role, const ConnectionSettings& settings);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();

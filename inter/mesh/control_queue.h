@@ -35,7 +35,8 @@ class ControlQueue {
 
   bool empty() const { return frames_.empty(); }
   std::size_t bytes() const { return bytes_; }
-  bool is_too_long() const { return bytes_ > bytes_max_; }  // the peer does not read
+  bool takes_relayed() const { return bytes_ < bytes_max_ / 2; }  // or it keeps that for others
+  bool is_too_long() const { return bytes_ > bytes_max_; }        // the peer does not read
 
  private:
   static constexpr std::size_t kRecordBytes = 16U << 10;

@@ -11,18 +11,15 @@
 #include "inter/mesh/resolve.h"
 
 namespace causeway::inter {
-namespace {
 
 using asio::ip::tcp;
 
-SessionNonce random_nonce() {
+SessionNonce MeshCore::random_nonce() {
   SessionNonce nonce;
   const bool filled = RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) == 1;
   assert(filled);
   return nonce;
 }
-
-}  // namespace
 
 asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
   while (!self->stopping_ && !peer->removed) {
@@ -45,7 +42,7 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     if (self->stopping_ || peer->removed) {
       break;
     }
-    const bool failed = !failure.empty() && !peer->session;
+    const bool failed = !failure.empty() && !peer->linked();
     if (const auto more = failed ? peer->failures.note(failure) : std::nullopt) {
       spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
                    to_string(peer->endpoint), failure, *more);
@@ -58,12 +55,12 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
 
 asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const SessionNonce nonce = random_nonce();
-  const Hello hello = self->hello(ConnectionKind::control, nonce);
-  const Judge judge = self->judge(*peer);
   const auto control = co_await open(self, peer);
-  if (peer->session) {
+  if (peer->linked()) {
     co_return;  // it dialled us meanwhile
   }
+  const Hello hello = self->hello(ConnectionKind::control, nonce);
+  const Judge judge = self->judge(*peer);
   {
     const auto give_up = [self, control] {
       control->close(Errc::deadline, "no answer to our greeting within " +

@@ -73,6 +73,9 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   const auto found = self->peers_.find(region);
   const PeerPtr peer = found == self->peers_.end() ? nullptr : found->second;
   std::string objection = objection_to_name(region, theirs);
+  if (objection.empty() && theirs.kind == ConnectionKind::detour) {
+    objection = "it greets as if a third region carried it";
+  }
   if (objection.empty() && peer == nullptr) {
     objection =
         "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self + "\"";
@@ -113,7 +116,9 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
     co_await refuse(*control, objection);
   }
   // Whatever stood before belongs to a life of the peer that is over.
-  self->take_down(*peer, "the region connected anew");
+  if (peer->linked()) {
+    self->take_down(*peer, "the region connected anew");
+  }
   if (const auto before = peer->greeting.lock()) {
     before->close(Errc::refused, "the region connected anew");
   }
@@ -135,7 +140,7 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
 asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
                                            Hello theirs) {
   const auto session = peer->session;
-  if (!session || session->nonce() != theirs.nonce ||
+  if (!peer->linked() || session->nonce() != theirs.nonce ||
       session->data_connections() >= kDataConnectionsMax) {
     co_await refuse(*data, session && session->nonce() == theirs.nonce
                                ? "too many data connections"

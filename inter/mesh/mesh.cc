@@ -18,13 +18,14 @@ std::uint64_t peak_bytes(const MeshOptions& options, std::uint64_t spool_capacit
   const std::uint64_t control = kTlsBytes + kGatheredBytes + kQueuedMessagesMax * message +
                                 kQueuedFramesBytes +
                                 2 * message;  // one being parsed, one being handled
+  const std::uint64_t detour = kRelayedWaitingMax + 3 * kRelayedBytesMax;
   const std::uint64_t data = kTlsBytes + kGatheredBytes + 2 * chunk_frame;
   const std::uint64_t connections =
       std::max<std::uint64_t>(options.data_connections, kDataConnectionsMax);
   const std::uint64_t maps =
       4 * (std::min(spool_capacity_bytes, kBlobBytesMax) / kSmallChunkBytes / 8);
   const std::uint64_t strangers = 2 * kUnauthenticatedMax;  // before and after their certificate
-  return options.peers.size() * (control + connections * data) + strangers * kTlsBytes +
+  return options.peers.size() * (control + detour + connections * data) + strangers * kTlsBytes +
          kHashReadBytes + maps;
 }
 
@@ -76,8 +77,9 @@ void Mesh::push_blob(const std::string& peer, const BlobId& id) {
 }
 
 void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {
-  if (is_up(peer)) {
-    implementation_->core->find(peer)->session->fetch(id);
+  const Peer* const found = implementation_->core->find(peer);
+  if (found != nullptr && found->linked()) {
+    found->session->fetch(id);
   }
 }
 
@@ -85,12 +87,13 @@ std::map<std::string, LinkStats> Mesh::stats() const {
   std::map<std::string, LinkStats> stats;
   for (const auto& [name, peer] : implementation_->core->peers()) {
     const LinkMeter& meter = peer->meter;
-    stats[name] = {.up = peer->session != nullptr,
+    stats[name] = {.up = peer->linked(),
+                   .via = peer->session ? peer->session->via() : std::string(),
                    .tx_bytes = peer->traffic->tx_bytes,
                    .rx_bytes = peer->traffic->rx_bytes,
                    .connects = peer->connects,
                    .round_trip = meter.round_trip(),
-                   .data_connections = peer->session ? peer->session->data_connections() : 0,
+                   .data_connections = peer->linked() ? peer->session->data_connections() : 0,
                    .rate_bytes_per_s = meter.rate_bytes_per_s(),
                    .rate_p50_bytes_per_s = meter.rate_quantile_bytes_per_s(0.5),
                    .rate_p05_bytes_per_s = meter.rate_quantile_bytes_per_s(0.05),

@@ -7,7 +7,9 @@
 // dialled again with exponential back-off and jitter, for ever. A region that can only dial out
 // dials all others. Of two processes with one certificate the first keeps its link. A peer is "up"
 // when the control connection stands and both sides accepted the other's greeting; a data
-// connection that is lost is dialled again while the peer stays up.
+// connection that is lost is dialled again while the peer stays up. Where no direct link can be
+// had, a peer is up by way of a third region that both have links to, for control messages alone
+// and with TLS from end to end (detours.cc), until the direct link is back.
 //
 // Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
 // the control connection measure the round trip; a connection on which nothing arrives for the idle
@@ -60,13 +62,15 @@ struct MeshOptions {
   std::map<std::string, Endpoint> peers;
   bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
   Credentials credentials;
-  std::string greeting;  // opaque bytes shown to every peer; judged by MeshHandler::judge_greeting
   std::chrono::milliseconds heartbeat_interval{500};
   std::chrono::milliseconds idle_deadline{10'000};
   std::chrono::milliseconds handshake_deadline{10'000};
   std::chrono::milliseconds credentials_interval{2'000};  // how often to look for replaced files
   std::chrono::milliseconds reconnect_delay_min{100};
   std::chrono::milliseconds reconnect_delay_max{5'000};
+  // Whether a peer without a link is reached by way of a third region, and after how long.
+  bool detours = true;
+  std::chrono::milliseconds detour_delay{1'000};
   // Without a link for so long, the region that should be dialled dials too.
   std::chrono::milliseconds second_dialler_delay{3'000};
   unsigned data_connections =
@@ -83,7 +87,8 @@ struct MeshOptions {
 // Figures of one peer's link, cumulative over reconnections. Bytes are counted at the sockets, TLS
 // included.
 struct LinkStats {
-  bool up = false;
+  bool up = false;       // the direct link
+  std::string via = {};  // the third region by way of which the peer is reached; else empty
   std::uint64_t tx_bytes = 0, rx_bytes = 0;
   std::uint64_t connects = 0;
   std::chrono::microseconds round_trip{0};  // smoothed; 0 until measured
@@ -102,6 +107,9 @@ struct LinkStats {
 class MeshHandler {
  public:
   virtual ~MeshHandler() = default;
+  // Opaque bytes to show a peer, which its handler judges. Asked for each link anew: what they say
+  // may have changed since the last.
+  virtual std::string greeting() { return {}; }
   // Empty: accepted. Otherwise the reason, which is logged here and sent to the peer.
   virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
   // For an observer (observer.h): what `asker`, a region of the run or a certificate that may only
@@ -109,7 +117,9 @@ class MeshHandler {
   virtual std::string report(const std::string& /*asker*/) { return {}; }
   // By its answer to our greeting (Errc::refused), or because our certificate is revoked there.
   virtual void on_refused_by(const std::string& peer, const LinkError& refusal) = 0;
-  virtual void on_peer_up(const std::string& peer) = 0;
+  // `via`: the third region by way of which it is; empty: directly. When that changes it is down
+  // first.
+  virtual void on_peer_up(const std::string& peer, const std::string& via) = 0;
   virtual void on_peer_down(const std::string& peer, const std::string& reason) = 0;
   virtual void on_message(const std::string& peer, const std::string& message) = 0;
   virtual void on_blob(const std::string& from,

@@ -1,7 +1,5 @@
 #include "inter/mesh/mesh_core.h"
 
-#include <cassert>
-
 #include <spdlog/spdlog.h>
 
 #include "inter/mesh/resolve.h"
@@ -57,9 +55,7 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       router_(options_.self, options_.topology),
       credentials_timer_(executor_),
       connections_(options_),
-      tasks_(executor_) {
-  assert(options_.greeting.size() <= kGreetingBytesMax);
-}
+      tasks_(executor_) {}
 
 void MeshCore::start(const Self& self) {
   self->connections_.load_credentials(Validity::required);
@@ -140,6 +136,9 @@ void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoin
   if (!endpoint.host.empty()) {
     tasks_.spawn(dial_loop(self, peer));
   }
+  if (begins_detours_to(*peer)) {
+    tasks_.spawn(detour_loop(self, peer));
+  }
 }
 
 void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint) {
@@ -159,6 +158,7 @@ void MeshCore::remove_peer(const PeerPtr& peer) {
   peer->removed = true;
   peers_.erase(peer->name);
   peer->retry.cancel();
+  peer->detour_retry.cancel();
   if (peer->session) {
     peer->session->close(Errc::refused, kRemovedReason);
   }
@@ -175,8 +175,12 @@ void MeshCore::shut_down() {
   }
   credentials_timer_.cancel();
   connections_.close();
+  for (auto& [ends, detour] : detours_) {
+    detour->close();
+  }
   for (auto& [name, peer] : peers_) {
     peer->retry.cancel();
+    peer->detour_retry.cancel();
     if (peer->session) {
       peer->session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
     }
@@ -190,7 +194,7 @@ Peer* MeshCore::find(const std::string& name) const {
 
 Hello MeshCore::hello(ConnectionKind kind, const SessionNonce& nonce) const {
   return {kind, nonce, options_.self,
-          kind == ConnectionKind::control ? options_.greeting : std::string()};
+          kind == ConnectionKind::data ? std::string() : handler_.greeting()};
 }
 
 Judge MeshCore::judge(const Peer& peer) {
@@ -212,27 +216,52 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
 std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
                                                  const std::shared_ptr<Connection>& control,
                                                  const SessionNonce& nonce, bool we_dialled) {
-  control->check_open();
-  if (peer->removed) {
-    throw LinkError(Errc::refused, kRemovedReason);
-  }
   if (peer->keeps_link(we_dialled)) {
     throw LinkError(Errc::refused, kOtherLinkReason);
   }
-  take_down(*peer, kOtherLinkReason);
-  auto session =
-      std::make_shared<Session>(SessionContext{executor_, options_, handler_, intake_, peer->name,
-                                               peer->outgoing, peer->meter, router_, restarts_,
-                                               [this](const BlobPass& pass) { pass_on(pass); }},
-                                control, nonce);
-  peer->session = session;
+  auto session = begin(peer, control, nonce, {});
   peer->first_dialled = we_dialled == peer->we_dial_first();
   peer->changed = std::chrono::steady_clock::now();
   ++peer->connects;
   peer->failures.reset();
   peer->backoff.reset();
-  spdlog::info("{}: {} is up at {}", options_.self, peer->name, control->remote());
-  handler_.on_peer_up(peer->name);
+  tell_neighbours();
+  return session;
+}
+
+std::shared_ptr<Session> MeshCore::begin(const PeerPtr& peer,
+                                         const std::shared_ptr<Connection>& control,
+                                         const SessionNonce& nonce, const std::string& via) {
+  control->check_open();
+  if (peer->removed) {
+    throw LinkError(Errc::refused, kRemovedReason);
+  }
+  take_down(*peer, !via.empty()     ? "it comes by way of " + via
+                   : peer->linked() ? kOtherLinkReason
+                                    : "a direct link takes over");
+  // Not the peer itself, which holds the session.
+  const auto with_peer = [this, name = peer->name](auto call) {
+    if (Peer* const present = find(name); present != nullptr && present->linked()) call(*present);
+  };
+  const auto tell = [this, with_peer](const Neighbours& those) {
+    with_peer([&](Peer& carrier) { on_neighbours(carrier, those); });
+  };
+  const auto relay = [this, with_peer](FrameType type, const Relay& piece) {
+    with_peer([&](Peer& carrier) {
+      type == FrameType::relay ? on_relay(carrier, piece) : on_relayed(carrier, piece);
+    });
+  };
+  const bool direct = via.empty();
+  auto session = std::make_shared<Session>(
+      SessionContext{executor_, options_, handler_, intake_, peer->name,
+                     direct ? peer->outgoing : peer->nothing,
+                     direct ? peer->meter : peer->others_links, router_, restarts_, via,
+                     [this](const BlobPass& pass) { pass_on(pass); }, tell, relay},
+      control, nonce);
+  peer->session = session;
+  spdlog::info("{}: {} is up {}", options_.self, peer->name,
+               direct ? "at " + control->remote() : "by way of " + via);
+  handler_.on_peer_up(peer->name, via);
   return session;
 }
 
@@ -251,7 +280,7 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
   }
   std::set<std::string> up;
   for (const auto& [name, other] : peers_) {
-    if (other->session) {
+    if (other->linked()) {
       up.insert(name);
     }
   }
@@ -267,7 +296,7 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
 void MeshCore::push_directly(Peer& peer, const BlobId& id) {
   const bool first = peer.outgoing.idle();
   peer.outgoing.push(id);
-  if (peer.session) {
+  if (peer.linked()) {
     peer.session->begin_push(first);
   }
 }
@@ -297,11 +326,18 @@ void MeshCore::take_down(Peer& peer, const std::string& reason) {
   if (!peer.session) {
     return;
   }
-  router_.on_peer_down(peer.name);
+  const bool linked = peer.linked();
   peer.session->close(Errc::refused, reason);
   peer.session.reset();
-  peer.changed = std::chrono::steady_clock::now();
-  peer.retry.cancel();
+  peer.detour_retry.cancel();
+  if (linked) {
+    router_.on_peer_down(peer.name);
+    peer.changed = std::chrono::steady_clock::now();
+    peer.retry.cancel();
+    peer.neighbours.clear();
+    close_detours_by(peer.name);
+    tell_neighbours();
+  }
   if (!stopping_) {
     spdlog::warn("{}: {} is down: {}", options_.self, peer.name, reason);
     handler_.on_peer_down(peer.name, reason);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include <asio/ip/tcp.hpp>
@@ -18,6 +19,7 @@
 #include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
 #include "inter/mesh/contest.h"
+#include "inter/mesh/detour.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/open_connections.h"
@@ -30,6 +32,13 @@ namespace causeway::inter {
 struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
        const std::string& name_in, const Endpoint& endpoint_in);
+
+  // Without a third region.
+  bool linked() const { return session && session->via().empty(); }
+  // The direct link is young: another one is no proof that it is dead.
+  bool is_fresh() const;
+  // Of those by way of this peer that others begin: within what handshakes may cost.
+  bool takes_another_detour();
 
   // Whether we dial at once, and it only if there is no link for a while; both ends must come to
   // the same answer. A region that cannot be dialled dials everybody.
@@ -49,20 +58,37 @@ struct Peer {
   Backoff backoff;
   LogThrottle failures;
   asio::steady_timer retry;
-  std::shared_ptr<Session> session;  // set: the peer is up
+  std::shared_ptr<Session> session;  // set: the peer is up, directly or by way of a third region
   bool first_dialled = false;        // it is a link of who dials first of the two
-  std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();  // up, or down
+  // The direct link: up, or down.
+  std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();
   Contest contest;
   // At the listener: a control connection whose greeting is under way.
   std::weak_ptr<Connection> greeting;
   std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
   LinkMeter meter;
   std::uint64_t connects = 0;
+
+  // By way of third regions (detours.cc).
+  std::set<std::string> neighbours;  // whom it says that it has links to
+  asio::steady_timer detour_retry;
+  Backoff detour_backoff;
+  std::size_t detours_tried = 0;
+  BlobSender nothing;      // is sent that way
+  LinkMeter others_links;  // are measured that way
+  double begun = 0;        // by others, by way of this peer, lately
+  std::chrono::steady_clock::time_point begun_at{};
 };
 
 using PeerPtr = std::shared_ptr<Peer>;
 
-class MeshCore {
+// A connection by way of a third region.
+struct DetourEnds {
+  std::string peer, via;
+  auto operator<=>(const DetourEnds&) const = default;
+};
+
+class MeshCore : public std::enable_shared_from_this<MeshCore> {
  public:
   using Self = std::shared_ptr<MeshCore>;
 
@@ -113,13 +139,41 @@ class MeshCore {
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint);
 
-  // both
+  // detours.cc
+  Neighbours neighbours() const;
+  void tell_neighbours();
+  void on_neighbours(Peer& carrier, const Neighbours& neighbours);
+  bool begins_detours_to(const Peer& peer) const;
+  PeerPtr next_carrier(Peer& peer) const;  // null: there is none
+  static asio::awaitable<void> detour_loop(Self self, PeerPtr peer);
+  static asio::awaitable<void> begin_detour(Self self, PeerPtr peer, PeerPtr carrier);
+  void on_relayed(Peer& carrier, const Relay& relay);
+  bool answer(Peer& carrier, const Relay& relay);
+  static asio::awaitable<void> answer_detour(Self self, PeerPtr peer,
+                                             std::shared_ptr<Connection> control, std::string via);
+  static asio::awaitable<void> admit_detour(Self self, PeerPtr peer,
+                                            std::shared_ptr<Connection> control, std::string via);
+  std::shared_ptr<Connection> carry(const Peer& peer, const Peer& carrier, std::uint64_t number,
+                                    TlsRole role);
+  static asio::awaitable<void> run_detour(Self self, DetourEnds ends, Detour::Self detour);
+  void check_detour_end(const Peer& peer, const std::string& certified) const;
+  std::shared_ptr<Session> begin_detour_session(const PeerPtr& peer,
+                                                const std::shared_ptr<Connection>& control,
+                                                const SessionNonce& nonce, const std::string& via);
+  void close_detours_by(const std::string& via);
+  void log_detour(const Peer& peer, const std::string& via, const std::string& failure);
+  void on_relay(const Peer& from, const Relay& relay);
+
+  // all of them
+  static SessionNonce random_nonce();
   Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;
   Judge judge(const Peer& peer);
   void act_on(const Verdicts& verdicts, const Peer& peer);
   std::shared_ptr<Session> begin_session(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
                                          const SessionNonce& nonce, bool we_dialled);
+  std::shared_ptr<Session> begin(const PeerPtr& peer, const std::shared_ptr<Connection>& control,
+                                 const SessionNonce& nonce, const std::string& via);
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Session> session);
   void push_directly(Peer& peer, const BlobId& id);
@@ -136,6 +190,7 @@ class MeshCore {
   std::unique_ptr<TlsDoor> door_;  // none with dial_only, or before start()
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
+  std::map<DetourEnds, Detour::Self> detours_;
   OpenConnections connections_;
   Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
   LogThrottle refusals_;

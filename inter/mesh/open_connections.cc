@@ -14,6 +14,7 @@ void close_for_stop(Connection& connection) {
 void OpenConnections::load_credentials(Validity validity) {
   check_own_certificate(options_.credentials, options_.self, validity);
   context_ = make_tls_context(options_.credentials, TlsRole::client);
+  answering_ = make_tls_context(options_.credentials, TlsRole::server);
 }
 
 void OpenConnections::check_revocations() {
@@ -35,6 +36,13 @@ std::shared_ptr<Connection> OpenConnections::dialled(asio::ip::tcp::socket socke
 std::shared_ptr<Connection> OpenConnections::admitted(TlsDoor::Guest guest) {
   return keep(
       std::make_shared<Connection>(std::move(guest.socket), std::move(guest.stream), settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::carried(asio::local::stream_protocol::socket socket,
+                                                     const std::string& via, TlsRole role) {
+  const TlsContext& context = role == TlsRole::client ? context_ : answering_;
+  return keep(std::make_shared<Connection>(std::move(socket), "the other end by way of " + via,
+                                           context, role, settings()));
 }
 
 std::shared_ptr<Connection> OpenConnections::keep(std::shared_ptr<Connection> connection) {

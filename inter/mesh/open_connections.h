@@ -30,6 +30,9 @@ class OpenConnections {
 
   std::shared_ptr<Connection> dialled(asio::ip::tcp::socket socket);  // yet to be connected
   std::shared_ptr<Connection> admitted(TlsDoor::Guest guest);
+  // This region's end of one that `via` carries; yet to shake hands.
+  std::shared_ptr<Connection> carried(asio::local::stream_protocol::socket socket,
+                                      const std::string& via, TlsRole role);
 
   // As this region stops: all of them, and those that are still made.
   void close();
@@ -39,7 +42,8 @@ class OpenConnections {
   std::shared_ptr<Connection> keep(std::shared_ptr<Connection> connection);
 
   const MeshOptions& options_;
-  TlsContext context_;  // of those that we dial
+  TlsContext context_;    // of those that we begin
+  TlsContext answering_;  // of those that others begin by way of a third region
   std::vector<std::weak_ptr<Connection>> all_;
   bool closed_ = false;
 };

@@ -25,7 +25,11 @@ Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const Mesh
       outgoing(spool, name_in),
       backoff(options.reconnect_delay_min, options.reconnect_delay_max,
               jitter_seed(options.seed, options.self, name_in)),
-      retry(executor) {}
+      retry(executor),
+      detour_retry(executor),
+      detour_backoff(options.reconnect_delay_min, options.reconnect_delay_max,
+                     jitter_seed(options.seed, name_in, options.self)),
+      nothing(spool, name_in) {}
 
 bool Peer::we_dial_first() const {
   const bool one_way = options.dial_only || endpoint.host.empty();
@@ -33,7 +37,7 @@ bool Peer::we_dial_first() const {
 }
 
 std::chrono::milliseconds Peer::dials_in() const {
-  if (session) {
+  if (linked()) {
     return options.reconnect_delay_max;
   }
   const auto waits = we_dial_first() ? std::chrono::milliseconds(0) : options.second_dialler_delay;
@@ -44,12 +48,15 @@ std::chrono::milliseconds Peer::dials_in() const {
 // Both dialled, and both ends keep the same link: that of who dials first. It is fresh then; an
 // older one is dead where somebody dials anew.
 bool Peer::keeps_link(bool we_dialled) const {
-  const bool fresh = std::chrono::steady_clock::now() < changed + options.handshake_deadline;
-  return session && first_dialled && fresh && we_dialled != we_dial_first();
+  return linked() && first_dialled && is_fresh() && we_dialled != we_dial_first();
+}
+
+bool Peer::is_fresh() const {
+  return std::chrono::steady_clock::now() < changed + options.handshake_deadline;
 }
 
 std::string Peer::objection_to_link(const Connection& control) {
-  if (!session) {
+  if (!linked()) {
     return "";
   }
   if (keeps_link(false)) {

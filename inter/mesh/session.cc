@@ -26,6 +26,7 @@ Session::Session(SessionContext context, std::shared_ptr<Connection> control,
                 [this](Bytes frame) { queue_control(std::move(frame)); }),
       control_queue_(context_.options.message_bytes_max),
       control_wake_(context_.executor),
+      control_room_(context_.executor),
       data_wake_(context_.executor),
       burst_wake_(context_.executor),
       heartbeat_(context_.executor),
@@ -96,6 +97,7 @@ void Session::close(std::error_code code, const std::string& reason) {
   control_->close(code, reason);
   data_.close(code, reason);
   control_wake_.notify();
+  control_room_.notify();
   data_wake_.notify();
   burst_wake_.notify();
   heartbeat_.cancel();
@@ -124,6 +126,20 @@ void Session::pass(const BlobPass& pass) {
   queue_control(encode(pass));
 }
 
+void Session::tell(const Neighbours& neighbours) {
+  queue_control(encode(neighbours));
+}
+
+void Session::relay(FrameType type, const Relay& relay) {
+  queue_control(encode(type, relay));
+}
+
+asio::awaitable<void> Session::wait_for_room() {
+  while (!closed_ && control_queue_.bytes() > kRelayBacklogBytes) {
+    co_await control_room_.wait();
+  }
+}
+
 void Session::wake_data() {
   queue_offers();
   data_wake_.notify();
@@ -149,6 +165,7 @@ asio::awaitable<void> Session::write_control() {
       continue;
     }
     const Bytes frames = control_queue_.take();
+    control_room_.notify();
     co_await control_->write(frames);
   }
 }
@@ -212,6 +229,11 @@ asio::awaitable<void> Session::sample_bursts() {
 }
 
 void Session::on_control(const FrameView& frame) {
+  const bool small = frame.type == FrameType::message || frame.type == FrameType::ping ||
+                     frame.type == FrameType::pong;
+  if (!context_.via.empty() && !small) {
+    unexpected(frame, "relayed");
+  }
   switch (frame.type) {
     case FrameType::message:
       context_.handler.on_message(context_.peer, to_text(frame.body));
@@ -224,6 +246,13 @@ void Session::on_control(const FrameView& frame) {
       return;
     case FrameType::link_report:
       context_.router.on_report(context_.peer, decode_report(frame.body));
+      return;
+    case FrameType::neighbours:
+      context_.on_neighbours(decode_neighbours(frame.body));
+      return;
+    case FrameType::relay:
+    case FrameType::relayed:
+      context_.on_relay(frame.type, decode_relay(frame.body));
       return;
     case FrameType::blob_pass:
       context_.pass_on(decode_pass(frame.body));
@@ -296,6 +325,9 @@ void Session::send_ping() {
 }
 
 void Session::report_links() {
+  if (!context_.via.empty()) {
+    return;  // it measures others' links
+  }
   context_.router.on_measured(context_.peer, context_.meter.round_trip(),
                               context_.meter.rate_bytes_per_s());
   if (heartbeats_++ % kHeartbeatsPerReport == 0) {

@@ -1,6 +1,6 @@
-// A peer that is up: the control connection, any number of data connections beside it, and the
-// coroutines that serve them. The session lives and dies with the control connection; data
-// connections come and go, and what one of them loses the others carry.
+// A peer that is up: the control connection, any number of data connections beside it (none where a
+// third region carries it), and the coroutines that serve them. The session lives and dies with the
+// control connection; data connections come and go, and what one of them loses the others carry.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,10 @@ struct SessionContext {
   LinkMeter& meter;
   Router& router;
   bool restarts;                                      // our TCP begins anew after every pause
+  std::string via;                                    // whose links carry it; empty: its own
   std::function<void(const BlobPass& pass)> pass_on;  // the peer asks for it
+  std::function<void(const Neighbours& neighbours)> on_neighbours;
+  std::function<void(FrameType type, const Relay& relay)> on_relay;  // relay, relayed
 };
 
 class Session {
@@ -59,12 +62,18 @@ class Session {
   void send(const std::string& message);
   void fetch(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
-  void wake_data();                 // after something was queued in `outgoing`
-  void begin_push(bool first);      // the same, when a blob was; the first after a pause?
+  void tell(const Neighbours& neighbours);
+  // Of a connection by way of a third region, which one of the two ends is.
+  void relay(FrameType type, const Relay& relay);
+  bool takes_relayed() const { return control_queue_.takes_relayed(); }
+  asio::awaitable<void> wait_for_room();  // for what is relayed; also until it is closed
+  void wake_data();                       // after something was queued in `outgoing`
+  void begin_push(bool first);            // the same, when a blob was; the first after a pause?
 
   // Ends early when the session does.
   asio::awaitable<void> wait(std::chrono::milliseconds delay);
 
+  const std::string& via() const { return context_.via; }
   const SessionNonce& nonce() const { return nonce_; }
   const std::string& remote() const { return control_->remote(); }  // for logs
   std::size_t data_connections() const { return data_.size(); }
@@ -100,6 +109,7 @@ class Session {
   BlobReceiver incoming_;
   ControlQueue control_queue_;
   Signal control_wake_;
+  Signal control_room_;
   Signal data_wake_;
   Signal burst_wake_;
   asio::steady_timer heartbeat_;

@@ -122,6 +122,25 @@ listen = "{self.addresses[REGIONS[2]]}"
         for child in (east, witness, workers[0]):
             child.terminate()
 
+    def test_a_founder_that_lost_its_directory_joins_the_run_again(self):
+        config = self.config(addresses=self.addresses, steps=5 * 400)
+        founder, *others = self.start_coordinators(config)
+        worker, *other_workers = self.start_workers(config, (1, 1, 1))
+        run_id = ""
+        for flag in ("--join", "--auto"):  # nobody else is started again in between
+            version = self.version("us-east")
+            wait_until(lambda: self.version("us-east") >= version + 6, "six rounds", founder)
+            run_id = run_id or self.status("us-east")["run_id"]
+            for child in (founder, worker):
+                child.kill()
+                child.wait()
+            shutil.rmtree(self.region_directory("us-east"))
+            founder, worker = self.coordinator(config, "us-east", flag), self.worker(config, "us-east")
+            wait_until(lambda: self.version("us-east") > 0, "it to take part again", founder)
+            self.assertEqual(self.status("us-east")["run_id"], run_id)
+        self.finish_all([founder, worker, *others, *other_workers])
+        self.assert_same_weights()
+
     def test_a_slower_region_takes_fewer_steps_when_asked_to(self):
         config = self.config(addresses=self.addresses, steps=80, k=10)
         config.write_text(config.read_text().replace("[sync]", "[sync]\nspeed_adaptive_k = true"))

@@ -76,6 +76,32 @@ class Links(EndToEnd):
         self.assertTrue(late, "the slow transfer was finished, and its work counts")
 
 
+    def test_a_link_that_is_gone_for_the_whole_run_takes_no_region_out(self):
+        # us-east founds the run, and leads it.
+        self.add_events('at_s = 0; fault = "refuse"; pair = ["us-east", "eu-west"]',
+                        'at_s = 0; fault = "reset"; pair = ["us-east", "eu-west"]')
+        child = self.start("simulate", self.config(steps=600, **DENSE), "--out", self.out, "--no-baseline",
+                           "--set", "train.timed_step_ms=20")
+        link = {"us-east": "eu-west", "eu-west": "us-east"}
+        for region, peer in link.items():
+            wait_until(lambda: self.status(region).get("links", {}).get(peer, {}).get("via") == "ap-northeast",
+                       f"{region} to reach {peer} by way of the third", child)
+        wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "rounds", child)
+        self.assertEqual(self.status("eu-west")["leader"], "us-east")
+        self.assertFalse(self.status("eu-west")["links"]["us-east"]["up"])
+        self.assertRegex(self.run_causeway("status", self.out), r"eu-west > us-east +by way of ap-northeast ")
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual(summary["restarts"], 0)
+        rounds = [event for event in self.events_of("eu-west") if "participants" in event]
+        self.assertEqual([event["round"] for event in rounds], list(range(120)))
+        listed = sum(len(event["participants"]) for event in rounds[-40:])
+        self.assertGreaterEqual(listed, 3 * 40 - 4, "all three take part in nearly every round")
+        self.assertIn("eu-west is up by way of ap-northeast", self.lines_of("us-east"))
+        self.assertNotIn("eu-west is up at", self.lines_of("us-east"))
+
+
 class Disk(EndToEnd):
     def test_a_coordinator_whose_disk_is_full_does_not_vote_but_its_worker_goes_on(self):
         child = self.start("simulate", self.config(steps=600), "--out", self.out, "--no-baseline")

@@ -66,6 +66,13 @@ void decode(const FrameView& frame) {
     case FrameType::link_report:
       expect_same(encode(decode_report(frame.body)), frame.body);
       break;
+    case FrameType::neighbours:
+      expect_same(encode(decode_neighbours(frame.body)), frame.body);
+      break;
+    case FrameType::relay:
+    case FrameType::relayed:
+      expect_same(encode(frame.type, decode_relay(frame.body)), frame.body);
+      break;
     case FrameType::accept:
       if (!frame.body.empty()) {
         std::abort();

@@ -96,7 +96,7 @@ void VirtualRun::Region::schedule_tick() {
   });
 }
 
-void VirtualRun::Region::on_peer_up(const std::string& peer) {
+void VirtualRun::Region::on_peer_up(const std::string& peer, const std::string&) {
   const bool peer_knows = !run_.regions_.at(peer)->disk_.run_id.empty();
   if (alive() && disk_.run_id.empty() && peer_knows) {
     disk_.run_id = kRunId;

@@ -41,7 +41,7 @@ class VirtualRun::Region : public inter::MeshHandler {
     return greeting.empty() || greeting == kRunId ? "" : "another run";
   }
   void on_refused_by(const std::string&, const inter::LinkError&) override {}
-  void on_peer_up(const std::string& peer) override;
+  void on_peer_up(const std::string& peer, const std::string& via) override;
   void on_peer_down(const std::string& peer, const std::string&) override {
     deliver(PeerDown{peer});
   }

@@ -116,7 +116,7 @@ void Internet::establish(const std::string& a, const std::string& b) {
     if (site == sites_.end()) continue;  // ended by what the other one did
     site->second->up_.insert(peer);
     site->second->links_known_ = false;
-    site->second->handler_.on_peer_up(peer);
+    site->second->handler_.on_peer_up(peer, {});
   }
   if (auto* still = this->session(a, b)) {
     push_next(still->there);

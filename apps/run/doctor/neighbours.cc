@@ -47,7 +47,7 @@ class Visitor : public inter::MeshHandler {
         spool_(options_.directory, 4 * options_.payload_bytes * (1 + options_.mesh.peers.size())),
         payload_(spool_.put(random_bytes(options_.payload_bytes))),
         timer_(context_) {
-    options_.mesh.greeting = std::string(diloco::kDoctorGreeting) + to_json(options_.card);
+    options_.mesh.detours = false;  // what is looked at are the links themselves
     visit_.payload_bytes = options_.payload_bytes;
     for (const auto& [name, address] : options_.mesh.peers) {
       visit_.neighbours[name].address = address;
@@ -195,6 +195,9 @@ class Visitor : public inter::MeshHandler {
     mesh_->send(name, reached ? kReached : kNotReached + neighbour.problem);
   }
 
+  std::string greeting() override {
+    return std::string(diloco::kDoctorGreeting) + to_json(options_.card);
+  }
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override {
     const bool doctors = greeting.starts_with(diloco::kDoctorGreeting);
     auto card =
@@ -212,7 +215,7 @@ class Visitor : public inter::MeshHandler {
   }
   void on_refused_by(const std::string&, const inter::LinkError&) override {}
 
-  void on_peer_up(const std::string& peer) override {
+  void on_peer_up(const std::string& peer, const std::string&) override {
     visit_.neighbours[peer].linked = true;
     Talk& talk = talks_[peer];
     talk.bye_heard = false;

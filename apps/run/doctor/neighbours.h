@@ -41,7 +41,7 @@ struct Visit {
 };
 
 struct VisitOptions {
-  inter::MeshOptions mesh;  // with `peers`; the greeting is filled in
+  inter::MeshOptions mesh;  // with `peers`
   Card card;
   std::filesystem::path directory;  // for payloads; removed afterwards
   std::uint64_t payload_bytes = 4'000'000;

@@ -54,7 +54,8 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   for (const auto& [peer, link] : links.items()) {
     if (!link.is_object()) continue;
     status.links[peer] = {get<bool>(link, "up"), get<std::uint64_t>(link, "tx_bytes"),
-                          get<std::uint64_t>(link, "rx_bytes"), get<double>(link, "round_trip_ms")};
+                          get<std::uint64_t>(link, "rx_bytes"), get<double>(link, "round_trip_ms"),
+                          get<std::string>(link, "via")};
   }
   status.egress = egress_of(*json);
   return status;

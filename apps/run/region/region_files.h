@@ -18,6 +18,7 @@ struct LinkStatus {
   bool up = false;
   std::uint64_t tx_bytes = 0, rx_bytes = 0;  // since the coordinator's start
   double round_trip_ms = 0;
+  std::string via;  // the region by way of which the peer is reached, while it is down
 };
 
 struct RegionStatus {

@@ -79,7 +79,7 @@ void add_regions(const View& view, std::vector<std::string>& lines) {
 }
 
 std::string link_text(const RegionView& region, const LinkView& link) {
-  std::string state = "down";
+  std::string state = link.via.empty() ? "down" : "by way of " + link.via;
   if (link.up) state = link.round_trip_ms > 0 ? format_fixed(link.round_trip_ms, 0) + " ms" : "up";
   return region.name + " <-> " + link.peer + " " + state;
 }

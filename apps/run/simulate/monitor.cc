@@ -73,7 +73,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     std::vector<LinkView>& links = view_.regions[i].links;
     links.clear();
     for (const auto& [peer, link] : status->links)
-      links.push_back({peer, link.up, link.round_trip_ms});
+      links.push_back({peer, link.up, link.round_trip_ms, link.via});
   }
   view_.wan_bytes_per_s = wan_rate(elapsed_s);
   view_.egress = sum(egress);

@@ -111,6 +111,9 @@ void add_links(Families& out, const Json& status, const Prices& prices) {
     if (!link.is_object()) continue;
     const auto of = [&link = link](const char* key) { return get<double>(link, key); };
     out.gauge("link_up", "1 if the link is up.", get<bool>(link, "up") ? 1 : 0, peer);
+    out.gauge("link_detour",
+              "1 if the link is down and what regions say to each other goes by way of a third.",
+              get<std::string>(link, "via").empty() ? 0 : 1, peer);
     out.counter("link_connects_total", "How often it came up.", of("connects"), peer);
     out.counter("link_sent_bytes_total", "At the sockets, TLS included.", of("tx_bytes"), peer);
     if (prices.given)

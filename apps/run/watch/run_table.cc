@@ -119,6 +119,12 @@ std::string egress_line(const std::vector<Json>& all) {
   return run ? "egress: " + to_string(*run) + "\n" : "";
 }
 
+// Whether it is up; if not, whether the peer is reached all the same.
+std::string state_of_link(const Json& link) {
+  const std::string via = get<std::string>(link, "via");
+  return get<bool>(link, "up") ? "up" : via.empty() ? "DOWN" : "by way of " + via;
+}
+
 std::string links_table(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -127,7 +133,7 @@ std::string links_table(const std::vector<SeenRegion>& regions, const std::vecto
     for (const auto& [peer, link] : links.items()) {
       if (!link.is_object()) continue;
       const double rate = get<double>(link, "rate_mbit_s");
-      rows.push_back({regions[i].name + " > " + peer, link.value("up", false) ? "up" : "DOWN",
+      rows.push_back({regions[i].name + " > " + peer, state_of_link(link),
                       format_fixed(get<double>(link, "round_trip_ms"), 1) + " ms",
                       dash_if_zero(rate, format_fixed(rate, 1) + " Mbit/s"),
                       format_fixed(100 * get<double>(link, "loss"), 2) + " %",
@@ -193,8 +199,8 @@ std::string region_page(const SeenRegion& region) {
   }
   const Json links = region.runs ? object_in(status, "links") : Json::object();
   for (const auto& [peer, link] : links.items()) {
-    out << "  " << peer << ": " << (link.value("up", false) ? "up" : "DOWN") << ", round trip "
-        << std::fixed << std::setprecision(1) << link.value("round_trip_ms", 0.0) << " ms, "
+    out << "  " << peer << ": " << state_of_link(link) << ", round trip " << std::fixed
+        << std::setprecision(1) << link.value("round_trip_ms", 0.0) << " ms, "
         << link.value("tx_bytes", 0ULL) << " bytes sent, " << link.value("rx_bytes", 0ULL)
         << " received\n";
   }

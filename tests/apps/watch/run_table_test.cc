@@ -95,11 +95,13 @@ TEST(RunTable, HasTheLinksOfThoseThatRun) {
                                   {"round_trip_ms", 80.25},
                                   {"rate_mbit_s", 95.5},
                                   {"loss", 0.001},
-                                  {"tx_bytes", 1000}}}};
+                                  {"tx_bytes", 1000}}},
+                                {"asia", {{"up", false}, {"via", "west"}}}};
   SeenRegion stopped = region("west", {{"links", {{"east", {{"up", true}}}}}});
   stopped.runs = false;
   const std::string table = run_table({region("east", {{"links", links}}), stopped});
   EXPECT_THAT(table, testing::ContainsRegex("east > west +DOWN +80.[23] ms +95.5 Mbit/s +0.10 %"));
+  EXPECT_THAT(table, testing::ContainsRegex("east > asia +by way of west "));
   EXPECT_THAT(table, Not(HasSubstr("west > east")));
 }
 

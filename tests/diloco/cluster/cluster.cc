@@ -191,6 +191,7 @@ void Cluster::start(const std::string& region) {
     options.records_in_memory = 1;
     node.protocol = std::make_unique<RoundProtocol>(options, on_start(node));
     node.checked = node.protocol->version();
+    node.run_id_at_start = node.disk.run_id;
     node.forgettable = 0;
     node.stored_at.clear();
     for (const inter::BlobId& blob : node.disk.blobs) node.stored_at[blob] = node.checked;
@@ -205,7 +206,7 @@ void Cluster::start(const std::string& region) {
 
 void Cluster::heal() {
   for (auto& [pair, state] : links_) {
-    state.cut = false;
+    state.cut = state.severed;
     // What was lost on the way was lost by a connection that broke.
     if (!std::exchange(state.deaf_to, {}).empty()) disconnect(pair.first, pair.second);
   }

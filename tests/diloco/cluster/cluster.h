@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "diloco/coordinator/greeting.h"
 #include "diloco/round/round_protocol.h"
 #include "tests/diloco/cluster/cluster_links.h"
 #include "tests/diloco/cluster/history.h"
@@ -75,13 +76,14 @@ class Cluster {
   void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
   void start(const std::string& region);       // what is not running
   void cut(const std::string& a, const std::string& b);
+  void sever(const std::string& a, const std::string& b);            // cut, and never healed
   void cut_one_way(const std::string& from, const std::string& to);  // until the link notices
   void pause(const std::string& region, Time duration);              // SIGSTOP of its coordinator
   void jump_clock(const std::string& region, Time by);      // forward, as after a suspension
   void slow_down(const std::string& from, Time per_chunk);  // what it sends of payloads
   void ask(const std::string& region, const ChangeMember& change);  // an operator
   void add(const std::string& region);  // an empty disk that knows the run's other members
-  void heal();                          // every link, every process
+  void heal();                          // every link that is not severed, every process
   void corrupt_state(const std::string& region);  // the worker's state goes wrong
 
   bool alive(const std::string& region) const;
@@ -130,6 +132,7 @@ class Cluster {
     PersistentState disk;
     DiskLog ledger;
     std::string incarnation;
+    std::string run_id_at_start;
     Time clock_offset{0};
     Time paused_until{0};
     std::uint64_t actions = 0;  // done so far
@@ -149,6 +152,9 @@ class Cluster {
   };
   struct Link {
     bool cut = false;
+    bool severed = false;
+    std::string via;  // the third region that carries messages, while there is no link
+    bool seeking = false;
     bool established = false;
     bool connecting = false;
     std::uint64_t epoch = 0;
@@ -171,6 +177,14 @@ class Cluster {
   void schedule_tick(const std::string& region);
   Link& link(const std::string& a, const std::string& b);
   void connect(const std::string& a, const std::string& b);
+  void meet(const std::string& a, const std::string& b);
+  Greeting greeting(const std::string& region) const;
+  bool carries(const std::string& from, const std::string& to) const;
+  std::vector<std::string> carriers(const std::string& a, const std::string& b) const;
+  void seek_detours();
+  void seek_detour(const std::string& a, const std::string& b);
+  void drop_detours_over(const std::string& a, const std::string& b);
+  void lose(const std::string& a, const std::string& b);
   void disconnect(const std::string& a, const std::string& b);
   void drop_links(const std::string& region);
   void send(const std::string& from, const std::string& to, const Message& message);

@@ -32,24 +32,97 @@ void Cluster::connect(const std::string& a, const std::string& b) {
     later.connecting = false;
     if (later.established || later.cut || !alive(a) || !alive(b)) return;
     later.established = true;
-    ++later.epoch;
+    later.via.clear();
     if (real_) real_->connect(a, b);
-    for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
-      const bool missed_the_loss = std::exchange(later.up[self], true);
-      if (missed_the_loss) deliver(self, PeerDown{peer});
-      Node& node = nodes_.at(self);
-      const bool learns =
-          node.disk.run_id.empty() && !nodes_.at(peer).disk.run_id.empty() && honest(self);
-      if (alive(self) && learns) {
-        node.disk.run_id = kRunId;
-        deliver(self, RunIdLearned{kRunId});
-      }
-    }
-    for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
-      if (later.established) deliver(self, PeerUp{peer, nodes_.at(peer).incarnation});
-    }
+    meet(a, b);
+    seek_detours();
   });
 }
+
+// Two regions can talk, and greet each other.
+void Cluster::meet(const std::string& a, const std::string& b) {
+  Link& state = link(a, b);
+  const std::uint64_t epoch = ++state.epoch;
+  const Greeting greetings[] = {greeting(a), greeting(b)};
+  for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
+    const bool missed_the_loss = std::exchange(state.up[self], true);
+    if (missed_the_loss) deliver(self, PeerDown{peer});
+    const Greeting& ours = greetings[self == a ? 0 : 1];
+    const Judgement theirs = judge(ours, peer, diloco::serialize(greetings[self == a ? 1 : 0]));
+    if (!theirs.reason.empty()) throw Violation(self + " refuses " + peer + ": " + theirs.reason);
+    Node& node = nodes_.at(self);
+    if (!alive(self) || !honest(self) || !node.disk.run_id.empty()) continue;
+    if (theirs.peers_run_id.empty()) continue;
+    node.disk.run_id = theirs.peers_run_id;
+    deliver(self, RunIdLearned{theirs.peers_run_id});
+  }
+  for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
+    if (state.epoch == epoch) deliver(self, PeerUp{peer, nodes_.at(peer).incarnation, state.via});
+  }
+}
+
+Greeting Cluster::greeting(const std::string& region) const {
+  const Node& node = nodes_.at(region);
+  const bool stale = options_.planted == PlantedBug::stale_greeting;
+  return {.run_id = stale ? node.run_id_at_start : node.disk.run_id,
+          .region = region,
+          .incarnation = node.incarnation,
+          .shared_config = {}};
+}
+
+// ---- By way of a third region ----
+
+bool Cluster::carries(const std::string& from, const std::string& to) const {
+  const auto found = links_.find(std::minmax(from, to));
+  return found != links_.end() && found->second.established &&
+         !found->second.deaf_to.contains(from);
+}
+
+std::vector<std::string> Cluster::carriers(const std::string& a, const std::string& b) const {
+  std::vector<std::string> those;
+  for (const std::string& region : options_.regions) {
+    if (region == a || region == b) continue;
+    const bool both = carries(a, region) && carries(region, a) && carries(b, region);
+    if (both && carries(region, b)) those.push_back(region);
+  }
+  return those;
+}
+
+void Cluster::seek_detours() {
+  if (options_.planted == PlantedBug::no_detours) return;
+  for (const std::string& a : options_.regions) {
+    for (const std::string& b : options_.regions) {
+      if (a < b && honest(a) && honest(b)) seek_detour(a, b);
+    }
+  }
+}
+
+void Cluster::seek_detour(const std::string& a, const std::string& b) {
+  Link& state = link(a, b);
+  const bool wanted = !state.established && state.via.empty() && !state.seeking;
+  if (!wanted || !alive(a) || !alive(b) || carriers(a, b).empty()) return;
+  state.seeking = true;
+  at(now_ + random_time(seconds{1}, seconds{3}), [this, a, b] {
+    Link& later = link(a, b);
+    later.seeking = false;
+    const std::vector<std::string> those = carriers(a, b);
+    if (later.established || !alive(a) || !alive(b) || those.empty()) return;
+    later.via = those[random_() % those.size()];
+    meet(a, b);
+  });
+}
+
+// A link is gone that carried what others say to each other.
+void Cluster::drop_detours_over(const std::string& a, const std::string& b) {
+  for (auto& [ends, state] : links_) {
+    const auto& [x, y] = ends;
+    const bool over =
+        (state.via == a && (x == b || y == b)) || (state.via == b && (x == a || y == a));
+    if (over) lose(x, y);
+  }
+}
+
+// ---- Loss ----
 
 // Each end notices in its own time; what was under way is lost.
 void Cluster::disconnect(const std::string& a, const std::string& b) {
@@ -57,6 +130,13 @@ void Cluster::disconnect(const std::string& a, const std::string& b) {
   if (!state.established) return;
   state.established = false;
   if (real_) real_->disconnect(a, b);
+  lose(a, b);
+  drop_detours_over(a, b);
+}
+
+void Cluster::lose(const std::string& a, const std::string& b) {
+  Link& state = link(a, b);
+  state.via.clear();
   const std::uint64_t epoch = ++state.epoch;
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
     if (!alive(self)) {
@@ -69,6 +149,7 @@ void Cluster::disconnect(const std::string& a, const std::string& b) {
       later.up[self] = false;
       deliver(self, PeerDown{peer});
       connect(self, peer);
+      seek_detours();
     });
   }
 }
@@ -77,6 +158,7 @@ void Cluster::drop_links(const std::string& region) {
   for (const std::string& other : options_.regions) {
     if (other == region) continue;
     disconnect(region, other);
+    if (!link(region, other).via.empty()) lose(region, other);
     link(region, other).up[region] = false;
   }
 }
@@ -84,6 +166,11 @@ void Cluster::drop_links(const std::string& region) {
 void Cluster::cut(const std::string& a, const std::string& b) {
   link(a, b).cut = true;
   disconnect(a, b);
+}
+
+void Cluster::sever(const std::string& a, const std::string& b) {
+  link(a, b).severed = true;
+  cut(a, b);
 }
 
 // The idle deadline finds it.
@@ -100,9 +187,17 @@ void Cluster::cut_one_way(const std::string& from, const std::string& to) {
 
 void Cluster::send(const std::string& from, const std::string& to, const Message& message) {
   Link& state = link(from, to);
-  if (!state.established || state.deaf_to.contains(from)) return;
+  Time sent = now_;
+  if (state.established) {
+    if (state.deaf_to.contains(from)) return;
+  } else {
+    const std::string& via = state.via;
+    if (via.empty() || !carries(from, via) || !carries(via, to)) return;
+    sent = std::max(sent, nodes_.at(via).paused_until) +
+           random_time(milliseconds{5}, milliseconds{300});
+  }
   Time& last = state.last_arrival[to];
-  last = std::max(last, now_ + random_time(milliseconds{5}, milliseconds{300}));
+  last = std::max(last, sent + random_time(milliseconds{5}, milliseconds{300}));
   // Through the wire format, as the real thing.
   const auto arrive = [this, from, to, epoch = state.epoch, bytes = serialize(message)] {
     if (link(from, to).epoch != epoch) return;

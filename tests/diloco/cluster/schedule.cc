@@ -81,6 +81,8 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
       return cluster.membership().voters() < 2 ? void() : cluster.damage(fault.region);
     case Fault::Kind::cut:
       return cluster.cut(fault.region, fault.other);
+    case Fault::Kind::sever:
+      return cluster.sever(fault.region, fault.other);
     case Fault::Kind::cut_one_way:
       return cluster.cut_one_way(fault.region, fault.other);
     case Fault::Kind::isolate:
@@ -136,6 +138,7 @@ std::string describe(const Fault& fault) {
       {Fault::Kind::wipe, "wipe"},
       {Fault::Kind::damage, "damage the ledger of"},
       {Fault::Kind::cut, "cut"},
+      {Fault::Kind::sever, "sever for good"},
       {Fault::Kind::cut_one_way, "cut one way"},
       {Fault::Kind::isolate, "isolate"},
       {Fault::Kind::pause, "pause"},
@@ -171,6 +174,29 @@ void adapt_k(ClusterOptions& options, std::mt19937_64& random) {
                                    : tuner::Variant::synchronous,
                     .fragments = options.fragments,
                     .overlap_steps = options.overlap_steps};
+}
+
+}  // namespace
+
+namespace {
+
+// One link that is gone for good: the others carry what its ends say to each other. Payloads go by
+// way of a region that keeps them, which a witness does not.
+void sever_a_link(Schedule& schedule) {
+  std::mt19937_64 random(0x5e7e4 ^ schedule.options.seed);
+  const std::vector<std::string>& regions = schedule.options.regions;
+  if (regions.size() < 3 || random() % 4 != 0) return;
+  const std::size_t one = random() % regions.size();
+  const std::size_t other = (one + 1 + random() % (regions.size() - 1)) % regions.size();
+  Fault fault{.at = milliseconds{500 + random() % 20'000},
+              .kind = Fault::Kind::sever,
+              .region = regions[one],
+              .other = regions[other]};
+  const std::string& witness = schedule.options.witness;
+  const bool by_witness = !witness.empty() && fault.region != witness && fault.other != witness;
+  if (by_witness && regions.size() == 3) return;
+  const auto place = std::ranges::upper_bound(schedule.faults, fault.at, {}, &Fault::at);
+  schedule.faults.insert(place, std::move(fault));
 }
 
 }  // namespace
@@ -218,6 +244,7 @@ Schedule make_schedule(std::uint64_t seed) {
     at += milliseconds{200 + random() % 4'000};
   }
   if (random() % 4 == 0) adapt_k(schedule.options, random);
+  sever_a_link(schedule);
   return schedule;
 }
 

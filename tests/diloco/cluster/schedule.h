@@ -19,6 +19,7 @@ struct Fault {
     wipe,
     damage,  // to what its coordinator keeps of the log: `region`
     cut,
+    sever,  // and never mended
     cut_one_way,
     isolate,
     pause,

@@ -32,8 +32,12 @@ Schedule make_changing_schedule(std::uint64_t seed) {
   // Until a lost disk's vote is given anew, every other member of its time is needed.
   const bool few = regions.size() < 3 || !schedule.options.witness.empty() || wiped;
   if (random() % 2 == 0) insert(schedule, Fault::Kind::join, "j", random);
-  if (!few && random() % 2 == 0)
+  if (!few && random() % 2 == 0) {
     insert(schedule, Fault::Kind::leave, regions[random() % regions.size()], random);
+    // Whoever leaves may be the only one that links the two.
+    std::erase_if(schedule.faults,
+                  [](const Fault& fault) { return fault.kind == Fault::Kind::sever; });
+  }
   // The one disk that has what a run was forked from is not to be lost.
   schedule.options.forked = !wiped && random() % 2 == 0;
   return schedule;

@@ -121,7 +121,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Plant{PlantedBug::list_unspooled, "ListUnspooled"},
                       Plant{PlantedBug::list_expired, "ListExpired"},
                       Plant{PlantedBug::no_pre_vote, "NoPreVote"},
-                      Plant{PlantedBug::keep_everything, "KeepEverything"}),
+                      Plant{PlantedBug::keep_everything, "KeepEverything"},
+                      Plant{PlantedBug::stale_greeting, "StaleGreeting"},
+                      Plant{PlantedBug::no_detours, "NoDetours"}),
     [](const auto& plant) { return plant.param.name; });
 
 }  // namespace

@@ -20,8 +20,8 @@ namespace causeway::diloco::testing {
 
 class LoneRegion {
  public:
-  explicit LoneRegion(std::uint64_t spool_bytes = 0)
-      : options_(options(spool_bytes)), directory_(options_) {
+  explicit LoneRegion(std::uint64_t spool_bytes = 0, Start start = Start::found)
+      : options_(options(spool_bytes, start)), directory_(options_) {
     opened_ = directory_.open();
     driver_.emplace(loop_.get_executor(), ending_, directory_.protocol_options(),
                     directory_.state(), [this](const Action& action) {
@@ -73,11 +73,11 @@ class LoneRegion {
   std::vector<Action> actions_;
 
  private:
-  CoordinatorOptions options(std::uint64_t spool_bytes) {
+  CoordinatorOptions options(std::uint64_t spool_bytes, Start start) {
     CoordinatorOptions options;
     options.region = "a";
     options.members = {{.region = "a", .address = "127.0.0.1:0"}};
-    options.start = Start::found;
+    options.start = start;
     options.protocol.pace = {.steps = 400, .k = 4};
     options.protocol.election = std::chrono::milliseconds{2};
     options.protocol.spool_bytes = spool_bytes;

@@ -36,6 +36,20 @@ TEST(PeerLinks, DialTheLogsMembersWhereTheConfigurationSays) {
   EXPECT_EQ(dial(configured(), log), (Peers{{"b", "here:1"}, {"d", "joined:3"}}));
 }
 
+// A region that lost its disk learns the run from the next one that greets it.
+TEST(PeerLinks, GreetWithTheRunThatTheyHaveLearned) {
+  testing::LoneRegion region(0, Start::join);
+  PeerLinks links(region.context());
+  const auto told = [&links] {
+    return judge({.run_id = "", .region = "c", .shared_config = ""}, "a", links.greeting())
+        .peers_run_id;
+  };
+  EXPECT_EQ(told(), "");
+  const Greeting founder{.run_id = "run-7", .region = "b", .shared_config = ""};
+  ASSERT_EQ(links.judge_greeting("b", serialize(founder)), "");
+  EXPECT_EQ(told(), "run-7");
+}
+
 TEST(PeerLinks, EndWhereTooManyAreOfAnotherRun) {
   testing::LoneRegion region;
   PeerLinks links(region.context());

@@ -85,6 +85,40 @@ TEST_P(KilledAt, EveryActionTheRunEndsWithOneState) {
 INSTANTIATE_TEST_SUITE_P(T3, KilledAt, ::testing::Values("b"));
 INSTANTIATE_TEST_SUITE_P(T4, KilledAt, ::testing::Values("a"));
 
+// T4: one link is gone; both of its ends reach the third region, and all three take part.
+TEST(T4, OneLinkThatIsGoneTakesNoRegionOut) {
+  ClusterOptions options{.rounds = 40, .push_loss = 0};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  const std::string leader = cluster.leader().value();
+  cluster.sever(leader, leader == "b" ? "a" : "b");
+  cluster.run_until(seconds{40});
+  const Round before = cluster.history().size();
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
+  std::size_t listed = 0;
+  for (Round round = before; round < options.rounds; ++round)
+    listed += cluster.history()[round].participants.size();
+  EXPECT_GE(listed + 3, 3 * (options.rounds - before)) << "of each region in each round";
+}
+
+// T4: a witness brings messages, and no payloads: nobody waits for those.
+TEST(T4, WhatAWitnessCannotBringIsNotWaitedFor) {
+  ClusterOptions options{.rounds = 1000, .witness = "c", .push_loss = 0};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  const std::string leader = cluster.leader().value();
+  ASSERT_NE(leader, "c");
+  const std::string other = leader == "a" ? "b" : "a";
+  cluster.sever(leader, other);
+  cluster.run_until(seconds{40});
+  const Round before = cluster.history().size();
+  cluster.run_until(seconds{100});
+  EXPECT_GE(cluster.history().size(), before + 10) << "at the pace of one region";
+  EXPECT_GE(cluster.version(other) + 2, cluster.history().size()) << "it hears of every record";
+  EXPECT_EQ(cluster.describe().find("leader ?"), std::string::npos) << cluster.describe();
+}
+
 // T4: four of nine regions die at once, the leader among them.
 TEST(T4, OfNineRegionsFiveGoOnWithinTheBound) {
   ClusterOptions options{.regions = {"a", "b", "c", "d", "e", "f", "g", "h", "i"}, .rounds = 1000};

@@ -122,7 +122,7 @@ TEST(FrameParser, RefusesForeignHeaders) {
   bytes[5] = std::byte{1};
   EXPECT_THAT(failure_of(bytes), HasSubstr("flags"));
   EXPECT_THAT(failure_of(header(0, 0)), HasSubstr("unknown type 0"));
-  EXPECT_THAT(failure_of(header(16, 0)), HasSubstr("unknown type 16"));
+  EXPECT_THAT(failure_of(header(19, 0)), HasSubstr("unknown type 19"));
 }
 
 std::span<const std::byte> body(const Bytes& frame) {
@@ -163,6 +163,36 @@ TEST(FrameBody, BlobFramesSurviveTheWire) {
   EXPECT_EQ(decode_ack(body(encode(BlobAck{id, 1}))).chunk, 1U);
   EXPECT_EQ(decode_decline(body(encode(BlobDecline{id, "full"}))).reason, "full");
   EXPECT_EQ(decode_id(body(encode_id(FrameType::blob_complete, id))), id);
+}
+
+TEST(FrameBody, WhatIsRelayedSurvivesTheWire) {
+  EXPECT_THAT(decode_neighbours(body(encode(Neighbours{{"eu", "us-east"}}))).regions,
+              testing::ElementsAre("eu", "us-east"));
+  const Bytes piece(kRelayedBytesMax, std::byte{9});
+  const Bytes frame = encode(FrameType::relay, {.step = Relay::Step::bytes,
+                                                .number = 0x0102030405060708,
+                                                .region = std::string(63, 'r'),
+                                                .bytes = piece});
+  const Relay relay = decode_relay(body(frame));
+  EXPECT_EQ(relay.step, Relay::Step::bytes);
+  EXPECT_EQ(relay.number, 0x0102030405060708U);
+  EXPECT_EQ(relay.region, std::string(63, 'r'));
+  EXPECT_EQ(Bytes(relay.bytes.begin(), relay.bytes.end()), piece);
+  EXPECT_EQ(failure_of(frame), "") << "the longest there is";
+}
+
+TEST(FrameBody, RefusesWhatCannotBeRelayed) {
+  const Bytes one{std::byte{1}};
+  const auto refused = [](const Bytes& frame) {
+    EXPECT_THROW(decode_relay(body(frame)), LinkError);
+  };
+  refused(encode(FrameType::relay, {.step = Relay::Step(0), .region = "b", .bytes = {}}));
+  refused(encode(FrameType::relay, {.step = Relay::Step(4), .region = "b", .bytes = {}}));
+  refused(encode(FrameType::relay, {.step = Relay::Step::begin, .region = "b", .bytes = one}));
+  refused(encode(FrameType::relay, {.step = Relay::Step::end, .region = "b", .bytes = one}));
+  refused(encode(FrameType::relay, {.step = Relay::Step::bytes, .region = "b", .bytes = {}}));
+  refused(encode(FrameType::relay, {.step = Relay::Step::begin, .region = "", .bytes = {}}));
+  EXPECT_THROW(decode_neighbours(body(encode(Neighbours{{""}}))), LinkError);
 }
 
 TEST(FrameBody, RefusesChunksOutsideTheBlobOrOfTheWrongLength) {

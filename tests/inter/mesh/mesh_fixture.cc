@@ -18,19 +18,21 @@ std::vector<std::byte> make_bytes(std::size_t size, unsigned seed) {
 }
 
 Region::Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max)
-    : spool(directory.path() / "spool", spool_bytes_max),
+    : name(options.self),
+      spool(directory.path() / "spool", spool_bytes_max),
       mesh(std::make_unique<Mesh>(context.get_executor(), std::move(options), spool, *this)) {}
 
 std::string Region::judge_greeting(const std::string& peer, const std::string& greeting) {
   greetings.push_back(peer + ":" + greeting);
-  return verdict;
+  return judged.empty() || judged == peer ? verdict : "";
 }
 
 void Region::on_refused_by(const std::string& peer, const LinkError& refusal) {
   refusals.push_back(peer + ":" + refusal.reason());
 }
 
-void Region::on_peer_up(const std::string&) {
+void Region::on_peer_up(const std::string& peer, const std::string& via) {
+  ways[peer] = via;
   ++ups;
 }
 
@@ -170,7 +172,6 @@ MeshOptions MeshTest::options(const std::string& self) {
   options.self = self;
   options.bind = {"127.0.0.1", 0};
   options.credentials = pki_.credentials(self);
-  options.greeting = "greeting of " + self;
   options.heartbeat_interval = std::chrono::milliseconds(20);
   options.reconnect_delay_min = std::chrono::milliseconds(10);
   options.reconnect_delay_max = std::chrono::milliseconds(50);

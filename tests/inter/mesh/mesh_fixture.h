@@ -28,23 +28,27 @@ class Region : public MeshHandler {
  public:
   Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
 
+  std::string greeting() override { return "greeting of " + name; }
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report(const std::string&) override { return shown; }
   void on_refused_by(const std::string& peer, const LinkError& refusal) override;
-  void on_peer_up(const std::string& peer) override;
+  void on_peer_up(const std::string& peer, const std::string& via) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
   void on_message(const std::string& peer, const std::string& message) override;
   void on_blob(const std::string& from, const BlobId& id) override;
 
   void restart(asio::io_context& context, MeshOptions options);  // same spool, new mesh
 
+  std::string name;  // of this region
   test::TemporaryDirectory directory;
   Spool spool;
   std::unique_ptr<Mesh> mesh;
   std::string verdict;  // of judge_greeting
+  std::string judged;   // whom it is about; empty: everybody
   std::string shown;    // to observers
   std::vector<std::string> greetings, refusals, downs, messages;
   std::vector<std::pair<std::string, BlobId>> blobs;
+  std::map<std::string, std::string> ways;  // to each peer that came up: the third region, or ""
   int ups = 0;
 };
 

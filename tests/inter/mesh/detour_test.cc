@@ -1,0 +1,377 @@
+// Regions without a link between them that talk by way of a third one, and third regions that lie.
+#include <deque>
+
+#include <asio/local/connect_pair.hpp>
+#include <asio/write.hpp>
+
+#include "inter/mesh/greeting.h"
+#include "inter/mesh/mesh.h"
+#include "inter/tls/tls.h"
+#include "tests/inter/mesh/mesh_fixture.h"
+
+namespace causeway::inter {
+namespace {
+
+using asio::ip::tcp;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::uint16_t kNobody = 1;
+
+// "a" and "b", each linked to "c", where there is one, and to each other where a test says so.
+class DetourTest : public MeshTest {
+ protected:
+  MeshOptions quick(const std::string& self) {
+    MeshOptions made = options(self);
+    made.detour_delay = std::chrono::milliseconds(20);
+    made.credentials_interval = std::chrono::milliseconds(20);
+    return made;
+  }
+
+  void start_c() {
+    MeshOptions made = quick("c");
+    point(made, "a", kNobody);
+    point(made, "b", kNobody);
+    c_ = &add(made);
+    c_->mesh->start();
+  }
+  void start_a_and_b(std::uint16_t port_of_c) {
+    MeshOptions of_b = quick("b");
+    point(of_b, "a", kNobody);
+    point(of_b, "c", port_of_c);
+    b_ = &add(of_b);
+    b_->mesh->start();
+    MeshOptions of_a = quick("a");
+    point(of_a, "b", kNobody);
+    point(of_a, "c", port_of_c);
+    a_ = &add(of_a);
+    a_->mesh->start();
+  }
+  void start_all() {
+    start_c();
+    start_a_and_b(c_->mesh->listening_port());
+  }
+  void link_a_and_b() {
+    a_->mesh->set_peers({{"b", {"127.0.0.1", b_->mesh->listening_port()}},
+                         {"c", {"127.0.0.1", c_->mesh->listening_port()}}});
+  }
+
+  bool meet(const std::string& via) {
+    return run_until([&] {
+      return a_->mesh->is_up("b") && b_->mesh->is_up("a") && a_->mesh->stats()["b"].via == via &&
+             b_->mesh->stats()["a"].via == via;
+    });
+  }
+  void expect_messages(const std::string& text) {
+    a_->messages.clear();
+    b_->messages.clear();
+    a_->mesh->send("b", text);
+    b_->mesh->send("a", text);
+    ASSERT_TRUE(run_until([&] { return !a_->messages.empty() && !b_->messages.empty(); }));
+    EXPECT_TRUE(a_->messages.front() == "b:" + text);
+    EXPECT_TRUE(b_->messages.front() == "a:" + text);
+  }
+
+  Region* a_ = nullptr;
+  Region* b_ = nullptr;
+  Region* c_ = nullptr;
+};
+
+TEST_F(DetourTest, WithoutALinkAThirdRegionCarriesMessages) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  EXPECT_EQ(a_->ways["b"], "c");
+  EXPECT_EQ(b_->ways["a"], "c");
+  EXPECT_FALSE(a_->mesh->stats()["b"].up) << "there is no link";
+  expect_messages("small");
+  expect_messages(std::string(3'000'000, 'x'));
+  EXPECT_TRUE(c_->messages.empty()) << "it is not for c";
+  EXPECT_TRUE(c_->ways.contains("a") && c_->ways.contains("b"));
+  EXPECT_TRUE(log_.has("a: b is up by way of c"));
+}
+
+TEST_F(DetourTest, MessagesKeepTheirOrder) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  for (int i = 0; i < 300; ++i) a_->mesh->send("b", std::to_string(i));
+  ASSERT_TRUE(run_until([&] { return b_->messages.size() == 300; }));
+  for (int i = 0; i < 300; ++i) EXPECT_EQ(b_->messages[std::size_t(i)], "a:" + std::to_string(i));
+}
+
+TEST_F(DetourTest, ALinkTakesOverAndWhatCarriedBeforeIsUsedAgainWhenItIsLost) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  const auto proxy = std::make_shared<CutProxy>(context_, b_->mesh->listening_port());
+  proxy->accept();
+  a_->mesh->set_peers(
+      {{"b", {"127.0.0.1", proxy->port()}}, {"c", {"127.0.0.1", c_->mesh->listening_port()}}});
+  ASSERT_TRUE(meet(""));
+  EXPECT_TRUE(a_->mesh->stats()["b"].up);
+  expect_messages("directly");
+  const BlobId id = a_->spool.put(make_bytes(100'000));
+  a_->mesh->push_blob("b", id);
+  EXPECT_TRUE(run_until([&] { return !b_->blobs.empty(); })) << "blobs too";
+  proxy->close();
+  ASSERT_TRUE(meet("c"));
+  expect_messages("by way of c again");
+}
+
+TEST_F(DetourTest, ABlobWaitsForALink) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  const BlobId id = b_->spool.put(make_bytes(100'000));
+  b_->mesh->push_blob("a", id);
+  a_->mesh->fetch_blob("b", id);
+  expect_messages("meanwhile");
+  EXPECT_TRUE(a_->blobs.empty());
+  EXPECT_TRUE(a_->mesh->is_up("b")) << "asking for it does no harm";
+  link_a_and_b();
+  EXPECT_TRUE(run_until([&] { return !a_->blobs.empty(); }));
+}
+
+TEST_F(DetourTest, ItEndsWithTheLinksThatCarryIt) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  stop(*c_->mesh);
+  ASSERT_TRUE(run_until([&] { return !a_->mesh->is_up("b") && !b_->mesh->is_up("a"); }));
+  EXPECT_FALSE(a_->mesh->is_up("c"));
+}
+
+TEST_F(DetourTest, NobodyIsReachedWhoLeftTheRoster) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  b_->mesh->set_peers({{"c", {"127.0.0.1", c_->mesh->listening_port()}}});
+  ASSERT_TRUE(run_until([&] { return !a_->mesh->is_up("b"); }));
+  EXPECT_TRUE(run_until([&] { return log_.has("a: no link to b by way of c: "); }));
+  EXPECT_FALSE(a_->mesh->is_up("b"));
+}
+
+TEST_F(DetourTest, NorWhoseCertificateWasRevoked) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  revoke_region(pki_.path(), "b");
+  ASSERT_TRUE(run_until([&] { return !a_->mesh->is_up("b") && !a_->downs.empty(); }));
+  EXPECT_THAT(a_->downs.front(), HasSubstr("b:the peer's certificate was revoked"));
+}
+
+TEST_F(DetourTest, WhatTheTwoGreetWithIsJudgedAsOnALink) {
+  start_c();
+  MeshOptions of_b = quick("b");
+  point(of_b, "a", kNobody);
+  point(of_b, "c", c_->mesh->listening_port());
+  b_ = &add(of_b);
+  b_->verdict = "another run";
+  b_->judged = "a";
+  b_->mesh->start();
+  MeshOptions of_a = quick("a");
+  point(of_a, "b", kNobody);
+  point(of_a, "c", c_->mesh->listening_port());
+  a_ = &add(of_a);
+  a_->mesh->start();
+  ASSERT_TRUE(run_until([&] { return !a_->refusals.empty(); }));
+  EXPECT_EQ(a_->refusals.front(), "b:another run");
+  EXPECT_FALSE(a_->mesh->is_up("b"));
+}
+
+// ---- A third region that lies ----
+
+// Has the credentials of "c", links itself to both, and carries between them, if it likes to.
+class Third {
+ public:
+  using Change = std::function<void(Bytes& bytes)>;
+
+  Third(asio::io_context& context, const Credentials& credentials)
+      : context_(context), tls_(make_tls_context(credentials, TlsRole::client)) {}
+
+  void link(const std::string& region, std::uint16_t port) {
+    const auto control = std::make_shared<Connection>(tcp::socket(context_), tls_, settings());
+    links_[region] = control;
+    spawn(serve(region, port, control));
+  }
+  bool linked() const { return linked_ == links_.size(); }
+  void say(const std::string& region, Bytes frame) {
+    spawn(write(links_.at(region), std::move(frame)));
+  }
+  // Begins a connection with `to` that seems to be from `from`, with these credentials.
+  std::shared_ptr<Connection> pretend(const std::string& from, const std::string& to,
+                                      const Credentials& credentials) {
+    asio::local::stream_protocol::socket near(context_);
+    own_.emplace(context_);
+    asio::local::connect_pair(near, *own_);
+    const auto inner = std::make_shared<Connection>(std::move(near), "inner",
+                                                    make_tls_context(credentials, TlsRole::client),
+                                                    TlsRole::client, settings());
+    say(to, encode(FrameType::relayed,
+                   {.step = Relay::Step::begin, .number = 7, .region = from, .bytes = {}}));
+    spawn(carry_own(from, to));
+    return inner;
+  }
+  void spawn(asio::awaitable<void> task) {
+    ++running_;
+    asio::co_spawn(context_, std::move(task), [this](std::exception_ptr) { --running_; });
+  }
+  void close() {
+    for (const auto& [region, control] : links_) control->close(Errc::refused, "the test is over");
+    if (own_) own_->close();
+  }
+  bool ended() const { return running_ == 0; }
+
+  Change change = [](Bytes&) {};
+  std::size_t ends = 0;  // that others told it
+
+ private:
+  static ConnectionSettings settings() { return {1U << 20, std::chrono::minutes(1), ""}; }
+
+  asio::awaitable<void> serve(std::string region, std::uint16_t port,
+                              std::shared_ptr<Connection> control) {
+    const tcp::endpoint endpoint(asio::ip::address_v4::loopback(), port);
+    co_await control->connect(endpoint);
+    co_await control->handshake();
+    const Hello hello{ConnectionKind::control, {std::uint8_t(port)}, "c", "greeting of c"};
+    const Judge judge = [](const std::string&) { return ""; };
+    co_await greet_listener(*control, region, hello, judge);
+    ++linked_;
+    for (;;) {
+      const FrameView frame = co_await control->read();
+      if (frame.type != FrameType::relay) continue;
+      const Relay relay = decode_relay(frame.body);
+      co_await pass(region, relay);
+    }
+  }
+  asio::awaitable<void> pass(std::string from, Relay relay) {
+    if (relay.step == Relay::Step::end) ++ends;
+    if (own_) {
+      const Bytes bytes(relay.bytes.begin(), relay.bytes.end());
+      co_await asio::async_write(*own_, asio::buffer(bytes), asio::use_awaitable);
+      co_return;
+    }
+    const auto to = links_.find(relay.region);
+    if (to == links_.end()) co_return;
+    Bytes bytes(relay.bytes.begin(), relay.bytes.end());
+    if (relay.step == Relay::Step::bytes) change(bytes);
+    const Relay onward{.step = relay.step, .number = relay.number, .region = from, .bytes = bytes};
+    const Bytes frame = encode(FrameType::relayed, onward);
+    co_await to->second->write(frame);
+  }
+  asio::awaitable<void> carry_own(std::string from, std::string to) {
+    std::array<std::byte, 4096> piece;
+    for (;;) {
+      const std::size_t size =
+          co_await own_->async_read_some(asio::buffer(piece), asio::use_awaitable);
+      const Relay onward{.number = 7, .region = from, .bytes = std::span(piece).first(size)};
+      const Bytes frame = encode(FrameType::relayed, onward);
+      co_await links_.at(to)->write(frame);
+    }
+  }
+  static asio::awaitable<void> write(std::shared_ptr<Connection> to, Bytes frame) {
+    co_await to->write(frame);
+  }
+
+  asio::io_context& context_;
+  TlsContext tls_;
+  std::map<std::string, std::shared_ptr<Connection>> links_;
+  std::size_t linked_ = 0, running_ = 0;
+  std::optional<asio::local::stream_protocol::socket> own_;
+};
+
+class LyingThird : public DetourTest {
+ protected:
+  LyingThird() {
+    start_a_and_b(kNobody);
+    third_.link("a", a_->mesh->listening_port());
+    third_.link("b", b_->mesh->listening_port());
+    EXPECT_TRUE(
+        run_until([&] { return third_.linked() && a_->mesh->is_up("c") && b_->mesh->is_up("c"); }));
+  }
+  ~LyingThird() override {
+    third_.close();
+    EXPECT_TRUE(run_until([&] { return third_.ended(); }));
+  }
+  void say_that_it_reaches_both() {
+    for (const char* region : {"a", "b"}) third_.say(region, encode(Neighbours{{"a", "b"}}));
+  }
+
+  Third third_{context_, pki_.credentials("c")};
+};
+
+TEST_F(LyingThird, CarriesIfItDoesNotLie) {
+  say_that_it_reaches_both();
+  ASSERT_TRUE(meet("c"));
+  expect_messages("by way of c");
+}
+
+TEST_F(LyingThird, CanChangeNothing) {
+  third_.change = [](Bytes& bytes) { bytes.back() ^= std::byte{1}; };
+  say_that_it_reaches_both();
+  ASSERT_TRUE(run_until([&] { return log_.has("no link to b by way of c: "); }));
+  EXPECT_FALSE(a_->mesh->is_up("b"));
+  EXPECT_TRUE(a_->mesh->is_up("c")) << "what it carries does not end its own link";
+  third_.change = [](Bytes&) {};
+  ASSERT_TRUE(meet("c"));
+  expect_messages("unchanged");
+  third_.change = [](Bytes& bytes) { bytes.back() ^= std::byte{1}; };
+  a_->mesh->send("b", "changed");
+  ASSERT_TRUE(run_until([&] { return b_->downs.size() == 1; }));
+  EXPECT_THAT(b_->messages, ElementsAre("a:unchanged"));
+}
+
+TEST_F(LyingThird, CannotRepeatWhatItCarried) {
+  std::vector<Bytes> heard;
+  third_.change = [&](Bytes& bytes) { heard.push_back(bytes); };
+  say_that_it_reaches_both();
+  ASSERT_TRUE(meet("c"));
+  a_->mesh->send("b", "once");
+  ASSERT_TRUE(run_until([&] { return !b_->messages.empty(); }));
+  third_.change = [&](Bytes& bytes) { bytes = heard.back(); };
+  a_->mesh->send("b", "twice");
+  ASSERT_TRUE(run_until([&] { return !b_->downs.empty(); }));
+  EXPECT_THAT(b_->messages, ElementsAre("a:once"));
+}
+
+TEST_F(LyingThird, CannotPassItselfOffAsAnother) {
+  const auto inner = third_.pretend("a", "b", pki_.credentials("c"));
+  const auto greet = [&]() -> asio::awaitable<void> {
+    co_await inner->handshake();
+    const Bytes hello = encode(Hello{ConnectionKind::detour, {}, "a", "greeting of a"});
+    co_await inner->write(hello);
+  };
+  third_.spawn(greet());
+  ASSERT_TRUE(run_until([&] { return log_.has("b: no link to a by way of c: "); }));
+  EXPECT_TRUE(log_.has("the certificate at the other end is for \"c\", not for \"a\""));
+  EXPECT_FALSE(b_->mesh->is_up("a"));
+}
+
+// Nobody passes on what came by way of a third region: there are no ways round.
+TEST_F(LyingThird, OneHopIsAll) {
+  const auto inner = third_.pretend("a", "b", pki_.credentials("a"));
+  const auto greet = [&]() -> asio::awaitable<void> {
+    co_await inner->handshake();
+    const Hello hello{ConnectionKind::detour, {}, "a", "greeting of a"};
+    const Judge judge = [](const std::string&) { return ""; };
+    co_await greet_listener(*inner, "b", hello, judge);
+    const Bytes frame = encode(
+        FrameType::relay, {.step = Relay::Step::begin, .number = 1, .region = "c", .bytes = {}});
+    co_await inner->write(frame);
+  };
+  third_.spawn(greet());
+  ASSERT_TRUE(run_until([&] { return !b_->downs.empty(); }));
+  EXPECT_THAT(b_->downs.front(), HasSubstr("a:invalid frame: relay on the relayed connection"));
+}
+
+TEST_F(LyingThird, CannotMakeHandshakesAtWill) {
+  constexpr std::size_t kBegun = 1000;
+  Bytes all;
+  for (std::size_t i = 0; i < kBegun; ++i) {
+    const Bytes frame = encode(
+        FrameType::relayed, {.step = Relay::Step::begin, .number = i, .region = "a", .bytes = {}});
+    all.insert(all.end(), frame.begin(), frame.end());
+  }
+  third_.say("b", all);
+  // All but those within its budget, which ends those before them.
+  ASSERT_TRUE(run_until([&] { return third_.ends >= kBegun - 50; }));
+  EXPECT_TRUE(b_->mesh->is_up("c"));
+  EXPECT_FALSE(b_->mesh->is_up("a"));
+}
+
+}  // namespace
+}  // namespace causeway::inter
