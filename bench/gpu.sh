@@ -27,6 +27,10 @@ pack() {
   # An object for each source: programs take what they use along, and not what happens to be compiled with it (oneDNN).
   cmake --preset cuda -S "$here/.." -B "$build" -DCMAKE_UNITY_BUILD=OFF -DCMAKE_CUDA_ARCHITECTURES="$architectures" \
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -Wl,--as-needed"
+  grep -q '^CUDNN_FRONTEND_INCLUDE_DIR:PATH=/' "$build/CMakeCache.txt" || {
+    echo "gpu.sh: no headers of cuDNN's frontend: the kit would measure the plain attention; run ./check once, which fetches them" >&2
+    exit 1
+  }
   local programs program library
   programs=$(cd "$build" && ninja -t targets all | sed -n '/^cmake_/d; s/^\([a-z_]*_gpu_test\|bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)
   # shellcheck disable=SC2086  # names, one each
@@ -80,7 +84,7 @@ run() {
   libraries+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   for program in "$here"/bench_*_gpu; do part 40 "$program"; done
   part 30 "$here/bench_outer_gpu" --offload
-  part 30 "$here/bench_train_step_gpu" --plain-attention --steps 10
+  part 150 "$here/bench_train_step_gpu" --plain-attention --steps 10  # some 60 to 100 s by estimate
   # PyTorch brings its own libraries.
   echo "== train_step_torch.py"
   if ! python3 -c 'import torch' 2>/dev/null; then echo "not run: no PyTorch"

@@ -8,12 +8,15 @@ target_sources(
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/host_sums.cc)
 if(CAUSEWAY_HAS_CUDA)
-  # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include.
+  # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include; ./check has
+  # its own.
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_FOUND)
     execute_process(COMMAND ${Python3_EXECUTABLE} -c "import site, sys; print(';'.join([*site.getsitepackages(), site.getusersitepackages(), *sys.path]))"
                     OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   endif()
+  file(GLOB fetched ${PROJECT_SOURCE_DIR}/build-tools/cuda/lib/python*/site-packages)
+  list(APPEND python_packages ${fetched})
   find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${python_packages} PATH_SUFFIXES include)
   find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${python_packages} PATH_SUFFIXES nvidia/cudnn/include)
   causeway_library(
@@ -25,10 +28,12 @@ if(CAUSEWAY_HAS_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/jobs/outer_kernels.cu
     ${CMAKE_CURRENT_LIST_DIR}/device/shared_library.cc)
   if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
-    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc)
+    set(sources_with_cudnn ${CMAKE_CURRENT_LIST_DIR}/device/attention_graph.cc ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc)
+    target_sources(causeway_intra_cuda PRIVATE ${sources_with_cudnn})
     set_source_files_properties(
-      ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc
-      PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB")
+      ${sources_with_cudnn}
+      PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
+                 COMPILE_OPTIONS -Wno-stringop-overflow)  # g++ 12, in the frontend
     target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
   else()
     message(STATUS "No headers of cuDNN's frontend: attention on GPUs will run on plain kernels")

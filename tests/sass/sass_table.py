@@ -4,7 +4,7 @@
     sass_table.py sm_90 OBJECT...     prints the table, as tests/golden/sass_sm_90.tsv has it
 
 OBJECT is what nvcc makes of a .cu file. Needs cuobjdump and nvdisasm, of the toolkit or of the PyPI packages nvidia-cuda-cuobjdump and
-nvidia-cuda-nvdisasm, in PATH or in build-tools/sass."""
+nvidia-cuda-nvdisasm, in PATH or in build-tools/cuda."""
 import collections
 import os
 import pathlib
@@ -22,7 +22,7 @@ WIDTH = {"128": 128, "64": 64, "U16": 16, "S16": 16, "U8": 8, "S8": 8}
 
 def tools():
     """PATH with both programs; none: they are not here."""
-    folders = [os.environ["PATH"], *map(str, (ROOT / "build-tools/sass").glob("lib/python*/site-packages/nvidia/*/bin"))]
+    folders = [os.environ["PATH"], *map(str, (ROOT / "build-tools/cuda").glob("lib/python*/site-packages/nvidia/*/bin"))]
     path = os.pathsep.join(folders)
     return path if shutil.which("cuobjdump", path=path) and shutil.which("nvdisasm", path=path) else None
 

@@ -1,126 +1,25 @@
-// Attention as cuDNN's graphs of one fused operation, built once per shape. cuDNN is opened when it
-// is used, as all of CUDA's libraries (shared_library.h): the frontend has its own way to do so.
-#include <cudnn_frontend.h>
+// Attention by cuDNN, whose graphs are built once per shape. cuDNN is opened when it is used, as
+// all of CUDA's libraries (shared_library.h): the frontend has its own way to do so.
 #include <dlfcn.h>
 #include <spdlog/spdlog.h>
 
 #include <map>
 #include <optional>
 #include <tuple>
-#include <unordered_map>
-#include <vector>
 
+#include "intra/cuda/device/attention_graph.h"
 #include "intra/cuda/device/device.h"
 #include "intra/cuda/device/fused_attention.h"
-
-namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // declared by the frontend, for its user to define
-}
 
 namespace causeway::intra::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
-using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
-
-enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kStats, kDO, kDQ, kDK, kDV };
-
-// (batch, heads, length, head_size) in rows of `row` elements.
-class Shape {
- public:
-  Shape(const AttentionShape& shape, std::int64_t heads, std::int64_t row)
-      : dimensions_{shape.batch, heads, shape.length, shape.head_size},
-        strides_{shape.length * row, shape.head_size, row, 1} {}
-
-  Tensor input(fe::graph::Graph& graph, const char* name, Uid uid) const {
-    return graph.tensor(fe::graph::Tensor_attributes()
-                            .set_name(name)
-                            .set_uid(uid)
-                            .set_dim(dimensions_)
-                            .set_stride(strides_));
-  }
-  void output(const Tensor& tensor, Uid uid) const {
-    tensor->set_output(true).set_uid(uid).set_dim(dimensions_).set_stride(strides_);
-  }
-
- private:
-  std::vector<std::int64_t> dimensions_, strides_;
-};
-
-struct Shapes {
-  explicit Shapes(const AttentionShape& s)
-      : queries(s, s.heads, s.qkv_width()),
-        keys(s, s.kv_heads, s.qkv_width()),
-        out(s, s.heads, s.width()),
-        stats_dimensions{s.batch, s.heads, s.length, 1},
-        stats_strides{s.heads * s.length, s.length, 1, 1} {}
-  Shape queries, keys, out;
-  std::vector<std::int64_t> stats_dimensions, stats_strides;
-};
 
 struct Plan {
   fe::graph::Graph graph;
   std::optional<DeviceArray<std::byte>> workspace;
 };
-
-void describe_forward(const AttentionArrays<Bfloat16>& arrays, fe::graph::Graph& graph) {
-  const Shapes shapes(arrays.shape);
-  const auto [out, stats] =
-      graph.sdpa(shapes.queries.input(graph, "q", kQ), shapes.keys.input(graph, "k", kK),
-                 shapes.keys.input(graph, "v", kV),
-                 fe::graph::SDPA_attributes()
-                     .set_name("attention")
-                     .set_generate_stats(true)
-                     .set_causal_mask(true)
-                     .set_attn_scale(arrays.scale));
-  shapes.out.output(out, kO);
-  stats->set_output(true)
-      .set_uid(kStats)
-      .set_data_type(fe::DataType_t::FLOAT)
-      .set_dim(shapes.stats_dimensions)
-      .set_stride(shapes.stats_strides);
-}
-
-void describe_backward(const AttentionArrays<Bfloat16>& arrays, fe::graph::Graph& graph) {
-  const Shapes shapes(arrays.shape);
-  const Tensor stats = graph.tensor(fe::graph::Tensor_attributes()
-                                        .set_name("stats")
-                                        .set_uid(kStats)
-                                        .set_data_type(fe::DataType_t::FLOAT)
-                                        .set_dim(shapes.stats_dimensions)
-                                        .set_stride(shapes.stats_strides));
-  const auto [dq, dk, dv] =
-      graph.sdpa_backward(shapes.queries.input(graph, "q", kQ), shapes.keys.input(graph, "k", kK),
-                          shapes.keys.input(graph, "v", kV), shapes.out.input(graph, "o", kO),
-                          shapes.out.input(graph, "do", kDO), stats,
-                          fe::graph::SDPA_backward_attributes()
-                              .set_name("attention_backward")
-                              .set_causal_mask(true)
-                              .set_deterministic_algorithm(true)
-                              .set_attn_scale(arrays.scale));
-  shapes.queries.output(dq, kDQ);
-  shapes.keys.output(dk, kDK);
-  shapes.keys.output(dv, kDV);
-}
-
-std::unordered_map<std::int64_t, void*> pointers_of(const AttentionArrays<Bfloat16>& arrays) {
-  const auto at = [](const Bfloat16* array, std::int64_t element) {
-    return const_cast<Bfloat16*>(array + element);
-  };
-  const std::int64_t key = arrays.key(0, 0), value = arrays.value(0, 0);
-  std::unordered_map<std::int64_t, void*> pointers{{kQ, at(arrays.qkv, 0)},
-                                                   {kK, at(arrays.qkv, key)},
-                                                   {kV, at(arrays.qkv, value)},
-                                                   {kO, arrays.out},
-                                                   {kStats, arrays.log_sum_exp}};
-  if (arrays.d_out != nullptr) {
-    pointers.insert({{kDO, at(arrays.d_out, 0)},
-                     {kDQ, arrays.d_qkv},
-                     {kDK, arrays.d_qkv + key},
-                     {kDV, arrays.d_qkv + value}});
-  }
-  return pointers;
-}
 
 void warn_of(const std::string& why) {
   spdlog::warn("attention runs on plain kernels, several times slower than cuDNN's: {}", why);
@@ -139,23 +38,32 @@ class CudnnAttention final : public FusedAttention {
 
   bool run(const AttentionArrays<Bfloat16>& arrays, cudaStream_t stream) override {
     if (arrays.dropout.probability > 0) return false;  // its masks are not ours
-    const AttentionShape& s = arrays.shape;
-    const Key key{s.batch, s.length, s.heads, s.kv_heads, s.head_size, arrays.d_out != nullptr};
-    auto found = plans_.find(key);
-    if (found == plans_.end()) found = plans_.emplace(key, build(arrays)).first;
-    const std::unique_ptr<Plan>& plan = found->second;
-    if (!plan) return false;
-    auto pointers = pointers_of(arrays);
     fe::detail::set_stream(handle_, stream);
-    fe::error_t error = plan->graph.execute(handle_, pointers, plan->workspace->span().data());
-    if (error.is_good()) return true;
-    throw std::system_error(std::make_error_code(std::errc::io_error),
-                            "cuDNN's attention: " + error.get_message());
+    const std::int64_t at_once = sequences_at_once(arrays);
+    for (std::int64_t first = 0; first < arrays.shape.batch; first += at_once) {
+      if (!run_some(sequences_of(arrays, first, at_once))) return false;
+    }
+    return true;
   }
 
  private:
   using Key =
       std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+
+  bool run_some(const AttentionArrays<Bfloat16>& arrays) {
+    const AttentionShape& s = arrays.shape;
+    const Key key{s.batch, s.length, s.heads, s.kv_heads, s.head_size, arrays.d_out != nullptr};
+    auto found = plans_.find(key);
+    if (found == plans_.end()) found = plans_.emplace(key, build(arrays)).first;
+    std::unique_ptr<Plan>& plan = found->second;
+    if (!plan) return false;
+    auto pointers = pointers_of(arrays);
+    fe::error_t error = plan->graph.execute(handle_, pointers, plan->workspace->span().data());
+    if (error.is_good()) return true;
+    warn_of(error.get_message());
+    plan.reset();  // plain kernels from now on
+    return false;
+  }
 
   // Null if there is no kernel for it.
   std::unique_ptr<Plan> build(const AttentionArrays<Bfloat16>& arrays) {
@@ -169,14 +77,7 @@ class CudnnAttention final : public FusedAttention {
 
   std::unique_ptr<Plan> describe_and_build(const AttentionArrays<Bfloat16>& arrays) {
     auto plan = std::make_unique<Plan>();
-    plan->graph.set_io_data_type(fe::DataType_t::BFLOAT16)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-    if (arrays.d_out == nullptr) {
-      describe_forward(arrays, plan->graph);
-    } else {
-      describe_backward(arrays, plan->graph);
-    }
+    plan->graph = attention_graph(arrays);
     fe::error_t error = plan->graph.build(handle_, {fe::HeurMode_t::A});
     if (error.is_bad()) {
       warn_of(error.get_message());
