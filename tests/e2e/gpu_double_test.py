@@ -35,8 +35,20 @@ class WithDouble:
 @unittest.skipUnless(PROGRAM, "nvcc is not here, so there is no GPU path to try")
 class GpuRegion(WithDouble, EndToEnd):
     def run_beside_cpus(self, config, *more):
-        self.assert_identical(self.simulate(config, "--no-baseline", *more))
-        self.assertIn("GPU 0000:1a:00.0", self.log_of(REGIONS[0]))
+        """The region trains as it would on CPUs: all of its steps, in one go, to the same loss."""
+        summary = self.simulate(config, "--no-baseline", *more)
+        self.assert_identical(summary)
+        region = next(region for region in summary["regions"] if region["name"] == REGIONS[0])
+        self.assertEqual(region["steps"], summary["steps"])
+        for rank in range(region["workers"]):
+            self.assertIn("GPU 0000:1a:00.0" if rank == 0 else "GPU 0000:1", self.log_of(REGIONS[0], rank))
+            self.assertNotIn("attaches again", self.log_of(REGIONS[0], rank))
+        on_cpus = self.directory / "on-cpus.toml"
+        on_cpus.write_text(config.read_text().replace('device = "cuda"\n', ""))
+        self.run_causeway("simulate", on_cpus, "--out", self.directory / "on-cpus", "--no-baseline")
+        same = next(region for region in read_json(self.directory / "on-cpus" / "summary.json")["regions"]
+                    if region["name"] == REGIONS[0])
+        self.assertAlmostEqual(region["loss"], same["loss"], delta=0.02 * same["loss"])
 
     def test_it_ends_with_the_bits_of_regions_on_cpus(self):
         self.run_beside_cpus(on_gpu(self.config(steps=30, **DENSE)))

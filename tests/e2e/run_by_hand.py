@@ -38,5 +38,4 @@ class RunByHand(EndToEnd):
         return read_json(status)["version"] if status.exists() else 0
 
     def assert_same_weights(self):
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_and_trained([read_json(self.region_directory(region) / "result.json") for region in REGIONS])
