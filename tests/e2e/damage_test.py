@@ -1,19 +1,54 @@
 """One region's disk gives back other bytes than it took, while the run goes on.
 
-CAUSEWAY_FLIPS says how many bits are flipped, one at a time, and CAUSEWAY_FLIPS_SEED where."""
+CAUSEWAY_FLIPS says how many bits are flipped, one at a time, and CAUSEWAY_FLIPS_SEED where. Half of them are flipped while the region
+is stopped, half while it runs; it is started again either way. Each must come out as one of these:
+
+- named: a log of the region names the file;
+- unread: no process of the region opened the file afterwards, or it was replaced before anybody did;
+- shown: the file is only shown to people, and nothing is decided by it.
+"""
 import collections
+import ctypes
 import os
+import pathlib
 import random
 import shutil
+import signal
 import sys
 import unittest
 
-from harness import read_json, wait_until
+from harness import REGIONS, read_json, wait_until
 from run_by_hand import RunByHand
 
 FLIPS = int(os.environ.get("CAUSEWAY_FLIPS", 6))
 SEED = int(os.environ.get("CAUSEWAY_FLIPS_SEED", 1))
 VICTIM = "ap-northeast"
+SHOWN = {"status.json", "events.jsonl", "compression.jsonl", "listening_port", "config.toml"}
+IN_OPEN = 0x20
+
+
+class Opens:
+    """Whether anybody opens a file, or puts another one in its place: Linux's inotify."""
+
+    def __init__(self, path):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.path, self.inode = path, path.stat().st_ino
+        self.queue = self.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.queue < 0 or self.libc.inotify_add_watch(self.queue, bytes(path), IN_OPEN) < 0:
+            raise OSError(ctypes.get_errno(), "inotify", str(path))
+
+    def happened(self):
+        """Of the file that was there at first: once it was replaced, what is opened is another one."""
+        try:
+            return bool(os.read(self.queue, 4096))
+        except BlockingIOError:
+            return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.queue)
 
 
 class Damage(RunByHand):
@@ -45,13 +80,15 @@ class Damage(RunByHand):
             raise AssertionError(f"{failure}{self.logs()}") from None
         return self.ended() is None
 
+    def victims(self):
+        return (self.coordinator_process, self.worker_process)
+
     def ended(self):
         """The exit code of the first of the victim's processes that ended."""
-        codes = [child.poll() for child in (self.coordinator_process, self.worker_process)]
-        return next((code for code in codes if code is not None), None)
+        return next((code for code in (child.poll() for child in self.victims()) if code is not None), None)
 
     def stop_victim(self):
-        for child in (self.coordinator_process, self.worker_process):
+        for child in self.victims():
             if child.poll() is None:
                 child.kill()
             child.wait()
@@ -60,39 +97,86 @@ class Damage(RunByHand):
         self.coordinator_process = self.coordinator(self.config_file, VICTIM, *flags)
         self.worker_process = self.worker(self.config_file, VICTIM)
 
-    def flip(self, chance):
-        """A random bit of a random file; returns the file's place."""
+    def choose(self, chance):
+        """A file of the victim's that has bytes."""
         directory = self.region_directory(VICTIM)
-        files = sorted(path for path in directory.rglob("*") if path.is_file() and path.stat().st_size)
-        path = chance.choice(files)
-        content = bytearray(path.read_bytes())
-        bit = chance.randrange(8 * len(content))
-        content[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(content)
-        return str(path.relative_to(directory))
+        return chance.choice(sorted(path for path in directory.rglob("*") if path.is_file() and path.stat().st_size))
+
+    @staticmethod
+    def flip(path, chance):
+        """One bit, in its place: the file keeps its inode, as on a disk that forgets."""
+        with open(path, "r+b", buffering=0) as file:
+            bit = chance.randrange(8 * os.fstat(file.fileno()).st_size)
+            byte = os.pread(file.fileno(), 1, bit // 8)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ 1 << bit % 8]), bit // 8)
+
+    def now(self):
+        return len(self.children), [(child.log, child.log.stat().st_size) for child in self.victims()]
+
+    def said_since(self, moment):
+        """What the victim's processes have logged since: those that ran then, and those that began afterwards."""
+        began, sizes = moment
+        logs = [*sizes, *((child.log, 0) for child in self.children[began:])]
+        return b"".join(log.read_bytes()[size:] for log, size in logs).decode(errors="replace")
+
+    def one_flip(self, chance):
+        """Returns the kind of the file and what came of it."""
+        stopped = chance.random() < 0.5
+        if stopped:
+            self.stop_victim()
+        path = self.choose(chance)
+        place = self.place = str(path.relative_to(self.region_directory(VICTIM)))
+        try:
+            self.flip(path, chance)
+            watch = Opens(path)
+        except OSError:  # the region threw it away meanwhile
+            return place, "gone before the flip"
+        moment = self.now()
+        with watch:
+            if not stopped:
+                self.wait_for_rounds(2)
+                self.stop_victim()
+            self.start_victim()
+            went_on = self.wait_for_rounds(2)
+            opened = watch.happened()
+        said = self.said_since(moment)
+        named = path.name in said or place in said
+        if not went_on:
+            self.assertEqual(self.ended(), 4, f"{place}: a region that cannot go on ends with 4{self.logs()}")
+            self.assertTrue(named, f"{place}: the region ended, and did not name it{self.logs()}")
+            self.begin_anew()
+            return place, "named, ends alone with exit code 4"
+        if named:
+            return place, "named, goes on"
+        if pathlib.Path(place).name in SHOWN or place.endswith(".log"):
+            return place, "shown only"
+        self.assertFalse(opened, f"{place}: a process opened it, and nobody noticed the flip: {said}")
+        return place, "unread"
+
+    def begin_anew(self):
+        self.stop_victim()
+        shutil.rmtree(self.region_directory(VICTIM))
+        self.start_victim("--join")
+        self.assertTrue(self.wait_for_rounds(2), "it begins anew" + self.logs())
 
     def test_a_flipped_bit_anywhere_in_a_region_stops_nobody_else(self):
         self.start_run()
         chance = random.Random(SEED)
         outcomes = collections.Counter()
         for _ in range(FLIPS):
-            self.stop_victim()
-            place = self.place = self.flip(chance)
-            self.start_victim()
-            kind = place.split("/")[0] if place.startswith("spool/") else place
-            if self.wait_for_rounds(2):
-                outcomes[kind, "goes on"] += 1
-                continue
-            self.assertEqual(self.ended(), 4, f"{place}: a region that cannot go on ends with 4{self.logs()}")
-            outcomes[kind, "ends alone with exit code 4"] += 1
-            self.stop_victim()
-            shutil.rmtree(self.region_directory(VICTIM))
-            self.start_victim("--join")
-            self.assertTrue(self.wait_for_rounds(2), "it begins anew" + self.logs())
-        if FLIPS > 20:
-            for (kind, outcome), count in sorted(outcomes.items()):
-                print(f"{count:5}  {kind}: {outcome}")
+            place, outcome = self.one_flip(chance)
+            outcomes["spool/" if place.startswith("spool/") else place, outcome] += 1
+            if self.ended() is not None:
+                self.start_victim()
+        for (kind, outcome), count in sorted(outcomes.items()):
+            print(f"{count:5}  {kind}: {outcome}")
+        for child in [*self.others, *self.victims()]:
+            child.send_signal(signal.SIGINT)
+        for child in [*self.others, *self.victims()]:
+            self.finish(child, code=130)
         self.assertGreater(read_json(self.region_directory("us-east") / "status.json")["version"], 3)
+        self.run_causeway("verify", *(self.region_directory(region) for region in REGIONS if region != VICTIM),
+                          "--certificates", "certificates")
 
 
 if __name__ == "__main__":
