@@ -4,12 +4,25 @@
 #include <cassert>
 #include <cmath>
 #include <numbers>
+#include <string>
 #include <utility>
 
+#include "compression/base/codec.h"
 #include "intra/base/flat_parts.h"
 
 namespace causeway::intra {
 namespace {
+
+// Matrices are padded to whole chunks (diloco/maths/layout.h).
+Range padded(const diloco::PlacedTensor& matrix) {
+  constexpr std::size_t kChunk = compression::kChunk;
+  return {matrix.offset, matrix.offset + (matrix.spec.count() + kChunk - 1) / kChunk * kChunk};
+}
+
+Range span_of(const std::vector<MuonMatrix>& matrices) {
+  if (matrices.empty()) return {};
+  return {matrices.front().elements.begin, matrices.back().elements.end};
+}
 
 // One block is one task of the loops over a flat span: small enough to balance, large enough to
 // stream.
@@ -47,39 +60,82 @@ float learning_rate(const InnerOptions& options, std::uint64_t step, std::uint64
   return static_cast<float>(final_lr + (lr - final_lr) * remaining);
 }
 
+std::vector<MuonMatrix> muon_matrices(const InnerOptions& options, const diloco::Layout& layout) {
+  std::vector<MuonMatrix> matrices;
+  if (options.optimizer != InnerOptions::Optimizer::muon) return matrices;
+  for (const diloco::PlacedTensor& tensor : layout.tensors()) {
+    const std::string& name = tensor.spec.name;
+    const std::vector<std::int64_t>& shape = tensor.spec.shape;
+    const bool in_block = name.starts_with("transformer.h.") || name.starts_with("model.layers.");
+    if (in_block && shape.size() == 2)
+      matrices.push_back({.elements = padded(tensor), .out = shape[0], .in = shape[1]});
+  }
+  return matrices;
+}
+
 AdamW::AdamW(const InnerOptions& options, const diloco::Layout& layout)
     : options_(options),
       decay_end_(matrices_end(layout)),
       size_(layout.size()),
-      parts_{{0, size_}},
+      muon_(span_of(muon_matrices(options, layout))),
+      parts_(all_parts()),
       first_moment_(size_),
-      second_moment_(size_) {}
+      second_moment_(size_ - muon_.count()) {}
+
+std::vector<Range> AdamW::all_parts() const {
+  std::vector<Range> parts;
+  for (const Range& part : {Range{0, muon_.begin}, muon_, Range{muon_.end, size_}}) {
+    if (part.count() > 0) parts.push_back(part);
+  }
+  return parts;
+}
+
+// Among all second moments.
+std::size_t AdamW::second_moment_at(std::size_t element) const {
+  return element < muon_.end ? element : element - muon_.count();
+}
+
+std::span<float> AdamW::first_moment_of(const Range& range) {
+  std::size_t before = 0;
+  for (const Range& part : parts_) {
+    if (part.begin <= range.begin && range.end <= part.end)
+      return std::span(first_moment_).subspan(before + range.begin - part.begin, range.count());
+    before += part.count();
+  }
+  assert(!"elements whose moments it has");
+  return {};
+}
 
 void AdamW::keep(std::vector<Range> parts) {
   assert(has_all());
-  parts_ = std::move(parts);
-  for (std::vector<float>* moment : {&first_moment_, &second_moment_}) {
-    std::vector<float> kept;
-    for (const Range& part : parts_) {
-      const auto own = std::span(*moment).subspan(part.begin, part.count());
-      kept.insert(kept.end(), own.begin(), own.end());
-    }
-    *moment = std::move(kept);
+  std::vector<float> first, second;
+  const auto append = [](std::vector<float>& kept, std::span<const float> all, std::size_t from,
+                         std::size_t count) {
+    kept.insert(kept.end(), &all[from], &all[from] + count);
+  };
+  for (const Range& part : parts) {
+    append(first, first_moment_, part.begin, part.count());
+    if (!is_muon(part)) append(second, second_moment_, second_moment_at(part.begin), part.count());
   }
+  parts_ = std::move(parts);
+  first_moment_ = std::move(first);
+  second_moment_ = std::move(second);
 }
 
 void AdamW::widen() {
   if (has_all()) return;
-  for (std::vector<float>* moment : {&first_moment_, &second_moment_}) {
-    std::vector<float> all(size_);
-    std::size_t from = 0;
-    for (const Range& part : parts_) {
-      std::ranges::copy(std::span(*moment).subspan(from, part.count()), &all[part.begin]);
-      from += part.count();
-    }
-    *moment = std::move(all);
+  std::vector<float> first(size_), second(size_ - muon_.count());
+  std::size_t of_first = 0, of_second = 0;
+  for (const Range& part : parts_) {
+    std::copy_n(&first_moment_[of_first], part.count(), &first[part.begin]);
+    of_first += part.count();
+    if (is_muon(part)) continue;
+    std::copy_n(&second_moment_[of_second], part.count(), &second[second_moment_at(part.begin)]);
+    of_second += part.count();
   }
-  parts_ = {{0, size_}};
+  first_moment_ = std::move(first);
+  second_moment_ = std::move(second);
+  parts_ = all_parts();
 }
 
 AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, float lr) {
@@ -101,19 +157,23 @@ void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<f
   assert(params.size() == size_ && gradients.size() == size_);
   AdamWFactors factors = adamw_factors(options_, step, lr);
   factors.gradient_scale = gradient_scale;
-  std::size_t moments = 0;  // of the parts before
+  std::size_t first = 0, second = 0;  // of the parts before
   for (const Range& part : parts_) {
-    step_part(factors, part, moments, params, gradients);
-    moments += part.count();
+    if (!is_muon(part)) {
+      step_part(factors, part, first, second, params, gradients);
+      second += part.count();
+    }
+    first += part.count();
   }
 }
 
-void AdamW::step_part(const AdamWFactors& factors, const Range& part, std::size_t moments,
-                      std::span<float> params, std::span<const float> gradients) {
+void AdamW::step_part(const AdamWFactors& factors, const Range& part, std::size_t first,
+                      std::size_t second, std::span<float> params,
+                      std::span<const float> gradients) {
   const auto step = [&](std::size_t from, std::size_t to, float decay) {
-    const std::size_t moment = moments + from - part.begin;
+    const std::size_t within = from - part.begin;
     step_elements(factors, decay, to - from, gradients.data() + from, params.data() + from,
-                  first_moment_.data() + moment, second_moment_.data() + moment);
+                  first_moment_.data() + first + within, second_moment_.data() + second + within);
   };
   const std::size_t blocks = (part.count() + kBlock - 1) / kBlock;
 #pragma omp parallel for schedule(static) if (blocks > 1)

@@ -1,5 +1,5 @@
-// The inner optimizer: AdamW (arXiv 1711.05101) over the flat span, its schedule, and global-norm
-// clipping.
+// The inner optimizer's settings, schedule and moments, and AdamW (arXiv 1711.05101) over the flat
+// span. Muon's step is in step/muon.h: it needs matrix products.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,15 @@
 namespace causeway::intra {
 
 struct InnerOptions {
+  enum class Optimizer { adamw, muon };  // muon: of the blocks' matrices; AdamW of all else
   enum class Schedule { constant, linear, cosine };
+  Optimizer optimizer = Optimizer::adamw;
   float lr = 1e-3F;
   float lr_final_fraction = 0.1F;  // of lr, reached at the last step by linear and cosine
   Schedule schedule = Schedule::cosine;
   std::uint64_t warmup_steps = 100;  // linear from 0
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F;
+  float momentum = 0.9F;      // of Muon
   float weight_decay = 0.1F;  // decoupled; on matrices only
   float clip_norm = 1.0F;     // of the global gradient; 0: off
 };
@@ -36,32 +39,52 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// The matrices that Muon steps, if it is the optimizer: those of the transformer's blocks. They lie
+// side by side in a layout. Embeddings and the head are not among them: their rows are looked up
+// one by one, and no step of theirs should be made orthogonal.
+struct MuonMatrix {
+  Range elements;  // padding included
+  std::int64_t out = 0, in = 0;
+};
+std::vector<MuonMatrix> muon_matrices(const InnerOptions& options, const diloco::Layout& layout);
+
 class AdamW {
  public:
   AdamW(const InnerOptions& options, const diloco::Layout& layout);
-  // One step of the elements whose moments it has: `gradients` are multiplied by `gradient_scale`
-  // (clipping) on the fly. step is 0-based, for bias correction.
+  // One step of the elements whose moments it has, but for Muon's: `gradients` are multiplied by
+  // `gradient_scale` (clipping) on the fly. step is 0-based, for bias correction.
   void step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
             std::span<const float> gradients);
 
-  // The moments that it has: of all elements, or of its parts one after the other.
+  // The moments that it has: of all elements, or of its parts one after the other. Of Muon's
+  // matrices the first is their momentum, and there is no second.
   std::span<float> first_moment() { return first_moment_; }
   std::span<float> second_moment() { return second_moment_; }
+  // What there is of the first moment for these elements, which lie in one of its parts.
+  std::span<float> first_moment_of(const Range& range);
+  const Range& muon() const { return muon_; }  // all of Muon's matrices
 
-  // Forgets the moments of all elements but these, which ascend. It had all.
+  // Forgets the moments of all elements but these, which ascend. It had all. No part reaches over
+  // an end of muon().
   void keep(std::vector<Range> parts);
   // The other way: it has all again, of which only those are right that it had.
   void widen();
   bool has_all() const { return first_moment_.size() == size_; }
 
  private:
-  // `moments`: of the parts before it.
-  void step_part(const AdamWFactors& factors, const Range& part, std::size_t moments,
-                 std::span<float> params, std::span<const float> gradients);
+  // `first`, `second`: how many moments the parts before it have.
+  void step_part(const AdamWFactors& factors, const Range& part, std::size_t first,
+                 std::size_t second, std::span<float> params, std::span<const float> gradients);
+  std::vector<Range> all_parts() const;
+  std::size_t second_moment_at(std::size_t element) const;
+  bool is_muon(const Range& part) const {
+    return muon_.begin <= part.begin && part.end <= muon_.end;
+  }
 
   InnerOptions options_;
   std::size_t decay_end_;  // elements before this one are matrices
   std::size_t size_;
+  Range muon_;
   std::vector<Range> parts_;
   std::vector<float> first_moment_, second_moment_;
 };

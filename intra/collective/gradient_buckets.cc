@@ -1,6 +1,7 @@
 #include "intra/collective/gradient_buckets.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "intra/base/flat_parts.h"
 
@@ -20,6 +21,17 @@ void append_buckets(std::size_t begin, std::size_t end, std::size_t elements,
   }
 }
 
+// The same with whole matrices.
+void append_buckets(const std::vector<Range>& matrices, std::size_t elements,
+                    std::vector<Range>& buckets) {
+  for (std::size_t last = matrices.size(); last > 0;) {
+    std::size_t first = last - 1;
+    while (first > 0 && matrices[last - 1].end - matrices[first - 1].begin <= elements) --first;
+    buckets.push_back({matrices[first].begin, matrices[last - 1].end});
+    last = first;
+  }
+}
+
 std::size_t bucket_elements(std::size_t bucket_bytes) {
   constexpr std::size_t kChunk = 4096, kChunkBytes = kChunk * sizeof(float);
   const std::size_t chunks = (bucket_bytes + kChunkBytes - 1) / kChunkBytes;
@@ -28,16 +40,41 @@ std::size_t bucket_elements(std::size_t bucket_bytes) {
 
 }  // namespace
 
-GradientBuckets::GradientBuckets(const diloco::Layout& layout, std::size_t bucket_bytes)
-    : matrices_end_(intra::matrices_end(layout)) {
-  append_buckets(0, matrices_end_, bucket_elements(bucket_bytes), buckets_);
-  append_buckets(matrices_end_, layout.size(), bucket_elements(bucket_bytes), buckets_);
+GradientBuckets::GradientBuckets(const diloco::Layout& layout, std::size_t bucket_bytes,
+                                 std::vector<Range> undivided)
+    : matrices_end_(intra::matrices_end(layout)), undivided_(std::move(undivided)) {
+  const std::size_t elements = bucket_elements(bucket_bytes);
+  const std::size_t below = undivided_.empty() ? 0 : undivided_.front().begin;
+  const std::size_t above = undivided_.empty() ? 0 : undivided_.back().end;
+  append_buckets(above, matrices_end_, elements, buckets_);
+  append_buckets(undivided_, elements, buckets_);
+  append_buckets(0, below, elements, buckets_);
+  append_buckets(matrices_end_, layout.size(), elements, buckets_);
+}
+
+bool GradientBuckets::is_undivided(const Range& bucket) const {
+  return !undivided_.empty() && undivided_.front().begin <= bucket.begin &&
+         bucket.end <= undivided_.back().end;
+}
+
+// By where its middle lies among all of them: neighbours go to the same rank or to neighbours.
+std::size_t GradientBuckets::owner(const Range& matrix, std::size_t ranks) const {
+  const std::size_t begin = undivided_.front().begin, all = undivided_.back().end - begin;
+  return (matrix.begin - begin + matrix.count() / 2) * ranks / all;
 }
 
 std::vector<std::size_t> GradientBuckets::counts(std::size_t index, std::size_t ranks) const {
-  const std::size_t elements = buckets_[index].count();
-  const std::size_t units = elements / kUnit;
+  const Range& bucket = buckets_[index];
   std::vector<std::size_t> counts(ranks);
+  if (is_undivided(bucket)) {
+    for (const Range& matrix : undivided_) {
+      if (bucket.begin <= matrix.begin && matrix.end <= bucket.end)
+        counts[owner(matrix, ranks)] += matrix.count();
+    }
+    return counts;
+  }
+  const std::size_t elements = bucket.count();
+  const std::size_t units = elements / kUnit;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     counts[rank] = (units * (rank + 1) / ranks - units * rank / ranks) * kUnit;
   counts.back() += elements - units * kUnit;
@@ -56,10 +93,25 @@ std::vector<Range> GradientBuckets::parts(std::size_t rank, std::size_t ranks) c
   return parts;
 }
 
-void GradientBuckets::complete(Collective& group, std::span<float> flat) const {
+void GradientBuckets::complete_bucket(Collective& group, std::size_t index,
+                                      std::span<float> elements) const {
+  group.all_gather_parts(elements.first(buckets_[index].count()), counts(index, group.size()));
+}
+
+void GradientBuckets::complete(Collective& group, std::span<float> flat,
+                               const Range& left_out) const {
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     const Range& bucket = buckets_[index];
-    group.all_gather_parts(flat.subspan(bucket.begin, bucket.count()), counts(index, group.size()));
+    const bool is_after = bucket.begin >= left_out.end;
+    if (!is_after && bucket.begin >= left_out.begin) continue;
+    complete_bucket(group, index, flat.subspan(bucket.begin - (is_after ? left_out.count() : 0)));
+  }
+}
+
+void GradientBuckets::complete_undivided(Collective& group, std::span<float> flat) const {
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    if (is_undivided(buckets_[index]))
+      complete_bucket(group, index, flat.subspan(buckets_[index].begin));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "intra/model/gemm.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -21,17 +22,28 @@ struct Product {
   memory::dims a_strides, b_strides;
   std::int64_t c_stride;
   bool bias, accumulate;
+  std::int64_t count = 1;  // such products, whose A, B and C each lie one after the other
 
-  auto key() const { return std::tie(m, n, k, a_strides, b_strides, c_stride, bias, accumulate); }
+  auto key() const {
+    return std::tie(m, n, k, a_strides, b_strides, c_stride, bias, accumulate, count);
+  }
   bool operator<(const Product& other) const { return key() < other.key(); }
 };
 
+// Of `count` matrices of rows x columns.
+memory::desc describe(std::int64_t count, std::int64_t rows, std::int64_t columns,
+                      memory::data_type type, const memory::dims& strides) {
+  if (count == 1) return {{rows, columns}, type, strides};
+  const std::int64_t matrix = std::max(rows * strides[0], columns * strides[1]);
+  return {{count, rows, columns}, type, {matrix, strides[0], strides[1]}};
+}
+
 dnnl::matmul::primitive_desc describe(const Product& product, memory::data_type type,
                                       const dnnl::engine& engine) {
-  const memory::desc a({product.m, product.k}, type, product.a_strides);
-  const memory::desc b({product.k, product.n}, type, product.b_strides);
-  const memory::desc c({product.m, product.n}, memory::data_type::f32,
-                       memory::dims{product.c_stride, 1});
+  const memory::desc a = describe(product.count, product.m, product.k, type, product.a_strides);
+  const memory::desc b = describe(product.count, product.k, product.n, type, product.b_strides);
+  const memory::desc c = describe(product.count, product.m, product.n, memory::data_type::f32,
+                                  memory::dims{product.c_stride, 1});
   const memory::desc bias({1, product.n}, memory::data_type::f32, memory::dims{product.n, 1});
   dnnl::primitive_attr attributes;
   if (product.accumulate) {
@@ -121,7 +133,8 @@ void Gemm::forward(const LinearShape& shape, const void* x, const void* weight, 
                         .b_strides = {1, shape.in},
                         .c_stride = shape.y_stride,
                         .bias = bias != nullptr,
-                        .accumulate = false},
+                        .accumulate = false,
+                        .count = shape.count},
                        x, weight, bias, y);
 }
 
@@ -134,7 +147,8 @@ void Gemm::backward_input(const LinearShape& shape, const void* dy, const void* 
                         .b_strides = {shape.in, 1},
                         .c_stride = shape.x_stride,
                         .bias = false,
-                        .accumulate = accumulate},
+                        .accumulate = accumulate,
+                        .count = shape.count},
                        dy, weight, nullptr, dx);
 }
 
@@ -147,7 +161,8 @@ void Gemm::backward_weight(const LinearShape& shape, const void* dy, const void*
                         .b_strides = {shape.x_stride, 1},
                         .c_stride = shape.in,
                         .bias = false,
-                        .accumulate = true},
+                        .accumulate = true,
+                        .count = shape.count},
                        dy, x, nullptr, dweight);
 }
 

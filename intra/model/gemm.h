@@ -10,9 +10,10 @@
 namespace causeway::intra {
 
 // Shape of a linear layer: x is (rows, in), y is (rows, out), W is (out, in) and contiguous.
-// Strides are the distances between rows.
+// Strides are the distances between rows. `count` such layers in one call have their x, y and W one
+// after the other.
 struct LinearShape {
-  std::int64_t rows = 0, in = 0, out = 0, x_stride = 0, y_stride = 0;
+  std::int64_t rows = 0, in = 0, out = 0, x_stride = 0, y_stride = 0, count = 1;
 };
 
 // Not for concurrent use.
@@ -23,7 +24,7 @@ class Gemm {
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  // y = x W^T + bias; bias may be null. x and W are operands.
+  // y = x W^T + bias; bias may be null, and is with several layers. x and W are operands.
   void forward(const LinearShape& shape, const void* x, const void* weight, const float* bias,
                float* y);
   // dx = dy W, or dx += dy W. dy and W are operands.

@@ -6,6 +6,7 @@
 #include "intra/base/global_norm.h"
 #include "intra/base/stopwatch.h"
 #include "intra/collective/gradient_reducer.h"
+#include "intra/step/muon.h"
 #include "intra/step/optimizer_share.h"
 #include "intra/step/stepper.h"
 
@@ -17,7 +18,8 @@ class CpuStepper final : public Stepper {
   explicit CpuStepper(const WorkerOptions& options)
       : options_(options),
         model_(make_model(options.model)),
-        buckets_(model_->layout(), options.train.bucket_bytes) {}
+        muon_(options.inner, model_->layout(), choose_products(options.model.precision)),
+        buckets_(model_->layout(), options.train.bucket_bytes, muon_.elements()) {}
 
   void join(Collective& group, TrainingState& state) override {
     group_ = &group;
@@ -70,8 +72,7 @@ class CpuStepper final : public Stepper {
     if (!std::isfinite(norm)) return norm;
     const float clip = options_.inner.clip_norm;
     const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
-    state_->optimizer.step(state_->optimizer_steps, lr_, factor, state_->params, state_->scratch);
-    if (share_) share_->complete_params(*group_, state_->params);
+    step(factor);
     model_->params_changed();
     return norm;
   }
@@ -81,6 +82,25 @@ class CpuStepper final : public Stepper {
   }
 
  private:
+  // A matrix of Muon's is stepped by one rank and sent to the others: that takes less time than to
+  // step all, and replicas stay the same where ranks have different CPUs.
+  void step(float gradient_scale) {
+    state_->optimizer.step(state_->optimizer_steps, lr_, gradient_scale, state_->params,
+                           state_->scratch);
+    if (!muon_.matrices().empty()) {
+      muon_.step(lr_, gradient_scale, buckets_.parts(group_->rank(), group_->size()),
+                 state_->optimizer, state_->params, state_->scratch);
+      if (!share_) share_muon();
+    }
+    if (share_) share_->complete_params(*group_, state_->params);
+  }
+
+  void share_muon() {
+    state_->intact = false;  // if a rank is lost meanwhile
+    buckets_.complete_undivided(*group_, state_->params);
+    state_->intact = true;
+  }
+
   // In another order than global_norm(): it may differ in its last bits.
   double norm_of_parts() {
     double squares = 0;
@@ -93,6 +113,7 @@ class CpuStepper final : public Stepper {
 
   const WorkerOptions& options_;
   std::unique_ptr<Model> model_;
+  Muon muon_;
   const GradientBuckets buckets_;
   Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;

@@ -11,6 +11,7 @@
 #include "intra/base/error.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/step/evaluation.h"
+#include "intra/step/muon.h"
 
 namespace causeway::intra {
 namespace {
@@ -26,15 +27,28 @@ std::int64_t sequences_at_once(const WorkerOptions& options) {
   return std::max(of_step, static_cast<std::int64_t>(std::min(evaluated, kEvaluationBlock)));
 }
 
+void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout,
+                      std::vector<MemoryPart>& need) {
+  std::uint64_t elements = 2 * layout.size();
+  const std::vector<MuonMatrix> matrices = muon_matrices(options.inner, layout);
+  for (const MuonMatrix& matrix : matrices) elements -= matrix.elements.count();
+  need.push_back(
+      {matrices.empty() ? "AdamW moments" : "moments of Muon and AdamW", sizeof(float) * elements});
+  if (!matrices.empty())
+    need.push_back({"Muon's products", Muon::working_bytes(options.inner, layout)});
+}
+
 }  // namespace
 
 std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
   const diloco::Layout layout(parameter_tensors(options.model));
   const std::uint64_t span_bytes = sizeof(float) * layout.size();
-  std::vector<MemoryPart> need{
-      {"parameters", span_bytes},        {"gradients, deltas and sums", span_bytes},
-      {"AdamW moments", 2 * span_bytes}, {"anchor", span_bytes},
-      {"outer momentum", span_bytes},    {"residual", span_bytes}};
+  std::vector<MemoryPart> need{{"parameters", span_bytes},
+                               {"gradients, deltas and sums", span_bytes},
+                               {"anchor", span_bytes},
+                               {"outer momentum", span_bytes},
+                               {"residual", span_bytes}};
+  append_optimizer(options, layout, need);
   if (!options.synchronous) {
     need.push_back({"parameters where a cut began", span_bytes});
     const std::uint64_t payload_bytes =

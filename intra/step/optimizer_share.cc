@@ -23,7 +23,7 @@ void OptimizerShare::gather() {
   state_.intact = false;
   state_.optimizer.widen();
   buckets_.complete(group_, state_.optimizer.first_moment());
-  buckets_.complete(group_, state_.optimizer.second_moment());
+  buckets_.complete(group_, state_.optimizer.second_moment(), state_.optimizer.muon());
   state_.intact = true;
 }
 

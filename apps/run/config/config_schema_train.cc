@@ -63,10 +63,20 @@ void add_device_keys(std::vector<Key<Config>>& keys) {
 }  // namespace
 
 void add_inner_keys(std::vector<Key<Config>>& keys) {
+  using Optimizer = intra::InnerOptions::Optimizer;
   using Schedule = intra::InnerOptions::Schedule;
+  keys.push_back(of_run(C::choice<Optimizer>(
+      "inner.optimizer", [](auto& c) -> auto& { return c.inner.optimizer; },
+      {{"adamw", Optimizer::adamw}, {"muon", Optimizer::muon}},
+      "adamw: AdamW steps everything. muon: Muon steps the matrices of the transformer's blocks, "
+      "and AdamW the embeddings, the head and all vectors. It loses far less to large K, and costs "
+      "the same for each step, however few tokens that has: see docs/learning.md.")));
   keys.push_back(of_run(C::number(
       "inner.lr", [](auto& c) -> auto& { return c.inner.lr; }, {0, 100, true},
-      "Highest learning rate of AdamW.")));
+      "Highest learning rate, of AdamW and of Muon.")));
+  keys.push_back(of_run(C::number(
+      "inner.momentum", [](auto& c) -> auto& { return c.inner.momentum; }, {0, 1, false, true},
+      "Decay of Muon's momentum.")));
   keys.push_back(of_run(C::number(
       "inner.lr_final_fraction", [](auto& c) -> auto& { return c.inner.lr_final_fraction; }, {0, 1},
       "Fraction of lr reached at the last step by the linear and cosine schedules.")));
@@ -81,10 +91,10 @@ void add_inner_keys(std::vector<Key<Config>>& keys) {
       kAnyInteger, "Steps over which the learning rate rises from 0."))));
   keys.push_back(of_run(C::number(
       "inner.beta1", [](auto& c) -> auto& { return c.inner.beta1; }, {0, 1, false, true},
-      "Decay of the first moment.")));
+      "Decay of AdamW's first moment.")));
   keys.push_back(of_run(C::number(
       "inner.beta2", [](auto& c) -> auto& { return c.inner.beta2; }, {0, 1, false, true},
-      "Decay of the second moment.")));
+      "Decay of AdamW's second moment.")));
   keys.push_back(of_run(C::number(
       "inner.epsilon", [](auto& c) -> auto& { return c.inner.epsilon; }, {1e-30, 1},
       "Added to the root of the second moment.")));

@@ -95,5 +95,34 @@ TEST_F(SharedOut, ClippedStepsDifferByRoundings) {
   EXPECT_THAT(shared.params, testing::Pointwise(testing::FloatNear(1e-6F), whole.params));
 }
 
+// Each matrix is stepped by one rank. Which one makes no difference, nor whether momentum is shared
+// out.
+TEST_F(SharedOut, MuonLeadsToTheSameBits) {
+  options_.inner.optimizer = InnerOptions::Optimizer::muon;
+  options_.inner.clip_norm = 0;
+  options_.model.layers = 3;
+  for (const std::size_t world : {1, 2, 3}) {
+    const Trained whole = train_with(false, world), shared = train_with(true, world);
+    EXPECT_EQ(shared.params, whole.params);
+    EXPECT_EQ(shared.first_moment, whole.first_moment);
+    EXPECT_EQ(shared.second_moment, whole.second_moment);
+  }
+}
+
+TEST(InnerTrainer, MuonTakesTheSameStepsWhateverTheNumberOfRanks) {
+  const TemporaryDirectory directory;
+  WorkerOptions options = tiny_options(directory);
+  options.inner.optimizer = InnerOptions::Optimizer::muon;
+  options.train.steps = 10;
+  options.inner.lr = 1e-3F;
+  const Trained expected = train(options, 1);
+  for (const std::size_t world : {2, 4, 7}) {
+    const Trained trained = train(options, world);
+    EXPECT_NEAR(trained.loss, expected.loss, 1e-5) << world << " ranks";
+    EXPECT_THAT(trained.params, testing::Pointwise(testing::FloatNear(2e-5F), expected.params))
+        << world << " ranks";
+  }
+}
+
 }  // namespace
 }  // namespace causeway::intra

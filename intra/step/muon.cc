@@ -1,0 +1,186 @@
+#include "intra/step/muon.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <tuple>
+
+#include "intra/base/global_norm.h"
+#include "intra/model/kernels/parallel.h"
+
+namespace causeway::intra {
+namespace {
+
+// (a, b, c) of each iteration (MuLoCo's code; they come from the Polar Express, arXiv 2505.16932):
+// the smallest singular values grow fastest at first, and all end near 1.
+constexpr float kPolynomials[5][3] = {{4.0848F, -6.8946F, 2.9270F},
+                                      {3.9505F, -6.3029F, 2.6377F},
+                                      {3.7418F, -5.5913F, 2.3037F},
+                                      {2.8769F, -3.1427F, 1.2046F},
+                                      {2.8366F, -3.0525F, 1.2012F}};
+
+// Small matrices are multiplied together, as many as have so many elements: a call of its own for
+// each would take longer than its work.
+constexpr std::int64_t kBatchElements = std::int64_t{1} << 21;
+constexpr std::int64_t kGrain = 1 << 14, kUnit = 16;
+
+std::size_t size_of(std::int64_t elements) {
+  return static_cast<std::size_t>(elements);
+}
+
+template <class Element>
+void for_elements(std::size_t count, Element&& element) {
+  parallel_for(static_cast<std::int64_t>(count), kGrain, kUnit,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t i = begin; i < end; ++i) element(size_of(i));
+               });
+}
+
+bool lies_in(std::span<const Range> parts, const Range& range) {
+  return std::ranges::any_of(
+      parts, [&](const Range& part) { return part.begin <= range.begin && range.end <= part.end; });
+}
+
+auto shape(const MuonMatrix& matrix) {
+  return std::tuple(matrix.out, matrix.in);
+}
+
+// How many of `matrices`, the first ones, are stepped together.
+std::size_t batch_size(std::span<const MuonMatrix> matrices) {
+  const MuonMatrix& first = matrices.front();
+  const auto most = size_of(std::max<std::int64_t>(kBatchElements / (first.out * first.in), 1));
+  std::size_t count = 1;
+  while (count < std::min(most, matrices.size()) && shape(matrices[count]) == shape(first)) ++count;
+  return count;
+}
+
+}  // namespace
+
+const void* Orthogonaliser::operand(std::span<const float> values,
+                                    std::vector<std::byte>& room) const {
+  if (products_ == Products::fp32) return values.data();
+  room.resize(values.size() * operand_bytes(products_));
+  make_operand(products_, static_cast<std::int64_t>(values.size()), values.data(), room.data());
+  return room.data();
+}
+
+double Orthogonaliser::flops(std::int64_t out, std::int64_t in) {
+  const auto small = static_cast<double>(std::min(out, in));
+  const double product = 2 * small * static_cast<double>(out) * static_cast<double>(in);
+  return std::size(kPolynomials) * (2 * product + 2 * small * small * small);
+}
+
+void Orthogonaliser::run(std::int64_t count, std::int64_t out, std::int64_t in,
+                         std::span<float> matrices) {
+  const std::size_t elements = size_of(out * in);
+  assert(matrices.size() == size_of(count) * elements);
+  for (std::size_t begin = 0; begin < matrices.size(); begin += elements) {
+    const std::span<float> matrix = matrices.subspan(begin, elements);
+    const double norm = global_norm(matrix);
+    const float factor = norm > 0 ? static_cast<float>(1 / norm) : 0.0F;
+    for_elements(elements, [&](std::size_t i) { matrix[i] *= factor; });
+  }
+  for (const auto& polynomial : kPolynomials) iterate(polynomial, count, out, in, matrices);
+}
+
+void Orthogonaliser::iterate(const float (&polynomial)[3], std::int64_t count, std::int64_t out,
+                             std::int64_t in, std::span<float> matrices) {
+  const auto [a, b, c] = polynomial;
+  const bool tall = out > in;
+  const std::int64_t small = std::min(out, in);
+  const LinearShape square{small, small, small, small, small, count};
+  gram_.resize(size_of(count * small * small));
+  square_.resize(gram_.size());
+  product_.resize(matrices.size());
+
+  const void* const x = operand(matrices, matrices_operand_);
+  if (tall) {
+    std::ranges::fill(gram_, 0.0F);  // it adds
+    gemm_.backward_weight({out, in, in, in, in, count}, x, x, gram_.data());
+  } else {
+    gemm_.forward({out, in, out, in, out, count}, x, x, nullptr, gram_.data());
+  }
+  const void* const gram = operand(gram_, gram_operand_);
+  gemm_.forward(square, gram, gram, nullptr, square_.data());  // it is symmetric
+  for_elements(gram_.size(), [&](std::size_t i) { gram_[i] = b * gram_[i] + c * square_[i]; });
+  const void* const factor = operand(gram_, gram_operand_);
+  if (tall) {
+    gemm_.forward({out, in, in, in, in, count}, x, factor, nullptr, product_.data());
+  } else {
+    gemm_.backward_input({out, in, out, in, out, count}, factor, x, product_.data(), false);
+  }
+  for_elements(matrices.size(),
+               [&](std::size_t i) { matrices[i] = a * matrices[i] + product_[i]; });
+}
+
+Muon::Muon(const InnerOptions& options, const diloco::Layout& layout, Products products)
+    : options_(options), matrices_(muon_matrices(options, layout)), orthogonaliser_(products) {
+  // Those of one shape side by side, so that they are stepped together.
+  std::ranges::stable_sort(matrices_, {}, shape);
+}
+
+std::vector<Range> Muon::elements() const {
+  std::vector<Range> elements;
+  for (const MuonMatrix& matrix : matrices_) elements.push_back(matrix.elements);
+  std::ranges::sort(elements, {}, &Range::begin);
+  return elements;
+}
+
+std::uint64_t Muon::working_bytes(const InnerOptions& options, const diloco::Layout& layout) {
+  std::int64_t most = 0;
+  for (const MuonMatrix& matrix : muon_matrices(options, layout)) {
+    const std::int64_t elements = matrix.out * matrix.in, small = std::min(matrix.out, matrix.in);
+    const std::int64_t count = std::max<std::int64_t>(kBatchElements / elements, 1);
+    most = std::max(most, count * (3 * elements + 3 * small * small));
+  }
+  return static_cast<std::uint64_t>(most) * sizeof(float);
+}
+
+double Muon::flops(const InnerOptions& options, const diloco::Layout& layout) {
+  double sum = 0;
+  for (const MuonMatrix& matrix : muon_matrices(options, layout))
+    sum += Orthogonaliser::flops(matrix.out, matrix.in);
+  return sum;
+}
+
+void Muon::step(float lr, float gradient_scale, std::span<const Range> own, AdamW& moments,
+                std::span<float> params, std::span<const float> gradients) {
+  std::vector<MuonMatrix> mine;
+  for (const MuonMatrix& matrix : matrices_) {
+    const bool is_mine = lies_in(own, matrix.elements);
+    if (is_mine) mine.push_back(matrix);
+    if (!is_mine && !moments.has_all()) continue;
+    const std::span<float> momentum = moments.first_moment_of(matrix.elements);
+    const float* const gradient = &gradients[matrix.elements.begin];
+    for_elements(momentum.size(), [&](std::size_t i) {
+      momentum[i] = options_.momentum * momentum[i] + gradient_scale * gradient[i];
+    });
+  }
+  for (std::span<const MuonMatrix> left = mine; !left.empty();) {
+    const std::size_t count = batch_size(left);
+    step_batch(lr, left.first(count), moments, params);
+    left = left.subspan(count);
+  }
+}
+
+void Muon::step_batch(float lr, std::span<const MuonMatrix> batch, AdamW& moments,
+                      std::span<float> params) {
+  const std::int64_t out = batch.front().out, in = batch.front().in;
+  const std::size_t elements = size_of(out * in);
+  steps_.resize(batch.size() * elements);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const std::span<const float> momentum = moments.first_moment_of(batch[i].elements);
+    std::ranges::copy(momentum.first(elements), &steps_[i * elements]);
+  }
+  orthogonaliser_.run(static_cast<std::int64_t>(batch.size()), out, in, steps_);
+  const float decay = static_cast<float>(1 - static_cast<double>(lr) * options_.weight_decay);
+  const float rate = lr * 0.2F * std::sqrt(static_cast<float>(std::max(out, in)));
+  for (std::size_t m = 0; m < batch.size(); ++m) {
+    float* const param = &params[batch[m].elements.begin];
+    const float* const step = &steps_[m * elements];
+    for_elements(elements, [&](std::size_t i) { param[i] = decay * param[i] - rate * step[i]; });
+  }
+}
+
+}  // namespace causeway::intra

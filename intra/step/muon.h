@@ -1,0 +1,72 @@
+// Muon's step (Jordan et al. 2024; constants and no Nesterov as in MuLoCo, arXiv 2505.23725):
+//   M <- momentum M + G;  W <- (1 - lr weight_decay) W - lr 0.2 sqrt(max(out, in)) orthogonal(M)
+// With this factor a step's root mean square is that of AdamW's steps (arXiv 2502.16982), so one
+// learning rate does for both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "intra/base/adamw.h"
+#include "intra/model/gemm.h"
+#include "intra/model/products.h"
+
+namespace causeway::intra {
+
+// Matrices of one shape, one after the other, each (out, in) and contiguous, become nearly
+// orthogonal: about U V^T of their singular value decomposition U S V^T. Five iterations of
+//   X <- a X + (b A + c A A) X,  A = X X^T (X^T X on the right, where there are more rows than
+//   columns),  from X = M / ||M||_F
+// One that is zero stays zero.
+class Orthogonaliser {
+ public:
+  explicit Orthogonaliser(Products products) : products_(products), gemm_(products) {}
+
+  // `matrices`: count x out x in elements.
+  void run(std::int64_t count, std::int64_t out, std::int64_t in, std::span<float> matrices);
+
+  // Floating-point operations for one matrix.
+  static double flops(std::int64_t out, std::int64_t in);
+
+ private:
+  void iterate(const float (&polynomial)[3], std::int64_t count, std::int64_t out, std::int64_t in,
+               std::span<float> matrices);
+  // Rounded as products are, in `room` unless that is not needed.
+  const void* operand(std::span<const float> values, std::vector<std::byte>& room) const;
+
+  Products products_;
+  Gemm gemm_;
+  std::vector<float> gram_, square_, product_;
+  std::vector<std::byte> matrices_operand_, gram_operand_;
+};
+
+class Muon {
+ public:
+  // Bytes that a step of these matrices takes besides the moments, at most.
+  static std::uint64_t working_bytes(const InnerOptions& options, const diloco::Layout& layout);
+  // Floating-point operations of a step, however many tokens it is of.
+  static double flops(const InnerOptions& options, const diloco::Layout& layout);
+
+  Muon(const InnerOptions& options, const diloco::Layout& layout, Products products);
+
+  std::span<const MuonMatrix> matrices() const { return matrices_; }
+  std::vector<Range> elements() const;  // of each, ascending
+
+  // Momentum of all matrices whose momentum `moments` has, and a step of those that lie in `own`:
+  // parts of the flat span that ascend. `gradients` are multiplied by gradient_scale (clipping).
+  void step(float lr, float gradient_scale, std::span<const Range> own, AdamW& moments,
+            std::span<float> params, std::span<const float> gradients);
+
+ private:
+  void step_batch(float lr, std::span<const MuonMatrix> batch, AdamW& moments,
+                  std::span<float> params);
+
+  InnerOptions options_;
+  std::vector<MuonMatrix> matrices_;
+  Orthogonaliser orthogonaliser_;
+  std::vector<float> steps_;  // of one batch
+};
+
+}  // namespace causeway::intra
