@@ -24,6 +24,7 @@
 #include "apps/run/config/link_flags.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/region/open_files.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/report/run_report.h"
@@ -131,6 +132,16 @@ asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch, c
   }
 }
 
+// A process that is gone says nothing: whoever watches it is to see before that it ended well.
+asio::awaitable<void> wait_for_last_scrape(asio::io_context& context, const run::RegionWatch& watch,
+                                           const bool& interrupted) {
+  asio::steady_timer timer(context);
+  while (!interrupted && std::chrono::steady_clock::now() < watch.last_scrape_by()) {
+    timer.expires_after(std::chrono::milliseconds(100));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 run::CheckpointHookOptions hook_options(const run::Config& config, const CoordinatorFlags& flags,
                                         const std::filesystem::path& directory) {
   const auto absolute = [](const std::filesystem::path& path) {
@@ -157,6 +168,7 @@ void write_report(const std::filesystem::path& directory) {
 }
 
 int run_coordinator(const CoordinatorFlags& flags) {
+  run::raise_open_files_limit();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
   if (flags.automatic) {
@@ -180,10 +192,12 @@ int run_coordinator(const CoordinatorFlags& flags) {
   asio::steady_timer pulse(context);
   bool is_over = false;  // the run, here
   bool is_done = false;  // what follows it, too
+  bool is_interrupted = false;
   asio::co_spawn(context, beat(pulse, watch, is_done), [](std::exception_ptr) {});
   asio::signal_set signals(context, SIGINT, SIGTERM);
   signals.async_wait([&](const asio::error_code& error, int) {
     if (error || is_done) return;
+    is_interrupted = true;
     is_over ? hook.stop() : coordinator.stop();
     signals.async_wait([](const asio::error_code& again, int) {
       if (!again) std::_Exit(130);
@@ -192,7 +206,12 @@ int run_coordinator(const CoordinatorFlags& flags) {
 
   diloco::Outcome outcome;
   std::exception_ptr failure;
-  asio::co_spawn(context, hook.run(), [&](std::exception_ptr) {
+  const auto follow_run = [&]() -> asio::awaitable<void> {
+    co_await hook.run();
+    if (outcome.exit_code == 0 && !failure)
+      co_await wait_for_last_scrape(context, watch, is_interrupted);
+  };
+  asio::co_spawn(context, follow_run, [&](std::exception_ptr) {
     is_done = true;
     signals.cancel();
     pulse.cancel();

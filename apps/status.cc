@@ -17,6 +17,7 @@
 #include "apps/commands.h"
 #include "apps/flag_range.h"
 #include "apps/run/config/config.h"
+#include "apps/run/region/run_directory.h"
 #include "apps/run/watch/run_table.h"
 #include "apps/run/watch/seen_region.h"
 #include "inter/base/link_error.h"
@@ -41,6 +42,7 @@ struct StatusFlags {
 struct Target {
   std::string name;  // of the region, if that is known beforehand
   std::string where;
+  std::filesystem::path directory = {};  // on this host, for when nobody answers there
 };
 
 bool is_region(const std::filesystem::path& directory) {
@@ -75,9 +77,11 @@ std::vector<Target> targets_of(const StatusFlags& flags) {
     }
   }
   if (!flags.config.empty()) {
-    for (const run::RegionConfig& region : run::load_config(flags.config, {}).regions) {
+    const run::Config config = run::load_config(flags.config, {});
+    for (const run::RegionConfig& region : config.regions) {
       const bool dials = region.advertise.host.empty();
-      targets.push_back({region.name, dials ? "" : inter::to_string(region.advertise)});
+      targets.push_back({region.name, dials ? "" : inter::to_string(region.advertise),
+                         run::region_path(config, region.name, {})});
     }
   }
   if (targets.empty())
@@ -111,6 +115,8 @@ run::SeenRegion look_or_say_why(const Target& target, const StatusFlags& flags) 
   try {
     return look(target, flags);
   } catch (const std::exception& error) {
+    if (!target.directory.empty() && is_region(target.directory))
+      return run::look_at_directory(target.directory);
     run::SeenRegion unseen;
     unseen.name = target.name.empty() ? target.where : target.name;
     unseen.problem = error.what();
@@ -125,9 +131,16 @@ int show_one(const Target& target, const StatusFlags& flags) {
   return region.is_well() ? 0 : kNobodyThere;
 }
 
+// A region is told to finish when the whole run is over: others that no longer answer have ended.
+void tell_the_end(std::vector<run::SeenRegion>& regions) {
+  const bool over = std::ranges::any_of(regions, &run::SeenRegion::finished);
+  for (run::SeenRegion& region : regions) region.run_is_over = over && !region.runs;
+}
+
 int show_all(const std::vector<Target>& targets, const StatusFlags& flags) {
   std::vector<run::SeenRegion> regions;
   for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
+  if (!flags.config.empty()) tell_the_end(regions);
   std::cout << (flags.json ? run::run_json(regions) : run::run_table(regions));
   return std::ranges::all_of(regions, &run::SeenRegion::is_well) ? 0 : kNobodyThere;
 }
@@ -176,9 +189,11 @@ void add_status(CLI::App& app, int& exit_code) {
       ->check(number_from(0.1, 600))
       ->capture_default_str();
   command->footer(
-      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them; of a "
-      "directory,\n"
-      "its coordinator was stopped before the run was over, and its last state is shown.");
+      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them, or it falls "
+      "behind;\n"
+      "of a directory, its coordinator was stopped before the run was over, and its last state is "
+      "shown.\n"
+      "With --config, where nobody answers its directory on this host is looked at.");
   command->callback([flags, &exit_code] { exit_code = show(*flags); });
 }
 

@@ -10,6 +10,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/launched_rank.h"
+#include "apps/run/region/open_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/region/signals.h"
 #include "apps/run/region/worker_placement.h"
@@ -83,6 +84,7 @@ diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t r
 }
 
 int run_worker(const WorkerFlags& flags) {
+  run::raise_open_files_limit();
   const run::Config config =
       run::load_config(flags.config, flags.overrides, run::Trainer::built_in);
   const auto directory = run::region_path(config, flags.region, flags.directory);

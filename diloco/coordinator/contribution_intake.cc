@@ -13,11 +13,15 @@
 namespace causeway::diloco {
 namespace {
 
+bool is_spool_full(const std::system_error& error) {
+  return error.code() == inter::Errc::spool_full;
+}
+
 bool is_spool_full(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::system_error& error) {
-    return error.code() == inter::Errc::spool_full;
+    return is_spool_full(error);
   } catch (...) {
     return false;
   }
@@ -93,7 +97,9 @@ void ContributionIntake::take_snapshot(Applied holds, Descriptor file) {
 
 // A snapshot that cannot be stored costs a joiner time, not the run.
 asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descriptor file) {
+  std::uint64_t size_bytes = 0;
   try {
+    size_bytes = size_of(file);
     inter::Spool& spool = context_.directory.spool();
     const Copied copied =
         co_await copy_to_spool(std::move(file), spool, thread_of(snapshot_copies_));
@@ -103,6 +109,7 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
   } catch (const std::system_error& error) {
     spdlog::error("{}: the snapshot of version {} was not stored: {}", context_.options.region,
                   holds.version, error.what());
+    if (is_spool_full(error)) context_.driver.handle(RoomNeeded{size_bytes});  // for the next one
   }
 }
 
@@ -120,6 +127,7 @@ void ContributionIntake::wait_for_room(const Contribution& contribution, std::ui
   waits_for_room_ = {.contribution = contribution, .size_bytes = size_bytes};
   spdlog::warn("{}: waiting for {}", context_.options.region, room_sentence());
   answer_(false);
+  context_.driver.handle(RoomNeeded{size_bytes});
 }
 
 void ContributionIntake::ask() {
@@ -147,7 +155,9 @@ void ContributionIntake::look_for_room() {
     context_.driver.handle(WorkerContributed{std::move(sat_out)});
     return end_wait_for_room();
   }
-  if (waits_for_room_->size_bytes > context_.directory.spool().free_bytes()) return;
+  const std::uint64_t size_bytes = waits_for_room_->size_bytes;
+  if (size_bytes > context_.directory.spool().free_bytes())
+    return context_.driver.handle(RoomNeeded{size_bytes});
   spdlog::info("{}: its spool has room again", context_.options.region);
   end_wait_for_room();
 }

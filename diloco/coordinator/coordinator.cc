@@ -1,5 +1,6 @@
 #include "diloco/coordinator/coordinator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -44,9 +45,11 @@ Membership configured_membership(const CoordinatorOptions& options) {
 // One thread.
 class Coordinator::Implementation {
  public:
-  Implementation(asio::any_io_executor executor, CoordinatorOptions options)
+  // `again`: in place of one whose storage failed and works again.
+  Implementation(asio::any_io_executor executor, CoordinatorOptions options, bool again = false)
       : executor_(executor),
         options_(std::move(options)),
+        again_(again),
         ending_(executor),
         directory_(options_),
         tasks_(executor) {}
@@ -64,11 +67,13 @@ class Coordinator::Implementation {
   asio::awaitable<void> pulse();
   asio::awaitable<void> abstain();
   asio::awaitable<void> until_disk_works(const std::string& message);
+  asio::awaitable<bool> reopens_to_workers();
   void show_abstaining(const std::string& message);
   std::string waiting_for() const;
   Round applied_version() const;
   CoordinatorStatus status() const;
   std::optional<double> egress_cost() const;
+  std::map<std::string, double> egress_said() const;
 
   // Each action has one part that knows it.
   template <typename Body>
@@ -88,6 +93,7 @@ class Coordinator::Implementation {
 
   asio::any_io_executor executor_;
   CoordinatorOptions options_;
+  bool again_;
   Ending ending_;
   RegionDirectory directory_;
   std::optional<ProtocolDriver> driver_;
@@ -98,6 +104,7 @@ class Coordinator::Implementation {
   WaitLog wait_log_;
   std::string last_error_;
   mutable OwnEgress own_egress_;
+  std::map<std::string, double> earlier_egress_said_;
   inter::LogBudget notes_{30};  // lines a minute of one kind
   inter::TaskGroup tasks_;
 };
@@ -105,15 +112,22 @@ class Coordinator::Implementation {
 // ---- Life ----
 
 asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
+  bool opened = false;
   try {
     if (std::optional<Outcome> refusal = directory_.open()) co_return *refusal;
     open();
+    opened = true;
     tasks_.spawn(pulse());
     driver_->handle(Tick{});
     while (ending_.going_on()) co_await ending_.change();
     if (!ending_.outcome() && !ending_.failure()) co_await abstain();
   } catch (...) {  // a port in use, for one: what is open already must not keep the program alive
-    ending_.fail_for_good(std::current_exception());
+    const auto failure = std::current_exception();
+    again_ && !opened ? ending_.fail(failure) : ending_.fail_for_good(failure);
+  }
+  if (!opened && !ending_.failure()) {  // it works for less than all that is to be opened
+    asio::steady_timer timer(executor_, kLookAtDisk);
+    co_await timer.async_wait(asio::use_awaitable);
   }
   co_await close();
   if (ending_.failure()) std::rethrow_exception(ending_.failure());
@@ -121,12 +135,13 @@ asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
 }
 
 void Coordinator::Implementation::open() {
-  driver_.emplace(executor_, ending_, directory_.protocol_options(), directory_.state(),
-                  [this](const Action& action) {
+  driver_.emplace(executor_, ending_, directory_.spool(), directory_.protocol_options(),
+                  directory_.state(), [this](const Action& action) {
                     std::visit([this](const auto& body) { carry_out(body); }, action);
                   });
   directory_.refuse_if_anothers(driver_->protocol().membership());
   own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
+  earlier_egress_said_ = directory_.files().earlier_egress_said();
   const CoordinatorContext context{.executor = executor_,
                                    .options = options_,
                                    .ending = ending_,
@@ -179,7 +194,7 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
   asio::steady_timer timer(executor_);
   while (ending_.going_on()) {
     ending_.guard([this] {
-      driver_->report_progress(directory_.spool());
+      driver_->report_progress();
       worker_->intake().look_for_room();
       if (archive_fill_) archive_fill_->look(applied_version(), links_->up(), steady_clock::now());
       const std::string what = waiting_for();
@@ -228,8 +243,10 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .spool_capacity_bytes = directory_.spool().capacity_bytes(),
           .egress_cost = egress_cost(),
           .run_egress_cost = protocol.egress().spent(),
+          .egress_said = egress_said(),
           .run_egress_forecast = protocol.egress().at_end(protocol.k()),
           .budget = protocol.egress().forecasts(protocol.k()),
+          .falls_behind = applied_version() + protocol.rounds_kept() < protocol.version(),
           .last_error = last_error_,
           .finished = ending_.succeeded()};
 }
@@ -242,6 +259,18 @@ std::optional<double> Coordinator::Implementation::egress_cost() const {
   return own_egress_.total(now, driver_->protocol().agreed_egress_cost());
 }
 
+// Of a region that is gone others still know it.
+std::map<std::string, double> Coordinator::Implementation::egress_said() const {
+  std::map<std::string, double> said = links_->costs();
+  const auto note = [&said](const std::string& region, double cost) {
+    said[region] = std::max(said[region], cost);
+  };
+  for (const EgressCost& region : driver_->protocol().agreed_egress())
+    note(region.region, region.cost);
+  for (const auto& [region, cost] : earlier_egress_said_) note(region, cost);
+  return said;
+}
+
 // ---- A disk that fails ----
 
 // Out of the run until the disk works: what is not on disk must not be promised. The worker keeps
@@ -250,11 +279,11 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
   const std::string message =
       "its storage fails (" + ending_.storage_failure() +
       "): it no longer votes or contributes, while its worker trains on. Make room in " +
-      options_.directory.string() + "; it then goes on by itself";
+      options_.directory.string() +
+      ", or raise ulimit -n if it has too many open files; it then goes on by itself";
   spdlog::error("{}: {}", options_.region, message);
   driver_->stop_clock();
   links_->cut();
-  co_await worker_->reopen();
   directory_.spool().release_spares();
   co_await until_disk_works(message);
   spdlog::info("{}: its storage works again", options_.region);
@@ -263,14 +292,27 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
 asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::string& message) {
   asio::steady_timer timer(executor_);
   auto looked_at = steady_clock::now();
+  bool open = false;
   while (!ending_.outcome() && !ending_.failure()) {
+    if (!open) open = co_await reopens_to_workers();
     show_abstaining(message);
     timer.expires_after(kLook);
     co_await timer.async_wait(asio::use_awaitable);
     if (steady_clock::now() < looked_at + kLookAtDisk) continue;
     looked_at = steady_clock::now();
-    if (directory_.takes_bytes()) break;
+    if (open && directory_.takes_bytes()) break;
   }
+}
+
+// What they do meanwhile is not lost. Not if there is no descriptor for a socket either.
+asio::awaitable<bool> Coordinator::Implementation::reopens_to_workers() {
+  try {
+    co_await worker_->reopen();
+    co_return true;
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+  }
+  co_return false;
 }
 
 void Coordinator::Implementation::show_abstaining(const std::string& message) {
@@ -323,7 +365,7 @@ asio::awaitable<Outcome> Coordinator::run() {
     // What it knew may be ahead of what is on disk.
     CoordinatorOptions options = implementation_->options();
     if (options.start != Start::join) options.start = Start::resume;
-    implementation_ = std::make_unique<Implementation>(executor_, std::move(options));
+    implementation_ = std::make_unique<Implementation>(executor_, std::move(options), true);
   }
 }
 void Coordinator::stop() {

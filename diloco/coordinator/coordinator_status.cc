@@ -85,12 +85,18 @@ Json to_json(const EgressForecast& forecast) {
           {"until_unix_s", spending.until_unix_s}};
 }
 
+Json or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
 Json egress_json(const CoordinatorStatus& status) {
   if (!status.egress_cost) return nullptr;
   Json json = {{"cost", *status.egress_cost},
                {"run_cost", status.run_egress_cost},
+               {"said", Json::object()},
                {"run_forecast", nullptr},
                {"limits", Json::array()}};
+  for (const auto& [region, cost] : status.egress_said) json["said"][region] = cost;
   if (status.run_egress_forecast) json["run_forecast"] = *status.run_egress_forecast;
   for (const EgressForecast& forecast : status.budget) json["limits"].push_back(to_json(forecast));
   return json;
@@ -127,6 +133,29 @@ Json late(const CommitRecord& record) {
 
 }  // namespace
 
+// ---- TimeLeft ----
+
+void TimeLeft::add(double time_s, std::uint64_t step, bool catches_up) {
+  if (newest_s_ && !catches_up && step > step_) {
+    rounds_.push_back({std::max(0.0, time_s - *newest_s_), step - step_});
+    if (rounds_.size() > kWindow) rounds_.pop_front();
+  }
+  newest_s_ = time_s;
+  step_ = step;
+}
+
+std::optional<double> TimeLeft::seconds(std::uint64_t steps) const {
+  if (rounds_.empty() || steps <= step_) return std::nullopt;
+  Taken all;
+  for (const Taken& round : rounds_) {
+    all.seconds += round.seconds;
+    all.steps += round.steps;
+  }
+  return all.seconds / double(all.steps) * double(steps - step_);
+}
+
+// ---- StatusFiles ----
+
 StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
     : directory_(std::move(directory)),
       region_(std::move(region)),
@@ -145,6 +174,10 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
   const Json egress = old.value("egress", Json());
   if (egress.is_object() && egress.contains("cost") && egress["cost"].is_number())
     earlier_egress_cost_ = std::max(0.0, egress["cost"].get<double>());
+  const Json said = egress.is_object() ? egress.value("said", Json::object()) : Json::object();
+  for (const auto& [name, cost] : said.items()) {
+    if (cost.is_number()) earlier_egress_said_[name] = cost.get<double>();
+  }
   if (!old.contains("links") || !old["links"].is_object()) return;
   for (const auto& [peer, link] : old["links"].items()) {
     if (!link.is_object()) continue;
@@ -211,6 +244,8 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"egress", egress_json(status)},
                      {"spool_bytes", status.spool_bytes},
                      {"spool_capacity_bytes", status.spool_capacity_bytes},
+                     {"falls_behind", status.falls_behind},
+                     {"left_s", or_null(time_left_.seconds(status.steps))},
                      {"last_error", status.last_error},
                      {"finished", status.finished}};
   // What a worker calls its phase is not ours to trust with its encoding.
@@ -225,6 +260,9 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
     listed = listed || participant.region == region_;
   }
   const Traffic traffic = sum(totals(status));
+  const double time_s = unix_seconds();
+  const bool catches_up = status.round > round.record.round + 2;
+  time_left_.add(time_s, status.progress.step, catches_up);
   Json json = {{"round", round.record.round},
                {"region", region_},
                {"participants", participants},
@@ -246,7 +284,8 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
                {"steps", round.steps},
                {"held_out_loss", nullptr},
                {"state", to_hex(round.state)},
-               {"time_unix_s", unix_seconds()}};
+               {"left_s", or_null(time_left_.seconds(status.steps))},
+               {"time_unix_s", time_s}};
   if (round.own) {
     json["delta_norm"] = round.own->delta_norm;
     json["error_norm"] = round.own->error_norm;

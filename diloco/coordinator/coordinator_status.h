@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -39,8 +40,10 @@ struct CoordinatorStatus {
   std::uint64_t spool_bytes = 0, spool_capacity_bytes = 0;
   std::optional<double> egress_cost;          // of this region, since the run began
   double run_egress_cost = 0;                 // of all, as the records say
+  std::map<std::string, double> egress_said;  // by each region, as far as it is known here
   std::optional<double> run_egress_forecast;  // at the end of the run
   std::vector<EgressForecast> budget;         // each limit
+  bool falls_behind = false;                  // so far that what it makes no longer counts
   std::string last_error;                     // logged since this process started; empty: none
   bool finished = false;
 };
@@ -51,6 +54,24 @@ struct AppliedRound {
   std::optional<Contribution> own;  // to this round, listed or not
   std::uint32_t steps = 0;          // nominal inner steps
   Digest state{};                   // after applying
+};
+
+// How long the run still takes, as the newest rounds show it. Those that a region only catches up
+// with take no time and say nothing.
+class TimeLeft {
+ public:
+  void add(double time_s, std::uint64_t step, bool catches_up);
+  std::optional<double> seconds(std::uint64_t steps) const;  // until so many; none: not known yet
+
+ private:
+  static constexpr std::size_t kWindow = 10;
+  struct Taken {
+    double seconds = 0;
+    std::uint64_t steps = 0;
+  };
+  std::deque<Taken> rounds_;  // the oldest first
+  std::optional<double> newest_s_;
+  std::uint64_t step_ = 0;
 };
 
 class StatusFiles {
@@ -66,6 +87,7 @@ class StatusFiles {
   Round next_round() const { return next_round_; }  // after the newest added, ever
   // What an earlier process wrote.
   double earlier_egress_cost() const { return earlier_egress_cost_; }
+  const std::map<std::string, double>& earlier_egress_said() const { return earlier_egress_said_; }
   void add_event(const std::string& event, const std::string& peer, const std::string& text,
                  Round round);
 
@@ -76,8 +98,10 @@ class StatusFiles {
 
   std::filesystem::path directory_;
   std::string region_;
+  TimeLeft time_left_;
   std::map<std::string, inter::LinkStats> earlier_;
   double earlier_egress_cost_ = 0;
+  std::map<std::string, double> earlier_egress_said_;
   std::string written_;
   Round next_round_ = 0;
 };

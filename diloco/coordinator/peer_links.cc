@@ -180,6 +180,9 @@ void PeerLinks::on_message(const std::string& peer, const std::string& bytes) {
                   error.what());
     return;
   }
+  const auto* const holding = std::get_if<Holding>(&*message);
+  if (holding != nullptr && holding->contribution.region == peer)
+    costs_[peer] = std::max(costs_[peer], holding->contribution.egress_cost);
   context_.driver.handle(PeerSaid{peer, std::move(*message)});
 }
 

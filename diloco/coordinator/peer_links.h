@@ -29,6 +29,8 @@ class PeerLinks : public inter::MeshHandler {
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
   std::map<std::string, inter::LinkStats> stats() const { return mesh_.stats(); }
   std::vector<std::string> up() const;
+  // What each peer's contributions said that it has paid for what it sends.
+  const std::map<std::string, double>& costs() const { return costs_; }
 
   void carry_out(const SendMessage& action);
   void carry_out(const PushBlob& action);
@@ -56,8 +58,9 @@ class PeerLinks : public inter::MeshHandler {
   CoordinatorContext context_;
   Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
-  std::set<std::string> refusals_;                   // peers that this region and they refuse
-  asio::steady_timer farewell_;                      // to whoever was removed
+  std::map<std::string, double> costs_;
+  std::set<std::string> refusals_;  // peers that this region and they refuse
+  asio::steady_timer farewell_;     // to whoever was removed
   inter::Mesh mesh_;
   std::uint16_t listening_port_ = 0;
 };

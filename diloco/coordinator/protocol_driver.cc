@@ -24,8 +24,10 @@ ProtocolOptions with_clock(ProtocolOptions options) {
 }  // namespace
 
 ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, Ending& ending,
-                               ProtocolOptions options, PersistentState state, CarryOut carry_out)
+                               const inter::Spool& spool, ProtocolOptions options,
+                               PersistentState state, CarryOut carry_out)
     : ending_(ending),
+      spool_(spool),
       protocol_(with_clock(std::move(options)), std::move(state)),
       carry_out_(std::move(carry_out)),
       tick_(executor) {}
@@ -33,6 +35,7 @@ ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, Ending& en
 void ProtocolDriver::handle(const Event& event) {
   if (!ending_.going_on()) return;
   ending_.guard([&] {
+    protocol_.set_room(spool_.free_bytes(), spool_.begun());
     for (const Action& action : protocol_.handle(event, now())) carry_out_(action);
     arm_tick();
   });
@@ -50,10 +53,10 @@ void ProtocolDriver::arm_tick() {
   });
 }
 
-void ProtocolDriver::report_progress(const inter::Spool& spool) {
+void ProtocolDriver::report_progress() {
   for (const inter::BlobId& blob : protocol_.wanted()) {
-    const std::uint64_t received_bytes = spool.received_bytes(blob);
-    if (received_bytes > 0 && !spool.has(blob)) handle(BlobProgress{blob, received_bytes});
+    const std::uint64_t received_bytes = spool_.received_bytes(blob);
+    if (received_bytes > 0 && !spool_.has(blob)) handle(BlobProgress{blob, received_bytes});
   }
 }
 

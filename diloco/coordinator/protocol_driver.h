@@ -21,14 +21,15 @@ class ProtocolDriver {
  public:
   using CarryOut = std::function<void(const Action&)>;
 
-  // `ending` must outlive it. What `carry_out` throws goes there, and no later action is done.
-  ProtocolDriver(const asio::any_io_executor& executor, Ending& ending, ProtocolOptions options,
-                 PersistentState state, CarryOut carry_out);
+  // `ending` and `spool` must outlive it. What `carry_out` throws goes to the former, and no later
+  // action is done.
+  ProtocolDriver(const asio::any_io_executor& executor, Ending& ending, const inter::Spool& spool,
+                 ProtocolOptions options, PersistentState state, CarryOut carry_out);
 
   // Does nothing once the end has come.
   void handle(const Event& event);
   // What nobody tells: how far the blobs are that the protocol wants.
-  void report_progress(const inter::Spool& spool);
+  void report_progress();
   void stop_clock() { tick_.cancel(); }
 
   const RoundProtocol& protocol() const { return protocol_; }
@@ -38,6 +39,7 @@ class ProtocolDriver {
   void arm_tick();
 
   Ending& ending_;
+  const inter::Spool& spool_;
   RoundProtocol protocol_;
   CarryOut carry_out_;
   asio::steady_timer tick_;

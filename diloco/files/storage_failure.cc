@@ -11,7 +11,8 @@ bool is_storage_failure(const std::system_error& error) {
       error.code().category() != std::system_category()) {
     return false;
   }
-  constexpr std::array kOfDisks{ENOSPC, EDQUOT, EFBIG, EIO, EROFS};
+  // Without a free descriptor no file can be opened either, and that passes as well.
+  constexpr std::array kOfDisks{ENOSPC, EDQUOT, EFBIG, EIO, EROFS, EMFILE, ENFILE};
   return std::ranges::find(kOfDisks, error.code().value()) != kOfDisks.end();
 }
 

@@ -42,6 +42,7 @@ Round Spool::payloads_from() const {
 
 void Spool::put(const inter::BlobId& blob) {
   blobs_.insert(blob);
+  begun_.erase(blob);
 }
 
 void Spool::leave_unclaimed_if_unnamed(const inter::BlobId& blob) {
@@ -53,7 +54,6 @@ void Spool::list(const CommitRecord& record) {
     claim(participant.payload);
     const Listed begun{.first = record.round};
     ++listed_.try_emplace(participant.payload, begun).first->second.times;
-    listed_bytes_ += participant.payload.size_bytes;
   }
 }
 
@@ -61,7 +61,6 @@ void Spool::unlist(const CommitRecord& record) {
   for (const Participant& participant : record.participants) {
     const auto found = listed_.find(participant.payload);
     if (--found->second.times == 0) listed_.erase(found);
-    listed_bytes_ -= participant.payload.size_bytes;
   }
 }
 
@@ -81,9 +80,15 @@ void Spool::discard(const inter::BlobId& blob, bool listed) {
   if (named(blob)) return;
   if (!holds(blob) && !unclaimed_.contains(blob) && options_.witness) return;
   unclaimed_.erase(blob);
-  blobs_.erase(blob);
-  forget_progress(blob);
+  forget(blob);
   out_.push(RemoveBlob{blob, listed});
+}
+
+void Spool::forget(const inter::BlobId& blob) {
+  const bool took_room = blobs_.erase(blob) + begun_.erase(blob) > 0;
+  const std::uint64_t taken = std::numeric_limits<std::uint64_t>::max() - room_bytes_;
+  if (took_room) room_bytes_ += std::min(blob.size_bytes, taken);
+  forget_progress(blob);
 }
 
 bool Spool::may_report_progress(const inter::BlobId& blob, Time now) {
@@ -93,6 +98,22 @@ bool Spool::may_report_progress(const inter::BlobId& blob, Time now) {
   }
   progress_reported_at_[blob] = now;
   return true;
+}
+
+// ---- Room ----
+
+// Some began because a peer pushed them, or before this process did.
+void Spool::set_room(std::uint64_t bytes, std::set<inter::BlobId> begun) {
+  room_bytes_ = bytes;
+  begun_ = std::move(begun);
+  for (const inter::BlobId& blob : begun_) {
+    if (!unclaimed_.contains(blob)) leave_unclaimed_if_unnamed(blob);
+  }
+}
+
+void Spool::give_up(const inter::BlobId& blob) {
+  forget(blob);
+  out_.push(RemoveBlob{blob});
 }
 
 // ---- Letting go ----
@@ -130,6 +151,14 @@ void Spool::adopt(const Snapshot& snapshot) {
 void Spool::adopt_offered_at_end() {
   snapshot_ = take_offered();
   out_.push(SaveSnapshot{*snapshot_});
+}
+
+// Peers go on to newer ones. Nobody may offer one for a while and then again.
+void Spool::aim_at(const std::optional<Snapshot>& target) {
+  const std::optional<Snapshot> before = std::exchange(target_, target);
+  if (target) claim(target->blob);
+  if (!before || before == target || !begun_.contains(before->blob)) return;
+  target ? discard(before->blob) : leave_unclaimed(before->blob);
 }
 
 void Spool::offer(const Snapshot& snapshot) {

@@ -5,6 +5,8 @@
 // record or a contribution may still come to name it.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -46,23 +48,27 @@ class Spool {
   void discard(const inter::BlobId& blob, bool listed = false);
   // Although a record names it: it is to be fetched again later.
   void drop(const inter::BlobId& blob) { blobs_.erase(blob); }
-  const std::set<inter::BlobId>& blobs() const { return blobs_; }
   // The first round whose record lists it, if it is not released.
   std::optional<Round> listed_in(const inter::BlobId& blob) const;
   // Others were told how much of it is here, at most every kReportInterval.
   bool may_report_progress(const inter::BlobId& blob, Time now);
   void forget_progress(const inter::BlobId& blob) { progress_reported_at_.erase(blob); }
 
+  // ---- Room ----
+  // As it is when an event comes in: what is free beside the full sizes of all blobs that are here
+  // or have begun, and which have begun.
+  void set_room(std::uint64_t bytes, std::set<inter::BlobId> begun);
+  std::uint64_t room_bytes() const { return room_bytes_; }
+  const std::set<inter::BlobId>& begun() const { return begun_; }
+  // For something that is needed more, although a record names it: it is fetched again if its turn
+  // comes.
+  void give_up(const inter::BlobId& blob);
+
   // ---- Letting go ----
   Round released() const { return released_; }  // payloads of rounds before this one are gone
   // `applied`: what the worker holds.
   void release_old(const std::optional<Applied>& applied);
   void discard_stale();  // that nothing came to name
-  // What is kept or needed takes more than half of the room. The other half is for snapshots, the
-  // contribution under way, and what peers push meanwhile.
-  bool crowded() const {
-    return options_.spool_bytes > 0 && listed_bytes_ > options_.spool_bytes / 2;
-  }
 
   // ---- Snapshots ----
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }  // of an agreed state
@@ -75,12 +81,13 @@ class Spool {
   void adopt_offered_at_end();
   // A peer's snapshot that the worker will adopt.
   const std::optional<Snapshot>& target() const { return target_; }
-  void aim_at(const std::optional<Snapshot>& target) { target_ = target; }
+  void aim_at(const std::optional<Snapshot>& target);
   // It is complete: from here on it is this region's own, which can serve others in turn.
   void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
 
  private:
   bool named(const inter::BlobId& blob) const;
+  void forget(const inter::BlobId& blob);
   void unlist(const CommitRecord& record);
 
   const ProtocolOptions& options_;
@@ -88,6 +95,8 @@ class Spool {
   const Contributions& contributions_;
   Outbox& out_;
   std::set<inter::BlobId> blobs_;
+  std::set<inter::BlobId> begun_;  // not all of it is here
+  std::uint64_t room_bytes_ = std::numeric_limits<std::uint64_t>::max();
   std::map<inter::BlobId, Round> unclaimed_;  // version at arrival
   Round released_ = 0;
   // By the records from there on. A joiner takes in many before it can release any.
@@ -96,7 +105,6 @@ class Spool {
     std::size_t times = 0;
   };
   std::map<inter::BlobId, Listed> listed_;
-  std::uint64_t listed_bytes_ = 0;
   std::optional<Snapshot> snapshot_;
   std::optional<Snapshot> offered_;
   std::optional<Snapshot> target_;

@@ -112,7 +112,8 @@ std::optional<Snapshot> CatchUp::find_target() const {
 }
 
 void CatchUp::fetch(Time now) {
-  fetcher_.set_wanted(needed(), now);
+  make_room_for(needed());
+  fetcher_.set_wanted(fitting(needed()), now);
   for (Fetcher::Request& request : fetcher_.due(peers_.linked(), now)) {
     out_.push(FetchBlob{std::move(request.peer), request.blob});
   }
@@ -120,38 +121,49 @@ void CatchUp::fetch(Time now) {
 
 void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time now) {
   // fetch() would ask for it at once.
-  auto wanted = needed();
-  wanted[payload] = {.source = peer, .under_way = true};
+  auto wanted = fitting(needed());
+  const auto expected = wanted.find(payload);
+  if (expected == wanted.end()) return;
+  expected->second = {.source = peer, .under_way = true};
   fetcher_.set_wanted(wanted, now);
 }
 
-std::map<inter::BlobId, Fetcher::Want> CatchUp::needed() const {
-  std::map<inter::BlobId, Fetcher::Want> wanted;
-  if (options_.witness) return wanted;
+// What matters most comes first.
+std::vector<CatchUp::Need> CatchUp::needed() const {
+  std::vector<Need> needs;
+  if (options_.witness) return needs;
+  add_target(needs);
+  const Round from = replay_from(), later = needed_later_from();
+  add_listed(needs, from, later, true);
   for (const auto& [key, contribution] : contributions_.open()) {
     if (contribution.sits_out || spool_.holds(contribution.payload)) continue;
-    wanted.try_emplace(contribution.payload, Fetcher::Want{.source = key.region});
+    needs.push_back({.blob = contribution.payload, .source = key.region});
   }
-  add_listed(wanted);
+  add_listed(needs, later, std::min(history_.version(), from + kRoundsFetched), false);
+  return needs;
+}
+
+void CatchUp::add_target(std::vector<Need>& needs) const {
   const std::optional<Snapshot>& target = spool_.target();
-  if (!target || spool_.holds(target->blob)) return wanted;
-  for (const std::string& name : peers_.linked()) {
+  if (!target || spool_.holds(target->blob)) return;
+  const auto offers = [&](const std::string& name) {
     const Status* status = peers_.status(name);
-    if (status == nullptr || status->snapshot != target) continue;
-    wanted.try_emplace(target->blob, Fetcher::Want{.source = name});
-  }
-  return wanted;
+    return status != nullptr && status->snapshot == target;
+  };
+  const std::set<std::string>& linked = peers_.linked();
+  const auto source = std::ranges::find_if(linked, offers);
+  if (source != linked.end())
+    needs.push_back({.blob = target->blob, .source = *source, .urgent = true});
 }
 
 // The worker applies them in order.
-void CatchUp::add_listed(std::map<inter::BlobId, Fetcher::Want>& wanted) const {
-  const Round from = replay_from();
-  const Round to = std::min(history_.version(), from + rounds_fetched());
+void CatchUp::add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const {
   for (Round round = from; round < to; ++round) {
     for (const Participant& participant : history_.record(round).participants) {
       if (spool_.holds(participant.payload)) continue;
-      wanted.try_emplace(participant.payload,
-                         Fetcher::Want{.source = peers_.holder_of(participant.region, round)});
+      needs.push_back({.blob = participant.payload,
+                       .source = peers_.holder_of(participant.region, round),
+                       .urgent = urgent});
     }
   }
 }
@@ -167,43 +179,123 @@ Round CatchUp::replay_from() const {
   return from;
 }
 
-// At once. If not all fits, those that the worker applies next: what comes later must not take
-// their room.
-Round CatchUp::rounds_fetched() const {
-  return spool_.crowded() ? 2 * options_.pace.fragments : kRoundsFetched;
+// What it needs no sooner must not take the room of what it needs next.
+Round CatchUp::needed_later_from() const {
+  return std::min(history_.version(), replay_from() + 2 * options_.pace.fragments);
 }
 
-// By everybody else, or by two: more than the leader counts on when it lists a payload. Only
-// whoever has applied them keeps them for sure: others may be about to let go of them too, and
+// ---- Room ----
+
+// What does not fit is not asked for, so that no peer sends it in vain. What has begun has its
+// room.
+std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>& needs) const {
+  std::map<inter::BlobId, Fetcher::Want> wanted;
+  std::uint64_t room = spool_.room_bytes();
+  for (const Need& need : needs) {
+    if (wanted.contains(need.blob)) continue;
+    const std::uint64_t bytes = spool_.begun().contains(need.blob) ? 0 : need.blob.size_bytes;
+    const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
+    const bool fits = bytes <= room && room - bytes >= spare;
+    if (fits) wanted[need.blob].source = need.source;
+    if (fits || need.urgent) room -= std::min(bytes, room);
+  }
+  return wanted;
+}
+
+// For what the worker makes next.
+std::uint64_t CatchUp::kept_free_bytes() const {
+  std::uint64_t bytes = 0;
+  if (spool_.snapshot() && !spool_.offered()) bytes += spool_.snapshot()->blob.size_bytes;
+  if (contributions_.newest_own() && contributions_.own(history_.version()) == nullptr)
+    bytes += contributions_.newest_own()->payload.size_bytes;
+  return bytes;
+}
+
+void CatchUp::make_room_for(const std::vector<Need>& needs) {
+  std::set<inter::BlobId> urgent;
+  for (const Need& need : needs) {
+    if (need.urgent && !spool_.begun().contains(need.blob)) urgent.insert(need.blob);
+  }
+  std::uint64_t bytes = 0;
+  for (const inter::BlobId& blob : urgent) bytes += blob.size_bytes;
+  if (bytes > 0) make_room(bytes);
+}
+
+// In this order: what has begun and is not needed, payloads of rounds that the worker will not
+// apply, those of rounds that it applies last, and what has begun and can wait. One whose state is
+// made again lets go of no round: others may be doubted with it, and count on what is here.
+void CatchUp::make_room(std::uint64_t bytes) {
+  const auto lacks = [&] { return spool_.room_bytes() < bytes; };
+  if (!lacks()) return;
+  const std::vector<Need> needs = needed();
+  give_up_begun(bytes, [&](const inter::BlobId& blob) {
+    return std::ranges::find(needs, blob, &Need::blob) == needs.end();
+  });
+  if (worker_.attached() && !worker_.heals()) {
+    const Round later = needed_later_from(), behind = std::min(replay_from(), later);
+    for (Round round = spool_.released(); round < behind && lacks(); ++round) {
+      if (!is_of_use(round)) give_up_listed(round);
+    }
+    for (Round round = history_.version(); round > later && lacks();) {
+      if (held_elsewhere(--round)) give_up_listed(round);
+    }
+  }
+  give_up_begun(bytes, [&](const inter::BlobId& blob) {
+    return std::ranges::none_of(needs,
+                                [&](const Need& need) { return need.urgent && need.blob == blob; });
+  });
+}
+
+void CatchUp::give_up_begun(std::uint64_t bytes,
+                            const std::function<bool(const inter::BlobId&)>& can_go) {
+  const std::set<inter::BlobId> begun = spool_.begun();
+  for (const inter::BlobId& blob : begun) {
+    if (spool_.room_bytes() >= bytes) return;
+    if (can_go(blob)) spool_.give_up(blob);
+  }
+}
+
+void CatchUp::give_up_listed(Round round) {
+  for (const Participant& participant : history_.record(round).participants) {
+    const inter::BlobId& payload = participant.payload;
+    const bool here = spool_.holds(payload) || spool_.begun().contains(payload);
+    // What an open contribution names too is counted on.
+    if (here && !contributions_.names(payload) && spool_.listed_in(payload) == round)
+      spool_.give_up(payload);
+  }
+}
+
+// To somebody who may come to need this region's payloads of it. With a snapshot to adopt it lies
+// before a gap that nobody can fill: whoever stands there needs a snapshot, too.
+bool CatchUp::is_of_use(Round round) const {
+  if (spool_.target()) return false;
+  const auto past_it = std::ranges::count_if(peers_.up(), [&](const std::string& name) {
+    const Status* status = peers_.status(name);
+    const bool has_snapshot =
+        status != nullptr && status->snapshot && status->snapshot->version > round;
+    return is_past(name, round) && (has_snapshot || peers_.has_payloads(name, round));
+  });
+  return !are_enough(past_it);
+}
+
+// Only whoever has applied them keeps them for sure: others may be about to let go of them too, and
 // count on us.
 bool CatchUp::held_elsewhere(Round round) const {
-  const std::set<std::string> regions = agreement_.members().regions();
-  const auto holders = std::ranges::count_if(peers_.linked(), [&](const std::string& name) {
-    const Status* status = peers_.status(name);
-    const bool past_it = status != nullptr && status->applied && status->applied->version > round;
-    return past_it && regions.contains(name) && peers_.has_payloads(name, round);
-  });
-  return holders >= 2 || static_cast<std::size_t>(holders) + 1 >= regions.size();
+  return are_enough(std::ranges::count_if(peers_.up(), [&](const std::string& name) {
+    return is_past(name, round) && peers_.has_payloads(name, round);
+  }));
 }
 
-// A worker that is behind would wait for room that only it can make, if later rounds filled the
-// spool before it has what it needs next. They are asked for again when their turn comes. One whose
-// state is made again lets go of nothing: others may be doubted with it, and count on what is here.
-void CatchUp::release_later() {
-  if (!worker_.attached() || worker_.heals() || !spool_.crowded()) return;
-  const Round later = replay_from() + rounds_fetched();
-  // Of what is here, not of what is listed: a joiner may have a long log to go.
-  std::set<inter::BlobId> here = spool_.blobs();
-  for (const inter::BlobId& blob : fetcher_.wanted()) {
-    if (fetcher_.received_bytes(blob) > 0) here.insert(blob);
-  }
-  for (const inter::BlobId& blob : here) {
-    const std::optional<Round> round = spool_.listed_in(blob);
-    if (!round || *round < later || !held_elsewhere(*round)) continue;
-    spool_.drop(blob);
-    spool_.forget_progress(blob);
-    out_.push(RemoveBlob{blob});
-  }
+bool CatchUp::is_past(const std::string& peer, Round round) const {
+  const Status* status = peers_.status(peer);
+  return status != nullptr && status->applied && status->applied->version > round &&
+         agreement_.members().regions().contains(peer);
+}
+
+// Everybody else, or two: more than the leader counts on when it lists a payload.
+bool CatchUp::are_enough(std::ptrdiff_t others) const {
+  const auto regions = static_cast<std::ptrdiff_t>(agreement_.members().regions().size());
+  return others >= 2 || others + 1 >= regions;
 }
 
 }  // namespace causeway::diloco

@@ -2,9 +2,13 @@
 // snapshot if the worker is too far behind or of another state than the run agreed on.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "diloco/region/region.h"
 
@@ -41,17 +45,31 @@ class CatchUp {
   bool choose_target();
   void fetch(Time now);
   void expect(const inter::BlobId& payload, const std::string& peer, Time now);  // it is pushed
-  // Later rounds make room for what the worker needs next.
-  void release_later();
+  // What is needed least gives way, if the spool lacks room for so many bytes.
+  void make_room(std::uint64_t bytes);
 
  private:
+  struct Need {
+    inter::BlobId blob;
+    std::string source;   // as in Fetcher::Want
+    bool urgent = false;  // the worker can do nothing without it
+  };
   std::optional<Snapshot> find_target() const;
   Round replay_from() const;
-  Round rounds_fetched() const;
-  std::map<inter::BlobId, Fetcher::Want> needed() const;
-  void add_listed(std::map<inter::BlobId, Fetcher::Want>& wanted) const;
+  Round needed_later_from() const;
+  std::vector<Need> needed() const;
+  void add_target(std::vector<Need>& needs) const;
+  void add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const;
+  std::map<inter::BlobId, Fetcher::Want> fitting(const std::vector<Need>& needs) const;
+  std::uint64_t kept_free_bytes() const;
+  void make_room_for(const std::vector<Need>& needs);
+  void give_up_begun(std::uint64_t bytes, const std::function<bool(const inter::BlobId&)>& can_go);
+  void give_up_listed(Round round);
   void check_origin();
+  bool is_of_use(Round round) const;
   bool held_elsewhere(Round round) const;
+  bool is_past(const std::string& peer, Round round) const;
+  bool are_enough(std::ptrdiff_t others) const;
 
   const ProtocolOptions& options_;
   const Agreement& agreement_;

@@ -51,12 +51,16 @@ struct WorkerApplied {
 struct WorkerOffered {
   Snapshot snapshot;
 };  // its blob is on disk
+struct RoomNeeded {
+  std::uint64_t bytes = 0;
+};  // for what the worker made: there is no room for it
 struct OperatorAsked {
   ChangeMember change;
 };
 struct Tick {};  // time passed
 using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
                            WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
-                           WorkerContributed, WorkerApplied, WorkerOffered, OperatorAsked, Tick>;
+                           WorkerContributed, WorkerApplied, WorkerOffered, RoomNeeded,
+                           OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco

@@ -57,7 +57,8 @@ void RoundProtocol::take_in(const Event& event) {
             [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
-            offer, [](const Tick&) {}, [this](const auto& other) { on(other); }},
+            offer, [this](const RoomNeeded& by) { catch_up_.make_room(by.bytes); },
+            [](const Tick&) {}, [this](const auto& other) { on(other); }},
       event);
 }
 
@@ -72,7 +73,6 @@ void RoundProtocol::settle() {
   if (region_.out.ended()) return;
   exchange_.time_outcome(now_);
   catch_up_.check_state();
-  catch_up_.release_later();
   fetch();
   region_.spool.release_old(region_.worker.applied());
   orders_.instruct(now_);
@@ -97,11 +97,15 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   return next;
 }
 
-double RoundProtocol::agreed_egress_cost() const {
+std::vector<EgressCost> RoundProtocol::agreed_egress() const {
   const CommitRecord* newest = region_.history.newest();
-  if (newest == nullptr) return 0;
-  const auto own = std::ranges::find(newest->egress, region_.options.self, &EgressCost::region);
-  return own == newest->egress.end() ? 0 : own->cost;
+  return newest == nullptr ? std::vector<EgressCost>() : newest->egress;
+}
+
+double RoundProtocol::agreed_egress_cost() const {
+  const std::vector<EgressCost> all = agreed_egress();
+  const auto own = std::ranges::find(all, region_.options.self, &EgressCost::region);
+  return own == all.end() ? 0 : own->cost;
 }
 
 // ---- The log ----

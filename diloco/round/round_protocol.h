@@ -37,6 +37,11 @@ class RoundProtocol {
       : region_(std::move(options), std::move(state)) {}
 
   std::vector<Action> handle(const Event& event, Time now);
+  // How many bytes the disk has room for beside the blobs that are here or have begun, and which
+  // have begun. Told before an event; without it there is room for everything.
+  void set_room(std::uint64_t bytes, std::set<inter::BlobId> begun) {
+    region_.spool.set_room(bytes, std::move(begun));
+  }
   // When a Tick is needed at the latest; none: only when something happens.
   std::optional<Time> next_deadline() const;
 
@@ -47,8 +52,11 @@ class RoundProtocol {
   std::uint32_t k() const { return region_.history.k_policy().k(); }
   const std::string& k_change() const { return region_.history.k_policy().change(); }
   const EgressMeter& egress() const { return region_.history.k_policy().egress(); }
-  // What the newest record says that this region has paid.
+  // What the newest record says that each region, and this one, has paid.
+  std::vector<EgressCost> agreed_egress() const;
   double agreed_egress_cost() const;
+  // A region that lacks more than so many rounds makes nothing that still counts.
+  Round rounds_kept() const { return region_.history.rounds_kept(); }
   // Inner steps of a round up to the open one.
   std::uint32_t nominal_k(Round round) const { return region_.history.nominal_k(round); }
   const std::optional<Contribution>& contribution() const {

@@ -73,6 +73,13 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   }
 }
 
+// A spool may be full for long, and peers have ever more for it.
+void Intake::log_decline(const std::string& what, const BlobId& id, const std::string& reason) {
+  if (const auto more = log_.take(what)) {
+    spdlog::warn("{} blob {}: {}{}", what, to_string(id), reason, *more);
+  }
+}
+
 // Without those of `peer`, whose earlier session may not be gone yet.
 std::size_t Intake::other_sources(const BlobId& id, const std::string& peer) const {
   return static_cast<std::size_t>(
@@ -106,17 +113,28 @@ void BlobReceiver::want(const BlobId& id) {
     intake_->verifier_.advance(id);  // unless it is at it
     return;
   }
-  if (intake_->spool_.has(id) || incoming_.contains(id) || declines_size_of(id)) {
+  // What was under way may have been removed for something else.
+  const bool comes = incoming_.contains(id) && intake_->spool_.partial(id).has_value();
+  if (intake_->spool_.has(id) || comes || declines_size_of(id)) {
     return;
   }
-  declined_.erase(id);
-  ask(id);
+  if (const auto problem = ask(id)) {
+    intake_->log_decline("not asking " + peer_ + " for", id, *problem);
+  }
 }
 
-void BlobReceiver::ask(const BlobId& id) {
-  asked_.erase(id);
+// Not without room for it, which is then kept. Returns what is in the way.
+std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
+  try {
+    intake_->spool_.expect(id);
+  } catch (const std::system_error& error) {
+    return error.what();
+  }
+  on_abandon(id);
+  declined_.erase(id);
   answer_(encode(plan_fetch(id, intake_->spool_.held(id), intake_->other_sources(id, peer_))));
   remember(asked_, id);
+  return std::nullopt;
 }
 
 void BlobReceiver::on_offer(const BlobId& id) {
@@ -125,9 +143,8 @@ void BlobReceiver::on_offer(const BlobId& id) {
   }
   if (intake_->spool_.has(id)) {
     answer_(encode_id(FrameType::blob_complete, id));
-  } else {
-    declined_.erase(id);
-    ask(id);
+  } else if (const auto problem = ask(id)) {
+    decline(id, *problem);
   }
 }
 
@@ -175,14 +192,16 @@ void BlobReceiver::on_failed(const BlobId& id, const std::system_error& failure,
   } else if (mismatch && mismatches_.size() < kRememberedBlobsMax && ++mismatches_[id] == 1) {
     spdlog::warn("blob {} from {} does not match its hash; asking for all of it again",
                  to_string(id), peer_);
-    ask(id);
+    if (const auto problem = ask(id)) {
+      decline(id, *problem);
+    }
   } else {
     decline(id, failure.what());
   }
 }
 
 void BlobReceiver::decline(const BlobId& id, const std::string& reason) {
-  spdlog::warn("declining blob {} from {}: {}", to_string(id), peer_, reason);
+  intake_->log_decline("declining from " + peer_, id, reason);
   on_abandon(id);
   remember(declined_, id);
   answer_(encode(BlobDecline{id, reason}));

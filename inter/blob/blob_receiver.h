@@ -9,9 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "inter/base/log_budget.h"
 #include "inter/blob/verifier.h"
 #include "inter/frame/frame_body.h"
 
@@ -37,12 +39,14 @@ class Intake {
   void store(BlobReceiver& from, const BlobChunk& chunk);
   void on_verdict(const BlobId& id, const std::optional<std::system_error>& failure);
   std::size_t other_sources(const BlobId& id, const std::string& peer) const;
+  void log_decline(const std::string& what, const BlobId& id, const std::string& reason);
 
   Spool& spool_;
   std::uint64_t blob_bytes_max_;
   Completed completed_;
   std::set<BlobReceiver*> receivers_;
   std::map<BlobId, std::string> finishers_;  // who sent the last chunk of a blob under check
+  LogBudget log_{3};                         // lines a minute of a kind
   Verifier verifier_;
 };
 
@@ -70,7 +74,7 @@ class BlobReceiver {
   // It sends the blob or was asked to.
   bool is_source(const BlobId& id) const { return incoming_.contains(id) || asked_.contains(id); }
   bool declines_size_of(const BlobId& id);
-  void ask(const BlobId& id);
+  std::optional<std::string> ask(const BlobId& id);
   void decline(const BlobId& id, const std::string& reason);
   void on_stored(const BlobId& id, std::uint64_t chunk);
   void on_completed(const BlobId& id);

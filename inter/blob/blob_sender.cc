@@ -23,7 +23,7 @@ void BlobSender::push(const BlobId& id) {
   if (find(id) == nullptr) {
     queue_.push_back(new_item(id));
     // The peer drops chunks of a blob that it declined until it has said that it thinks otherwise.
-    queue_.back().known = declined_.erase(id) == 0;
+    queue_.back().known = !asks_first_;
   }
 }
 
@@ -40,6 +40,7 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
     spdlog::info("resuming blob {} to {}, which holds {} of it", to_string(fetch.id), peer_,
                  percent(fetch.held.count(), fetch.held.size()));
   }
+  asks_first_ = false;
   item->known = true;
   item->order = fetch.order;
   item->cursor = fetch.start;
@@ -63,13 +64,20 @@ void BlobSender::on_complete(const BlobId& id) {
 }
 
 void BlobSender::on_decline(const BlobDecline& decline) {
-  if (find(decline.id) != nullptr) {
-    spdlog::warn("{} declined blob {}: {}", peer_, to_string(decline.id), decline.reason);
-    erase(decline.id);
-    if (declined_.size() >= kRememberedBlobsMax) {
-      declined_.clear();
-    }
-    declined_.insert(decline.id);
+  if (find(decline.id) == nullptr) {
+    return;
+  }
+  if (const auto more = log_.take(LogBudget::kind_of(decline.reason))) {
+    spdlog::warn(
+        "{} declined blob {}: {}; until it asks for something it is only offered what "
+        "follows{}",
+        peer_, to_string(decline.id), decline.reason, *more);
+  }
+  erase(decline.id);
+  asks_first_ = true;
+  for (Item& item : queue_) {
+    const bool begun = !item.in_flight.empty() || !item.confirmed.none();
+    item.known = item.known && begun;
   }
 }
 

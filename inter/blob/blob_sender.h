@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "inter/base/log_budget.h"
 #include "inter/blob/spool.h"
 #include "inter/frame/frame_body.h"
 
@@ -25,7 +26,9 @@ class BlobSender {
  public:
   BlobSender(const Spool& spool, std::string peer) : spool_(spool), peer_(std::move(peer)) {}
 
-  void push(const BlobId& id);  // no effect if it is queued already
+  // No effect if it is queued already. To a peer that declined something it is only offered, until
+  // the peer asks for something: it may have no room for anything.
+  void push(const BlobId& id);
 
   void on_fetch(const BlobFetch& fetch);
   // The bytes that this newly confirms; 0 if they were confirmed before, or are not ours.
@@ -70,7 +73,8 @@ class BlobSender {
   std::string peer_;
   std::deque<Item> queue_;        // in the order of the pushes
   std::deque<BlobId> abandoned_;  // the peer is still to be told
-  std::set<BlobId> declined_;     // once; another push asks first
+  bool asks_first_ = false;       // the peer declined something, and nothing was welcome since
+  LogBudget log_{3};              // lines a minute of a kind
 };
 
 }  // namespace causeway::inter

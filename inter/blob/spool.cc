@@ -276,6 +276,16 @@ std::vector<BlobId> Spool::complete() const {
   return ids;
 }
 
+std::set<BlobId> Spool::begun() const {
+  std::set<BlobId> ids;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.partial) {
+      ids.insert(id);
+    }
+  }
+  return ids;
+}
+
 std::uint64_t Spool::stored_bytes() const {
   std::uint64_t total = 0;
   for (const auto& [id, entry] : entries_) {

@@ -3,8 +3,8 @@
 //
 // Chunks of a partial blob may come in any order and from several peers. What a crash tore is
 // fetched again, the rest stays. A blob counts with its whole size against the capacity from its
-// first chunk on, so that what was begun can be finished. One thread. A storage failure throws
-// std::system_error.
+// first chunk on, or from when it was asked for, so that what was begun can be finished. One
+// thread. A storage failure throws std::system_error.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -63,6 +64,9 @@ class Spool {
 
   // The chunks that are here.
   ChunkMap held(const BlobId& id) const;
+  // Keeps the room for it, from here on. Throws Errc::spool_full over capacity.
+  void expect(const BlobId& id) { begin(id); }
+  std::set<BlobId> begun() const;  // of which not all is here, or not checked
   // Stores chunks from number `first` on; `bytes` are whole chunks. Those that are here are
   // skipped. Returns true once all chunks are here: then check() is due. Throws Errc::spool_full
   // over capacity.

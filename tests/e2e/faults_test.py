@@ -10,6 +10,7 @@ import sys
 import unittest
 
 from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, namespaces_allowed, processes, read_json, wait_until
+from run_by_hand import RunByHand
 
 
 class Processes(EndToEnd):
@@ -197,6 +198,33 @@ class PacketEngine(EndToEnd):
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("CAP_SYS_ADMIN", done.stdout)
         self.assertIn("--wan relay", done.stdout)
+
+
+class SmallSpool(RunByHand):
+    def test_a_region_that_was_away_catches_up_with_the_least_spool_that_is_accepted(self):
+        config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
+        text = config.read_text().replace("checkpoint_rounds = 2", "checkpoint_rounds = 20")
+        config.write_text(text.replace("[sync]", "[sync]\nspool_gib = 0.001"))
+        refused = self.finish(self.coordinator(config, REGIONS[0], "--found"), code=2)
+        least = re.search(r"must be at least ([0-9.]+)", refused)[1]
+        config.write_text(text.replace("[sync]", f"[sync]\nspool_gib = {least}"))
+        coordinators = self.start_coordinators(config)
+        workers = self.start_workers(config, (1, 1, 1))
+        first, away = REGIONS[0], REGIONS[2]
+        wait_until(lambda: self.version(away) >= 10, "ten rounds", coordinators[2])
+        coordinators[2].send_signal(signal.SIGSTOP)
+        before = self.version(first)
+        wait_until(lambda: self.version(first) >= before + 100, "a hundred rounds without it", coordinators[0])
+        coordinators[2].send_signal(signal.SIGCONT)
+        there = self.version(first)
+        wait_until(lambda: self.version(away) >= there + 20, "it to catch up and go on", coordinators[2])
+        self.assertFalse(self.status(away)["falls_behind"])
+        for region in REGIONS:
+            log = (self.region_directory(region) / "coordinator.log").read_text()
+            self.assertLess(log.count("declin"), 30, log[-3000:])
+        for child in (*workers, *coordinators):
+            child.kill()
+            child.wait()
 
 
 if __name__ == "__main__":

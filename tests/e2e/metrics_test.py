@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -97,6 +98,44 @@ class Metrics(RunByHand):
         self.finish(self.coordinators[0], code=130)
         self.end()
 
+    def test_more_connections_than_a_process_may_open_files_cost_the_run_nothing(self):
+        few = 1024
+        self.allow_open_files(2 * few)
+        self.start_run()
+        first = self.ports[0]
+        resource.prlimit(self.coordinators[0].pid, resource.RLIMIT_NOFILE, (few, few))
+        slow = []
+        for _ in range(few + 76):
+            slow.append(socket.create_connection(("127.0.0.1", first)))
+            slow[-1].sendall(b"GET /metr")
+        rounds = self.value("rounds_applied_total", first)
+        self.assertEqual(get(f"http://127.0.0.1:{first}/healthz"), (200, "ok\n"))
+        wait_until(lambda: self.value("rounds_applied_total", first) >= rounds + 2, "two more rounds", self.coordinators[0])
+        self.assertEqual(get(f"http://127.0.0.1:{first}/healthz"), (200, "ok\n"))
+        self.assertNotIn("Too many open files", self.coordinators[0].log.read_text())
+        for one in slow:
+            one.close()
+        self.end()
+
+    def allow_open_files(self, count):
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], count), before[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+
+    def test_a_coordinator_without_a_free_descriptor_goes_on_when_there_is_one(self):
+        self.start_run()
+        coordinator = self.coordinators[1]
+        wait_until(lambda: self.version(REGIONS[1]) >= 2, "two rounds", coordinator)
+        before = resource.prlimit(coordinator.pid, resource.RLIMIT_NOFILE)
+        self.assertEqual(*before, "it is to take what it may have")
+        resource.prlimit(coordinator.pid, resource.RLIMIT_NOFILE, (8, before[1]))
+        wait_until(lambda: "its storage fails" in coordinator.log.read_text(), "the coordinator to say so", coordinator)
+        self.assertIn("Too many open files", coordinator.log.read_text())
+        resource.prlimit(coordinator.pid, resource.RLIMIT_NOFILE, before)
+        rounds = self.version(REGIONS[1])
+        wait_until(lambda: self.version(REGIONS[1]) >= rounds + 2, "two more rounds", coordinator)
+        self.end()
+
     def test_an_address_that_cannot_be_bound_is_said_at_once(self):
         config = self.config(addresses=self.addresses)
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -107,7 +146,7 @@ class Metrics(RunByHand):
 
     def test_the_page_lists_each_metric_that_the_code_names(self):
         code = (SOURCE / "apps/run/watch/region_metrics.cc").read_text()
-        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge|gauge_of_period)\(\s*"(\w+)"', code)}
+        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge|gauge_of_period|gauge_of_process)\(\s*"(\w+)"', code)}
         rows = [line for line in (SOURCE / "docs/operate.md").read_text().splitlines() if line.startswith("| `causeway_")]
         self.assertEqual(named, set(re.findall(r"`(causeway_\w+)`", "".join(row.split("|")[1] for row in rows))))
 
@@ -149,12 +188,32 @@ class Metrics(RunByHand):
         panels = json.loads((SOURCE / "deploy/grafana/causeway.json").read_text())["panels"]
         for target in (target for panel in panels for target in panel["targets"]):
             if "validation" not in target["expr"]:  # this run has none
-                found = self.query(api, target["expr"].replace("$__rate_interval", "5s"))
+                found = self.query(api, target["expr"].replace("$__rate_interval", "5s").replace("$run", ".*"))
                 self.assertTrue(found, f"no result: {target['expr']}")
         self.coordinators[2].kill()
         wait_until(lambda: self.query(api, 'up{job="causeway"} == 0'), "the region to be seen as down")
         wait_until(lambda: "CausewayRegionDown" in get(f"{api}/alerts")[1], "the alert")
         self.end()
+
+    @unittest.skipUnless(shutil.which("prometheus", path=TOOLS), "Prometheus is not here: ./check fetches it")
+    def test_a_run_that_is_over_pages_nobody_and_is_seen_as_over(self):
+        self.start_run(steps=400)
+        api = self.prometheus()
+        self.finish_all([*self.workers, *self.coordinators])
+        wait_until(lambda: len(self.query(api, 'up{job="causeway"} == 0')) == 3, "Prometheus to see that nobody is there")
+        self.assertEqual([one["value"][1] for one in self.query(api, "last_over_time(causeway_ended_well[1h])")], ["1"] * 3)
+        rule = next(rule for rule in self.rules(api) if rule["name"] == "CausewayRegionDown")
+        self.assertEqual(self.query(api, rule["query"]), [])
+        table = self.run_causeway("status", "--config", self.config_file, "--certificates", "certificates", "--as", REGIONS[0], code=3)
+        self.assertIn("NOT SEEN", table, "no directory of the run is where the configuration has it")
+        (self.directory / "runs/e2e").mkdir(parents=True)
+        (self.directory / "runs/e2e" / REGIONS[1]).symlink_to(self.region_directory(REGIONS[1]))
+        table = self.run_causeway("status", "--config", self.config_file, "--certificates", "certificates", "--as", REGIONS[0])
+        self.assertNotIn("NOT SEEN", table)
+        self.assertIn("finished", table)
+
+    def rules(self, api):
+        return json.loads(get(f"{api}/rules")[1])["data"]["groups"][0]["rules"]
 
     @unittest.skipUnless(shutil.which("promtool", path=TOOLS), "promtool is not here: ./check fetches it")
     def test_each_alert_fires_where_it_should_and_none_where_all_is_well(self):

@@ -108,10 +108,10 @@ std::uint64_t memory_free_bytes() {
   return limit > used ? std::min(free, limit - used) : free;
 }
 
-std::uint64_t limit_of(__rlimit_resource resource) {
+std::uint64_t limit_of(__rlimit_resource resource, rlim_t rlimit::*which) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0) return kNoLimit;
-  return limit.rlim_cur == RLIM_INFINITY ? kNoLimit : limit.rlim_cur;
+  return limit.*which == RLIM_INFINITY ? kNoLimit : limit.*which;
 }
 
 unsigned own_cores() {
@@ -235,9 +235,10 @@ Findings judge_memory(const HostFigures& host, const RegionConfig& region, std::
 HostFigures look_at_host() {
   HostFigures host{.cores = own_cores(),
                    .memory_free_bytes = memory_free_bytes(),
-                   .open_files_max = limit_of(RLIMIT_NOFILE),
-                   .file_bytes_max = limit_of(RLIMIT_FSIZE),
-                   .address_bytes_max = limit_of(RLIMIT_AS),
+                   // Coordinators and workers raise it.
+                   .open_files_max = limit_of(RLIMIT_NOFILE, &rlimit::rlim_max),
+                   .file_bytes_max = limit_of(RLIMIT_FSIZE, &rlimit::rlim_cur),
+                   .address_bytes_max = limit_of(RLIMIT_AS, &rlimit::rlim_cur),
                    .avx2 = has_cpu_flag("avx2"),
                    .bf16 = has_cpu_flag("avx512_bf16"),
                    .amx = has_cpu_flag("amx_bf16")};

@@ -23,9 +23,14 @@ std::optional<EgressStatus> egress_of(const Json& status) {
   const double step = get<double>(object_in(status, "progress"), "step");
   const double steps = get<double>(status, "steps");
   const bool goes_on = step > 0 && !get<bool>(status, "finished");
-  EgressStatus egress{.cost = *cost,
+  EgressStatus egress{.region = get<std::string>(status, "region"),
+                      .cost = *cost,
                       .at_end = goes_on ? *cost * std::max(1.0, steps / step) : *cost,
                       .run_at_end = number_in(json, "run_forecast")};
+  const Json said = object_in(json, "said");
+  for (const auto& [region, paid] : said.items()) {
+    if (paid.is_number()) egress.said[region] = paid.get<double>();
+  }
   const auto limits = json.find("limits");
   if (limits == json.end() || !limits->is_array()) return egress;
   for (const Json& limit : *limits) {
@@ -40,14 +45,20 @@ std::optional<RunEgress> sum(const std::vector<EgressStatus>& regions) {
   if (regions.empty()) return std::nullopt;
   RunEgress run;
   std::optional<double> agreed;
+  std::map<std::string, double> costs;
+  double seen = 0, seen_at_end = 0;
   for (const EgressStatus& region : regions) {
-    run.cost += region.cost;
-    run.at_end += region.at_end;
+    seen += region.cost;
+    seen_at_end += region.at_end;
+    costs[region.region] = std::max(costs[region.region], region.cost);
+    for (const auto& [name, cost] : region.said) costs[name] = std::max(costs[name], cost);
     if (!region.run_at_end || region.run_at_end < agreed) continue;
     agreed = region.run_at_end;
     run.limits = region.limits;
   }
-  if (agreed) run.at_end = std::max(*agreed, run.cost);
+  for (const auto& [name, cost] : costs) run.cost += cost;
+  const double growth = seen > 0 ? seen_at_end / seen : 1;
+  run.at_end = agreed ? std::max(*agreed, run.cost) : growth * run.cost;
   return run;
 }
 

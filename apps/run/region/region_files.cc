@@ -44,6 +44,7 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   status.val_loss = number_in(progress, "val_loss");
   status.phase = get<std::string>(progress, "phase");
   status.state = status.phase;
+  status.finished = get<bool>(*json, "finished");
   const std::string waiting = get<std::string>(*json, "waiting");
   if (!waiting.empty()) status.state = "waits for " + waiting;
   status.k = get<std::uint64_t>(*json, "k");

@@ -31,6 +31,7 @@ struct RegionStatus {
   std::optional<double> val_loss;                    // the newest validation's
   std::string phase;                                 // of its worker; empty: none has worked yet
   std::string state;                                 // what it does or waits for
+  bool finished = false;                             // the run is over there
   std::uint64_t k = 0;                               // of the open round
   std::string k_change;                              // the newest; empty: none
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over the whole run

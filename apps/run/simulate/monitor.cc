@@ -59,9 +59,14 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
   view_.restarts = restarts;
   view_.wan_bytes = 0;
   std::vector<EgressStatus> egress;
+  std::vector<std::optional<RegionStatus>> statuses;
+  for (const RegionConfig& region : config_.regions)
+    statuses.push_back(read_status(directory_.region(region.name)));
+  const bool over =
+      std::ranges::any_of(statuses, [](const auto& status) { return status && status->finished; });
   for (std::size_t i = 0; i < config_.regions.size(); ++i) {
     const std::string& name = config_.regions[i].name;
-    const auto status = read_status(directory_.region(name));
+    const std::optional<RegionStatus>& status = statuses[i];
     if (!status) continue;
     take(i, name, *status, elapsed_s);
     versions_[name] = status->version;
@@ -70,6 +75,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     if (name == config_.sync.founder) follow_k(*status);
     view_.wan_bytes += status->wan_tx_bytes;
     if (status->egress) egress.push_back(*status->egress);
+    if (over) continue;  // regions close their links: they are shown as they last were
     std::vector<LinkView>& links = view_.regions[i].links;
     links.clear();
     for (const auto& [peer, link] : status->links)

@@ -1,72 +1,242 @@
 #include "apps/run/watch/metrics_server.h"
 
-#include <atomic>
+#include <spdlog/spdlog.h>
+
 #include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include <httplib.h>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/read_until.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/thread_pool.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
 
 #include "apps/run/config/config.h"
+#include "inter/base/accept.h"
+#include "inter/base/async.h"
+#include "inter/base/link_error.h"
+#include "inter/door/strangers.h"
+#include "inter/mesh/resolve.h"
 
 namespace causeway::run {
 namespace {
 
-constexpr std::size_t kThreads = 2;
-constexpr std::size_t kRequestBytesMax = 4096;
-constexpr std::chrono::seconds kPatience{5};  // with somebody who sends or reads slowly
+using asio::ip::tcp;
 
-httplib::Server::Handler unless(std::function<std::string()> why) {
-  return [why = std::move(why)](const httplib::Request&, httplib::Response& response) {
-    const std::string reason = why();
-    response.status = reason.empty() ? 200 : 503;
-    response.set_content((reason.empty() ? "ok" : reason) + "\n", "text/plain");
-  };
+constexpr std::size_t kConnectionsMax = 64;
+constexpr std::size_t kRequestBytesMax = 4096;
+constexpr std::size_t kReadingMax = 8;  // pages at a time whose files are being read
+constexpr std::chrono::seconds kPatience{
+    5};  // with one connection, from its first byte to its last
+constexpr std::chrono::seconds kPatienceAtEnd{1};
+constexpr std::chrono::seconds kResolveBind{10};
+
+struct Answer {
+  int status = 200;
+  std::string text;
+  const char* type = "text/plain; charset=utf-8";
+};
+
+const char* reason_phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 500:
+      return "Internal Server Error";
+    default:
+      return "Service Unavailable";
+  }
 }
+
+Answer unless(const std::string& why) {
+  return {.status = why.empty() ? 200 : 503, .text = (why.empty() ? "ok" : why) + "\n"};
+}
+
+struct Request {
+  std::string method, path;
+};
+
+// Of "GET /path?query HTTP/1.1"; nothing else of a request matters here.
+std::optional<Request> parse_request(const std::string& head) {
+  const std::string line = head.substr(0, head.find("\r\n"));
+  const std::size_t method = line.find(' ');
+  const std::size_t version = line.rfind(" HTTP/1.");
+  if (method == std::string::npos || version == std::string::npos || version <= method)
+    return std::nullopt;
+  const std::string target = line.substr(method + 1, version - method - 1);
+  return Request{line.substr(0, method), target.substr(0, target.find('?'))};
+}
+
+// Whoever connected.
+struct Client {
+  Client(tcp::socket accepted, std::string host)
+      : socket(std::move(accepted)), address(std::move(host)) {}
+
+  const std::string& remote_host() const { return address; }
+  void close(std::error_code, const std::string&) { close(); }
+  void close() {
+    std::error_code ignored;
+    socket.close(ignored);
+  }
+
+  tcp::socket socket;
+  std::string address;
+};
+using ClientPointer = std::shared_ptr<Client>;
 
 }  // namespace
 
+// One thread serves everybody and waits for nobody; files are read on another one, so that a disk
+// that hangs keeps no answer back that needs none.
 class MetricsServer::Implementation {
  public:
-  Implementation(const inter::Endpoint& address, MetricsPages pages) {
-    server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    server_.set_payload_max_length(kRequestBytesMax);
-    server_.set_read_timeout(kPatience);
-    server_.set_write_timeout(kPatience);
-    server_.Get("/metrics", [metrics = std::move(pages.metrics)](const httplib::Request&,
-                                                                 httplib::Response& response) {
-      response.set_content(metrics(), "text/plain; version=0.0.4; charset=utf-8");
-    });
-    server_.Get("/healthz", unless(std::move(pages.not_healthy)));
-    server_.Get("/readyz", unless(std::move(pages.not_ready)));
-    bind(address);
-    thread_ = std::thread([this] {
-      server_.listen_after_bind();
-      ended_ = true;
-    });
-    while (!server_.is_running() && !ended_) std::this_thread::yield();  // stop() ends what runs
+  Implementation(const inter::Endpoint& address, MetricsPages pages)
+      : pages_(std::move(pages)), acceptor_(io_), clients_(kConnectionsMax) {
+    listen(address);
+    asio::co_spawn(io_, accept(), rethrow);
+    thread_ = std::thread([this] { run(); });
   }
+  // Whoever has asked gets the answer.
   ~Implementation() {
-    server_.stop();
+    asio::post(io_, [this] {
+      std::error_code ignored;
+      acceptor_.close(ignored);
+      ending_ = true;
+      if (connected_ == 0) return io_.stop();
+      patience_at_end_.expires_after(kPatienceAtEnd);
+      patience_at_end_.async_wait([this](std::error_code) { io_.stop(); });
+    });
     thread_.join();
+    reading_.join();
   }
   std::uint16_t port() const { return port_; }
 
  private:
-  void bind(const inter::Endpoint& address) {
-    const int bound = address.port == 0 ? server_.bind_to_any_port(address.host)
-                      : server_.bind_to_port(address.host, address.port) ? address.port
-                                                                         : -1;
-    if (bound <= 0) {
-      throw ConfigError("--metrics " + inter::to_string(address) +
-                        ": cannot be bound; name an address of this host and a free port");
-    }
-    port_ = static_cast<std::uint16_t>(bound);
+  static void rethrow(const std::exception_ptr& failure) {
+    if (failure) std::rethrow_exception(failure);
   }
 
-  httplib::Server server_;
+  // What goes wrong with one client ends that one alone.
+  void run() {
+    while (!io_.stopped()) {
+      try {
+        io_.run();
+      } catch (const std::exception& failure) {
+        spdlog::warn("metrics: {}", failure.what());
+      }
+    }
+  }
+
+  void listen(const inter::Endpoint& address) {
+    try {
+      const tcp::endpoint where = inter::listening_address(address, kResolveBind);
+      acceptor_.open(where.protocol());
+      acceptor_.set_option(tcp::acceptor::reuse_address(true));
+      acceptor_.bind(where);
+      acceptor_.listen();
+      port_ = acceptor_.local_endpoint().port();
+    } catch (const std::system_error& error) {
+      throw ConfigError("--metrics " + inter::to_string(address) + ": cannot be bound (" +
+                        error.code().message() + "); name an address of this host and a free port");
+    }
+  }
+
+  asio::awaitable<void> accept() {
+    const auto hear = [this](tcp::socket socket) {
+      std::error_code gone;
+      const tcp::endpoint remote = socket.remote_endpoint(gone);
+      if (gone) return;
+      asio::co_spawn(
+          io_, serve(std::make_shared<Client>(std::move(socket), remote.address().to_string())),
+          rethrow);
+    };
+    co_await inter::accept_all(acceptor_, "metrics", hear);
+  }
+
+  asio::awaitable<void> serve(ClientPointer client) {
+    ++connected_;
+    clients_.enter(client);  // in place of somebody slower, if there are too many
+    const inter::Deadline deadline(io_.get_executor(), kPatience, [client] { client->close(); });
+    co_await exchange(*client);
+    clients_.leave(client);
+    if (--connected_ == 0 && ending_) io_.stop();
+  }
+
+  asio::awaitable<void> exchange(Client& client) {
+    std::string head;
+    std::error_code error;
+    co_await asio::async_read_until(client.socket, asio::dynamic_buffer(head, kRequestBytesMax),
+                                    "\r\n\r\n", asio::redirect_error(asio::use_awaitable, error));
+    if (error && error != asio::error::not_found) co_return;  // gone, or given up
+    const std::optional<Request> request = error ? std::nullopt : parse_request(head);
+    Answer answer{.status = 400, .text = "no request that this server knows\n"};
+    if (request) answer = co_await answer_to(*request);
+    std::string text = "HTTP/1.1 " + std::to_string(answer.status) + " " +
+                       reason_phrase(answer.status) + "\r\nContent-Type: " + answer.type +
+                       "\r\nContent-Length: " + std::to_string(answer.text.size()) +
+                       "\r\nConnection: close\r\n\r\n";
+    if (!request || request->method != "HEAD") text += answer.text;
+    co_await asio::async_write(client.socket, asio::buffer(text),
+                               asio::redirect_error(asio::use_awaitable, error));
+    if (!error) co_await inter::end_politely(client.socket);
+  }
+
+  asio::awaitable<Answer> answer_to(Request request) {
+    if (request.method != "GET" && request.method != "HEAD")
+      co_return Answer{.status = 405, .text = "only GET\n"};
+    if (request.path == "/healthz") co_return unless(pages_.not_healthy());
+    if (request.path == "/readyz")
+      co_return co_await read([this] { return unless(pages_.not_ready()); });
+    if (request.path == "/metrics") {
+      co_return co_await read([this] {
+        return Answer{.text = pages_.metrics(), .type = "text/plain; version=0.0.4; charset=utf-8"};
+      });
+    }
+    co_return Answer{.status = 404, .text = "there are /metrics, /healthz and /readyz\n"};
+  }
+
+  asio::awaitable<Answer> read(std::function<Answer()> page) {
+    if (being_read_ >= kReadingMax)
+      co_return Answer{.status = 503, .text = "the disk does not answer\n"};
+    ++being_read_;
+    Answer answer{.status = 500, .text = "the page cannot be made\n"};
+    try {
+      answer =
+          co_await asio::co_spawn(reading_, run_on_reader(std::move(page)), asio::use_awaitable);
+    } catch (const std::exception& error) {
+      spdlog::warn("metrics: {}", error.what());
+    }
+    --being_read_;
+    co_return answer;
+  }
+
+  static asio::awaitable<Answer> run_on_reader(std::function<Answer()> page) { co_return page(); }
+
+  MetricsPages pages_;
+  asio::io_context io_{1};
+  asio::thread_pool reading_{1};
+  tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
-  std::atomic<bool> ended_ = false;
+  inter::Strangers<Client> clients_;
+  std::size_t connected_ = 0, being_read_ = 0;
+  bool ending_ = false;
+  asio::steady_timer patience_at_end_{io_};
   std::thread thread_;
 };
 

@@ -1,5 +1,8 @@
 // /metrics, /healthz and /readyz over HTTP, for Prometheus and whoever watches processes. Nothing
 // can be changed by it and nobody is asked who they are, so it binds where the user says.
+//
+// Whoever reaches the port may connect as often as they like and say nothing. So connections are
+// few and short: a newcomer takes the place of the oldest from the address that has most of them.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +15,13 @@
 namespace causeway::run {
 
 struct MetricsPages {
-  std::function<std::string()> metrics;      // Prometheus' text format
-  std::function<std::string()> not_healthy;  // why this process is not; empty: it is
-  std::function<std::string()> not_ready;    // likewise of the region
+  std::function<std::string()> metrics = {};      // Prometheus' text format
+  std::function<std::string()> not_healthy = {};  // why this process is not; empty: it is
+  std::function<std::string()> not_ready = {};    // likewise of the region
 };
 
-// On threads of its own, which call the pages.
+// On two threads of its own: not_healthy is called on one, so it must not wait for anything; what
+// reads files on the other.
 class MetricsServer {
  public:
   // Port 0 takes any free one. Throws ConfigError if the address cannot be bound.

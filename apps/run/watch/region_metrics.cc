@@ -1,5 +1,6 @@
 #include "apps/run/watch/region_metrics.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,8 @@ using prometheus::MetricType;
 // Families of one region, in the order in which they are added.
 class Families {
  public:
-  explicit Families(std::string region) : region_(std::move(region)) {}
+  Families(std::string run, std::string region)
+      : run_(std::move(run)), region_(std::move(region)) {}
 
   void counter(const std::string& name, const std::string& help, double value,
                const std::string& peer = {}) {
@@ -36,6 +38,10 @@ class Families {
     metric.label.push_back({"period", period});
     metric.gauge.value = value;
   }
+  // Of the process, whatever it works for: without labels.
+  void gauge_of_process(const std::string& name, const std::string& help, double value) {
+    of(name, help, MetricType::Gauge).metric.emplace_back().gauge.value = value;
+  }
   std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
 
  private:
@@ -43,6 +49,7 @@ class Families {
                                 const std::string& peer) {
     prometheus::MetricFamily& family = of(name, help, type);
     prometheus::ClientMetric& metric = family.metric.emplace_back();
+    metric.label.push_back({"run", run_});
     metric.label.push_back({"region", region_});
     if (!peer.empty()) metric.label.push_back({"peer", peer});
     return metric;
@@ -55,7 +62,7 @@ class Families {
     return families_.emplace_back(prometheus::MetricFamily{"causeway_" + name, help, type, {}});
   }
 
-  std::string region_;
+  std::string run_, region_;
   std::vector<prometheus::MetricFamily> families_;
 };
 
@@ -95,6 +102,14 @@ void add_agreement(Families& out, const Json& status) {
   out.gauge("waiting", "1 if something is waited for.",
             get<std::string>(status, "waiting").empty() ? 0 : 1);
   out.gauge("finished", "1 if the run is over here.", get<bool>(status, "finished") ? 1 : 0);
+  // What stays in Prometheus when the process is gone. Another run may use its address later.
+  out.gauge_of_process("ended_well", "1 if the process ends because the run is over.",
+                       get<bool>(status, "finished") ? 1 : 0);
+  const double behind = get<double>(status, "round") - get<double>(status, "version");
+  out.gauge("rounds_behind", "Rounds in the ledger that the worker has not applied.",
+            std::max(0.0, behind));
+  out.gauge("falls_behind", "1 if it is so far behind that what it makes no longer counts.",
+            get<bool>(status, "falls_behind") ? 1 : 0);
   out.gauge("workers", "Workers that the region is to have.", get<double>(status, "workers"));
   const auto missing = status.find("missing_ranks");
   out.gauge("workers_missing", "Workers that it trains without.",
@@ -127,10 +142,12 @@ void add_links(Families& out, const Json& status, const Prices& prices) {
   }
 }
 
-// Every region says the same.
-void add_budget(Families& out, const Json& status) {
+// Every region says the same of the run.
+void add_egress(Families& out, const Json& status) {
   const auto egress = egress_of(status);
   if (!egress) return;
+  out.counter("run_egress_cost_total", "Of what all regions sent, as far as this one heard.",
+              sum({*egress})->cost);
   for (const EgressLimit& limit : egress->limits) {
     out.gauge_of_period("budget_limit", "Most that egress may cost in the period, of the budget.",
                         limit.limit, limit.period);
@@ -152,8 +169,12 @@ void add_checkpoint_hook(Families& out, const std::filesystem::path& directory) 
 
 }  // namespace
 
-RegionMetrics::RegionMetrics(std::string region, std::filesystem::path directory, Prices prices)
-    : region_(std::move(region)), directory_(std::move(directory)), prices_(std::move(prices)) {
+RegionMetrics::RegionMetrics(std::string run, std::string region, std::filesystem::path directory,
+                             Prices prices)
+    : run_(std::move(run)),
+      region_(std::move(region)),
+      directory_(std::move(directory)),
+      prices_(std::move(prices)) {
   for (const AppliedRound& round : applied_rounds(directory_)) count(round);
 }
 
@@ -166,7 +187,7 @@ void RegionMetrics::count(const AppliedRound& round) {
 }
 
 std::string RegionMetrics::text() const {
-  Families out(region_);
+  Families out(run_, region_);
   {
     const std::lock_guard lock(mutex_);
     out.counter("rounds_applied_total", "Rounds that the worker applied.", double(rounds_.applied));
@@ -184,10 +205,15 @@ std::string RegionMetrics::text() const {
     add_training(out, *status);
     add_agreement(out, *status);
     add_links(out, *status, prices_);
-    add_budget(out, *status);
+    add_egress(out, *status);
   }
   add_checkpoint_hook(out, directory_);
   return out.text();
+}
+
+bool RegionMetrics::says_end() const {
+  const auto status = parse_object(read_text_file(directory_ / "status.json"));
+  return status && get<bool>(*status, "finished");
 }
 
 std::string RegionMetrics::not_ready() const {
@@ -197,6 +223,12 @@ std::string RegionMetrics::not_ready() const {
   if (get<std::string>(*status, "leader").empty()) return "no leader is known";
   if (get<std::string>(object_in(*status, "progress"), "phase").empty())
     return "no worker has attached yet";
+  if (get<bool>(*status, "falls_behind")) {
+    const auto behind =
+        get<std::uint64_t>(*status, "round") - get<std::uint64_t>(*status, "version");
+    return "it falls behind: it has applied " + std::to_string(behind) +
+           " rounds less than there are";
+  }
   return "";
 }
 

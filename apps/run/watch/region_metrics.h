@@ -17,13 +17,16 @@ class RegionMetrics {
  public:
   // Counts what an earlier process of this region left in events.jsonl.
   // `prices`: of what is sent, if they are given.
-  RegionMetrics(std::string region, std::filesystem::path directory, Prices prices = {});
+  RegionMetrics(std::string run, std::string region, std::filesystem::path directory,
+                Prices prices = {});
 
   void count(const AppliedRound& round);
 
   // In Prometheus' text format, version 0.0.4. Read anew each time; without status.json only what
   // the rounds say.
   std::string text() const;
+
+  bool says_end() const;  // that the run is over here
 
   // Empty: the region takes part in rounds. Otherwise why not, in a sentence.
   std::string not_ready() const;
@@ -34,7 +37,7 @@ class RegionMetrics {
     double applied_at_s = 0;  // since 1970, the newest
   };
 
-  std::string region_;
+  std::string run_, region_;
   std::filesystem::path directory_;
   Prices prices_;
   mutable std::mutex mutex_;

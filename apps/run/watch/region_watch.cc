@@ -1,5 +1,6 @@
 #include "apps/run/watch/region_watch.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@ namespace causeway::run {
 namespace {
 
 constexpr std::chrono::seconds kSilenceMax{10};
+constexpr std::chrono::minutes kLastScrapeMax{2};
 
 }  // namespace
 
@@ -23,10 +25,10 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
       directory_(std::move(directory)),
       lines_(config.train.steps, k_policy(config).measures() ? 0 : pace(config).rounds()),
       tensorboard_(directory_, 0),
-      metrics_(region_, directory_, prices_of(config)) {
+      metrics_(config.name, region_, directory_, prices_of(config)) {
   if (metrics.empty()) return;
   server_.emplace(inter::parse_endpoint(metrics),
-                  MetricsPages{.metrics = [this] { return metrics_.text(); },
+                  MetricsPages{.metrics = [this] { return scraped(); },
                                .not_healthy = [this] { return not_healthy(); },
                                .not_ready = [this] { return metrics_.not_ready(); }});
   spdlog::info("{}: metrics at port {}", region_, server_->port());
@@ -34,6 +36,23 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
 
 void RegionWatch::beat() {
   beat_ = std::chrono::steady_clock::now();
+}
+
+std::string RegionWatch::scraped() {
+  const bool end = metrics_.says_end();
+  std::string text = metrics_.text();
+  const auto now = Clock::now();
+  const std::lock_guard lock(mutex_);
+  if (scraped_at_) scrape_interval_ = now - *scraped_at_;
+  scraped_at_ = now;
+  end_was_scraped_ = end_was_scraped_ || end;
+  return text;
+}
+
+std::chrono::steady_clock::time_point RegionWatch::last_scrape_by() const {
+  const std::lock_guard lock(mutex_);
+  if (!scrape_interval_ || end_was_scraped_) return Clock::time_point::min();
+  return *scraped_at_ + std::min<Clock::duration>(2 * *scrape_interval_, kLastScrapeMax);
 }
 
 std::string RegionWatch::not_healthy() const {

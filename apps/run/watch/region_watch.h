@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -26,8 +27,13 @@ class RegionWatch {
   void beat();
   // A line of events.jsonl. What cannot be written is left out: a full disk ends no region.
   void add(const std::string& event);
+  // Until when this process is to stay, so that whoever scrapes its metrics sees that the run is
+  // over: not at all if nobody does, or it was seen.
+  std::chrono::steady_clock::time_point last_scrape_by() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  std::string scraped();
   std::string not_healthy() const;
   void write(const AppliedRound& round);
 
@@ -37,6 +43,10 @@ class RegionWatch {
   Tensorboard tensorboard_;
   bool begun_ = false;  // TensorBoard's files hold what earlier processes saw
   RegionMetrics metrics_;
+  mutable std::mutex mutex_;  // of what scrapes leave behind
+  std::optional<Clock::time_point> scraped_at_;
+  std::optional<Clock::duration> scrape_interval_;
+  bool end_was_scraped_ = false;
   std::atomic<std::chrono::steady_clock::time_point> beat_{std::chrono::steady_clock::now()};
   std::optional<MetricsServer> server_;  // the first to end: its threads use the others
 };

@@ -32,6 +32,7 @@ std::optional<AppliedRound> parse_round(const std::string& line) {
   round.tokens_per_s = get<double>(*json, "tokens_per_s");
   round.wait_s = get<double>(*json, "wait_s");
   round.time_unix_s = get<double>(*json, "time_unix_s");
+  round.left_s = number_in(*json, "left_s");
   round.waited_for = get<std::string>(*json, "waited_for");
   return round;
 }
@@ -62,27 +63,18 @@ std::string RoundLines::next(const AppliedRound& round) {
   if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);
   line += ", " + format_count(static_cast<std::uint64_t>(round.tokens_per_s)) + " tokens/s, " +
           std::to_string(round.participants) + " regions";
-  if (!newest_.empty()) {
-    const AppliedRound& before = newest_.back();
+  if (before_) {
+    const AppliedRound& before = *before_;
     const double waited_s = std::max(0.0, round.wait_s - before.wait_s);
     line += ", took " + format_duration(std::max(0.0, round.time_unix_s - before.time_unix_s)) +
             ", " + format_duration(waited_s) + " of it without steps";
     if (!round.waited_for.empty()) line += " (waited most for " + round.waited_for + ")";
     if (round.wan_tx_bytes >= before.wan_tx_bytes)
       line += ", sent " + format_bytes(double(round.wan_tx_bytes - before.wan_tx_bytes));
-    line += time_left(round);
   }
-  newest_.push_back(round);
-  if (newest_.size() > kWindow) newest_.erase(newest_.begin());
+  if (round.left_s) line += ", about " + format_duration(*round.left_s) + " left";
+  before_ = round;
   return line;
-}
-
-std::string RoundLines::time_left(const AppliedRound& round) const {
-  const AppliedRound& first = newest_.front();
-  if (round.step <= first.step || steps_ <= round.step) return "";
-  const double step_s = (round.time_unix_s - first.time_unix_s) / double(round.step - first.step);
-  return ", about " + format_duration(std::max(0.0, step_s) * double(steps_ - round.step)) +
-         " left";
 }
 
 }  // namespace causeway::run

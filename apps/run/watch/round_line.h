@@ -21,9 +21,10 @@ struct AppliedRound {
   double loss = 0;         // nats per token, of the last inner step; 0: none
   std::optional<double> val_loss;
   double tokens_per_s = 0;
-  double wait_s = 0;       // in all but inner steps
-  double time_unix_s = 0;  // when it was applied
-  std::string waited_for;  // the member that was waited for longest; empty: none
+  double wait_s = 0;                  // in all but inner steps
+  double time_unix_s = 0;             // when it was applied
+  std::string waited_for;             // the member that was waited for longest; empty: none
+  std::optional<double> left_s = {};  // that the run still takes
 };
 
 // Nothing if the line is none of a round.
@@ -33,7 +34,7 @@ Sample sample_of(const AppliedRound& round);
 // In file order; a round that was applied again after a restart is there again.
 std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory);
 
-// Turns rounds into lines, with what each took and how long the run still takes.
+// Turns rounds into lines, with what each took.
 class RoundLines {
  public:
   // `steps` of the run; `rounds` of the run, 0: not known.
@@ -43,11 +44,8 @@ class RoundLines {
   std::string next(const AppliedRound& round);
 
  private:
-  static constexpr std::size_t kWindow = 10;  // rounds that the time left is judged by
-  std::string time_left(const AppliedRound& round) const;
-
   std::uint64_t steps_, rounds_;
-  std::vector<AppliedRound> newest_;  // oldest first
+  std::optional<AppliedRound> before_;
 };
 
 }  // namespace causeway::run

@@ -22,6 +22,8 @@ std::string dash_if_zero(double value, const std::string& shown) {
 
 // Below 0: not known.
 double seconds_left(const Json& status) {
+  if (status.contains("left_s")) return number_in(status, "left_s").value_or(-1);
+  // As earlier versions wrote it.
   const Json progress = object_in(status, "progress");
   const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
   const double spent_s = get<double>(progress, "compute_s") + get<double>(progress, "wait_s");
@@ -30,9 +32,12 @@ double seconds_left(const Json& status) {
 }
 
 std::string state_of(const SeenRegion& region, const Json& status) {
+  if (region.run_is_over && !region.finished) return "ended";
   if (!region.problem.empty()) return "NOT SEEN";
   if (region.finished) return "finished";
   if (!region.runs) return "STOPPED";
+  if (region.falls_behind())
+    return "FALLS BEHIND: " + format_count(region.rounds_behind) + " rounds";
   const std::string waiting = get<std::string>(status, "waiting");
   if (!waiting.empty()) return "waits for " + waiting;
   const std::string phase = get<std::string>(object_in(status, "progress"), "phase");
@@ -63,7 +68,8 @@ std::string columns(const std::vector<Row>& rows) {
 double run_seconds_left(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
   double left_s = -1;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (regions[i].runs) left_s = std::max(left_s, seconds_left(all[i]));
+    if (regions[i].runs && !regions[i].falls_behind())
+      left_s = std::max(left_s, seconds_left(all[i]));
   }
   return left_s;
 }
@@ -98,7 +104,7 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Jso
     tokens += get<double>(progress, "tokens");
     sent += get<double>(all[i], "wan_tx_bytes");
     version = std::max(version, get<std::uint64_t>(all[i], "version"));
-    finished = finished && regions[i].finished;
+    finished = finished && (regions[i].finished || regions[i].run_is_over);
     if (regions[i].runs) rate += get<double>(progress, "tokens_per_s");
   }
   return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
@@ -149,8 +155,13 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<J
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     const SeenRegion& region = regions[i];
+    if (region.run_is_over) continue;
     if (!region.problem.empty()) {
       lines += "! " + region.name + ": " + region.problem + "\n";
+    } else if (region.falls_behind()) {
+      lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
+               " rounds less than there are, and what it makes no longer counts; coordinator.log "
+               "in its directory says what it waits for\n";
     } else if (!region.is_well()) {
       lines += "! " + region.name + ": no coordinator runs; it wrote last at " +
                region.written_utc + ". Start it again to go on\n";
@@ -204,6 +215,9 @@ std::string region_page(const SeenRegion& region) {
         << link.value("tx_bytes", 0ULL) << " bytes sent, " << link.value("rx_bytes", 0ULL)
         << " received\n";
   }
+  if (region.falls_behind())
+    out << "  falls behind: it has applied " << region.rounds_behind
+        << " rounds less than there are, and what it makes no longer counts\n";
   if (!region.runs) {
     out << "  stopped: no coordinator runs here; the above is what it wrote last, at "
         << region.written_utc << (region.finished ? "\n" : ". Start it again to go on\n");

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
+#include "apps/run/region/parse_object.h"
 #include "diloco/files/file_io.h"
 #include "inter/mesh/observer.h"
 
@@ -69,6 +70,9 @@ SeenRegion seen(const std::string& where, std::string text) {
   region.name = status.value("region", where);
   region.finished = status.value("finished", false);
   region.runs = true;
+  if (get<bool>(status, "falls_behind"))
+    region.rounds_behind =
+        get<std::uint64_t>(status, "round") - get<std::uint64_t>(status, "version");
   return region;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -12,14 +13,18 @@
 namespace causeway::run {
 
 struct SeenRegion {
-  std::string name;         // the region's, or where it was looked for if that is not known
-  std::string text;         // status.json as it was written; empty: nothing was seen
-  bool runs = false;        // a coordinator runs there now
-  bool finished = false;    // the run is over there
-  std::string written_utc;  // of a directory: when its coordinator wrote last
-  std::string problem;      // why nothing was seen; empty: something was
+  std::string name;          // the region's, or where it was looked for if that is not known
+  std::string text;          // status.json as it was written; empty: nothing was seen
+  bool runs = false;         // a coordinator runs there now
+  bool finished = false;     // the run is over there
+  std::string written_utc;   // of a directory: when its coordinator wrote last
+  std::string problem;       // why nothing was seen; empty: something was
+  bool run_is_over = false;  // as another region of the run says
+  std::uint64_t rounds_behind =
+      0;  // the others; 0 unless it is so far that its work does not count
 
-  bool is_well() const { return runs || finished; }
+  bool falls_behind() const { return rounds_behind > 0; }
+  bool is_well() const { return finished || run_is_over || (runs && !falls_behind()); }
 };
 
 // Throws ConfigError if it is not one of a region that was started.

@@ -72,6 +72,22 @@ TEST_F(MonitorTest, AWorkerHasWorkedEvenIfItsCoordinatorForgot) {
   EXPECT_TRUE(monitor_.has_worked("east"));
 }
 
+TEST_F(MonitorTest, LinksAreShownAsTheyWereWhenTheRunEnded) {
+  const auto status = [&](const std::string& region, const char* peer, bool up, bool finished) {
+    const nlohmann::json json = {{"finished", finished}, {"links", {{peer, {{"up", up}}}}}};
+    directory_.write("run/regions/" + region + "/status.json", json.dump());
+  };
+  status("east", "west", true, false);
+  status("west", "east", true, false);
+  monitor_.observe_training(1, 0);
+  status("east", "west", false, false);  // the other one closed it
+  status("west", "east", false, true);
+  for (const RegionView& region : monitor_.observe_training(2, 0).regions) {
+    ASSERT_EQ(region.links.size(), 1U);
+    EXPECT_TRUE(region.links[0].up) << region.name;
+  }
+}
+
 TEST_F(MonitorTest, RateIsThatOfTheLastSeconds) {
   write_status("regions/east", 1, 20, 0);
   for (int second = 0; second < 10; ++second) monitor_.observe_training(second, 0);

@@ -52,6 +52,55 @@ TEST(RunTable, ARegionThatCaughtUpDoesNotSayThatTheRunEndsSooner) {
   EXPECT_THAT(table, HasSubstr("5 min 0 s  compute\nall"));
 }
 
+// What the coordinator says in its log, too.
+TEST(RunTable, ShowsTheTimeLeftAsTheRegionsSayIt) {
+  const std::string table =
+      run_table({region("east", {{"left_s", 580}}), region("west", {{"left_s", nullptr}})});
+  EXPECT_THAT(table, HasSubstr("about 9 min 40 s left"));
+  EXPECT_THAT(run_table({region("east", {{"left_s", nullptr}})}), Not(HasSubstr("about")));
+}
+
+TEST(RunTable, MarksARegionThatFallsBehind) {
+  SeenRegion behind = region("east", {{"version", 181}});
+  behind.rounds_behind = 636;
+  EXPECT_FALSE(behind.is_well());
+  const std::string table = run_table({behind, region("west", {})});
+  EXPECT_THAT(table, HasSubstr("FALLS BEHIND: 636 rounds\n"));
+  EXPECT_THAT(table, HasSubstr("! east: it has applied 636 rounds less than there are"));
+}
+
+TEST(RunTable, WhoNoLongerAnswersAfterTheEndHasEnded) {
+  SeenRegion over = region("east", {{"finished", true}});
+  over.finished = true;
+  over.runs = false;
+  over.run_is_over = true;
+  SeenRegion gone;
+  gone.name = "west";
+  gone.problem = "connection refused";
+  EXPECT_FALSE(gone.is_well());
+  gone.run_is_over = true;
+  EXPECT_TRUE(gone.is_well());
+  const std::string table = run_table({over, gone});
+  EXPECT_THAT(table, HasSubstr("ended\n"));
+  EXPECT_THAT(table, HasSubstr(", finished"));
+  EXPECT_THAT(table, Not(HasSubstr("refused")));
+}
+
+// Of one that is gone the others know what it paid.
+TEST(RunTable, TheCostOfTheRunDoesNotFallWhenARegionDies) {
+  const auto paid = [](double cost) {
+    const nlohmann::json said = {{"east", 1.5}, {"west", 4.0}};
+    return nlohmann::json{{"egress", {{"cost", cost}, {"run_forecast", nullptr}, {"said", said}}}};
+  };
+  EXPECT_THAT(run_table({region("east", paid(2)), region("west", paid(4.25))}),
+              HasSubstr("egress: 6.25 so far, about 25.00 at"));
+  SeenRegion gone;
+  gone.name = "west";
+  gone.problem = "connection refused";
+  EXPECT_THAT(run_table({region("east", paid(2)), gone}),
+              HasSubstr("egress: 6.00 so far, about 24.00 at"));
+}
+
 TEST(RunTable, SaysWhatTrafficHasCostAndWillHave) {
   const auto paid = [](double cost) {
     return nlohmann::json{{"egress", {{"cost", cost}, {"run_forecast", nullptr}}}};

@@ -38,7 +38,7 @@ void Cluster::found(Node& node) {
   membership = with(membership, founder);
   if (options_.forked) {
     if (real_) real_->start(founder.region);
-    const inter::BlobId blob = keep(founder.region, "of another run", 3000);
+    const inter::BlobId blob = keep(founder.region, "of another run", kSnapshotBytes);
     membership.origin = {.run_id = "run-0", .version = 7, .state = forked_state(), .blob = blob};
     node.disk.snapshot = {.version = 0, .state = forked_state(), .blob = blob};
   }
@@ -181,7 +181,7 @@ void Cluster::start(const std::string& region) {
     options.contributions_min = options_.contributions_min;
     options.grace_min = options_.grace_min;
     options.grace_max = options_.grace_max;
-    options.spool_bytes = options_.spool_bytes;
+    options.spool_bytes = (real_ ? kRealBytes : 1) * options_.spool_bytes;
     options.election = options_.election;
     options.heartbeat = options_.election / 4;
     options.unix_s_at_zero = options_.unix_s_at_zero;

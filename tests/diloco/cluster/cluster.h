@@ -43,7 +43,9 @@ struct ClusterOptions {
   Time compute_min = std::chrono::milliseconds{2'000};
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
-  std::uint64_t spool_bytes = 0;          // 0: there is room for everything
+  // Of a region's disk: what a worker makes waits for room, and what peers send beyond it does not
+  // arrive. 0: there is room for everything.
+  std::uint64_t spool_bytes = 0;
   std::uint64_t payload_bytes_min = 500, payload_bytes_max = 4'499;
   double price = 0;  // of a byte of a payload, to whoever sends it
   double unix_s_at_zero = 0;
@@ -200,6 +202,11 @@ class Cluster {
                 std::uint64_t offset);
   void arrive(const std::string& from, const std::string& to, const inter::BlobId& blob,
               std::uint64_t offset, std::uint64_t epoch);
+  std::uint64_t room(const std::string& region) const;
+  std::set<inter::BlobId> begun(const std::string& region) const;
+  bool fits(const std::string& region, const inter::BlobId& blob) const;
+  void wait_for_room(const std::string& region, const Contribution& contribution, Time ahead,
+                     std::uint64_t bytes);
   void store(const std::string& region, const inter::BlobId& blob);
   // A worker's bytes, on its region's disk.
   inter::BlobId keep(const std::string& region, const std::string& content, std::uint64_t size);
@@ -218,6 +225,7 @@ class Cluster {
   void attach_worker(const std::string& region);
   void train(const std::string& region, const OrderTrain& order);
   void contribute(const std::string& region, Contribution contribution, Time ahead);
+  void hand_over(const std::string& region, const Contribution& contribution, Time ahead);
   void go_on(const std::string& region);
   void call_back(const std::string& region);
   void collect(const std::string& region, Round round);
@@ -225,6 +233,7 @@ class Cluster {
   double egress_cost(const std::string& region);
   void apply(const std::string& region, const OrderApply& order);
   void restore(const std::string& region, const OrderRestore& order);
+  void offer_snapshot(const std::string& region, const Applied& holds);
   void after_apply(const std::string& region, Applied holds);
   void later_in_session(const std::string& region, Time delay, std::function<void()> action);
   void die(const std::string& region);

@@ -1,5 +1,6 @@
 // Cluster: what is on a region's disk.
 #include <algorithm>
+#include <limits>
 
 #include "tests/diloco/cluster/cluster_parts.h"
 
@@ -11,6 +12,27 @@ void Cluster::lose_spool(const std::string& region) {
   for (const inter::BlobId& blob : node.disk.blobs) stored_[blob].erase(region);
   node.disk.blobs.clear();
   node.partial.clear();
+}
+
+std::uint64_t Cluster::room(const std::string& region) const {
+  if (real_) return real_->spool(region).free_bytes();
+  if (options_.spool_bytes == 0) return std::numeric_limits<std::uint64_t>::max();
+  const Node& node = nodes_.at(region);
+  std::uint64_t used = 0;
+  for (const inter::BlobId& blob : node.disk.blobs) used += blob.size_bytes;
+  for (const auto& [blob, bytes] : node.partial) used += blob.size_bytes;
+  return options_.spool_bytes - std::min(used, options_.spool_bytes);
+}
+
+std::set<inter::BlobId> Cluster::begun(const std::string& region) const {
+  if (real_) return real_->spool(region).begun();
+  std::set<inter::BlobId> blobs;
+  for (const auto& [blob, bytes] : nodes_.at(region).partial) blobs.insert(blob);
+  return blobs;
+}
+
+bool Cluster::fits(const std::string& region, const inter::BlobId& blob) const {
+  return nodes_.at(region).partial.contains(blob) || blob.size_bytes <= room(region);
 }
 
 // Most of the log stays on the disk.

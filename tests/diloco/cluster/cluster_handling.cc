@@ -20,6 +20,7 @@ void Cluster::deliver(const std::string& region, const Event& event) {
     return;
   }
   if (std::holds_alternative<WorkerAttached>(event)) node.worker.heard = node.worker.session;
+  if (options_.spool_bytes > 0) node.protocol->set_room(room(region), begun(region));
   const std::vector<Action> actions = node.protocol->handle(event, now_ + node.clock_offset);
   if (options_.trace != nullptr) trace(region, event, actions);
   std::size_t done = actions.size();
@@ -169,9 +170,8 @@ void Cluster::push(const std::string& region, const PushBlob& action) {
 
 void Cluster::fetch(const std::string& region, const FetchBlob& action) {
   if (real_) return real_->fetch(region, action.peer, action.blob);
-  const Node& node = nodes_.at(region);
-  const auto partial = node.partial.find(action.blob);
-  transfer(action.peer, region, action.blob, partial == node.partial.end() ? 0 : partial->second);
+  if (!fits(region, action.blob)) throw Violation(region + " asks for what it has no room for");
+  transfer(action.peer, region, action.blob, nodes_.at(region).partial[action.blob]);
 }
 
 void Cluster::remove(const std::string& region, const inter::BlobId& blob) {

@@ -19,10 +19,10 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr std::size_t kControl = 0;
-constexpr std::uint64_t kSpoolBytes = 1U << 30;
-constexpr unsigned kChunksUnderWay = 2;   // on a connection
-constexpr double kConnectionLoss = 0.01;  // with each chunk
-constexpr double kTear = 0.5;             // with each kill
+constexpr std::uint64_t kSpoolBytes = 1U << 30;  // room for everything
+constexpr unsigned kChunksUnderWay = 2;          // on a connection
+constexpr double kConnectionLoss = 0.01;         // with each chunk
+constexpr double kTear = 0.5;                    // with each kill
 
 std::pair<std::string, std::string> pair_of(const std::string& a, const std::string& b) {
   return std::minmax(a, b);
@@ -39,6 +39,11 @@ std::vector<std::byte> bytes_for(const std::string& content, std::uint64_t size)
 
 }  // namespace
 
+ClusterLinks::ClusterLinks(Host host, std::uint64_t seed, std::uint64_t spool_bytes)
+    : host_(std::move(host)),
+      random_(seed),
+      spool_bytes_(spool_bytes == 0 ? kSpoolBytes : spool_bytes) {}
+
 Time ClusterLinks::random_time(std::int64_t min_ms, std::int64_t max_ms) {
   return milliseconds{std::uniform_int_distribution<std::int64_t>(min_ms, max_ms)(random_)};
 }
@@ -47,7 +52,7 @@ Time ClusterLinks::random_time(std::int64_t min_ms, std::int64_t max_ms) {
 
 std::set<BlobId> ClusterLinks::start(const std::string& region) {
   Site& site = sites_[region];
-  site.spool.emplace(site.directory.path(), kSpoolBytes);
+  site.spool.emplace(site.directory.path(), spool_bytes_);
   site.life = ++lives_;
   const auto completed = [this, region, life = site.life](const std::string&, const BlobId& blob) {
     host_.at(host_.now(), [this, region, life, blob] {

@@ -37,7 +37,8 @@ class ClusterLinks {
         on_progress;
   };
 
-  ClusterLinks(Host host, std::uint64_t seed) : host_(std::move(host)), random_(seed) {}
+  // `spool_bytes`: 0: there is room for everything.
+  ClusterLinks(Host host, std::uint64_t seed, std::uint64_t spool_bytes);
 
   // A process begins with what is on its disk: the complete blobs.
   std::set<inter::BlobId> start(const std::string& region);
@@ -52,6 +53,7 @@ class ClusterLinks {
   void push(const std::string& from, const std::string& to, const inter::BlobId& blob);
   void fetch(const std::string& region, const std::string& from, const inter::BlobId& blob);
 
+  const inter::Spool& spool(const std::string& region) const { return *sites_.at(region).spool; }
   std::uint64_t chunks_sent() const { return chunks_sent_; }
 
  private:
@@ -96,6 +98,7 @@ class ClusterLinks {
 
   Host host_;
   std::mt19937_64 random_;
+  std::uint64_t spool_bytes_;
   asio::io_context context_;
   std::map<std::string, Site> sites_;
   std::map<std::pair<std::string, std::string>, Session> sessions_;

@@ -242,6 +242,7 @@ void Cluster::arrive(const std::string& from, const std::string& to, const inter
   const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
   if (link(from, to).epoch != epoch || !receiver.protocol || !held) return;
   if (receiver.disk.blobs.contains(blob)) return;
+  if (!fits(to, blob)) return;
   std::uint64_t& partial = receiver.partial[blob];
   const std::uint64_t end = std::min(offset + kChunkBytes, blob.size_bytes);
   if (offset > partial) return;
@@ -266,7 +267,6 @@ void Cluster::store(const std::string& region, const inter::BlobId& blob) {
 
 inter::BlobId Cluster::keep(const std::string& region, const std::string& content,
                             std::uint64_t size) {
-  constexpr std::uint64_t kRealBytes = 60;  // per byte of an imagined blob: a few chunks
   const inter::BlobId blob =
       real_ ? real_->put(region, content, kRealBytes * size) : make_blob(content, size);
   store(region, blob);
@@ -295,7 +295,8 @@ void Cluster::begin_real_links() {
     const auto wanted = node.protocol->wanted();
     if (std::ranges::find(wanted, blob) != wanted.end()) deliver(region, BlobProgress{blob, bytes});
   };
-  real_ = std::make_unique<ClusterLinks>(std::move(host), options_.seed);
+  real_ = std::make_unique<ClusterLinks>(std::move(host), options_.seed,
+                                         kRealBytes * options_.spool_bytes);
 }
 
 // A process that starts has what is on its disk, which is at least what it had.

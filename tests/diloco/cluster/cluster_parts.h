@@ -9,6 +9,8 @@ namespace causeway::diloco::testing {
 
 inline constexpr char kRunId[] = "run-1";
 inline constexpr std::uint64_t kChunkBytes = 1000;
+inline constexpr std::uint64_t kSnapshotBytes = 3000;
+inline constexpr std::uint64_t kRealBytes = 60;  // per byte of an imagined blob: a few chunks
 
 inline inter::BlobId make_blob(const std::string& content, std::uint64_t size_bytes) {
   return {.hash = sha256(std::as_bytes(std::span(content))), .size_bytes = size_bytes};

@@ -83,16 +83,34 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
   contribution.egress_cost = egress_cost(region);
   contribution.delta_norm = 1;
   contribution.error_norm = 0.1;
+  const std::uint64_t bytes =
+      options_.payload_bytes_min +
+      random_() % (options_.payload_bytes_max - options_.payload_bytes_min + 1);
+  if ((real_ ? kRealBytes : 1) * bytes > room(region))
+    return wait_for_room(region, contribution, ahead, bytes);
   const std::string content =
       region + std::to_string(contribution.round) + "/" + std::to_string(random_());
-  contribution.payload =
-      keep(region, content,
-           options_.payload_bytes_min +
-               random_() % (options_.payload_bytes_max - options_.payload_bytes_min + 1));
+  contribution.payload = keep(region, content, bytes);
   history_.made(contribution);
+  hand_over(region, contribution, ahead);
+}
+
+void Cluster::hand_over(const std::string& region, const Contribution& contribution, Time ahead) {
   deliver(region, WorkerContributed{contribution});
   later_in_session(region, milliseconds{1} + ahead,
                    [this, region] { deliver(region, WorkerReady{}); });
+}
+
+// As ContributionIntake does.
+void Cluster::wait_for_room(const std::string& region, const Contribution& contribution, Time ahead,
+                            std::uint64_t bytes) {
+  deliver(region, RoomNeeded{(real_ ? kRealBytes : 1) * bytes});
+  later_in_session(region, milliseconds{250}, [this, region, contribution, ahead] {
+    if (version(region) <= contribution.round) return contribute(region, contribution, ahead);
+    Contribution sat_out = contribution;
+    sat_out.sits_out = true;
+    hand_over(region, sat_out, ahead);
+  });
 }
 
 // It goes on while nobody can be reached.
@@ -153,6 +171,14 @@ void Cluster::restore(const std::string& region, const OrderRestore& order) {
   later_in_session(region, milliseconds{50}, [this, region, next] { after_apply(region, next); });
 }
 
+// One that does not fit is not kept.
+void Cluster::offer_snapshot(const std::string& region, const Applied& holds) {
+  const std::uint64_t bytes = (real_ ? kRealBytes : 1) * kSnapshotBytes;
+  if (bytes > room(region)) return deliver(region, RoomNeeded{bytes});
+  const inter::BlobId blob = keep(region, "snapshot " + to_hex(holds.state), kSnapshotBytes);
+  deliver(region, WorkerOffered{{holds.version, holds.state, blob}});
+}
+
 void Cluster::after_apply(const std::string& region, Applied holds) {
   Node& node = nodes_.at(region);
   node.worker.holds = holds;
@@ -160,8 +186,7 @@ void Cluster::after_apply(const std::string& region, Applied holds) {
   if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
     node.worker.checkpoint = holds;
     node.worker.checkpoint_has_lineage = true;
-    const inter::BlobId blob = keep(region, "snapshot " + to_hex(holds.state), 3000);
-    deliver(region, WorkerOffered{{holds.version, holds.state, blob}});
+    offer_snapshot(region, holds);
   }
   later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
 }

@@ -29,6 +29,18 @@ TEST_P(LinkSchedules, DeliverWhatIsListedWhateverBreaks) {
 
 INSTANTIATE_TEST_SUITE_P(Blocks, LinkSchedules, ::testing::Range(0, 10));
 
+class SpoolSchedules : public LinkSchedules {};
+TEST_P(SpoolSchedules, ARegionThatWasCutOffCatchesUpWithoutMoreRoomThanItMustHave) {
+  constexpr std::uint64_t kPerBlock = 25;
+  const auto first = static_cast<std::uint64_t>(GetParam()) * kPerBlock;
+  for (std::uint64_t seed = first; seed < first + kPerBlock; ++seed) {
+    const Schedule schedule = make_spool_schedule(seed);
+    if (!run(schedule).failure.empty()) return ADD_FAILURE() << report(schedule), void();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, SpoolSchedules, ::testing::Range(0, 4));
+
 // One seed, one history: a failure can be replayed.
 TEST_F(LinkSchedules, SameSeedSameRun) {
   const Result once = run(make_link_schedule(7)), again = run(make_link_schedule(7));

@@ -4,6 +4,8 @@
 #include <map>
 #include <random>
 
+#include "tests/diloco/cluster/cluster_parts.h"
+
 namespace causeway::diloco::testing {
 namespace {
 
@@ -212,10 +214,10 @@ Schedule make_schedule(std::uint64_t seed) {
                                   kNames.begin() + static_cast<std::ptrdiff_t>(count));
   if (count == 3 && random() % 3 == 0) schedule.options.witness = "c";
   schedule.options.rounds = 14;
-  if (seed % 3 == 0) schedule.options.spool_bytes = 40'000;  // crowded with a few rounds
   schedule.options.staleness_max = random() % 4;
   if (random() % 3 == 0) schedule.options.fragments = 2 + static_cast<std::uint32_t>(random() % 2);
   if (random() % 3 == 0) schedule.options.overlap_steps = 2 + 2 * (random() % 2);
+  if (seed % 3 == 0) schedule.options.spool_bytes = least_spool_bytes(schedule.options);
   schedule.options.crash_between_actions = random() % 2 == 0 ? 0.004 : 0;
   if (random() % 4 == 0) schedule.options.slowness["b"] = 2 + static_cast<int>(random() % 4);
 
@@ -246,6 +248,12 @@ Schedule make_schedule(std::uint64_t seed) {
   if (random() % 4 == 0) adapt_k(schedule.options, random);
   sever_a_link(schedule);
   return schedule;
+}
+
+std::uint64_t least_spool_bytes(const ClusterOptions& options) {
+  const Round behind = std::max<Round>({2, options.staleness_max + 1, options.checkpoint_rounds});
+  return (behind + 2) * options.fragments * options.regions.size() * options.payload_bytes_max +
+         2 * kSnapshotBytes;
 }
 
 Result run(const Schedule& schedule) {

@@ -53,6 +53,13 @@ Schedule make_lying_schedule(std::uint64_t seed);
 // The same, and one disk flips, tears or forgets bytes of its region's ledger.
 Schedule make_damaged_schedule(std::uint64_t seed);
 Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
+// With real links, too, and disks that have no more room than a configuration must give. A region
+// is cut off for so long that it needs a snapshot, and others that it lacks are pushed to it
+// meanwhile.
+Schedule make_spool_schedule(std::uint64_t seed);
+
+// As apps/run/config/spool_need.h has it: the room that a configuration must give.
+std::uint64_t least_spool_bytes(const ClusterOptions& options);
 
 struct Result {
   std::string failure;  // empty: every property held and the run completed

@@ -100,4 +100,39 @@ Schedule make_link_schedule(std::uint64_t seed) {
   return schedule;
 }
 
+Schedule make_spool_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  std::mt19937_64 random(~seed);
+  ClusterOptions& options = schedule.options;
+  options.regions = {"a", "b", "c", "d"};
+  options.regions.resize(2 + random() % 3);
+  options.witness.clear();
+  options.k_policy = {};
+  options.slowness.clear();
+  options.real_links = true;
+  options.rounds = 40;
+  options.compute_min = milliseconds{400};
+  options.compute_max = milliseconds{900};
+  options.spool_bytes = least_spool_bytes(options);
+  schedule.faults.clear();
+  const std::string cut_off = options.regions[random() % options.regions.size()];
+  const Time begins = milliseconds{3'000 + random() % 3'000};
+  schedule.faults.push_back({.at = begins, .kind = Fault::Kind::isolate, .region = cut_off});
+  const Time back = begins + seconds{12 + random() % 10};
+  const Fault::Kind kinds[] = {Fault::Kind::kill_coordinator, Fault::Kind::kill_worker,
+                               Fault::Kind::slow_link, Fault::Kind::pause};
+  // The cut ends with the first of these; the rest comes while it catches up.
+  schedule.faults.push_back({.at = back, .kind = Fault::Kind::heal});
+  for (Time at = back; at < kFaultsEnd - seconds{5}; at += seconds{5}) {
+    const std::string& hit = options.regions[random() % options.regions.size()];
+    schedule.faults.push_back({.at = at + milliseconds{random() % 3'000},
+                               .kind = kinds[random() % std::size(kinds)],
+                               .region = random() % 2 == 0 ? cut_off : hit,
+                               .other = {},
+                               .duration = milliseconds{100 + random() % 3'000}});
+    schedule.faults.push_back({.at = at + seconds{4}, .kind = Fault::Kind::heal});
+  }
+  return schedule;
+}
+
 }  // namespace causeway::diloco::testing

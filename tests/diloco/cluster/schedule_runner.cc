@@ -1,7 +1,7 @@
-// schedule_runner [links | changing | damaged | lying] FIRST [COUNT | trace]: runs random schedules
-// of the round protocol, with `links` over the real links, with `changing` in runs whose members
-// change, from seed FIRST on and stops at the first that fails, shrunk. With one seed it says what
-// happened.
+// schedule_runner [links | spool | changing | damaged | lying] FIRST [COUNT | trace]: runs random
+// schedules of the round protocol, with `links` over the real links, with `spool` with little room,
+// too, with `changing` in runs whose members change, from seed FIRST on and stops at the first that
+// fails, shrunk. With one seed it says what happened.
 #include <cstdint>
 #include <iostream>
 #include <string>
@@ -36,15 +36,16 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const std::string kind = words.empty() ? "" : words.front();
   const bool links = kind == "links", changing = kind == "changing", lying = kind == "lying";
-  const bool damaged = kind == "damaged";
-  if (links || changing || damaged || lying) words.erase(words.begin());
+  const bool damaged = kind == "damaged", spool = kind == "spool";
+  if (spool || links || changing || damaged || lying) words.erase(words.begin());
   if (words.empty()) {
-    std::cerr
-        << "usage: schedule_runner [links | changing | damaged | lying] FIRST [COUNT | trace]\n";
+    std::cerr << "usage: schedule_runner [links | spool | changing | damaged | lying] FIRST [COUNT "
+                 "| trace]\n";
     return 2;
   }
   spdlog::set_level(spdlog::level::off);
-  const auto make = links      ? make_link_schedule
+  const auto make = spool      ? make_spool_schedule
+                    : links    ? make_link_schedule
                     : changing ? make_changing_schedule
                     : damaged  ? make_damaged_schedule
                     : lying    ? make_lying_schedule

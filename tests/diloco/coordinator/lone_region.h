@@ -23,8 +23,9 @@ class LoneRegion {
   explicit LoneRegion(std::uint64_t spool_bytes = 0, Start start = Start::found)
       : options_(options(spool_bytes, start)), directory_(options_) {
     opened_ = directory_.open();
-    driver_.emplace(loop_.get_executor(), ending_, directory_.protocol_options(),
-                    directory_.state(), [this](const Action& action) {
+    driver_.emplace(loop_.get_executor(), ending_, directory_.spool(),
+                    directory_.protocol_options(), directory_.state(),
+                    [this](const Action& action) {
                       actions_.push_back(action);
                       std::visit([this](const auto& body) { save(body); }, action);
                     });

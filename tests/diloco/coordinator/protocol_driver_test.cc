@@ -33,7 +33,7 @@ TEST(ProtocolDriver, HandlesNothingAfterTheEnd) {
 TEST(ProtocolDriver, AFullDiskEndsTheActionsAndIsNotAnOutcome) {
   LoneRegion region;
   int carried_out = 0;
-  ProtocolDriver driver(region.loop_.get_executor(), region.ending_,
+  ProtocolDriver driver(region.loop_.get_executor(), region.ending_, region.directory_.spool(),
                         region.directory_.protocol_options(), region.directory_.state(),
                         [&](const Action&) {
                           ++carried_out;

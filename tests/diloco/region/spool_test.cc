@@ -227,6 +227,29 @@ TEST_F(SpoolTest, ANewSnapshotReplacesTheOneBefore) {
   EXPECT_EQ(removed(), std::vector{blob(1)});
 }
 
+// Peers make newer ones while it is on its way.
+TEST_F(SpoolTest, WhatHasBegunOfASnapshotGoesWhenAnotherIsAimedAt) {
+  spool_.aim_at(Snapshot{.version = 3, .state = {}, .blob = blob(3)});
+  spool_.set_room(0, {blob(3)});
+  spool_.aim_at(std::nullopt);
+  EXPECT_TRUE(removed().empty()) << "nobody may offer it for a while only";
+  spool_.aim_at(Snapshot{.version = 3, .state = {}, .blob = blob(3)});
+  spool_.aim_at(Snapshot{.version = 6, .state = {}, .blob = blob(6)});
+  EXPECT_EQ(removed(), std::vector{blob(3)});
+  EXPECT_EQ(spool_.room_bytes(), 100U);
+}
+
+TEST_F(SpoolTest, WhatHasBegunAndNothingComesToNameGoesAfterTwoRounds) {
+  for (int round = 0; round < 2; ++round) {
+    spool_.set_room(0, {blob(7)});
+    spool_.discard_stale();
+    EXPECT_TRUE(removed().empty());
+    commit({});
+  }
+  spool_.discard_stale();
+  EXPECT_EQ(removed(), std::vector{blob(7)});
+}
+
 TEST_F(SpoolTest, ProgressIsReportedOnceASecond) {
   EXPECT_TRUE(spool_.may_report_progress(blob(1), Time{0}));
   EXPECT_FALSE(spool_.may_report_progress(blob(1), kReportInterval - Time{1}));

@@ -57,6 +57,72 @@ TEST_F(Transfer, BlobThatDoesNotFitIsDeclinedAndMayBeTriedAgain) {
   EXPECT_EQ(completed_.size(), 1U);
 }
 
+TEST_F(Transfer, WhoDeclinedIsOnlyOfferedWhatFollowsUntilItAsks) {
+  Node small(kSize + 10);
+  const BlobId obstacle = small.spool.put(make_bytes(100, 3));
+  intake_ = intake_over(small.spool);
+  link_ = link_from(from_.spool, "sender");
+  link_->sender.push(id_);
+  run(*link_);
+  EXPECT_EQ(link_->declines.size(), 1U);
+  const std::size_t drawn = link_->drawn.size();
+  link_->sender.push(from_.spool.put(make_bytes(kSize, 2)));
+  run(*link_);
+  EXPECT_EQ(link_->drawn.size(), drawn) << "sent in vain";
+  EXPECT_EQ(link_->declines.size(), 2U);
+  EXPECT_FALSE(link_->sender.busy());
+  small.spool.remove(obstacle);
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_TRUE(small.spool.has(id_));
+  link_->sender.push(from_.spool.put(make_bytes(5, 4)));
+  EXPECT_TRUE(link_->sender.next_chunk(1)) << "pushed, not offered";
+}
+
+TEST_F(Transfer, WhatWasQueuedBeforeADeclineIsOnlyOfferedToo) {
+  Node small(100);
+  intake_ = intake_over(small.spool);
+  link_ = link_from(from_.spool, "sender");
+  for (unsigned seed = 5; seed < 10; ++seed)
+    link_->sender.push(from_.spool.put(make_bytes(kSize, seed)));
+  run(*link_);
+  EXPECT_EQ(link_->drawn.size(), 1U);
+  EXPECT_EQ(link_->declines.size(), 5U);
+}
+
+TEST_F(Transfer, RoomIsKeptFromWhenABlobIsAskedFor) {
+  Node small(kSize + 10);
+  intake_ = intake_over(small.spool);
+  link_ = link_from(from_.spool, "sender");
+  link_->receiver.want(id_);
+  EXPECT_EQ(small.spool.free_bytes(), 10U);
+  EXPECT_THAT(small.spool.begun(), ElementsAre(id_));
+  link_->sender.push(from_.spool.put(make_bytes(100, 2)));
+  run(*link_);
+  EXPECT_EQ(link_->declines.size(), 1U);
+  EXPECT_TRUE(small.spool.has(id_));
+  EXPECT_THAT(small.spool.begun(), IsEmpty());
+}
+
+TEST_F(Transfer, WhatDoesNotFitIsNotAskedFor) {
+  Node small(kSize - 1);
+  intake_ = intake_over(small.spool);
+  link_ = link_from(from_.spool, "sender");
+  link_->receiver.want(id_);
+  EXPECT_TRUE(link_->answers.empty());
+  EXPECT_THAT(small.spool.begun(), IsEmpty());
+}
+
+TEST_F(Transfer, WhatWasRemovedOnItsWayIsAskedForAnew) {
+  link_->sender.push(id_);
+  link_->step();
+  link_->carry_answers();
+  to_.spool.remove(id_);
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_TRUE(to_.spool.has(id_));
+}
+
 TEST_F(Transfer, ChunksUnderWayAfterADeclineAreDroppedInSilence) {
   intake_ = intake_over(to_.spool, kSize - 1);
   link_ = link_from(from_.spool, "sender");

@@ -1,0 +1,38 @@
+#include <gtest/gtest.h>
+
+#include "diloco/coordinator/coordinator_status.h"
+
+namespace causeway::diloco {
+namespace {
+
+TEST(TimeLeft, IsNotKnownBeforeTheSecondRoundAndAfterTheLast) {
+  TimeLeft left;
+  EXPECT_FALSE(left.seconds(1000));
+  left.add(100, 20, false);
+  EXPECT_FALSE(left.seconds(1000));
+  left.add(110, 40, false);
+  EXPECT_DOUBLE_EQ(left.seconds(1000).value_or(0), 480);
+  EXPECT_FALSE(left.seconds(40));
+}
+
+TEST(TimeLeft, IsJudgedByTheNewestRounds) {
+  TimeLeft left;
+  double time_s = 0;
+  for (std::uint64_t round = 0; round < 20; ++round) left.add(time_s += 1000, 20 * round, false);
+  for (std::uint64_t round = 20; round < 40; ++round) left.add(time_s += 1, 20 * round, false);
+  EXPECT_DOUBLE_EQ(left.seconds(20 * 39 + 2000).value_or(0), 100);
+}
+
+// It would seem to be over soon, and later and later with each round after that.
+TEST(TimeLeft, RoundsThatARegionCatchesUpWithSayNothing) {
+  TimeLeft left;
+  left.add(0, 0, false);
+  left.add(10, 20, false);
+  double time_s = 500;
+  for (std::uint64_t round = 2; round < 100; ++round) left.add(time_s += 0.01, 20 * round, true);
+  left.add(time_s += 10, 20 * 100, false);
+  EXPECT_NEAR(left.seconds(20 * 200).value_or(0), 1000, 1e-6);
+}
+
+}  // namespace
+}  // namespace causeway::diloco
