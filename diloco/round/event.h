@@ -58,9 +58,9 @@ struct OperatorAsked {
   ChangeMember change;
 };
 struct Tick {};  // time passed
-using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
-                           WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
-                           WorkerContributed, WorkerApplied, WorkerOffered, RoomNeeded,
-                           OperatorAsked, Tick>;
+using Event =
+    std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
+                 WorkerAttached, WorkerReadData, WorkerLost, WorkerReady, WorkerContributed,
+                 WorkerApplied, WorkerOffered, RoomNeeded, OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco
