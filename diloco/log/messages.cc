@@ -32,6 +32,8 @@ void put(const Status& status, wire::PeerMessage* out) {
   if (status.snapshot) encode(*status.snapshot, body->mutable_snapshot());
   body->set_received_bytes(status.received_bytes);
   if (status.data) encode(*status.data, body->mutable_data());
+  for (const inter::BlobId& payload : status.missing) encode(payload, body->add_missing());
+  body->set_revision(status.revision);
 }
 
 void put(const Holding& holding, wire::PeerMessage* out) {
@@ -72,6 +74,8 @@ Status take(const wire::Status& body) {
   }
   if (body.has_snapshot()) status.snapshot = decode(body.snapshot());
   if (!body.data().empty()) status.data = decode_digest(body.data());
+  for (const wire::BlobId& payload : body.missing()) status.missing.push_back(decode(payload));
+  status.revision = body.revision();
   return status;
 }
 

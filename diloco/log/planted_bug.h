@@ -19,6 +19,9 @@ enum class PlantedBug {
   ignore_checksums,         // takes what is on the disk as it is
   vote_after_damage,        // keeps its vote although it lost what it had promised
   believe_heads,            // ends when any member's ledger is said to be another
+  count_unchecked,          // takes whose bytes have all arrived for a holder, for good
+  hand_over_unchecked,      // gives the worker what is in the spool as it is
+  stand_still,              // takes nothing back that is listed and that nobody has
 };
 
 // Whether to behave with `bug`: never in a build without tests.

@@ -30,6 +30,15 @@ struct BlobProgress {
   inter::BlobId blob;
   std::uint64_t received_bytes = 0;
 };  // of a blob in wanted()
+// Its copy in the spool was found to be damaged, and was removed.
+struct BlobLost {
+  inter::BlobId blob;
+};
+// The peer was asked for it, and does not have it.
+struct BlobAbsent {
+  std::string peer;
+  inter::BlobId blob;
+};
 struct WorkerAttached {
   Applied holds;
   bool has_lineage = false;
@@ -52,7 +61,7 @@ struct OperatorAsked {
 };
 struct Tick {};  // time passed
 using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
-                           WorkerAttached, WorkerLost, WorkerReady, WorkerContributed,
-                           WorkerApplied, WorkerOffered, OperatorAsked, Tick>;
+                           BlobLost, BlobAbsent, WorkerAttached, WorkerLost, WorkerReady,
+                           WorkerContributed, WorkerApplied, WorkerOffered, OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco

@@ -45,7 +45,7 @@ Config kept_config(const std::vector<RegionLedger>& ledgers,
 ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& certificates,
                            const std::vector<std::string>& overrides)
     : ledgers_(longest_first(read_region_ledgers(paths))),
-      records_(records_in(ledgers_.front())),
+      records_(read_records(ledgers_.front()).standing),
       kept_(directories_of(ledgers_)),
       config_(kept_config(ledgers_, overrides)) {
   check_history();
@@ -53,7 +53,7 @@ ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& c
       certificates.empty() ? certificates_beside(ledgers_.front().directory) : certificates;
   for (const RegionLedger& ledger : ledgers_) {
     if (trusted.empty()) break;
-    SignedStates own = signed_states(ledger, agreed_states(ledgers_.front()), trusted);
+    SignedStates own = signed_states(ledger, read_records(ledgers_.front()), trusted);
     if (!own.problem.empty()) refuse_replay(ledger.name + ": " + own.problem);
     own_.emplace(ledger.name, std::move(own));
   }

@@ -25,10 +25,29 @@ std::string first_unsigned(const RegionLedger& ledger, const inter::VerifyingKey
   return {};
 }
 
-void sort_states(const RegionLedger& ledger, const States& agreed, SignedStates& states) {
+// By entry: the region made that contribution from a state that was taken back afterwards, which
+// was no fault of its own.
+std::vector<bool> taken_back(const RegionLedger& ledger,
+                             const std::vector<Records::Withdrawal>& withdrawals) {
+  std::vector<bool> back(ledger.entries.size());
+  std::size_t first = 0;  // entry that has the same
+  for (std::size_t i = 0; i < ledger.entries.size(); ++i) {
+    const auto& own = ledger.entries[i].own;
+    if (i == 0 || own != ledger.entries[i - 1].own) first = i;
+    back[i] = own && std::ranges::any_of(withdrawals, [&](const Records::Withdrawal& one) {
+                return first <= one.entry && own->version > one.round;
+              });
+  }
+  return back;
+}
+
+void sort_states(const RegionLedger& ledger, const Records& records, SignedStates& states) {
+  const States agreed = agreed_states(records);
+  const std::vector<bool> back = taken_back(ledger, records.withdrawals);
   diloco::Round right_below = 0;  // versions that a right state came after
-  for (auto entry = ledger.entries.rbegin(); entry != ledger.entries.rend(); ++entry) {
-    const auto right = entry->own ? agreed.find(entry->own->version) : agreed.end();
+  for (std::size_t i = ledger.entries.size(); i-- > 0;) {
+    const diloco::LedgerEntry* const entry = &ledger.entries[i];
+    const auto right = entry->own && !back[i] ? agreed.find(entry->own->version) : agreed.end();
     if (right == agreed.end()) continue;
     const auto& [version, state] = *entry->own;
     if (state == right->second) {
@@ -55,20 +74,19 @@ std::optional<diloco::Applied> signed_finish(const RegionLedger& ledger,
 
 }  // namespace
 
-States agreed_states(const RegionLedger& ledger) {
+States agreed_states(const Records& records) {
   States states;
-  for (const diloco::CommitRecord* record : records_in(ledger))
-    states[record->round] = record->state;
+  for (const diloco::CommitRecord* record : records.standing) states[record->round] = record->state;
   return states;
 }
 
-SignedStates signed_states(const RegionLedger& ledger, const States& agreed,
+SignedStates signed_states(const RegionLedger& ledger, const Records& records,
                            const std::filesystem::path& certificates) {
   const inter::VerifyingKey key(inter::credentials_in(certificates, ledger.name).certificate);
   SignedStates states;
   states.problem = first_unsigned(ledger, key);
   if (!states.problem.empty()) return states;
-  sort_states(ledger, agreed, states);
+  sort_states(ledger, records, states);
   states.finished = signed_finish(ledger, key);
   return states;
 }

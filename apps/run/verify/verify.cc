@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 struct Region {
   RegionLedger ledger;
+  Records records;  // of that: both stay where they are
   States agreed;
   std::optional<SignedStates> own;  // none: signatures are not checked
   std::optional<SnapshotLeaves> snapshot;
@@ -45,8 +46,12 @@ class Verifier {
   Verifier(const std::vector<RegionLedger>& ledgers, const fs::path& certificates)
       : certificates_(certificates) {
     for (const RegionLedger& ledger : ledgers)
-      regions_.push_back(
-          {.ledger = ledger, .agreed = agreed_states(ledger), .own = {}, .snapshot = {}});
+      regions_.push_back({.ledger = ledger,
+                          .records = read_records(ledger),
+                          .agreed = {},
+                          .own = {},
+                          .snapshot = {}});
+    for (Region& region : regions_) region.agreed = agreed_states(region.records);
   }
 
   Verification run() {
@@ -75,7 +80,7 @@ class Verifier {
   }
 
   void check_signatures(Region& region) {
-    region.own = signed_states(region.ledger, region.agreed, certificates_);
+    region.own = signed_states(region.ledger, region.records, certificates_);
     if (!region.own->problem.empty()) {
       differ(region.name() + ": " + region.own->problem);
       region.own.reset();  // it may say anything
@@ -136,9 +141,10 @@ class Verifier {
         say(region.name() + ": its ledger ends " + entries_of(longest.size() - entries.size()) +
             " before that of " + longest_->name());
     }
-    const auto rounds = std::count_if(longest.begin(), longest.end(), [](const auto& entry) {
-      return record_in(entry) != nullptr;
-    });
+    const std::size_t rounds = longest_->records.standing.size();
+    for (const Records::Withdrawal& one : longest_->records.withdrawals)
+      say("round " + std::to_string(one.round) + " was decided again by " +
+          describe(longest[one.entry], one.entry) + ", without what no region had any more");
     cover("entries", std::to_string(longest.size()) + ", " + std::to_string(rounds) +
                          " of them rounds; the first " + std::to_string(common) +
                          " are the same in " + count(regions_.size(), "ledger") +
@@ -206,6 +212,8 @@ class Verifier {
   void check_snapshot(const Region& region, const std::string& which) {
     const diloco::Digest* state = known_state(region.snapshot->version);
     const std::string name = "snapshot of " + region.name();
+    if (was_taken_back(region, region.snapshot->version))
+      return cover(name, "of " + which + ", which was taken back after its ledger ends");
     if (state == nullptr)
       return cover(name, "of " + which + ", not compared: no signature says which state that is");
     if (*state != region.snapshot->state)
@@ -213,12 +221,19 @@ class Verifier {
     cover(name, "of " + which + ", which has the agreed state");
   }
 
+  // By a record that the region has not heard of.
+  bool was_taken_back(const Region& region, diloco::Round version) const {
+    return std::ranges::any_of(longest_->records.withdrawals, [&](const auto& one) {
+      return one.entry >= region.ledger.entries.size() && version > one.round;
+    });
+  }
+
   void check_payloads() {
     std::vector<fs::path> directories;
     for (const Region& region : regions_) directories.push_back(region.ledger.directory);
     const KeptPayloads kept(directories);
     std::size_t listed = 0, here = 0;
-    for (const diloco::CommitRecord* record : records_in(longest_->ledger)) {
+    for (const diloco::CommitRecord* record : longest_->records.standing) {
       for (const diloco::Participant& participant : record->participants) {
         ++listed;
         try {

@@ -49,6 +49,9 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
   for (const Contribution& saved : node.disk.contributions) {
     if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
   }
+  const std::optional<Contribution>& made = node.worker.made;
+  const bool lost = made && made->round == order.round && !node.disk.blobs.contains(made->payload);
+  if (lost) return hand_over_again(region);
   node.worker.extra = 0;
   node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
   const Time four_steps = compute_time(region);
@@ -90,9 +93,20 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
            options_.payload_bytes_min +
                random_() % (options_.payload_bytes_max - options_.payload_bytes_min + 1));
   history_.made(contribution);
+  if (contribution.part == 0) nodes_.at(region).worker.made = contribution;
   deliver(region, WorkerContributed{contribution});
   later_in_session(region, milliseconds{1} + ahead,
                    [this, region] { deliver(region, WorkerReady{}); });
+}
+
+// What it did is done, and its payload is in its memory.
+void Cluster::hand_over_again(const std::string& region) {
+  later_in_session(region, milliseconds{5}, [this, region] {
+    const Contribution made = *nodes_.at(region).worker.made;
+    store(region, made.payload);
+    deliver(region, WorkerContributed{made});
+    later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+  });
 }
 
 // It goes on while nobody can be reached.
@@ -130,11 +144,14 @@ void Cluster::apply(const std::string& region, const OrderApply& order) {
   Node& node = nodes_.at(region);
   if (order.record.round != node.worker.holds.version)
     throw Violation(region + " applies another round");
+  std::vector<inter::BlobId> payloads;
   for (const Participant& participant : order.record.participants) {
     if (!node.disk.blobs.contains(participant.payload)) {
       throw Violation(region + " applies a payload that is not on its disk");
     }
+    payloads.push_back(participant.payload);
   }
+  if (!hands_over(region, payloads)) return;
   const Applied next{.version = order.record.round + 1,
                      .state = next_state(node.worker.holds.state, order.record)};
   later_in_session(region, random_time(milliseconds{5}, milliseconds{200}),
@@ -147,6 +164,7 @@ void Cluster::restore(const std::string& region, const OrderRestore& order) {
   if (!initial && !nodes_.at(region).disk.blobs.contains(order.snapshot.blob)) {
     throw Violation(region + " restores a snapshot that is not on its disk");
   }
+  if (!initial && !hands_over(region, {order.snapshot.blob})) return;
   ++restores_;
   const Applied next{.version = order.snapshot.version,
                      .state = initial ? initial_state() : order.snapshot.state};
@@ -156,6 +174,7 @@ void Cluster::restore(const std::string& region, const OrderRestore& order) {
 void Cluster::after_apply(const std::string& region, Applied holds) {
   Node& node = nodes_.at(region);
   node.worker.holds = holds;
+  node.worker.made.reset();
   deliver(region, WorkerApplied{holds});
   if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
     node.worker.checkpoint = holds;
