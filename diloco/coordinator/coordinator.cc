@@ -69,6 +69,7 @@ class Coordinator::Implementation {
   asio::awaitable<void> until_disk_works(const std::string& message);
   asio::awaitable<bool> reopens_to_workers();
   void show_abstaining(const std::string& message);
+  void lose(const inter::BlobId& blob);
   std::string waiting_for() const;
   Round applied_version() const;
   CoordinatorStatus status() const;
@@ -147,7 +148,8 @@ void Coordinator::Implementation::open() {
                                    .ending = ending_,
                                    .directory = directory_,
                                    .driver = *driver_,
-                                   .status = [this] { return status(); }};
+                                   .status = [this] { return status(); },
+                                   .lose = [this](const inter::BlobId& id) { lose(id); }};
   links_.emplace(context);
   links_->start();
   if (!options_.kept_config.empty()) {
@@ -205,6 +207,14 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
   }
+}
+
+void Coordinator::Implementation::lose(const inter::BlobId& blob) {
+  ending_.guard([&] {
+    directory_.files().add_event("damaged", {}, "spool/" + inter::to_string(blob),
+                                 driver_->protocol().version());
+  });
+  driver_->handle(BlobLost{blob});
 }
 
 std::string Coordinator::Implementation::waiting_for() const {

@@ -18,7 +18,8 @@ struct CoordinatorContext {
   Ending& ending;
   RegionDirectory& directory;
   ProtocolDriver& driver;
-  std::function<CoordinatorStatus()> status;  // as it would be shown now
+  std::function<CoordinatorStatus()> status;       // as it would be shown now
+  std::function<void(const inter::BlobId&)> lose;  // a copy in the spool that was damaged is gone
 
   const RoundProtocol& protocol() const { return driver.protocol(); }
   // A line of events.jsonl.

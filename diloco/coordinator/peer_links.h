@@ -48,6 +48,10 @@ class PeerLinks : public inter::MeshHandler {
   void on_peer_down(const std::string& peer, const std::string& reason) override;
   void on_message(const std::string& peer, const std::string& message) override;
   void on_blob(const std::string& from, const inter::BlobId& id) override;
+  void on_blob_absent(const std::string& peer, const inter::BlobId& id) override {
+    context_.driver.handle(BlobAbsent{peer, id});
+  }
+  void on_blob_lost(const inter::BlobId& id) override { context_.lose(id); }
 
  private:
   inter::MeshOptions mesh_options() const;

@@ -13,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
 
@@ -26,6 +28,7 @@ namespace causeway::diloco {
 namespace {
 
 constexpr std::uint64_t kPieceBytes = 256U << 10;  // stays in a cache from reading to writing
+constexpr int kCopiesMax = 3;                      // of a disk that gives other bytes back
 
 // Fills the buffer from `offset` on.
 void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
@@ -67,6 +70,42 @@ std::uint64_t size_of(const Descriptor& file) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+namespace {
+
+using From = std::shared_ptr<const Descriptor>;
+using To = std::optional<std::filesystem::path>;
+
+// Coroutines for co_spawn's sake, which brings back what they return or throw.
+asio::awaitable<inter::BlobId> copy_in_thread(From from, std::uint64_t size_bytes, To to) {
+  co_return copy(*from, size_bytes, to);
+}
+
+asio::awaitable<std::optional<std::string>> check_in_thread(std::filesystem::path file,
+                                                            inter::BlobId id) {
+  co_return inter::damage_of(file, id);
+}
+
+// Until it is what it was meant to be.
+asio::awaitable<inter::BlobId> copy_and_check(From from, std::uint64_t size_bytes, To to,
+                                              asio::any_io_executor thread) {
+  for (int copies = 1;; ++copies) {
+    const inter::BlobId id =
+        co_await asio::co_spawn(thread, copy_in_thread(from, size_bytes, to), asio::use_awaitable);
+    if (!to) co_return id;
+    const std::optional<std::string> damage =
+        co_await asio::co_spawn(thread, check_in_thread(*to, id), asio::use_awaitable);
+    if (!damage) co_return id;
+    const std::string what =
+        to->string() + " does not hold what was written to it: this host's disk or memory fails";
+    if (copies == kCopiesMax) {
+      throw std::system_error(std::make_error_code(std::errc::io_error), what);
+    }
+    spdlog::error("{}; it is written again", what);
+  }
+}
+
+}  // namespace
+
 asio::awaitable<Copied> copy_to_spool(Descriptor file, inter::Spool& spool,
                                       asio::any_io_executor thread) {
   const std::uint64_t size_bytes = size_of(file);
@@ -74,7 +113,7 @@ asio::awaitable<Copied> copy_to_spool(Descriptor file, inter::Spool& spool,
   for (;;) {
     Copied copied;
     std::exception_ptr full;
-    std::optional<std::filesystem::path> to;
+    To to;
     try {
       copied.draft = spool.draft(size_bytes);
       to = copied.draft->path();
@@ -82,12 +121,8 @@ asio::awaitable<Copied> copy_to_spool(Descriptor file, inter::Spool& spool,
       if (error.code() != inter::Errc::spool_full) throw;
       full = std::current_exception();
     }
-    // A coroutine for co_spawn's sake, which brings back what it returns or throws.
-    const auto copy_in_thread = [from, size_bytes, to]() -> asio::awaitable<inter::BlobId> {
-      co_return copy(*from, size_bytes, to);
-    };
     try {
-      copied.blob = co_await asio::co_spawn(thread, copy_in_thread, asio::use_awaitable);
+      copied.blob = co_await copy_and_check(from, size_bytes, to, thread);
     } catch (const std::system_error& error) {
       if (!inter::is_out_of_room(error) || !spool.release_spares()) throw;
       continue;

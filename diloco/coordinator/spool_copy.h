@@ -23,9 +23,10 @@ struct Copied {
 };
 
 // Hashes, copies and syncs a regular file in `thread`, so that however large it is, no link and no
-// election waits for it. Throws std::system_error for a storage failure, a full spool
-// (inter::Errc::spool_full) that does not have it yet, or a file that shrinks under the copy. The
-// spool outlives it.
+// election waits for it. What was written is read again before anybody is told of it, and written
+// again if it is not what was read from the worker. Throws std::system_error for a storage failure,
+// a full spool (inter::Errc::spool_full) that does not have it yet, or a file that shrinks under
+// the copy. The spool outlives it.
 asio::awaitable<Copied> copy_to_spool(Descriptor file, inter::Spool& spool,
                                       asio::any_io_executor thread);
 

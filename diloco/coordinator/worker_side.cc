@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <spdlog/spdlog.h>
+#include <asio/co_spawn.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
@@ -25,12 +26,23 @@ constexpr milliseconds kLook{250};
 constexpr seconds kGoodbye{60};  // without a word from a worker that was told to finish
 constexpr seconds kReturn{10};   // for one that was lost meanwhile
 
+// In a thread, so that no link waits for it.
+asio::awaitable<std::vector<std::pair<inter::BlobId, std::string>>> find_damaged(
+    std::vector<std::pair<inter::BlobId, std::filesystem::path>> files) {
+  std::vector<std::pair<inter::BlobId, std::string>> damaged;
+  for (const auto& [blob, file] : files) {
+    if (const auto damage = inter::damage_of(file, blob)) damaged.emplace_back(blob, *damage);
+  }
+  co_return damaged;
+}
+
 }  // namespace
 
 WorkerSide::WorkerSide(CoordinatorContext context)
-    : context_(std::move(context)), intake_(context_, [this](bool stored) {
-        stored ? server_->stored() : server_->not_stored();
-      }) {}
+    : context_(std::move(context)),
+      intake_(context_,
+              [this](bool stored) { stored ? server_->stored() : server_->not_stored(); }),
+      tasks_(context_.executor) {}
 
 // ---- Life ----
 
@@ -51,6 +63,7 @@ void WorkerSide::open() {
 }
 
 asio::awaitable<void> WorkerSide::reopen() {
+  ++handings_;
   co_await server_->stop();
   server_.reset();
   open();
@@ -87,8 +100,10 @@ bool WorkerSide::goodbye_is_over() const {
 }
 
 asio::awaitable<void> WorkerSide::stop() {
+  ++handings_;
   if (server_) co_await server_->stop();
   co_await intake_.join();
+  co_await tasks_.join();
 }
 
 // ---- What it is told ----
@@ -119,23 +134,69 @@ void WorkerSide::carry_out(const OrderCollect& action) {
 }
 
 void WorkerSide::carry_out(const OrderApply& action) {
-  std::vector<std::filesystem::path> payloads;
+  std::vector<inter::BlobId> blobs;
   for (const Participant& participant : action.record.participants) {
-    payloads.push_back(context_.directory.spool().path(participant.payload));
+    blobs.push_back(participant.payload);
   }
-  applying_ = action.record.round;
-  server_->apply(action.record, payloads);
-  reached(ProtocolState::apply_ordered);
+  hand_over(blobs, [this, record = action.record, blobs] {
+    std::vector<std::filesystem::path> payloads;
+    for (const inter::BlobId& blob : blobs) {
+      payloads.push_back(context_.directory.spool().path(blob));
+    }
+    applying_ = record.round;
+    server_->apply(record, payloads);
+    reached(ProtocolState::apply_ordered);
+  });
 }
 
 void WorkerSide::carry_out(const OrderRestore& action) {
   const Snapshot& snapshot = action.snapshot;
   context_.add_event("restore", {}, "takes version " + std::to_string(snapshot.version));
   const bool initial = snapshot.blob.size_bytes == 0;  // the worker makes it
-  server_->restore(snapshot.version, snapshot.state,
-                   initial ? "/dev/null" : context_.directory.spool().path(snapshot.blob),
-                   snapshot.blob.size_bytes);
-  reached(ProtocolState::restore_ordered);
+  const auto order = [this, snapshot, initial] {
+    server_->restore(snapshot.version, snapshot.state,
+                     initial ? "/dev/null" : context_.directory.spool().path(snapshot.blob),
+                     snapshot.blob.size_bytes);
+    reached(ProtocolState::restore_ordered);
+  };
+  hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
+}
+
+// A disk can change what it keeps: what the worker gets is hashed once more. What is damaged is
+// fetched again, and the worker is told what to do when it is here.
+void WorkerSide::hand_over(std::vector<inter::BlobId> blobs, Order order) {
+  tasks_.spawn(check_and_hand_over(std::move(blobs), std::move(order), ++handings_));
+}
+
+asio::awaitable<void> WorkerSide::check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
+                                                      std::uint64_t handing) {
+  std::exception_ptr failure;
+  std::vector<std::pair<inter::BlobId, std::string>> damaged;
+  inter::Spool& spool = context_.directory.spool();
+  const asio::any_io_executor& given = context_.options.copying;
+  const auto all_here = [&] {
+    return std::ranges::all_of(blobs, [&spool](const auto& blob) { return spool.has(blob); });
+  };
+  try {
+    std::vector<std::pair<inter::BlobId, std::filesystem::path>> files;
+    for (const inter::BlobId& blob : blobs)
+      if (spool.has(blob)) files.emplace_back(blob, spool.path(blob));
+    damaged = co_await asio::co_spawn(given ? given : checks_.get_executor(),
+                                      find_damaged(std::move(files)), asio::use_awaitable);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (handing != handings_) co_return;  // it was lost meanwhile, or is told something else
+  context_.ending.guard([&] {
+    if (failure) std::rethrow_exception(failure);
+    if (damaged.empty() && all_here()) return order();
+    for (const auto& [blob, damage] : damaged) {
+      if (!spool.has(blob)) continue;  // a peer that asked for it found it meanwhile
+      spool.remove_damaged(blob, damage);
+      context_.lose(blob);
+    }
+    on_ready();
+  });
 }
 
 void WorkerSide::carry_out(const OrderFinish& action) {
@@ -188,6 +249,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   note_missing(missing);
   heard_at_ = steady_clock::now();
   lost_at_.reset();
+  ++handings_;
   intake_.begin_gathering();
   version_ = rank_0.version;
   told_.clear();
@@ -222,6 +284,7 @@ void WorkerSide::note_missing(const std::vector<std::uint32_t>& missing) {
 
 void WorkerSide::on_worker_lost() {
   lost_at_ = steady_clock::now();
+  ++handings_;
   intake_.worker_lost();
   if (!context_.ending.outcome()) {
     spdlog::warn("{}: its workers are gone; it waits until they attach again",
@@ -252,7 +315,9 @@ void WorkerSide::on_contribute(const Contribution& contribution, Descriptor payl
 void WorkerSide::on_applied(Round version, const Digest& state) {
   reached(ProtocolState::apply_heard);
   version_ = version;
-  const bool by_record = applying_ && version == *applying_ + 1;
+  // Not of a round that was taken back meanwhile.
+  const bool by_record =
+      applying_ && version == *applying_ + 1 && version <= context_.protocol().version();
   if (by_record && !context_.ending.failure()) {
     context_.ending.guard([&] { add_applied_round(*applying_, state); });
   }

@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <asio/thread_pool.hpp>
 
 #include "diloco/coordinator/contribution_intake.h"
 #include "diloco/coordinator/coordinator_context.h"
@@ -57,6 +60,10 @@ class WorkerSide : public WorkerServerHandler {
  private:
   bool goodbye_is_over() const;
   void see_off();
+  using Order = std::function<void()>;
+  void hand_over(std::vector<inter::BlobId> blobs, Order order);
+  asio::awaitable<void> check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
+                                            std::uint64_t handing);
   void train_on();
   void note_missing(const std::vector<std::uint32_t>& missing);
   void add_applied_round(Round round, const Digest& state);
@@ -67,11 +74,14 @@ class WorkerSide : public WorkerServerHandler {
   Progress progress_;
   std::vector<std::uint32_t> missing_;  // ranks, when they attached last
   std::optional<Round> applying_;
-  Round version_ = 0;  // that it holds
+  std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
+  Round version_ = 0;           // that it holds
   std::optional<Continue> last_order_;
   std::string told_;  // that it waits for
   std::chrono::steady_clock::time_point heard_at_;
   std::optional<std::chrono::steady_clock::time_point> lost_at_;  // since it attached last
+  inter::TaskGroup tasks_;
+  asio::thread_pool checks_{1};
 };
 
 }  // namespace causeway::diloco

@@ -31,9 +31,12 @@ void put(const Status& status, wire::PeerMessage* out) {
   body->set_payloads_from(status.payloads_from);
   if (status.snapshot) encode(*status.snapshot, body->mutable_snapshot());
   body->set_received_bytes(status.received_bytes);
-  if (!status.data) return;
-  encode(status.data->sample, body->mutable_data()->mutable_sample());
-  if (status.data->whole) encode(*status.data->whole, body->mutable_data()->mutable_whole());
+  if (status.data) {
+    encode(status.data->sample, body->mutable_data()->mutable_sample());
+    if (status.data->whole) encode(*status.data->whole, body->mutable_data()->mutable_whole());
+  }
+  for (const inter::BlobId& payload : status.missing) encode(payload, body->add_missing());
+  body->set_revision(status.revision);
 }
 
 void put(const Holding& holding, wire::PeerMessage* out) {
@@ -77,6 +80,8 @@ Status take(const wire::Status& body) {
     status.data = {.sample = decode_digest(body.data().sample())};
     if (!body.data().whole().empty()) status.data->whole = decode_digest(body.data().whole());
   }
+  for (const wire::BlobId& payload : body.missing()) status.missing.push_back(decode(payload));
+  status.revision = body.revision();
   return status;
 }
 

@@ -41,11 +41,15 @@ struct Status {
   std::uint64_t received_bytes = 0;  // of what it is fetching: grows while it makes progress
   // Of the data that all regions must have in common, as its worker reads it, when known.
   std::optional<DataDigest> data = {};
+  // Payloads that its worker needs next and that it asked everybody for in vain, when nothing else
+  // helps it either.
+  std::vector<inter::BlobId> missing = {};
+  std::uint32_t revision = 0;  // records of its ledger that took contributions out of a round again
   bool operator==(const Status&) const = default;
 };
 
-// The sender knows this contribution and holds `received_bytes` of its payload. From the
-// contributor itself it is the announcement.
+// The sender knows this contribution and holds `received_bytes` of its payload: all of them once it
+// has checked the hash, and not before. From the contributor itself it is the announcement.
 struct Holding {
   Contribution contribution;
   std::uint64_t received_bytes = 0;

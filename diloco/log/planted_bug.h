@@ -21,6 +21,9 @@ enum class PlantedBug {
   believe_heads,            // ends when any member's ledger is said to be another
   stale_greeting,           // greets with the run that it knew when it started (the harness does)
   no_detours,               // without a link two regions do not talk (the harness cuts them off)
+  count_unchecked,          // takes whose bytes have all arrived for a holder, for good
+  hand_over_unchecked,      // gives the worker what is in the spool as it is
+  stand_still,              // takes nothing back that is listed and that nobody has
 };
 
 // Whether to behave with `bug`: never in a build without tests.

@@ -51,6 +51,17 @@ void encode(const RoundMeasure& measured, wire::RoundMeasure* out) {
   if (measured.held_out_loss) out->set_held_out_loss(*measured.held_out_loss);
 }
 
+void encode(const Participant& participant, wire::Participant* out) {
+  out->set_region(participant.region);
+  out->set_round(participant.round);
+  out->set_part(participant.part);
+  out->set_weight_bits(std::bit_cast<std::uint32_t>(participant.weight));
+  out->set_data_begin(participant.data_begin);
+  out->set_data_cursor(participant.data_cursor);
+  out->set_tokens(participant.tokens);
+  diloco::encode(participant.payload, out->mutable_payload());
+}
+
 }  // namespace
 
 Participant participant_of(const Contribution& contribution, float weight) {
@@ -67,17 +78,7 @@ Participant participant_of(const Contribution& contribution, float weight) {
 void encode(const CommitRecord& record, wire::CommitRecord* out) {
   out->set_run_id(record.run_id);
   out->set_round(record.round);
-  for (const Participant& participant : record.participants) {
-    wire::Participant* entry = out->add_participants();
-    entry->set_region(participant.region);
-    entry->set_round(participant.round);
-    entry->set_part(participant.part);
-    entry->set_weight_bits(std::bit_cast<std::uint32_t>(participant.weight));
-    entry->set_data_begin(participant.data_begin);
-    entry->set_data_cursor(participant.data_cursor);
-    entry->set_tokens(participant.tokens);
-    encode(participant.payload, entry->mutable_payload());
-  }
+  for (const Participant& one : record.participants) encode(one, out->add_participants());
   encode(record.state, out->mutable_state());
   out->set_expired_before(record.expired_before);
   out->set_skip_momentum(record.skip_momentum);
@@ -98,6 +99,8 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
     entry->set_region(egress.region);
     entry->set_cost(egress.cost);
   }
+  for (const Participant& one : record.withdrawn) encode(one, out->add_withdrawn());
+  out->set_revision(record.revision);
 }
 
 void check_finite(std::initializer_list<double> values, const std::string& what) {
@@ -189,6 +192,24 @@ Participant decode_participant(const wire::Participant& message) {
           .payload = decode(message.payload())};
 }
 
+// Of a record of `round`.
+template <typename Entries>
+std::vector<Participant> decode_participants(const Entries& entries, Round round) {
+  std::vector<Participant> participants;
+  for (const wire::Participant& entry : entries) {
+    Participant participant = decode_participant(entry);
+    const bool ascends = participants.empty() || key_of(participants.back()) < key_of(participant);
+    if (participant.region.empty() || !ascends) {
+      throw_malformed("a commit record's participants are not in ascending order");
+    }
+    if (participant.round > round) {
+      throw_malformed("a commit record lists a contribution of a later round");
+    }
+    participants.push_back(std::move(participant));
+  }
+  return participants;
+}
+
 std::optional<float> decode_momentum(const wire::CommitRecord& message) {
   if (!message.has_momentum_bits()) return std::nullopt;
   const auto momentum = std::bit_cast<float>(message.momentum_bits());
@@ -248,17 +269,9 @@ CommitRecord decode(const wire::CommitRecord& message) {
                       .decided_unix_s = message.decided_unix_s()};
   if (message.has_k_decision()) record.k_decision = decode(message.k_decision());
   check_measured({record.decided_unix_s}, "a commit record's time");
-  for (const wire::Participant& entry : message.participants()) {
-    Participant participant = decode_participant(entry);
-    if (participant.region.empty() || (!record.participants.empty() &&
-                                       key_of(record.participants.back()) >= key_of(participant))) {
-      throw_malformed("a commit record's participants are not in ascending order");
-    }
-    if (participant.round > record.round) {
-      throw_malformed("a commit record lists a contribution of a later round");
-    }
-    record.participants.push_back(std::move(participant));
-  }
+  record.participants = decode_participants(message.participants(), message.round());
+  record.withdrawn = decode_participants(message.withdrawn(), message.round());
+  record.revision = message.revision();
   for (const wire::Standing& entry : message.standings()) {
     Standing standing = decode_standing(entry);
     if (standing.region.empty() ||

@@ -147,6 +147,11 @@ struct CommitRecord {
   // Only where there is a budget for egress. By the leader's clock, since 1970; 0: not said.
   double decided_unix_s = 0;
   std::vector<EgressCost> egress{};  // ascending region
+  // Contributions that nobody could supply any more, and that this record takes out of its round
+  // again: it takes the place of the round's record, and voids the records of later rounds
+  // (diloco/log/withdraw.h). Otherwise nothing.
+  std::vector<Participant> withdrawn{};
+  std::uint32_t revision = 0;  // how many of that kind came before this record
 };
 
 std::string serialize(const Contribution& contribution);

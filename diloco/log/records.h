@@ -20,10 +20,12 @@ class Records {
   bool empty() const { return size_ == 0; }
   // Both valid until the log changes or another record is asked for.
   const CommitRecord& operator[](Round round) const;
+  const CommitRecord& at_index(Index index) const;
   const CommitRecord& back() const { return (*this)[size_ - 1]; }
 
   // The record of the next round is entry `index`.
   void add(Index index);
+  void rewind(Round round);  // without the records of this round and later ones
   Index index_of(Round round) const;
 
  private:

@@ -34,6 +34,7 @@ bool Contributions::names(const inter::BlobId& blob) const {
 
 bool Contributions::is_open(const Contribution& contribution) const {
   if (history_.newest() == nullptr) return true;
+  if (history_.is_withdrawn(key_of(contribution))) return false;
   const bool planted = plants(options_.planted, PlantedBug::list_expired);
   if (contribution.round < history_.newest()->expired_before && !planted) return false;
   // What a region that lost its disk may do again is not older than this.
@@ -77,6 +78,21 @@ void Contributions::stamp(Contribution& contribution, Time now) {
 std::optional<Round> Contributions::awaited() const {
   const bool under_way = pending_ && !pending_->took && pending_->round < history_.version();
   return under_way ? std::optional(pending_->round) : std::nullopt;
+}
+
+std::vector<inter::BlobId> Contributions::void_after(Round round) {
+  bool own = false;
+  std::vector<inter::BlobId> payloads;
+  std::erase_if(open_, [&](const auto& entry) {
+    if (entry.first.round <= round) return false;
+    own = own || entry.first.region == options_.self;
+    if (!entry.second.sits_out) payloads.push_back(entry.second.payload);
+    peers_hold_.erase(entry.first);
+    return true;
+  });
+  if (newest_own_ && newest_own_->round > round) newest_own_->payload = {};
+  if (own) save_own();
+  return payloads;
 }
 
 void Contributions::reject_own(Round round) {

@@ -38,7 +38,7 @@ class Contributions {
   // ---- Own ones ----
   // Stamped with how long rounds take here. The newest is kept even if it cannot be listed.
   Contribution add_own(Contribution made, Time now);
-  // The leader says that this one comes from a wrong state.
+  // The leader says that this one comes from a wrong state, or its payload is here no more.
   void reject_own(Round round);
   void save_own();
   // The last one's outcome is decided, but all of it has not been here yet: of this round.
@@ -62,6 +62,8 @@ class Contributions {
     peers_hold_[key][peer] = bytes;
   }
   void forget_held(const ContributionKey& key) { peers_hold_.erase(key); }
+  // Rounds after this one begin from other states now. Returns the payloads.
+  std::vector<inter::BlobId> void_after(Round round);
   void forget_word_of(const std::string& peer);  // it says so anew
 
   // Listed or expired: settled. What is made from another state than the agreed one never counts.

@@ -11,6 +11,7 @@ using std::chrono::seconds;
 // Longer than any round trip; a bulk queue behind a slow link may still make a request superfluous,
 // which costs bytes but no harm.
 constexpr Time kRetryMin = seconds{5};
+constexpr int kSpoiltMax = 3;
 
 }  // namespace
 
@@ -35,20 +36,43 @@ void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) 
 std::uint64_t Fetcher::on_progress(const inter::BlobId& blob, std::uint64_t received_bytes,
                                    Time now) {
   const auto found = entries_.find(blob);
-  if (found == entries_.end() || received_bytes <= found->second.received_bytes) return 0;
+  if (found == entries_.end()) return 0;
   Entry& entry = found->second;
+  // What had arrived was not the blob, and comes again. Whoever sends the wrong bytes again and
+  // again is not waited for as one that makes progress.
+  if (received_bytes < entry.received_bytes && entry.spoilt < kSpoiltMax) {
+    ++entry.spoilt;
+    entry.received_bytes = 0;
+  }
+  if (received_bytes <= entry.received_bytes) return 0;
   const std::uint64_t growth_bytes = received_bytes - entry.received_bytes;
   entry.received_bytes = received_bytes;
   entry.unanswered = 0;
+  entry.absent_at.clear();
   in_vain_.erase(blob);
   entry.retry_after = kRetryMin;
   entry.ask_at = now + kRetryMin;
   return growth_bytes;
 }
 
+void Fetcher::on_absent(const std::string& peer, const inter::BlobId& blob, Time now) {
+  const auto found = entries_.find(blob);
+  if (found == entries_.end() || found->second.asked != peer) return;
+  // Not again and again at once: who said so before may have it later.
+  if (!found->second.absent_at.insert(peer).second) return;
+  found->second.asked.clear();
+  found->second.ask_at = now;
+}
+
+bool Fetcher::nobody_has(const inter::BlobId& blob, const std::set<std::string>& up) const {
+  const auto found = entries_.find(blob);
+  return found != entries_.end() && std::ranges::includes(found->second.absent_at, up);
+}
+
 void Fetcher::on_peer_up(const std::string& peer, Time now) {
   in_vain_.clear();
   for (auto& [blob, entry] : entries_) {
+    entry.absent_at.erase(peer);
     if (entry.asked.empty() || entry.source == peer) entry.ask_at = std::min(entry.ask_at, now);
   }
 }

@@ -32,6 +32,8 @@ class Fetcher {
   void set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now);
   // Returns by how much the blob grew.
   std::uint64_t on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
+  // It does not have the blob: the next one is asked.
+  void on_absent(const std::string& peer, const inter::BlobId& blob, Time now);
   void on_peer_up(const std::string& peer, Time now);
   void on_peer_down(const std::string& peer, Time now);
 
@@ -43,16 +45,21 @@ class Fetcher {
   // Until it comes, or somebody connects.
   bool in_vain(const inter::BlobId& blob) const { return in_vain_.contains(blob); }
 
+  // All of these said that they do not have it.
+  bool nobody_has(const inter::BlobId& blob, const std::set<std::string>& up) const;
+
   std::vector<inter::BlobId> wanted() const;
   std::uint64_t received_bytes(const inter::BlobId& blob) const;
 
  private:
   struct Entry {
-    std::string source;  // asked first
-    std::string asked;   // the peer that is expected to be sending
+    std::string source;                    // asked first
+    std::string asked;                     // the peer that is expected to be sending
+    std::set<std::string> absent_at = {};  // peers that said so since they connected
     std::uint64_t received_bytes = 0;
     std::size_t attempts = 0;
     std::size_t unanswered = 0;  // attempts since it grew
+    int spoilt = 0;              // times that all of it had to come again
     Time retry_after{0};
     Time ask_at{0};
   };

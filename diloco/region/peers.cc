@@ -36,7 +36,8 @@ bool Peers::set_down(const std::string& peer) {
 
 Peers::Heard Peers::hear(const std::string& peer, const Status& status) {
   Peer& known = peers_.at(peer);
-  if (known.heard && status.version < known.status->version) return Heard::stale;
+  const auto place = [](const Status& of) { return std::pair(of.revision, of.version); };
+  if (known.heard && place(status) < place(*known.status)) return Heard::stale;
   known.heard = true;
   if (known.status == status) return Heard::same;
   known.status = status;
@@ -63,10 +64,13 @@ bool Peers::any_heard() const {
                              [](const auto& peer) { return peer.second.status.has_value(); });
 }
 
-bool Peers::are_ahead_of(Round version, const std::optional<std::string>& leader) const {
+bool Peers::are_ahead_of(std::uint32_t revision, Round version,
+                         const std::optional<std::string>& leader) const {
   int ahead = 0;
   for (const auto& [name, peer] : peers_) {
-    if (!peer.status || peer.status->version <= version || doubts(name)) continue;
+    if (!peer.status || doubts(name)) continue;
+    const std::pair place(peer.status->revision, peer.status->version);
+    if (place <= std::pair(revision, version)) continue;
     ahead += name == leader || plants(planted_, PlantedBug::believe_heads) ? 2 : 1;
   }
   return ahead >= 2;

@@ -35,7 +35,8 @@ class Peers {
   const Status* status(const std::string& peer) const;
   bool any_heard() const;
   // Two of them say that they have more records than this, or the leader does.
-  bool are_ahead_of(Round version, const std::optional<std::string>& leader) const;
+  bool are_ahead_of(std::uint32_t revision, Round version,
+                    const std::optional<std::string>& leader) const;
   // All that said that they hold another state of the same version.
   std::vector<std::string> that_differ_from(const Applied& applied) const;
 

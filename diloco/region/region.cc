@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "diloco/log/withdraw.h"
+
 namespace causeway::diloco {
 
 Region::Region(ProtocolOptions given, PersistentState state)
@@ -38,12 +40,19 @@ void Region::restore_log() {
       agreement.note_members(*members);
     }
     const auto* record = std::get_if<CommitRecord>(&entry.body);
-    if (record != nullptr && record->round == history.version()) history.append(index);
+    if (record == nullptr || record->run_id != history.run_id()) continue;
+    const Effect effect = effect_of(*record, history.version(), history.revision());
+    if (effect == Effect::next) history.append(index);
+    if (effect == Effect::replaces) history.replace(index);
   }
 }
 
 std::uint64_t Region::held_bytes(const inter::BlobId& payload) const {
-  return spool.holds(payload) ? payload.size_bytes : fetcher.received_bytes(payload);
+  const std::uint64_t received_bytes = fetcher.received_bytes(payload);
+  if (spool.holds(payload)) return payload.size_bytes;
+  if (plants(options.planted, PlantedBug::count_unchecked)) return received_bytes;
+  return std::min(received_bytes,
+                  payload.size_bytes - std::min<std::uint64_t>(1, payload.size_bytes));
 }
 
 void Region::forget_old() {

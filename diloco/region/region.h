@@ -23,7 +23,7 @@ struct Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  // Bytes of a payload that are here.
+  // Bytes of a payload that are here: all of them only once its hash was checked.
   std::uint64_t held_bytes(const inter::BlobId& payload) const;
   // Records leave memory when nothing but their place in history is of use any more: their payloads
   // are gone, and no contribution of their time can come.

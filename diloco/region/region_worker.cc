@@ -16,6 +16,7 @@ constexpr int kHealsMax = 3;
 void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id,
                           const std::optional<DataDigest>& data) {
   session_ = Session{.run_id = std::move(run_id)};
+  voided_.reset();
   data_ = data;
   data_is_unproven_ = data && !data->whole;
   applied_ = holds;
@@ -44,6 +45,7 @@ void RegionWorker::ask() {
 void RegionWorker::order(Action action) {
   out_.push(std::move(action));
   session_->ready = false;
+  voided_.reset();
 }
 
 void RegionWorker::order_to_continue(const OrderContinue& steps) {
@@ -70,11 +72,28 @@ void RegionWorker::finish(const OrderFinish& last) {
 void RegionWorker::hold(const Applied& holds) {
   applied_ = holds;
   distrusted_.reset();
+  doubt_if_void();
   drop_more();
 }
 
 void RegionWorker::correct_state(Round version, const Digest& state) {
   if (applied_ && applied_->version == version) applied_->state = state;
+}
+
+void RegionWorker::void_after(Round round) {
+  voided_ = round;
+  told_to_finish_ = false;
+  doubt_if_void();
+  if (ready() || !attached()) voided_.reset();
+}
+
+void RegionWorker::doubt_if_void() {
+  if (!voided_ || !applied_ || applied_->version <= *voided_ || distrusted_ == applied_) return;
+  distrusted_ = applied_;
+  out_.note(Note::Severity::warning,
+            "this region's state of version " + std::to_string(applied_->version) +
+                " holds a contribution that was taken out of round " + std::to_string(*voided_) +
+                ", as nobody else could get its payload: it takes a snapshot and replays");
 }
 
 bool RegionWorker::heals() const {

@@ -58,6 +58,9 @@ class RegionWorker {
   const std::optional<Applied>& distrusted() const { return distrusted_; }
   // Its state is made again: from a snapshot that the run agreed on, and the payloads since.
   void distrust();
+  // The versions after this round's were taken back: what it has of them, or is about to get, is
+  // made again.
+  void void_after(Round round);
   // That is how it always begins.
   void distrust_initial_state() { distrusted_ = applied_; }
   // From a doubt until it holds that version again.
@@ -82,6 +85,9 @@ class RegionWorker {
   std::optional<Applied> distrusted_;
   std::map<Round, int> heals_;  // by version: how often
   bool told_to_finish_ = false;
+  std::optional<Round> voided_;  // since its last order: the round
+
+  void doubt_if_void();
 };
 
 }  // namespace causeway::diloco

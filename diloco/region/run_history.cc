@@ -22,13 +22,49 @@ void RunHistory::begin(std::string run_id) {
   heads_.push(chain_start(run_id_));
 }
 
+void RunHistory::add_members(const Membership& members) {
+  if (!first_members_) first_members_ = members;
+  data_plan_.begin(members);
+}
+
 void RunHistory::append(Index index) {
-  const std::uint32_t steps = nominal_k(version());
+  records_.add(index);
+  take(records_.back());
+}
+
+// All that follows from the records is computed anew, as it happens hardly ever.
+void RunHistory::replace(Index index) {
+  const CommitRecord record = records_.at_index(index);
+  ++revision_;
+  for (const Participant& one : record.withdrawn) withdrawn_.insert(key_of(one));
+  records_.rewind(record.round);
+  records_.add(index);
+  data_plan_ = DataPlan(options_.self, options_.own_data);
+  if (first_members_) data_plan_.begin(*first_members_);
+  k_policy_ = KPolicy(options_.k_policy, options_.pace);
+  stepless_ = 0;
+  heads_ = {};
+  heads_.push(chain_start(run_id_));
+  steps_before_ = {};
+  steps_before_.push(0);
+  for (Round round = 0; round < records_.size(); ++round) {
+    const CommitRecord next = records_[round];  // which asking for another one may end
+    take(next);
+  }
+}
+
+bool RunHistory::voids(Round version, const Digest& state) const {
+  if (version > this->version()) return true;
+  if (version < this->version()) return record(version).state != state;
+  return newest() != nullptr && !newest()->withdrawn.empty();
+}
+
+// The records up to this one are known, and what follows from those before it.
+void RunHistory::take(const CommitRecord& record) {
+  const std::uint32_t steps = nominal_k(record.round);
   const std::uint64_t step = schedule_step();
   steps_before_.push(step + steps);
   if (steps == 0) ++stepless_;
-  records_.add(index);
-  const CommitRecord& record = records_.back();
   data_plan_.add(record);
   k_policy_.add(record, step, steps);
   heads_.push(chain_next(heads_.back(), serialize(record)));
@@ -44,8 +80,8 @@ bool RunHistory::over() const {
 }
 
 std::optional<Digest> RunHistory::other_head(const Status& status) const {
-  const bool comparable =
-      status.version > 0 && status.version >= heads_.first() && status.version < heads_.size();
+  const bool comparable = status.revision == revision_ && status.version > 0 &&
+                          status.version >= heads_.first() && status.version < heads_.size();
   if (!comparable || heads_[status.version] == status.head) return std::nullopt;
   return heads_[status.version];
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "diloco/log/membership.h"
@@ -21,11 +22,18 @@ class RunHistory {
   // Both must outlive this. The run begins when its id is known.
   RunHistory(const ProtocolOptions& options, const RaftLog& log);
   void begin(std::string run_id);
-  void add_members(const Membership& members) { data_plan_.begin(members); }
+  void add_members(const Membership& members);
   // The record of the next round is entry `index` of the log.
   void append(Index index);
+  // Entry `index` of the log takes contributions out of its round again (diloco/log/withdraw.h).
+  void replace(Index index);
   // What of rounds before this one is more than their place in the log leaves memory.
   void forget_before(Round round);
+
+  std::uint32_t revision() const { return revision_; }  // how often that has happened
+  bool is_withdrawn(const ContributionKey& key) const { return withdrawn_.contains(key); }
+  // A state of this version is of a history that was taken back, as far as can be known.
+  bool voids(Round version, const Digest& state) const;
 
   const std::string& run_id() const { return run_id_; }
   Round version() const { return records_.size(); }
@@ -74,6 +82,11 @@ class RunHistory {
   // stands in all regions, whatever steps each took.
   Tail<std::uint64_t> steps_before_;
   Round stepless_ = 0;  // rounds after the last step
+  std::optional<Membership> first_members_;
+  std::uint32_t revision_ = 0;
+  std::set<ContributionKey> withdrawn_;
+
+  void take(const CommitRecord& record);
 };
 
 }  // namespace causeway::diloco

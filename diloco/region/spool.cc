@@ -15,6 +15,7 @@ void Spool::claim_restored() {
       return holds(participant.payload);
     });
   };
+  if (history_.revision() > 0) drop_void_snapshots();
   while (released_ < history_.version() && none_held(history_.record(released_))) ++released_;
   for (Round round = released_; round < history_.version(); ++round) list(history_.record(round));
   for (const inter::BlobId& blob : blobs_) leave_unclaimed_if_unnamed(blob);
@@ -64,6 +65,28 @@ void Spool::unlist(const CommitRecord& record) {
   }
 }
 
+std::vector<inter::BlobId> Spool::unlist_from(Round round) {
+  std::vector<inter::BlobId> payloads;
+  for (Round listed = std::max(round, released_); listed < history_.version(); ++listed) {
+    unlist(history_.record(listed));
+    for (const Participant& one : history_.record(listed).participants)
+      payloads.push_back(one.payload);
+  }
+  released_ = std::min(released_, round);
+  return payloads;
+}
+
+void Spool::drop_void_snapshots() {
+  for (std::optional<Snapshot>* one : {&snapshot_, &offered_, &target_})
+    if (*one && history_.voids((*one)->version, (*one)->state)) drop_snapshot(*one);
+}
+
+void Spool::drop_snapshot(std::optional<Snapshot>& snapshot) {
+  const inter::BlobId blob = snapshot->blob;
+  snapshot.reset();
+  discard(blob);
+}
+
 std::optional<Round> Spool::listed_in(const inter::BlobId& blob) const {
   const auto found = listed_.find(blob);
   return found == listed_.end() ? std::nullopt : std::optional(found->second.first);
@@ -89,6 +112,13 @@ void Spool::forget(const inter::BlobId& blob) {
   const std::uint64_t taken = std::numeric_limits<std::uint64_t>::max() - room_bytes_;
   if (took_room) room_bytes_ += std::min(blob.size_bytes, taken);
   forget_progress(blob);
+}
+
+void Spool::lose(const inter::BlobId& blob) {
+  forget(blob);
+  unclaimed_.erase(blob);
+  for (std::optional<Snapshot>* snapshot : {&snapshot_, &offered_})
+    if (*snapshot && (*snapshot)->blob == blob) snapshot->reset();
 }
 
 bool Spool::may_report_progress(const inter::BlobId& blob, Time now) {

@@ -44,10 +44,17 @@ class Spool {
   void leave_unclaimed_if_unnamed(const inter::BlobId& blob);
   // The newest record names its payloads.
   void list(const CommitRecord& record);
+  // What the records from this round on listed is not; returns it. They are about to be replaced.
+  std::vector<inter::BlobId> unlist_from(Round round);
+  // Snapshots of states that were taken back.
+  void drop_void_snapshots();
   // Unless something names it. `listed`: as RemoveBlob has it.
   void discard(const inter::BlobId& blob, bool listed = false);
   // Although a record names it: it is to be fetched again later.
   void drop(const inter::BlobId& blob) { blobs_.erase(blob); }
+  // It is damaged, and gone: snapshots of it are none any more.
+  void lose(const inter::BlobId& blob);
+  const std::set<inter::BlobId>& blobs() const { return blobs_; }
   // The first round whose record lists it, if it is not released.
   std::optional<Round> listed_in(const inter::BlobId& blob) const;
   // Others were told how much of it is here, at most every kReportInterval.
@@ -89,6 +96,7 @@ class Spool {
   bool named(const inter::BlobId& blob) const;
   void forget(const inter::BlobId& blob);
   void unlist(const CommitRecord& record);
+  void drop_snapshot(std::optional<Snapshot>& snapshot);
 
   const ProtocolOptions& options_;
   const RunHistory& history_;

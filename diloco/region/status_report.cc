@@ -9,9 +9,21 @@ Status StatusReport::status() const {
           .head = history_.head(),
           .applied = worker_.applied(),
           .payloads_from = spool_.payloads_from(),
-          .snapshot = spool_.snapshot(),
+          .snapshot = snapshot(),
           .received_bytes = received_bytes_,
-          .data = worker_.data()};
+          .data = worker_.data(),
+          .missing = missing_,
+          .revision = history_.revision()};
+}
+
+// The last version's is confirmed by no record, and may be all that a region lacks.
+std::optional<Snapshot> StatusReport::snapshot() const {
+  const std::optional<Snapshot>& offered = spool_.offered();
+  const std::optional<Applied>& applied = worker_.applied();
+  const bool last = history_.over() && offered && applied && !worker_.distrusted() &&
+                    *applied == Applied{history_.version(), offered->state} &&
+                    offered->version == applied->version;
+  return last ? offered : spool_.snapshot();
 }
 
 void StatusReport::publish(Time now) {

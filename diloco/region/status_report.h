@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "diloco/log/messages.h"
 #include "diloco/region/peers.h"
@@ -20,6 +22,7 @@ class StatusReport {
       : history_(history), worker_(worker), spool_(spool), peers_(peers) {}
 
   void add_received(std::uint64_t bytes) { received_bytes_ += bytes; }
+  void set_missing(std::vector<inter::BlobId> payloads) { missing_ = std::move(payloads); }
   Status status() const;
   // At once when something changed that others act on; at most every kReportInterval when only
   // bytes arrived.
@@ -27,11 +30,14 @@ class StatusReport {
   std::optional<Time> next_deadline() const;
 
  private:
+  std::optional<Snapshot> snapshot() const;
+
   const RunHistory& history_;
   const RegionWorker& worker_;
   const Spool& spool_;
   Peers& peers_;
   std::uint64_t received_bytes_ = 0;
+  std::vector<inter::BlobId> missing_;
   std::optional<Status> published_;
   Time published_at_{0};
 };

@@ -38,6 +38,20 @@ bool CatchUp::replays_in_vain(Round from) const {
   });
 }
 
+std::vector<inter::BlobId> CatchUp::missing_in_vain() const {
+  if (!worker_.ready() || worker_.distrusted() || spool_.target()) return {};
+  const Round applied = worker_.applied()->version;
+  if (applied >= history_.version() || own_snapshot_helps()) return {};
+  std::vector<inter::BlobId> missing;
+  for (const Participant& one : history_.record(applied).participants) {
+    if (spool_.holds(one.payload)) continue;
+    const bool nowhere = fetcher_.nobody_has(one.payload, peers_.up());
+    if (!nowhere && !fetcher_.in_vain(one.payload) && !peers_.up().empty()) return {};
+    missing.push_back(one.payload);
+  }
+  return missing;
+}
+
 bool CatchUp::trusted(const Snapshot& snapshot) const {
   const std::optional<Origin>& origin = agreement_.origin();
   if (snapshot.version > history_.version()) return false;
@@ -69,7 +83,13 @@ void CatchUp::confirm_final_snapshot() {
 void CatchUp::check_state() {
   check_origin();
   const std::optional<Applied>& applied = worker_.applied();
-  if (!applied || !worker_.attached() || applied->version >= history_.version()) return;
+  if (!applied || !worker_.attached()) return;
+  // It would wait for records that will never come.
+  const Raft& raft = agreement_.raft();
+  const bool knows_all =
+      raft.up_to_date() || (raft.leads() && raft.committed() == raft.log().last());
+  if (applied->version > history_.version() && knows_all) return worker_.distrust();
+  if (applied->version >= history_.version()) return;
   if (history_.record(applied->version).state != applied->state) worker_.distrust();
 }
 
@@ -100,6 +120,7 @@ std::optional<Snapshot> CatchUp::find_target() const {
   for (const std::string& name : peers_.linked()) {
     const Status* status = peers_.status(name);
     if (status == nullptr || !status->snapshot) continue;
+    if (status->revision != history_.revision()) continue;  // it may be of what was taken back
     const Snapshot& offered = *status->snapshot;
     if (fetcher_.in_vain(offered.blob)) continue;
     const bool useful =

@@ -28,6 +28,8 @@ class CatchUp {
   // A worker that adopts it can go on from there.
   bool helps(const Snapshot& snapshot) const;
   bool own_snapshot_helps() const { return spool_.snapshot() && helps(*spool_.snapshot()); }
+  // What the worker needs next, if everybody was asked for it in vain and no snapshot helps.
+  std::vector<inter::BlobId> missing_in_vain() const;
   // Every worker can make the initial weights.
   bool can_begin_again() const { return !agreement_.origin() && can_replay(0); }
 

@@ -89,10 +89,9 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
   candidate.contribution = contribution;
   if (is_fresh(key)) attached_.insert(key.region);
   std::uint64_t& known_bytes = candidate.received_bytes[holder];
-  if (received_bytes > known_bytes) {
-    known_bytes = received_bytes;
-    progress_at_ = now;
-  }
+  if (received_bytes > known_bytes) progress_at_ = now;
+  const bool planted = plants(options_.planted, PlantedBug::count_unchecked);
+  known_bytes = planted ? std::max(known_bytes, received_bytes) : received_bytes;
 }
 
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {

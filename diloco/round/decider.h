@@ -32,7 +32,8 @@ class Decider {
   void set_membership(const Membership& membership) { membership_ = membership; }
   void set_up(const std::string& region, bool up);
   void set_applied(const std::string& region, const std::optional<Applied>& applied);
-  // `holder` has `received_bytes` of the contribution's payload. The caller keeps out what is
+  // `holder` has `received_bytes` of the contribution's payload: all of them if it has checked its
+  // hash, and fewer than it said before if what it had was damaged. The caller keeps out what is
   // listed, expired, or made from another state than the one agreed in its round.
   void add(const Contribution& contribution, const std::string& holder,
            std::uint64_t received_bytes, Time now);

@@ -31,6 +31,15 @@ struct BlobProgress {
   inter::BlobId blob;
   std::uint64_t received_bytes = 0;
 };  // of a blob in wanted()
+// Its copy in the spool was found to be damaged, and was removed.
+struct BlobLost {
+  inter::BlobId blob;
+};
+// The peer was asked for it, and does not have it.
+struct BlobAbsent {
+  std::string peer;
+  inter::BlobId blob;
+};
 struct WorkerAttached {
   Applied holds;
   bool has_lineage = false;
@@ -59,8 +68,8 @@ struct OperatorAsked {
 };
 struct Tick {};  // time passed
 using Event =
-    std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
-                 WorkerAttached, WorkerReadData, WorkerLost, WorkerReady, WorkerContributed,
-                 WorkerApplied, WorkerOffered, RoomNeeded, OperatorAsked, Tick>;
+    std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress, BlobLost,
+                 BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
+                 WorkerContributed, WorkerApplied, WorkerOffered, RoomNeeded, OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco

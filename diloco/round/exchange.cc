@@ -169,11 +169,19 @@ void Exchange::on_arrived(const inter::BlobId& blob, Time now) {
   spool_.leave_unclaimed_if_unnamed(blob);
 }
 
+void Exchange::on_lost(const inter::BlobId& blob, Time now) {
+  spool_.lose(blob);
+  report_all_of(blob, 0, now);
+  // The worker still has what it made for the open round: it is asked for the round again.
+  const Contribution* own = contributions_.own(history_.version());
+  if (own != nullptr && own->payload == blob) contributions_.reject_own(history_.version());
+}
+
 bool Exchange::on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now) {
   const std::uint64_t growth_bytes = region_.fetcher.on_progress(blob, received_bytes, now);
   if (growth_bytes == 0) return false;
   region_.report.add_received(growth_bytes);
-  if (spool_.may_report_progress(blob, now)) report_all_of(blob, received_bytes, now);
+  if (spool_.may_report_progress(blob, now)) report_all_of(blob, region_.held_bytes(blob), now);
   return true;
 }
 
@@ -186,8 +194,8 @@ void Exchange::open_next(const CommitRecord& record, Time now) {
   leader_.open_next(record);
   for (const auto& [key, contribution] : contributions_.open()) {
     if (key.round > history_.version()) continue;
-    if (contributions_.told(key)) {
-      leader_.add(contribution, key.region, contribution.payload.size_bytes, now);
+    for (const auto& [peer, bytes] : contributions_.held(key)) {
+      leader_.add(contribution, peer, bytes, now);
     }
     if (contribution.sits_out || spool_.holds(contribution.payload)) {
       report(contribution, contribution.payload.size_bytes, now);

@@ -29,6 +29,8 @@ class Exchange {
 
   // ---- Payloads and records ----
   void on_arrived(const inter::BlobId& blob, Time now);
+  // Its copy here was found to be damaged, and is gone: it is to be fetched again.
+  void on_lost(const inter::BlobId& blob, Time now);
   bool on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);  // it grew
   void settle(const CommitRecord& record);
   // The next round is open.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "diloco/log/withdraw.h"
+
 namespace causeway::diloco {
 
 std::optional<Diverged> Leader::lead(Time now) {
@@ -35,14 +37,13 @@ void Leader::start(Time now) {
     if (status != nullptr) decider_->set_applied(peer, status->applied);
   }
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    if (region_.contributions.told(key)) {
-      decider_->add(contribution, key.region, contribution.payload.size_bytes, now);
-    }
     for (const auto& [peer, bytes] : region_.contributions.held(key)) {
       decider_->add(contribution, peer, bytes, now);
     }
     const std::uint64_t bytes = region_.held_bytes(contribution.payload);
-    const bool tells = bytes > 0 && !region_.options.witness && key.round <= history.version();
+    const bool own = key.region == region_.options.self;
+    const bool tells =
+        (bytes > 0 || own) && !region_.options.witness && key.round <= history.version();
     if (tells) decider_->add(contribution, region_.options.self, bytes, now);
   }
   region_.out.note(Note::Severity::info, "leads the run from round " +
@@ -62,11 +63,22 @@ std::optional<Diverged> Leader::decide(Time now) {
   if (verdict.record) {
     proposed_ = region_.history.version();
     verdict.record->k_decision = region_.history.k_policy().next();
+    verdict.record->revision = region_.history.revision();
     raft.propose(*verdict.record, now);
   }
   const auto own = std::ranges::find(verdict.diverged, region_.options.self, &Contribution::region);
   if (own == verdict.diverged.end()) return std::nullopt;
   return Diverged{own->round, own->payload, decider_->tied()};
+}
+
+void Leader::withdraw(Round round, const std::set<inter::BlobId>& lost, Time now) {
+  if (proposed_) return;
+  const CommitRecord& record = region_.history.record(round);
+  std::set<ContributionKey> keys;
+  for (const Participant& one : record.participants)
+    if (lost.contains(one.payload)) keys.insert(key_of(one));
+  proposed_ = round;
+  region_.agreement.raft().propose(diloco::withdraw(record, keys, region_.history.revision()), now);
 }
 
 Decider::Steps Leader::steps() const {

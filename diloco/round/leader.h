@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "diloco/region/region.h"
@@ -23,6 +24,14 @@ class Leader {
   // Proposes what there is to propose. Returns that this region's own contribution comes from a
   // wrong state, if that was found.
   std::optional<Diverged> lead(Time now);
+
+  // Proposes the record that takes these payloads out of its round again.
+  void withdraw(Round round, const std::set<inter::BlobId>& lost, Time now);
+  // The records were replaced from some round on: nothing that was decided since counts.
+  void begin_anew() {
+    decider_.reset();
+    proposed_.reset();
+  }
 
   // What it hears as leader; of no effect otherwise.
   void note_link(const std::string& peer);  // it is up, or down

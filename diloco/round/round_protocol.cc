@@ -5,6 +5,9 @@
 #include <utility>
 #include <variant>
 
+#include "diloco/log/withdraw.h"
+#include "inter/base/append_item.h"
+
 namespace causeway::diloco {
 namespace {
 
@@ -53,8 +56,10 @@ void RoundProtocol::take_in(const Event& event) {
   };
   std::visit(
       Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); },
-            [this](const BlobArrived& it) { exchange_.on_arrived(it.blob, now_); }, attach, read,
-            [&worker](const WorkerLost&) { worker.lose(); },
+            [this](const BlobArrived& it) { exchange_.on_arrived(it.blob, now_); },
+            [this](const BlobLost& it) { exchange_.on_lost(it.blob, now_); },
+            [this](const BlobAbsent& it) { region_.fetcher.on_absent(it.peer, it.blob, now_); },
+            attach, read, [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
             offer, [this](const RoomNeeded& by) { catch_up_.make_room(by.bytes); },
@@ -72,6 +77,7 @@ void RoundProtocol::settle() {
   if (!region_.out.ended()) region_.agreement.check_removed(now_);
   if (region_.out.ended()) return;
   exchange_.time_outcome(now_);
+  region_.report.set_missing(catch_up_.missing_in_vain());
   catch_up_.check_state();
   fetch();
   region_.spool.release_old(region_.worker.applied());
@@ -127,8 +133,10 @@ void RoundProtocol::apply(const LogEntry& entry, Index index) {
   const auto* record = std::get_if<CommitRecord>(&entry.body);
   if (record == nullptr) return;
   // Every region skips the same ones.
-  if (record->run_id != run_id() || record->round != version()) return;
-  add_record(*record, index);
+  if (record->run_id != run_id()) return;
+  const Effect effect = effect_of(*record, version(), region_.history.revision());
+  if (effect == Effect::next) add_record(*record, index);
+  if (effect == Effect::replaces) replace_record(*record, index);
 }
 
 void RoundProtocol::add_record(const CommitRecord& record, Index index) {
@@ -138,6 +146,26 @@ void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   exchange_.settle(record);
   catch_up_.confirm_snapshot();
   exchange_.open_next(record, now_);
+}
+
+// Whoever has applied what is taken back makes its state again, as one whose state is wrong does.
+void RoundProtocol::replace_record(const CommitRecord& record, Index index) {
+  std::string whose;
+  for (const Participant& one : record.withdrawn) inter::append_item(whose, one.region);
+  region_.out.note(Note::Severity::warning,
+                   "no region that can be reached has the payload of " + whose + " in round " +
+                       std::to_string(record.round) +
+                       " any more: the run goes on from that round without it");
+  std::vector<inter::BlobId> payloads = region_.spool.unlist_from(record.round);
+  region_.history.replace(index);
+  for (const inter::BlobId& made : region_.contributions.void_after(record.round))
+    payloads.push_back(made);
+  end_.add(record, now_);
+  exchange_.settle(record);
+  for (const inter::BlobId& payload : payloads) region_.spool.leave_unclaimed_if_unnamed(payload);
+  region_.spool.drop_void_snapshots();
+  region_.worker.void_after(record.round);
+  leader_.begin_anew();
 }
 
 // Each day's, month's or run's limit once.
@@ -154,7 +182,11 @@ void RoundProtocol::note_budget(const CommitRecord& record) {
 void RoundProtocol::lead() {
   const std::optional<Diverged> own = leader_.lead(now_);
   if (own) exchange_.reject_own(*own);
-  if (leader_.leads()) apply_committed();
+  if (leader_.leads()) {
+    const auto lost = end_.lost(now_);
+    if (lost) leader_.withdraw(lost->round, lost->payloads, now_);
+  }
+  if (region_.agreement.raft().leads()) apply_committed();
 }
 
 void RoundProtocol::fetch() {
@@ -225,7 +257,8 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
                                     .head = *head,
                                     .applied = {},
                                     .payloads_from = status.version,
-                                    .snapshot = {}});
+                                    .snapshot = {},
+                                    .revision = status.revision});
     return doubt(peer, "the first " + std::to_string(status.version) + " records here and in " +
                            peer + " differ");
   }

@@ -93,6 +93,7 @@ class RoundProtocol {
   void apply_committed();
   void apply(const LogEntry& entry, Index index);
   void add_record(const CommitRecord& record, Index index);
+  void replace_record(const CommitRecord& record, Index index);
   void note_budget(const CommitRecord& record);
   void lead();
   void fetch();

@@ -1,6 +1,7 @@
 #include "diloco/round/run_end.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ RunEnd::RunEnd(Region& region, const Leader& leader, CatchUp& catch_up)
       history_(region.history),
       worker_(region.worker),
       spool_(region.spool),
+      report_(region.report),
       peers_(region.peers),
       out_(region.out),
       leader_(leader),
@@ -76,6 +78,7 @@ void RunEnd::tell(const std::string& peer) {
 void RunEnd::check(Time now) {
   note_finished(now);
   if (history_.over() && !over_at_) over_at_ = now;
+  if (!history_.over()) over_at_.reset();  // the last rounds were taken back
   if (!out_.ended()) check_barren(now);
   if (!out_.ended()) check_stuck(now);
   if (out_.ended() || (!history_.over() && !finished_at_)) return;
@@ -86,8 +89,8 @@ void RunEnd::check(Time now) {
   }
 }
 
-std::array<std::optional<Time>, 3> RunEnd::deadlines() const {
-  return {end_deadline(), barren_until_, stuck_deadline()};
+std::array<std::optional<Time>, 4> RunEnd::deadlines() const {
+  return {end_deadline(), barren_until_, stuck_deadline(), lost_deadline()};
 }
 
 // ---- The last version ----
@@ -247,41 +250,89 @@ void RunEnd::check_barren(Time now) {
 
 // ---- What is needed is nowhere ----
 
-// What the worker needs next is here and at every peer that can be asked no more.
-bool RunEnd::region_is_stuck() const {
-  if (!worker_.ready() || spool_.target()) return false;
-  if (worker_.distrusted()) {
-    return !catch_up_.own_snapshot_helps() && !catch_up_.can_begin_again();
-  }
-  const Round applied = worker_.applied()->version;
-  return applied < history_.version() && !catch_up_.can_replay(applied);
+std::size_t RunEnd::contributions_wanted() const {
+  const std::size_t regions = agreement_.members().regions().size();
+  return options_.contributions_min == 0 ? regions / 2 + 1
+                                         : std::min(options_.contributions_min, regions);
 }
 
-// Once it is back.
-bool RunEnd::may_help(const Status& status) const {
-  const Round applied = worker_.applied()->version;
-  const bool has_snapshot =
-      status.snapshot && (worker_.distrusted() || status.snapshot->version > applied);
-  return has_payloads(status, spool_.first_missing(applied)) || has_snapshot;
+// Regions that can be reached and know the same records as this one, with what they say.
+std::map<std::string, Status> RunEnd::living() const {
+  std::map<std::string, Status> living;
+  for (const std::string& name : agreement_.members().regions()) {
+    if (name == options_.self) {
+      living[name] = report_.status();
+    } else if (peers_.is_up(name) && peers_.status(name) != nullptr) {
+      living[name] = *peers_.status(name);
+    }
+  }
+  std::erase_if(living, [this](const auto& one) {
+    return one.second.revision != history_.revision() || one.second.version != history_.version();
+  });
+  return living;
+}
+
+// Where the run stands still: at the newest round that some lack payloads of, and beyond which too
+// few stand to go on without them. Those that are beyond it have no snapshot to give, or nobody
+// would say that it lacks anything.
+std::optional<RunEnd::Lost> RunEnd::find_lost() const {
+  const std::map<std::string, Status> regions = living();
+  std::map<Round, std::size_t, std::greater<>> at;  // by the version that they hold: how many
+  for (const auto& [name, status] : regions)
+    if (status.applied) ++at[status.applied->version];
+  std::size_t beyond = 0;
+  for (const auto& [version, count] : at) {
+    const bool at_end = history_.over() && beyond > 0;  // they finish, and have the last state
+    if (beyond >= contributions_wanted() || at_end) return std::nullopt;
+    std::optional<std::set<inter::BlobId>> lost;
+    for (const auto& [name, status] : regions) {
+      if (!status.applied || status.applied->version != version || status.missing.empty()) continue;
+      const std::set<inter::BlobId> missing(status.missing.begin(), status.missing.end());
+      if (!lost) lost = missing;
+      std::erase_if(*lost, [&missing](const auto& payload) { return !missing.contains(payload); });
+    }
+    if (lost && !lost->empty()) return Lost{version, *lost};
+    beyond += count;
+  }
+  return std::nullopt;
+}
+
+std::optional<RunEnd::Lost> RunEnd::lost(Time now) {
+  if (plants(options_.planted, PlantedBug::stand_still)) return std::nullopt;
+  std::optional<Lost> found = find_lost();
+  if (found != lost_) lost_since_ = now;
+  lost_ = std::move(found);
+  return lost_ && now >= *lost_deadline() ? lost_ : std::nullopt;
+}
+
+// One that lies could go on to move for ever.
+std::optional<Time> RunEnd::lost_deadline() const {
+  if (!lost_) return std::nullopt;
+  return std::min(std::max(lost_since_, progress_at_) + linger(),
+                  lost_since_ + kPatienceMax * linger());
+}
+
+// Its worker's state is wrong, and nobody has one to begin anew from.
+bool RunEnd::region_is_stuck() const {
+  return worker_.ready() && !spool_.target() && worker_.distrusted() &&
+         !catch_up_.own_snapshot_helps() && !catch_up_.can_begin_again();
 }
 
 // Every region was heard, and too few of them stand at the open round to make it: nothing that is
 // needed can come from anywhere.
 bool RunEnd::run_is_stuck() const {
   if (history_.over() || !agreement_.leader() || !region_is_stuck()) return false;
-  const std::set<std::string> regions = agreement_.members().regions();
   std::size_t able = 0;
-  for (const std::string& name : regions) {
+  for (const std::string& name : agreement_.members().regions()) {
     if (name == options_.self) continue;
     const Status* status = peers_.status(name);
     if (status == nullptr) return false;
-    if (!peers_.linked().contains(name) && may_help(*status)) return false;
+    if (!peers_.linked().contains(name) && status->snapshot)
+      return false;  // it may help once it is back
+    if (peers_.is_up(name) && !status->missing.empty()) return false;  // the others will go on
     able += status->applied && status->applied->version >= history_.version() ? 1 : 0;
   }
-  const std::size_t wanted = options_.contributions_min == 0
-                                 ? regions.size() / 2 + 1
-                                 : std::min(options_.contributions_min, regions.size());
-  return able < wanted;
+  return able < contributions_wanted();
 }
 
 // Time for every region to be asked again for what is missing.
@@ -295,14 +346,9 @@ void RunEnd::check_stuck(Time now) {
   if (!run_is_stuck()) return stuck_since_.reset();
   if (!stuck_since_) stuck_since_ = now;
   if (now < *stuck_deadline()) return;
-  const Round from = worker_.applied()->version;
-  const std::string version = std::to_string(history_.version());
-  out_.end(4, (worker_.distrusted()
-                   ? "no region has a snapshot that the run agreed on"
-                   : "the payloads of round " + std::to_string(spool_.first_missing(from)) +
-                         " are on no region's disk any more") +
-                  ", so version " + version + " cannot be reached from version " +
-                  std::to_string(from) +
+  out_.end(4, "no region has a snapshot that the run agreed on, so version " +
+                  std::to_string(history_.version()) + " cannot be reached from version " +
+                  std::to_string(worker_.applied()->version) +
                   ": begin a new run from the newest snapshot that is left, with `causeway "
                   "coordinator --fork DIRECTORY`, a region's directory of this run");
 }

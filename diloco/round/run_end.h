@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,10 +33,20 @@ class RunEnd {
   // or trained before all of its data was read.
   void check_data(bool just_attached);
 
+  // Payloads of a round that no living region can supply, which keep too many of them from going
+  // on: for the leader, to take them out of the round again. A region that is away had time to come
+  // back with them.
+  struct Lost {
+    Round round = 0;
+    std::set<inter::BlobId> payloads;
+    bool operator==(const Lost&) const = default;
+  };
+  std::optional<Lost> lost(Time now);
+
   // Ends this region if it is time.
   void check(Time now);
   // When to look again at the latest.
-  std::array<std::optional<Time>, 3> deadlines() const;
+  std::array<std::optional<Time>, 4> deadlines() const;
 
  private:
   void note_finished(Time now);
@@ -54,15 +65,19 @@ class RunEnd {
   std::optional<Time> end_deadline() const;
   std::optional<Time> leader_deadline() const;
   bool region_is_stuck() const;
-  bool may_help(const Status& status) const;
   bool run_is_stuck() const;
   std::optional<Time> stuck_deadline() const;
+  std::size_t contributions_wanted() const;
+  std::map<std::string, Status> living() const;
+  std::optional<Lost> find_lost() const;
+  std::optional<Time> lost_deadline() const;
 
   const ProtocolOptions& options_;
   const Agreement& agreement_;
   const RunHistory& history_;
   RegionWorker& worker_;
   const Spool& spool_;
+  const StatusReport& report_;
   Peers& peers_;
   Outbox& out_;
   const Leader& leader_;
@@ -75,7 +90,9 @@ class RunEnd {
   std::optional<Time> finished_at_;   // the leader said that the run is over
   std::uint32_t barren_ = 0;          // rounds in a row that listed nothing
   std::optional<Time> barren_until_;  // if there were too many: when the run ends
-  std::optional<Time> stuck_since_;   // what most regions lack is on no disk any more
+  std::optional<Time> stuck_since_;   // no region has a snapshot that the run agreed on
+  std::optional<Lost> lost_;          // as last looked at
+  Time lost_since_{0};
 };
 
 }  // namespace causeway::diloco

@@ -69,8 +69,9 @@ std::string catching_up_sentence(const Region& of) {
   if (of.worker.applied()->version > of.history.version()) return records_sentence(of);
   if (std::string sentence = fetching_sentence(of); !sentence.empty()) return sentence;
   if (of.worker.distrusted()) return snapshot_sentence(of);
-  return of.peers.are_ahead_of(of.history.version(), of.agreement.leader()) ? records_sentence(of)
-                                                                            : std::string();
+  const bool behind =
+      of.peers.are_ahead_of(of.history.revision(), of.history.version(), of.agreement.leader());
+  return behind ? records_sentence(of) : std::string();
 }
 
 std::string cut_off_sentence(const Region& of) {

@@ -35,7 +35,8 @@ void WorkerOrders::instruct(Time now) {
   if (worker_.distrusted()) return restore();
   const Applied& applied = *worker_.applied();
   if (applied.version < history_.version()) return catch_up(now);
-  const bool behind = peers_.are_ahead_of(history_.version(), agreement_.leader());
+  const bool behind =
+      peers_.are_ahead_of(history_.revision(), history_.version(), agreement_.leader());
   if (applied.version > history_.version() || behind) return;
   if (history_.over()) return worker_.finish(OrderFinish{history_.version(), applied.state});
   instruct_idle(now);

@@ -74,6 +74,17 @@ def read_ledger(directory):
     return entries
 
 
+def read_records(entries):
+    """Those that stand: a record that takes contributions out of its round replaces it, and voids all after it."""
+    records, revision = [], 0
+    for record in (fields(get(log, 2)) for _, _, log in entries if 2 in log):
+        round = get(record, 2)
+        if get(record, 16) == revision and (round < len(records) if 15 in record else round == len(records)):
+            records[round:] = [record]
+            revision += 15 in record
+    return records
+
+
 def check_signatures(directory, entries, key):
     for number, (head, entry, _) in enumerate(entries, 1):
         own = head + struct.pack("<Q", get(entry, 4)) + get(entry, 5, b"")
@@ -327,7 +338,7 @@ def read_payload_file(directory, blob):
 def main(directory, certificates=None):
     directory = pathlib.Path(directory)
     entries = read_ledger(directory)
-    records = [fields(get(log, 2)) for _, _, log in entries if 2 in log]
+    records = read_records(entries)
     last = None
     if certificates:
         name = directory.resolve().name

@@ -38,14 +38,14 @@ BlobFetch plan_fetch(const BlobId& id, ChunkMap held, std::size_t earlier_source
 }  // namespace
 
 Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_t blob_bytes_max,
-               Completed completed, asio::any_io_executor hashing)
+               Completed completed, asio::any_io_executor hashing, Verifier::Lost lost)
     : spool_(spool),
       blob_bytes_max_(std::min(blob_bytes_max, kBlobBytesMax)),
       completed_(std::move(completed)),
       verifier_(
           executor, spool,
           [this](const BlobId& id, const auto& failure) { on_verdict(id, failure); },
-          std::move(hashing)) {}
+          std::move(hashing), std::move(lost)) {}
 
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
   if (spool_.write(chunk.id, chunk.chunk, chunk.bytes)) {

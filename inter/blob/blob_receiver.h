@@ -29,9 +29,10 @@ class Intake {
   // sent its last chunk.
   // Verifier tells about `hashing`.
   Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_t blob_bytes_max,
-         Completed completed, asio::any_io_executor hashing = {});
+         Completed completed, asio::any_io_executor hashing = {}, Verifier::Lost lost = {});
 
-  void stop() { verifier_.stop(); }  // nothing is told any more
+  void recheck(const BlobId& id) { verifier_.recheck(id); }  // that a peer is sent
+  void stop() { verifier_.stop(); }                          // nothing is told any more
   const Verifier& verifier() const { return verifier_; }
 
  private:

@@ -31,6 +31,24 @@ std::filesystem::path existing(std::filesystem::path directory) {
 
 }  // namespace
 
+std::optional<std::string> damage_of(const std::filesystem::path& file, const BlobId& id) {
+  try {
+    if (std::filesystem::file_size(file) == id.size_bytes &&
+        hash_file(file, id.size_bytes) == id.hash) {
+      return std::nullopt;
+    }
+  } catch (const std::system_error& error) {  // a disk may refuse to give back what it lost
+    if (error.code() == std::errc::io_error) {
+      return "cannot be read";
+    }
+    if (error.code() == std::errc::no_such_file_or_directory) {
+      return "is not there any more";
+    }
+    throw;
+  }
+  return "does not match its name";
+}
+
 Spool::Spool(std::filesystem::path directory, std::uint64_t capacity_bytes)
     : directory_(existing(std::move(directory))),
       capacity_bytes_(capacity_bytes),
@@ -260,6 +278,17 @@ void Spool::remove(const BlobId& id) {
   entries_.erase(id);
 }
 
+std::uint64_t Spool::life(const BlobId& id) const {
+  return entries_.at(id).life;
+}
+
+void Spool::remove_damaged(const BlobId& id, const std::string& damage) {
+  spdlog::error("spool: {} {}; it is thrown away, and fetched again if it is still needed",
+                path(id).string(), damage);
+  std::filesystem::remove(path(id));  // what the disk spoilt is not written anew
+  entries_.erase(id);
+}
+
 void Spool::remove_partial(const BlobId& id) {
   const auto [content, map] = partial_paths(directory_, id);
   std::filesystem::remove(content);
@@ -315,13 +344,13 @@ void Spool::adopt(const std::filesystem::path& file) {
 
 void Spool::adopt_complete(const BlobId& id) {
   const auto file = blob_path(directory_, id);
-  if (std::filesystem::file_size(file) == id.size_bytes &&
-      hash_file(file, id.size_bytes) == id.hash) {
+  const auto damage = damage_of(file, id);
+  if (!damage) {
     remove_partial(id);
     entries_[id] = {++lives_, std::nullopt};
     return;
   }
-  spdlog::warn("spool: {} does not match its name and was deleted", file.string());
+  spdlog::warn("spool: {} {} and was deleted", file.string(), *damage);
   std::filesystem::remove(file);
 }
 

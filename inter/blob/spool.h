@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "inter/blob/partial_blob.h"
@@ -24,6 +25,10 @@
 #include "inter/frame/chunk_map.h"
 
 namespace causeway::inter {
+
+// Why a file is not that blob, as a sentence about it without its subject; none: it is. For any
+// thread. Throws std::system_error where that cannot be known.
+std::optional<std::string> damage_of(const std::filesystem::path& file, const BlobId& id);
 
 class Spool {
  public:
@@ -80,6 +85,9 @@ class Spool {
   void read(const BlobId& id, std::uint64_t offset, std::span<std::byte> bytes) const;  // all of it
   std::filesystem::path path(const BlobId& id) const;  // of a complete blob
   void remove(const BlobId& id);                       // no error if absent
+  std::uint64_t life(const BlobId& id) const;          // of a blob that is here, as in Partial
+  // A complete blob is not what it was; `damage` says so, and the log.
+  void remove_damaged(const BlobId& id, const std::string& damage);
   std::vector<BlobId> complete() const;
   std::uint64_t capacity_bytes() const { return capacity_bytes_; }
   std::uint64_t stored_bytes() const;  // on disk, partial blobs with what they have

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t kSliceMin = 2U << 20;   // not worth a hand-over to the thread below this
 constexpr std::uint64_t kSliceMax = 64U << 20;  // stop() waits for this much
+constexpr std::chrono::seconds kRecheckInterval{10};
 
 std::chrono::nanoseconds thread_cpu_time() {
   timespec now{};
@@ -66,10 +67,11 @@ struct Verifier::Job {
 };
 
 Verifier::Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict,
-                   asio::any_io_executor hashing)
+                   asio::any_io_executor hashing, Lost lost)
     : executor_(std::move(executor)),
       spool_(spool),
       verdict_(std::move(verdict)),
+      lost_(std::move(lost)),
       alive_(std::make_shared<Verifier*>(this)),
       hashing_(std::move(hashing)) {
   if (!hashing_) {
@@ -149,6 +151,41 @@ void Verifier::conclude(const std::shared_ptr<Job>& job) {
     failure = error;
   }
   verdict_(job->id, failure);
+}
+
+void Verifier::recheck(const BlobId& id) {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(rechecked_,
+                [now](const auto& known) { return now >= known.second + kRecheckInterval; });
+  if (!spool_.has(id) || !alive_ || !rechecked_.try_emplace(id, now).second) {
+    return;
+  }
+  const std::weak_ptr<Verifier*> self = alive_;
+  asio::post(hashing_, [id, life = spool_.life(id), path = spool_.path(id), self,
+                        executor = executor_] {
+    std::optional<std::string> damage;
+    try {
+      damage = damage_of(path, id);
+    } catch (const std::system_error&) {  // it was removed meanwhile, or whoever needs it will see
+      return;
+    }
+    asio::post(executor, [id, life, self, damage] {
+      if (const auto alive = self.lock()) {
+        (*alive)->on_rechecked(id, life, damage);
+      }
+    });
+  });
+}
+
+void Verifier::on_rechecked(const BlobId& id, std::uint64_t life,
+                            const std::optional<std::string>& damage) {
+  if (!damage || !spool_.has(id) || spool_.life(id) != life) {
+    return;
+  }
+  spool_.remove_damaged(id, *damage);
+  if (lost_) {
+    lost_(id);
+  }
 }
 
 }  // namespace causeway::inter

@@ -124,6 +124,10 @@ class MeshHandler {
   virtual void on_message(const std::string& peer, const std::string& message) = 0;
   virtual void on_blob(const std::string& from,
                        const BlobId& id) = 0;  // complete in the spool, hash checked
+  // It was complete, was found to be damaged when a peer asked for it, and is gone.
+  virtual void on_blob_lost(const BlobId&) {}
+  // The peer does not have what it was asked for, or stops sending it.
+  virtual void on_blob_absent(const std::string& /*peer*/, const BlobId&) {}
 };
 
 // The most memory that a mesh holds for its peers, buffers in the kernel's sockets not included:

@@ -51,7 +51,8 @@ MeshCore::MeshCore(asio::any_io_executor executor, MeshOptions options, Spool& s
       handler_(handler),
       intake_(std::make_shared<Intake>(
           executor_, spool_, options_.blob_bytes_max,
-          [this](const std::string& from, const BlobId& id) { on_completed(from, id); })),
+          [this](const std::string& from, const BlobId& id) { on_completed(from, id); },
+          asio::any_io_executor(), [this](const BlobId& id) { handler_.on_blob_lost(id); })),
       router_(options_.self, options_.topology),
       credentials_timer_(executor_),
       connections_(options_),

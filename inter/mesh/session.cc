@@ -262,12 +262,13 @@ void Session::on_control(const FrameView& frame) {
       return;
     case FrameType::blob_abandon:
       incoming_.on_abandon(decode_id(frame.body));
+      context_.handler.on_blob_absent(context_.peer, decode_id(frame.body));
       return;
     case FrameType::blob_ack:
       on_ack(decode_ack(frame.body));
       return;
     case FrameType::blob_fetch:
-      context_.outgoing.on_fetch(decode_fetch(frame.body));
+      on_fetch(decode_fetch(frame.body));
       break;
     case FrameType::blob_complete:
       context_.outgoing.on_complete(decode_id(frame.body));
@@ -279,6 +280,14 @@ void Session::on_control(const FrameView& frame) {
       unexpected(frame, "control");
   }
   wake_data();
+}
+
+// Whoever has nothing of it may have found that what came was wrong.
+void Session::on_fetch(const BlobFetch& fetch) {
+  if (fetch.held.none()) {
+    context_.intake->recheck(fetch.id);
+  }
+  context_.outgoing.on_fetch(fetch);
 }
 
 void Session::on_ack(const BlobAck& ack) {

@@ -92,6 +92,7 @@ class Session {
   asio::awaitable<void> sample_bursts();
 
   void on_control(const FrameView& frame);
+  void on_fetch(const BlobFetch& fetch);
   void on_ack(const BlobAck& ack);
   void on_pong(std::uint64_t sequence);
   void queue_control(Bytes frame);

@@ -9,6 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 
@@ -105,13 +106,23 @@ OwnPayload read_payload_of(const fs::path& region_directory, const fs::path& sta
 std::vector<std::pair<InFlight, bool>> parse_in_flight(const StateReader& reader) {
   std::vector<std::pair<InFlight, bool>> in_flight;
   std::istringstream lines(reader.get("in_flight"));
-  std::string stored, has_payload, description;
-  while (lines >> stored >> has_payload >> description) {
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string stored, has_payload, description, more;
+    words >> stored >> has_payload >> description;
     const std::optional<std::string> bytes = unhex(description);
-    if (!bytes) reader.refuse("describes a contribution that cannot be read");
-    InFlight own{.contribution = diloco::parse_contribution(*bytes), .payload = {}};
-    own.stored = stored == "stored";
-    in_flight.emplace_back(std::move(own), has_payload == "1");
+    const bool known = (stored == "stored" || stored == "kept") &&
+                       (has_payload == "0" || has_payload == "1") && bytes && !(words >> more);
+    if (!known) reader.refuse("describes a contribution that cannot be read");
+    try {
+      InFlight own{.contribution = diloco::parse_contribution(*bytes), .payload = {}};
+      own.stored = stored == "stored";
+      in_flight.emplace_back(std::move(own), has_payload == "1");
+    } catch (const std::system_error& error) {
+      if (error.code() != diloco::Errc::malformed) throw;
+      reader.refuse(std::string("describes a contribution that cannot be read: ") + error.what());
+    }
   }
   return in_flight;
 }

@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "intra/base/global_norm.h"
-#include "intra/model/kernels/parallel.h"
 
 namespace causeway::intra {
 namespace {
@@ -23,7 +22,7 @@ constexpr float kPolynomials[5][3] = {{4.0848F, -6.8946F, 2.9270F},
 // Small matrices are multiplied together, as many as have so many elements: a call of its own for
 // each would take longer than its work.
 constexpr std::int64_t kBatchElements = std::int64_t{1} << 21;
-constexpr std::int64_t kGrain = 1 << 14, kUnit = 16;
+constexpr std::size_t kParallelMin = 1 << 15;  // a parallel loop costs some microseconds
 
 std::size_t size_of(std::int64_t elements) {
   return static_cast<std::size_t>(elements);
@@ -31,10 +30,8 @@ std::size_t size_of(std::int64_t elements) {
 
 template <class Element>
 void for_elements(std::size_t count, Element&& element) {
-  parallel_for(static_cast<std::int64_t>(count), kGrain, kUnit,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t i = begin; i < end; ++i) element(size_of(i));
-               });
+#pragma omp parallel for schedule(static) if (count >= kParallelMin)
+  for (std::size_t i = 0; i < count; ++i) element(i);
 }
 
 bool lies_in(std::span<const Range> parts, const Range& range) {

@@ -163,7 +163,9 @@ class Diverged(EndToEnd):
         digest = hashlib.sha256(merkle_root(data[tensor("anchor")]) + merkle_root(data[tensor("momentum")])).hexdigest()
         # At the beginning of a round the parameters are the anchor, and have its hash: only the anchor's is changed.
         text = re.sub(r'("causeway\.sha256\.anchor" *: *")[0-9a-f]+', r"\g<1>" + hashed, data[8:begin].decode())
-        data[8:begin] = text.replace(metadata["digest"], digest).encode()
+        text = text.replace(metadata["digest"], digest).replace(metadata["causeway.header"], "0" * 64)
+        hashed = hashlib.sha256(data[:8] + text.encode()).hexdigest()
+        data[8:begin] = text.replace("0" * 64, hashed, 1).encode()
         path.write_bytes(data)
 
 

@@ -45,8 +45,8 @@ Config kept_config(const std::vector<RegionLedger>& ledgers,
 [[noreturn]] void refuse_beyond(const RegionLedger& ledger, const std::string& what,
                                 diloco::Round version) {
   refuse_replay(ledger.name + ": " + what + " is of version " + std::to_string(version) +
-                ", but the ledger ends at version " + std::to_string(records_in(ledger).size()) +
-                ": records are missing");
+                ", but the ledger ends at version " +
+                std::to_string(read_records(ledger).standing.size()) + ": records are missing");
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ Config kept_config(const std::vector<RegionLedger>& ledgers,
 ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& certificates,
                            const std::vector<std::string>& overrides)
     : ledgers_(longest_first(read_region_ledgers(paths))),
-      records_(records_in(ledgers_.front())),
+      records_(read_records(ledgers_.front()).standing),
       kept_(directories_of(ledgers_)),
       config_(kept_config(ledgers_, overrides)) {
   check_history();
@@ -62,7 +62,7 @@ ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& c
       certificates.empty() ? certificates_beside(ledgers_.front().directory) : certificates;
   for (const RegionLedger& ledger : ledgers_) {
     if (trusted.empty()) break;
-    SignedStates own = signed_states(ledger, agreed_states(ledgers_.front()), trusted);
+    SignedStates own = signed_states(ledger, read_records(ledgers_.front()), trusted);
     for (const std::string& problem : {own.problem, own.finish_problem})
       if (!problem.empty()) refuse_replay(ledger.name + ": " + problem);
     own_.emplace(ledger.name, std::move(own));
@@ -74,7 +74,7 @@ void ReplaySource::check_history() const {
   const auto& longest = ledgers_.front().entries;
   for (const RegionLedger& ledger : ledgers_) {
     const auto finished = diloco::read_finished(ledger.directory / "ledger");
-    if (finished && finished->at.version > records_in(ledger).size())
+    if (finished && finished->at.version > read_records(ledger).standing.size())
       refuse_beyond(ledger, "ledger/finished", finished->at.version);
     if (ledger.entries.back().hash == longest[ledger.entries.size() - 1].hash) continue;
     refuse_replay("the ledgers of " + ledger.name + " and " + ledgers_.front().name +

@@ -46,7 +46,7 @@ Series round_times(const std::vector<Sample>& samples) {
 }
 
 std::string chart_of(Chart chart) {
-  std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });
+  std::erase_if(chart.series, [](const Series& series) { return series.points.size() < 2; });
   return chart.series.empty() ? "" : html_chart(chart);
 }
 

@@ -8,7 +8,7 @@
 
 namespace causeway::run {
 
-// Of a run's observations, in order of time. A chart without a point is left out.
+// Of a run's observations, in order of time. What has no two points is left out.
 std::string report_charts(const std::vector<Sample>& samples, const std::string& unit_of_loss);
 
 }  // namespace causeway::run

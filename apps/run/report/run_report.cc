@@ -97,7 +97,13 @@ std::string egress(const Regions& regions) {
     if (region.status && region.status->egress) known.push_back(*region.status->egress);
   }
   const auto run = sum(known);
-  return run ? "<p>Egress cost of these regions: " + escape_html(to_string(*run)) + ".</p>\n" : "";
+  if (!run) return "";
+  const bool over = std::ranges::all_of(regions, &RegionHistory::finished);
+  std::string text = over ? format_money(run->cost) : to_string(*run);
+  for (const EgressLimit& limit : over ? run->limits : std::vector<EgressLimit>{})
+    text += "; " + format_money(limit.spent) + " of " + format_money(limit.limit) +
+            (limit.period == "run" ? " of the run's budget" : " of the budget a " + limit.period);
+  return "<p>Egress cost of these regions: " + escape_html(text) + ".</p>\n";
 }
 
 std::string table(const Regions& regions) {

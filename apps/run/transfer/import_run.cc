@@ -70,7 +70,7 @@ void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& direct
 void check_figures(const Manifest& manifest, const NamedSnapshot& named) {
   const RegionLedger& ledger = named.ledger;
   const bool same = manifest.run_id == ledger.run_id && manifest.region == ledger.name &&
-                    manifest.rounds == records_in(ledger).size() &&
+                    manifest.rounds == read_records(ledger).standing.size() &&
                     manifest.version == named.snapshot.version;
   if (same) return;
   throw RunError("the archive's " + std::string(kManifestName) +

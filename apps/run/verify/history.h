@@ -1,6 +1,7 @@
 // The regions that are audited together, and what their records and signatures agree on.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@ namespace causeway::run {
 
 struct AuditedRegion {
   RegionLedger ledger;
+  Records records;  // of a ledger that stays where it is
   States agreed;
   std::optional<SignedStates> own;  // none: signatures are not checked
   std::optional<SnapshotLeaves> snapshot;
@@ -32,6 +34,12 @@ struct History {
     const auto agreed = longest->agreed.find(version);
     if (agreed != longest->agreed.end()) return &agreed->second;
     return version == rounds() && last_state ? &*last_state : nullptr;
+  }
+  // By a record that the region has not heard of.
+  bool was_taken_back(const AuditedRegion& region, diloco::Round version) const {
+    return std::ranges::any_of(longest->records.withdrawals, [&](const auto& one) {
+      return one.entry >= region.ledger.entries.size() && version > one.round;
+    });
   }
   bool is_over() const { return last_state.has_value(); }
 };

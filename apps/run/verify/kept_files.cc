@@ -127,6 +127,8 @@ class KeptFiles {
   void check_snapshot(const AuditedRegion& region, const std::string& which) {
     const diloco::Digest* state = history_.state_of(region.snapshot->version);
     const std::string name = "snapshot of " + region.name();
+    if (history_.was_taken_back(region, region.snapshot->version))
+      return findings_.cover(name, "of " + which + ", which was taken back after its ledger ends");
     if (state == nullptr)
       return findings_.cover(name,
                              "of " + which +
@@ -145,7 +147,9 @@ class KeptFiles {
     std::optional<diloco::Snapshot> snapshot;
     if (!reads(region.name(), [&] { snapshot = diloco::read_snapshot(description); }) || !snapshot)
       return;
-    if (!is_reached(region, "its ledger/snapshot", snapshot->version)) return;
+    if (!is_reached(region, "its ledger/snapshot", snapshot->version) ||
+        history_.was_taken_back(region, snapshot->version))
+      return;
     const diloco::Digest* state = history_.state_of(snapshot->version);
     const std::string which = version_text(snapshot->version);
     const bool forked = snapshot->version == 0 && state == nullptr;
@@ -172,7 +176,9 @@ class KeptFiles {
       reads(region.name(), [&] {
         const SnapshotLeaves state =
             read_leaves(files[i], i < own ? Tensors::all : Tensors::shared);
-        if (!is_reached(region, files[i].string(), state.version)) return;
+        if (!is_reached(region, files[i].string(), state.version) ||
+            history_.was_taken_back(region, state.version))
+          return;
         const diloco::Digest* agreed = history_.state_of(state.version);
         if (agreed == nullptr) {
           ++unknown;
@@ -227,7 +233,7 @@ class KeptFiles {
     std::size_t listed = 0, here = 0;
     std::string first_missing;
     std::set<fs::path> told;
-    for (const diloco::CommitRecord* record : records_in(history_.longest->ledger)) {
+    for (const diloco::CommitRecord* record : history_.longest->records.standing) {
       for (const diloco::Participant& participant : record->participants) {
         const std::string which =
             "the payload of " + participant.region + " in round " + std::to_string(record->round);

@@ -42,8 +42,13 @@ std::string round_line(const diloco::CommitRecord& record) {
   for (const diloco::Participant& one : record.participants)
     inter::append_item(listed, contribution_text(record, one));
   for (const diloco::Standing* one : absent(record)) inter::append_item(missing, one->region);
-  std::string line = "round " + std::to_string(record.round) + ": " +
-                     (listed.empty() ? "nobody contributed" : listed);
+  std::string taken_out;
+  for (const diloco::Participant& one : record.withdrawn)
+    inter::append_item(taken_out, contribution_text(record, one));
+  std::string line =
+      "round " + std::to_string(record.round) +
+      (taken_out.empty() ? "" : " again, without " + taken_out + ", which no region had any more") +
+      ": " + (listed.empty() ? "nobody contributed" : listed);
   if (!missing.empty()) line += "; without " + missing;
   if (record.skip_momentum) line += "; momentum left as it was";
   if (record.k_decision) line += "; " + to_string(*record.k_decision);
@@ -120,12 +125,18 @@ nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorm
                       {"next_grace_s", record.next_grace_ms / 1000.0}};
   if (record.momentum) json["momentum"] = *record.momentum;
   if (record.k_decision) json["k_decision"] = to_string(*record.k_decision);
+  if (record.revision > 0 || !record.withdrawn.empty()) json["revision"] = record.revision;
+  for (const diloco::Participant& one : record.withdrawn)
+    json["withdrawn"].push_back({{"region", one.region},
+                                 {"round", one.round},
+                                 {"part", one.part},
+                                 {"payload", diloco::to_hex(one.payload.hash)}});
   for (const diloco::EgressCost& one : record.egress) json["egress_cost"][one.region] = one.cost;
   return json;
 }
 
 void check_round(const RegionLedger& ledger, std::optional<diloco::Round> round) {
-  const std::size_t rounds = records_in(ledger).size();
+  const std::size_t rounds = read_records(ledger).standing.size();
   if (!round || *round < rounds) return;
   throw ConfigError("--round " + std::to_string(*round) + ": the ledger has " +
                     (rounds == 0 ? "no rounds" : "rounds 0 to " + std::to_string(rounds - 1)));

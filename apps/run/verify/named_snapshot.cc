@@ -30,7 +30,7 @@ const diloco::Origin* origin_in(const RegionLedger& ledger) {
 // it finished.
 std::optional<diloco::Digest> named_state(const RegionLedger& ledger, const SignedStates& own,
                                           diloco::Round version) {
-  const auto records = records_in(ledger);
+  const auto records = read_records(ledger).standing;
   if (version < records.size()) return records[version]->state;
   if (own.finished && own.finished->version == version) return own.finished->state;
   const diloco::Origin* origin = origin_in(ledger);
@@ -45,7 +45,7 @@ SignedStates check_signatures(const RegionLedger& ledger, const fs::path& certif
                     "nothing of its snapshot: name the directory with " +
                         ledger.name + ".crt (--certificates; with --fork, --fork-certificates)");
   }
-  SignedStates own = signed_states(ledger, agreed_states(ledger), certificates);
+  SignedStates own = signed_states(ledger, read_records(ledger), certificates);
   if (!own.problem.empty()) refuse_snapshot(ledger.directory, ": " + own.problem);
   return own;
 }

@@ -6,6 +6,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
+#include "diloco/log/withdraw.h"
 
 namespace causeway::run {
 namespace {
@@ -104,19 +105,49 @@ const diloco::CommitRecord* record_in(const diloco::LedgerEntry& entry) {
   return std::get_if<diloco::CommitRecord>(&entry.entry.body);
 }
 
-std::vector<const diloco::CommitRecord*> records_in(const RegionLedger& ledger) {
-  std::vector<const diloco::CommitRecord*> records;
-  for (const diloco::LedgerEntry& entry : ledger.entries) {
-    const diloco::CommitRecord* record = record_in(entry);
+namespace {
+
+[[noreturn]] void refuse_record(const RegionLedger& ledger, const diloco::CommitRecord& record,
+                                const std::string& why) {
+  refuse_directory(ledger.directory, "/ledger/records has a record of round " +
+                                         std::to_string(record.round) + " of run " + record.run_id +
+                                         why);
+}
+
+// It must be the record that it takes the place of, and nothing else.
+void check_withdrawal(const RegionLedger& ledger, const diloco::CommitRecord& before,
+                      const diloco::CommitRecord& record) {
+  std::set<diloco::ContributionKey> lost;
+  for (const diloco::Participant& one : record.withdrawn) lost.insert(key_of(one));
+  if (serialize(withdraw(before, lost, record.revision)) == serialize(record)) return;
+  refuse_record(ledger, record, " that changes more of it than what it takes out");
+}
+
+}  // namespace
+
+Records read_records(const RegionLedger& ledger) {
+  Records records;
+  auto& standing = records.standing;
+  for (std::size_t i = 0; i < ledger.entries.size(); ++i) {
+    const diloco::CommitRecord* record = record_in(ledger.entries[i]);
     if (record == nullptr) continue;
-    if (record->round != records.size() || record->run_id != ledger.run_id) {
-      refuse_directory(ledger.directory, "/ledger/records has a record of round " +
-                                             std::to_string(record->round) + " of run " +
-                                             record->run_id + " where round " +
-                                             std::to_string(records.size()) + " of run " +
-                                             ledger.run_id + " belongs");
+    const auto effect = record->run_id == ledger.run_id
+                            ? effect_of(*record, standing.size(),
+                                        static_cast<std::uint32_t>(records.withdrawals.size()))
+                            : diloco::Effect::none;
+    if (effect == diloco::Effect::none) {
+      if (record->run_id == ledger.run_id && record->revision < records.withdrawals.size())
+        continue;
+      refuse_record(ledger, *record,
+                    " where round " + std::to_string(standing.size()) + " of run " + ledger.run_id +
+                        " belongs");
     }
-    records.push_back(record);
+    if (effect == diloco::Effect::replaces) {
+      check_withdrawal(ledger, *standing[record->round], *record);
+      standing.resize(record->round);
+      records.withdrawals.push_back({.round = record->round, .entry = i});
+    }
+    standing.push_back(record);
   }
   return records;
 }
@@ -125,7 +156,8 @@ std::string describe(const diloco::LedgerEntry& entry, std::size_t index) {
   const diloco::CommitRecord* record = record_in(entry);
   std::string text = "entry " + std::to_string(index + 1);
   if (record == nullptr) return text + " (no round)";
-  text += " (round " + std::to_string(record->round) + ":";
+  text +=
+      " (round " + std::to_string(record->round) + (record->withdrawn.empty() ? ":" : " again:");
   for (const auto& participant : record->participants) text += " " + participant.region;
   return text + ")";
 }

@@ -39,8 +39,19 @@ std::filesystem::path certificates_beside(const std::filesystem::path& region_di
 
 // Null: it is a membership, or the first entry of a leader.
 const diloco::CommitRecord* record_in(const diloco::LedgerEntry& entry);
-// In order: that of round t at place t. Throws Errc::lineage if one is out of its place.
-std::vector<const diloco::CommitRecord*> records_in(const RegionLedger& ledger);
+
+// The records that stand, that of round t at place t, and those that took contributions out of a
+// round again: each voided what had been agreed on from that round on.
+struct Records {
+  std::vector<const diloco::CommitRecord*> standing;
+  struct Withdrawal {
+    diloco::Round round = 0;
+    std::size_t entry = 0;  // its place in the ledger
+  };
+  std::vector<Withdrawal> withdrawals;
+};
+// Throws Errc::lineage if one is out of its place, or takes back what it must not.
+Records read_records(const RegionLedger& ledger);
 // "entry 12 (round 9: eu-west us-east)"
 std::string describe(const diloco::LedgerEntry& entry, std::size_t index);
 

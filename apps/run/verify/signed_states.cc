@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "diloco/ledger/ledger.h"
+#include "diloco/log/withdraw.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/signature.h"
 
@@ -26,10 +27,29 @@ std::string first_unsigned(const RegionLedger& ledger, const inter::VerifyingKey
   return {};
 }
 
-void sort_states(const RegionLedger& ledger, const States& agreed, SignedStates& states) {
+// By entry: the region made that contribution from a state that was taken back afterwards, which
+// was no fault of its own.
+std::vector<bool> taken_back(const RegionLedger& ledger,
+                             const std::vector<Records::Withdrawal>& withdrawals) {
+  std::vector<bool> back(ledger.entries.size());
+  std::size_t first = 0;  // entry that has the same
+  for (std::size_t i = 0; i < ledger.entries.size(); ++i) {
+    const auto& own = ledger.entries[i].own;
+    if (i == 0 || own != ledger.entries[i - 1].own) first = i;
+    back[i] = own && std::ranges::any_of(withdrawals, [&](const Records::Withdrawal& one) {
+                return first <= one.entry && own->version > one.round;
+              });
+  }
+  return back;
+}
+
+void sort_states(const RegionLedger& ledger, const Records& records, SignedStates& states) {
+  const States agreed = agreed_states(records);
+  const std::vector<bool> back = taken_back(ledger, records.withdrawals);
   diloco::Round right_below = 0;  // versions that a right state came after
-  for (auto entry = ledger.entries.rbegin(); entry != ledger.entries.rend(); ++entry) {
-    const auto right = entry->own ? agreed.find(entry->own->version) : agreed.end();
+  for (std::size_t i = ledger.entries.size(); i-- > 0;) {
+    const diloco::LedgerEntry* const entry = &ledger.entries[i];
+    const auto right = entry->own && !back[i] ? agreed.find(entry->own->version) : agreed.end();
     if (right == agreed.end()) continue;
     const auto& [version, state] = *entry->own;
     if (state == right->second) {
@@ -46,8 +66,13 @@ void sort_states(const RegionLedger& ledger, const States& agreed, SignedStates&
 bool is_signed_finish(const RegionLedger& ledger, const inter::VerifyingKey& key,
                       const diloco::SignedFinish& finished) {
   diloco::Round version = 0;
+  std::uint32_t revision = 0;
   for (const diloco::LedgerEntry& entry : ledger.entries) {
-    if (record_in(entry) != nullptr) ++version;
+    if (const diloco::CommitRecord* const record = record_in(entry)) {
+      const diloco::Effect effect = diloco::effect_of(*record, version, revision);
+      if (effect != diloco::Effect::none) version = record->round + 1;
+      if (effect == diloco::Effect::replaces) ++revision;
+    }
     if (version == finished.at.version &&
         key.verify(diloco::signed_content(entry.hash, finished.at), finished.signature))
       return true;
@@ -55,14 +80,15 @@ bool is_signed_finish(const RegionLedger& ledger, const inter::VerifyingKey& key
   return false;
 }
 
-void add_finish(const RegionLedger& ledger, const inter::VerifyingKey& key, SignedStates& states) {
+void add_finish(const RegionLedger& ledger, diloco::Round rounds, const inter::VerifyingKey& key,
+                SignedStates& states) {
   const auto finished = diloco::read_finished(ledger.directory / "ledger");
   if (!finished) return;
   const std::string version = "version " + std::to_string(finished->at.version);
-  if (finished->at.version > records_in(ledger).size()) {
+  if (finished->at.version > rounds) {
     states.finish_problem = "its ledger/finished says that it ended at " + version +
-                            ", but its ledger ends at version " +
-                            std::to_string(records_in(ledger).size()) + ": records are missing";
+                            ", but its ledger ends at version " + std::to_string(rounds) +
+                            ": records are missing";
   } else if (is_signed_finish(ledger, key, *finished)) {
     states.finished = finished->at;
   } else {
@@ -73,21 +99,20 @@ void add_finish(const RegionLedger& ledger, const inter::VerifyingKey& key, Sign
 
 }  // namespace
 
-States agreed_states(const RegionLedger& ledger) {
+States agreed_states(const Records& records) {
   States states;
-  for (const diloco::CommitRecord* record : records_in(ledger))
-    states[record->round] = record->state;
+  for (const diloco::CommitRecord* record : records.standing) states[record->round] = record->state;
   return states;
 }
 
-SignedStates signed_states(const RegionLedger& ledger, const States& agreed,
+SignedStates signed_states(const RegionLedger& ledger, const Records& records,
                            const std::filesystem::path& certificates) {
   const inter::VerifyingKey key(inter::credentials_in(certificates, ledger.name).certificate);
   SignedStates states;
   states.problem = first_unsigned(ledger, key);
   if (!states.problem.empty()) return states;
-  sort_states(ledger, agreed, states);
-  add_finish(ledger, key, states);
+  sort_states(ledger, records, states);
+  add_finish(ledger, read_records(ledger).standing.size(), key, states);
   return states;
 }
 

@@ -24,11 +24,11 @@ struct SignedStates {
 };
 
 // The state that the records agree on for each version, as far as there are records.
-States agreed_states(const RegionLedger& ledger);
+States agreed_states(const Records& records);
 
-// `certificates`: of the run, the region's among them. Throws std::system_error naming the file if
-// that cannot be read.
-SignedStates signed_states(const RegionLedger& ledger, const States& agreed,
+// `records`: of this ledger or of a longer one. `certificates`: of the run, the region's among
+// them. Throws std::system_error naming the file if that cannot be read.
+SignedStates signed_states(const RegionLedger& ledger, const Records& records,
                            const std::filesystem::path& certificates);
 
 }  // namespace causeway::run

@@ -27,8 +27,11 @@ class Verifier {
   Verifier(const std::vector<RegionLedger>& ledgers, const fs::path& certificates)
       : certificates_(certificates) {
     for (const RegionLedger& ledger : ledgers)
-      history_.regions.push_back(
-          {.ledger = ledger, .agreed = agreed_states(ledger), .own = {}, .snapshot = {}});
+      history_.regions.push_back({.ledger = ledger,
+                                  .records = read_records(ledger),
+                                  .agreed = agreed_states(read_records(ledger)),
+                                  .own = {},
+                                  .snapshot = {}});
   }
 
   Verification run(const std::vector<fs::path>& runs) {
@@ -56,7 +59,7 @@ class Verifier {
 
  private:
   void check_signatures(AuditedRegion& region) {
-    region.own = signed_states(region.ledger, region.agreed, certificates_);
+    region.own = signed_states(region.ledger, region.records, certificates_);
     if (!region.own->problem.empty()) {
       findings_.differ(region.name() + ": " + region.own->problem);
       region.own.reset();  // it may say anything
@@ -149,9 +152,11 @@ class Verifier {
                       entries_of(longest.size() - entries.size()) + " before that of " +
                       first.name());
     }
-    const auto rounds = std::count_if(longest.begin(), longest.end(), [](const auto& entry) {
-      return record_in(entry) != nullptr;
-    });
+    const std::size_t rounds = first.records.standing.size();
+    for (const Records::Withdrawal& one : first.records.withdrawals)
+      findings_.say("round " + std::to_string(one.round) + " was decided again by " +
+                    describe(longest[one.entry], one.entry) +
+                    ", without what no region had any more");
     findings_.cover("entries",
                     std::to_string(longest.size()) + ", " + std::to_string(rounds) +
                         " of them rounds; the first " + std::to_string(common) +

@@ -175,6 +175,9 @@ TEST(ReportHtml, HasACurveOfTheValidationsWhereThereWereAny) {
   std::vector<Sample> observed = samples();
   EXPECT_THAT(report_html(example(), observed, ""), Not(HasSubstr("aria-label=\"Validation loss")));
   observed[0].val_loss = 5.25;
+  EXPECT_THAT(report_html(example(), observed, ""), Not(HasSubstr("aria-label=\"Validation loss")))
+      << "one alone is no curve";
+  observed[3].val_loss = 5;
   EXPECT_THAT(report_html(example(), observed, ""), HasSubstr("aria-label=\"Validation loss"));
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "diloco/log/withdraw.h"
+
 namespace causeway::diloco::testing {
 
 using std::chrono::milliseconds;
@@ -117,6 +119,7 @@ void Cluster::kill_worker(const std::string& region) {
   node.worker.running = false;
   ++node.worker.life;
   node.worker.ahead = 0;
+  node.worker.made.reset();
   ++node.worker.session;
   node.worker.holds = node.worker.checkpoint;
   node.worker.has_lineage = node.worker.checkpoint_has_lineage;
@@ -137,6 +140,7 @@ void Cluster::wipe(const std::string& region) {
   node.disk = {};
   node.incarnation = std::to_string(++incarnations_);
   node.partial.clear();
+  node.damaged.clear();
   if (real_) real_->wipe(region);
 }
 
@@ -188,6 +192,7 @@ void Cluster::start(const std::string& region) {
     options.seed = random_();
     options.planted = options_.planted;
     if (real_) read_disk(region);
+    for (const inter::BlobId& blob : std::set(node.damaged)) lose(region, blob);  // all are hashed
     options.records_in_memory = 1;
     node.protocol = std::make_unique<RoundProtocol>(options, on_start(node));
     node.checked = node.protocol->version();
@@ -305,9 +310,16 @@ std::size_t Cluster::holders(const inter::BlobId& blob) const {
 
 Round Cluster::version(const std::string& region) const {
   const RaftState& raft = nodes_.at(region).disk.raft;
-  return static_cast<Round>(std::count_if(
-      raft.log.begin(), raft.log.begin() + static_cast<std::ptrdiff_t>(raft.committed),
-      [](const LogEntry& entry) { return std::holds_alternative<CommitRecord>(entry.body); }));
+  Round version = 0;
+  std::uint32_t revision = 0;
+  for (Index i = 0; i < raft.committed; ++i) {
+    const auto* record = std::get_if<CommitRecord>(&raft.log[i].body);
+    if (record == nullptr) continue;
+    const Effect effect = effect_of(*record, version, revision);
+    if (effect != Effect::none) version = record->round + 1;
+    if (effect == Effect::replaces) ++revision;
+  }
+  return version;
 }
 
 Applied Cluster::worker_state(const std::string& region) const {

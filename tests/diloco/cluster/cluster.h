@@ -75,6 +75,10 @@ class Cluster {
   void wipe(const std::string& region);  // kill, and lose the disk
   // Kill its coordinator, and flip, tear or cut bytes of ledger/records or ledger/raft.
   void damage(const std::string& region);
+  // Its disk spoils something that is in its spool, which is seen when it is handed on.
+  void damage_payload(const std::string& region);
+  // As soon as another record is committed, every copy of a payload that it lists is spoilt.
+  void lose_next_payload() { loses_next_ = true; }
   void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
   void start(const std::string& region);       // what is not running
   void cut(const std::string& a, const std::string& b);
@@ -101,6 +105,7 @@ class Cluster {
   Applied worker_state(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
+  std::size_t withdrawals() const { return history_.revision(); }
   std::size_t crashes() const { return crashes_; }  // by chance
   double paid() const;                              // by all regions, really
   std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
@@ -116,7 +121,8 @@ class Cluster {
     bool continuing = false;       // may be called back
     std::uint64_t extra_from = 0;  // samples since it contributed: their first
     std::uint64_t extra = 0;
-    std::uint32_t ahead = 0;  // steps of the next round that are done
+    std::uint32_t ahead = 0;           // steps of the next round that are done
+    std::optional<Contribution> made;  // to the round of `holds`
     bool finished = false;
     Applied holds;
     bool has_lineage = false;
@@ -141,6 +147,8 @@ class Cluster {
     std::vector<Event> held;    // while it is paused
     Time per_chunk{0};
     std::map<inter::BlobId, std::uint64_t> partial;
+    std::set<inter::BlobId> damaged;           // on its disk, and not what they were
+    std::set<inter::BlobId> spoilt;            // partial ones with bytes of such a copy
     std::map<inter::BlobId, Round> stored_at;  // version here, since this process started
     Round checked = 0;                         // version of which its memory was checked last
     Index forgettable = 0;                     // entries before this one, then
@@ -208,6 +216,11 @@ class Cluster {
   void wait_for_room(const std::string& region, const Contribution& contribution, Time ahead,
                      std::uint64_t bytes);
   void store(const std::string& region, const inter::BlobId& blob);
+  void refuse_spoilt(const std::string& from, const std::string& to, const inter::BlobId& blob);
+  bool hands_over(const std::string& region, const std::vector<inter::BlobId>& blobs);
+  void find_damage(const std::string& region, const inter::BlobId& blob);
+  void lose(const std::string& region, const inter::BlobId& blob);
+  void lose_payload_of(const CommitRecord& record);
   // A worker's bytes, on its region's disk.
   inter::BlobId keep(const std::string& region, const std::string& content, std::uint64_t size);
   void begin_real_links();
@@ -226,6 +239,7 @@ class Cluster {
   void train(const std::string& region, const OrderTrain& order);
   void contribute(const std::string& region, Contribution contribution, Time ahead);
   void hand_over(const std::string& region, const Contribution& contribution, Time ahead);
+  void hand_over_again(const std::string& region);
   void go_on(const std::string& region);
   void call_back(const std::string& region);
   void collect(const std::string& region, Round round);
@@ -253,6 +267,7 @@ class Cluster {
   std::uint64_t incarnations_ = 0;
   std::size_t restores_ = 0;
   std::size_t crashes_ = 0;
+  bool loses_next_ = false;
 };
 
 }  // namespace causeway::diloco::testing

@@ -73,4 +73,63 @@ void Cluster::damage(const std::string& region) {
   disk.vote = promises.vote;
 }
 
+// ---- What is in a spool ----
+
+void Cluster::damage_payload(const std::string& region) {
+  Node& node = nodes_.at(region);
+  if (node.disk.blobs.empty()) return;
+  const auto place = static_cast<std::ptrdiff_t>(random_() % node.disk.blobs.size());
+  node.damaged.insert(*std::next(node.disk.blobs.begin(), place));
+}
+
+void Cluster::lose_payload_of(const CommitRecord& record) {
+  if (record.participants.empty()) return;
+  loses_next_ = false;
+  const inter::BlobId& payload =
+      record.participants[random_() % record.participants.size()].payload;
+  for (auto& [region, node] : nodes_) {
+    if (node.disk.blobs.contains(payload)) node.damaged.insert(payload);
+    if (node.partial.contains(payload)) node.spoilt.insert(payload);
+  }
+}
+
+// As a coordinator does before its worker gets them.
+bool Cluster::hands_over(const std::string& region, const std::vector<inter::BlobId>& blobs) {
+  Node& node = nodes_.at(region);
+  const auto damaged = [&node](const inter::BlobId& blob) { return node.damaged.contains(blob); };
+  if (std::ranges::none_of(blobs, damaged)) return true;
+  if (plants(options_.planted, PlantedBug::hand_over_unchecked))
+    throw Violation(region + " gives its worker a damaged payload");
+  later_in_session(region, Time{1000}, [this, region, blobs] {
+    for (const inter::BlobId& blob : blobs) find_damage(region, blob);
+    deliver(region, WorkerReady{});
+  });
+  return false;
+}
+
+void Cluster::find_damage(const std::string& region, const inter::BlobId& blob) {
+  Node& node = nodes_.at(region);
+  if (now_ < node.paused_until)  // it looks at nothing
+    return at(node.paused_until, [this, region, blob] { find_damage(region, blob); });
+  if (!alive(region) || !node.damaged.contains(blob)) return;
+  lose(region, blob);
+  deliver(region, BlobLost{blob});
+}
+
+// It had checked it once: what was decided on its word stands.
+void Cluster::lose(const std::string& region, const inter::BlobId& blob) {
+  remove(region, blob);
+  stored_[blob].insert(region);
+}
+
+// The peer asks for it again, and whoever sent it looks at its copy.
+void Cluster::refuse_spoilt(const std::string& from, const std::string& to,
+                            const inter::BlobId& blob) {
+  Node& receiver = nodes_.at(to);
+  receiver.spoilt.erase(blob);
+  receiver.partial.erase(blob);
+  at(now_ + random_time(Time{5'000}, Time{300'000}),
+     [this, from, blob] { find_damage(from, blob); });
+}
+
 }  // namespace causeway::diloco::testing

@@ -12,6 +12,7 @@ void Cluster::lose_spool(const std::string& region) {
   for (const inter::BlobId& blob : node.disk.blobs) stored_[blob].erase(region);
   node.disk.blobs.clear();
   node.partial.clear();
+  node.damaged.clear();
 }
 
 std::uint64_t Cluster::room(const std::string& region) const {
@@ -78,8 +79,12 @@ void Cluster::append(const std::string& region, const std::vector<LogEntry>& ent
     const Index index = disk.committed + 1;
     if (disk.log.size() < index) disk.log.push_back(entry);
     disk.log[index - 1] = entry;
+    const std::size_t known = history_.records().size();
     history_.committed(region, index, entry, evidence(region, index, entry));
     disk.committed = index;
+    const auto* record = std::get_if<CommitRecord>(&entry.body);
+    if (loses_next_ && record != nullptr && history_.records().size() > known)
+      lose_payload_of(*record);
   }
 }
 

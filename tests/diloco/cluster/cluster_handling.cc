@@ -47,9 +47,12 @@ void Cluster::deliver(const std::string& region, const Event& event) {
 void Cluster::trace(const std::string& region, const Event& event,
                     const std::vector<Action>& actions) {
   static const std::vector<std::string> kEvents{
-      "RunIdLearned",      "PeerUp",         "PeerDown",       "PeerSaid",      "BlobArrived",
-      "BlobProgress",      "WorkerAttached", "WorkerReadData", "WorkerLost",    "WorkerReady",
-      "WorkerContributed", "WorkerApplied",  "WorkerOffered",  "OperatorAsked", "Tick"};
+      "RunIdLearned",      "PeerUp",        "PeerDown",
+      "PeerSaid",          "BlobArrived",   "BlobProgress",
+      "BlobLost",          "BlobAbsent",    "WorkerAttached",
+      "WorkerReadData",    "WorkerLost",    "WorkerReady",
+      "WorkerContributed", "WorkerApplied", "WorkerOffered",
+      "RoomNeeded",        "OperatorAsked", "Tick"};
   static const std::vector<std::string> kMessages{"Status",   "Holding",      "Raft",
                                                   "Diverged", "ChangeMember", "Finished"};
   static const std::vector<std::string> kActions{
@@ -176,9 +179,10 @@ void Cluster::fetch(const std::string& region, const FetchBlob& action) {
 
 void Cluster::remove(const std::string& region, const inter::BlobId& blob) {
   Node& node = nodes_.at(region);
-  node.disk.blobs.erase(blob);
-  stored_[blob].erase(region);
+  if (node.disk.blobs.erase(blob) > 0) stored_[blob].erase(region);
   node.partial.erase(blob);
+  node.spoilt.erase(blob);
+  node.damaged.erase(blob);
   node.stored_at.erase(blob);
   if (real_) real_->remove(region, blob);
 }

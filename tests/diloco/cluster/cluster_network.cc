@@ -240,7 +240,8 @@ void Cluster::arrive(const std::string& from, const std::string& to, const inter
               [this, from, to, blob, offset, epoch] { arrive(from, to, blob, offset, epoch); });
   }
   const bool held = alive(from) && nodes_.at(from).disk.blobs.contains(blob);
-  if (link(from, to).epoch != epoch || !receiver.protocol || !held) return;
+  if (link(from, to).epoch != epoch || !receiver.protocol) return;
+  if (!held) return alive(from) && honest(from) ? deliver(to, BlobAbsent{from, blob}) : void();
   if (receiver.disk.blobs.contains(blob)) return;
   if (!fits(to, blob)) return;
   std::uint64_t& partial = receiver.partial[blob];
@@ -248,18 +249,23 @@ void Cluster::arrive(const std::string& from, const std::string& to, const inter
   if (offset > partial) return;
   nodes_.at(from).sent_bytes += end - offset;
   partial = std::max(partial, end);
-  if (partial == blob.size_bytes) {
-    store(to, blob);
-    return deliver(to, BlobArrived{blob});
-  }
+  if (nodes_.at(from).damaged.contains(blob)) receiver.spoilt.insert(blob);
   const auto wanted = receiver.protocol->wanted();
-  if (std::ranges::find(wanted, blob) != wanted.end()) deliver(to, BlobProgress{blob, partial});
-  transfer(from, to, blob, end);
+  const bool is_wanted = std::ranges::find(wanted, blob) != wanted.end();
+  const bool all = partial == blob.size_bytes;
+  if (is_wanted) deliver(to, BlobProgress{blob, partial});  // all of them before they are checked
+  if (!all) return transfer(from, to, blob, end);
+  if (!receiver.protocol || receiver.disk.blobs.contains(blob)) return;
+  if (receiver.spoilt.contains(blob)) return refuse_spoilt(from, to, blob);
+  store(to, blob);
+  deliver(to, BlobArrived{blob});
 }
 
 void Cluster::store(const std::string& region, const inter::BlobId& blob) {
   Node& node = nodes_.at(region);
   node.partial.erase(blob);
+  node.spoilt.erase(blob);
+  node.damaged.erase(blob);
   node.disk.blobs.insert(blob);
   node.stored_at[blob] = node.protocol ? node.protocol->version() : 0;
   stored_[blob].insert(region);

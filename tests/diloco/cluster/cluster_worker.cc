@@ -49,6 +49,9 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
   for (const Contribution& saved : node.disk.contributions) {
     if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
   }
+  const std::optional<Contribution>& made = node.worker.made;
+  const bool lost = made && made->round == order.round && !node.disk.blobs.contains(made->payload);
+  if (lost) return hand_over_again(region);
   node.worker.extra = 0;
   node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
   const Time four_steps = compute_time(region);
@@ -92,6 +95,7 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
       region + std::to_string(contribution.round) + "/" + std::to_string(random_());
   contribution.payload = keep(region, content, bytes);
   history_.made(contribution);
+  if (contribution.part == 0) nodes_.at(region).worker.made = contribution;
   hand_over(region, contribution, ahead);
 }
 
@@ -110,6 +114,16 @@ void Cluster::wait_for_room(const std::string& region, const Contribution& contr
     Contribution sat_out = contribution;
     sat_out.sits_out = true;
     hand_over(region, sat_out, ahead);
+  });
+}
+
+// What it did is done, and its payload is in its memory.
+void Cluster::hand_over_again(const std::string& region) {
+  later_in_session(region, milliseconds{5}, [this, region] {
+    const Contribution made = *nodes_.at(region).worker.made;
+    store(region, made.payload);
+    deliver(region, WorkerContributed{made});
+    later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
   });
 }
 
@@ -148,11 +162,14 @@ void Cluster::apply(const std::string& region, const OrderApply& order) {
   Node& node = nodes_.at(region);
   if (order.record.round != node.worker.holds.version)
     throw Violation(region + " applies another round");
+  std::vector<inter::BlobId> payloads;
   for (const Participant& participant : order.record.participants) {
     if (!node.disk.blobs.contains(participant.payload)) {
       throw Violation(region + " applies a payload that is not on its disk");
     }
+    payloads.push_back(participant.payload);
   }
+  if (!hands_over(region, payloads)) return;
   const Applied next{.version = order.record.round + 1,
                      .state = next_state(node.worker.holds.state, order.record)};
   later_in_session(region, random_time(milliseconds{5}, milliseconds{200}),
@@ -165,6 +182,7 @@ void Cluster::restore(const std::string& region, const OrderRestore& order) {
   if (!initial && !nodes_.at(region).disk.blobs.contains(order.snapshot.blob)) {
     throw Violation(region + " restores a snapshot that is not on its disk");
   }
+  if (!initial && !hands_over(region, {order.snapshot.blob})) return;
   ++restores_;
   const Applied next{.version = order.snapshot.version,
                      .state = initial ? initial_state() : order.snapshot.state};
@@ -182,6 +200,7 @@ void Cluster::offer_snapshot(const std::string& region, const Applied& holds) {
 void Cluster::after_apply(const std::string& region, Applied holds) {
   Node& node = nodes_.at(region);
   node.worker.holds = holds;
+  node.worker.made.reset();
   deliver(region, WorkerApplied{holds});
   if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
     node.worker.checkpoint = holds;

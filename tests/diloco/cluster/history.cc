@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "diloco/log/messages.h"
+#include "diloco/log/withdraw.h"
 
 namespace causeway::diloco::testing {
 
@@ -49,9 +50,55 @@ void History::committed(const std::string& region, Index index, const LogEntry& 
     throw Violation(region + " committed round " + std::to_string(record->round) + " with " +
                     std::to_string(evidence.copies) + " copies on disk");
   }
-  check_record(*record, evidence);
-  indices_.push_back(index);
-  for (const Participant& one : record->participants) listed_in_[one.payload] = record->round;
+  const Effect effect = effect_of(*record, records_.size(), revision_);
+  if (effect == Effect::replaces) {
+    check_withdrawal(*record);
+    replace(*record);
+    indices_.push_back(index);
+  } else if (effect == Effect::next) {
+    check_record(*record, evidence);
+    take(*record);
+    indices_.push_back(index);
+  } else if (revision_ == 0) {
+    throw Violation("a round is skipped or repeated");
+  }
+}
+
+// It is the record that it replaces, without what it takes out.
+void History::check_withdrawal(const CommitRecord& record) const {
+  const CommitRecord& before = records_[record.round];
+  std::set<ContributionKey> lost;
+  for (const Participant& one : record.withdrawn) lost.insert(key_of(one));
+  if (diloco::serialize(withdraw(before, lost, revision_)) != diloco::serialize(record))
+    throw Violation("a round is changed by more than what is taken out of it");
+}
+
+void History::replace(const CommitRecord& record) {
+  ++revision_;
+  for (const Participant& one : record.withdrawn) withdrawn_.insert(key_of(one));
+  std::vector<CommitRecord> kept(records_.begin(),
+                                 records_.begin() + static_cast<std::ptrdiff_t>(record.round));
+  kept.push_back(record);
+  indices_.resize(record.round);
+  records_.clear();
+  listed_.clear();
+  counted_.clear();
+  listed_in_.clear();
+  k_ = 0;
+  for (const CommitRecord& one : kept) take(one);
+}
+
+void History::take(const CommitRecord& record) {
+  for (const Participant& participant : record.participants) {
+    if (withdrawn_.contains(key_of(participant)))
+      throw Violation("work of " + participant.region + " that was taken out is listed");
+    if (!listed_.insert(key_of(participant)).second)
+      throw Violation("work of " + participant.region + " is listed twice");
+    check_samples(participant);
+    listed_in_[participant.payload] = record.round;
+  }
+  if (record.k_decision) check_k(*record.k_decision);
+  records_.push_back(record);
 }
 
 // A majority; or all that are left when a minority of the voters lost their disks.
@@ -66,7 +113,6 @@ std::size_t History::copies_needed(const Membership& membership, const Evidence&
 }
 
 void History::check_record(const CommitRecord& record, const Evidence& evidence) {
-  if (record.round != records_.size()) throw Violation("a round is skipped or repeated");
   const std::size_t regions = membership_.regions().size();
   // So many that one is left whatever fails; where witnesses make the majority, fewer can hold it.
   const std::size_t witnesses = membership_.members.size() - regions;
@@ -85,10 +131,6 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
     }
     const bool expired = !records_.empty() && participant.round < records_.back().expired_before;
     if (expired) throw Violation("expired work of " + participant.region + " is listed");
-    if (!listed_.insert(key_of(participant)).second) {
-      throw Violation("work of " + participant.region + " is listed twice");
-    }
-    check_samples(participant);
   }
   const auto counts = [this](const Member& member) {
     if (member.witness) return false;
@@ -102,8 +144,6 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
   if (contributors.size() < least) {
     throw Violation("a round committed with too few contributions");
   }
-  if (record.k_decision) check_k(*record.k_decision);
-  records_.push_back(record);
 }
 
 // Whoever decides goes on from what was decided before.

@@ -34,6 +34,7 @@ class History {
                  const Evidence& evidence);
 
   const std::vector<CommitRecord>& records() const { return records_; }
+  std::uint32_t revision() const { return revision_; }
   Index index_of(Round round) const { return round == 0 ? 1 : indices_[round]; }  // of its record
   bool is_payload(const inter::BlobId& blob) const { return made_.contains(blob); }
   std::string describe(const inter::BlobId& payload) const;
@@ -49,12 +50,17 @@ class History {
   };
   static std::size_t copies_needed(const Membership& membership, const Evidence& evidence);
   void check_record(const CommitRecord& record, const Evidence& evidence);
+  void check_withdrawal(const CommitRecord& record) const;
+  void replace(const CommitRecord& record);
+  void take(const CommitRecord& record);
   void check_k(const KDecision& decision);
   void check_samples(const Participant& participant);
 
   std::size_t contributions_min_;
   std::vector<std::string> log_;  // serialized
   std::vector<CommitRecord> records_;
+  std::uint32_t revision_ = 0;
+  std::set<ContributionKey> withdrawn_;
   std::vector<Index> indices_;  // of their entries
   Membership membership_;
   std::uint32_t k_ = 0;  // as last decided; 0: never

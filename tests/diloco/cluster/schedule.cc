@@ -81,6 +81,10 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
       return cluster.membership().voters() < 2 ? void() : cluster.wipe(fault.region);
     case Fault::Kind::damage:
       return cluster.membership().voters() < 2 ? void() : cluster.damage(fault.region);
+    case Fault::Kind::damage_payload:
+      return cluster.damage_payload(fault.region);
+    case Fault::Kind::lose_payload:
+      return cluster.lose_next_payload();
     case Fault::Kind::cut:
       return cluster.cut(fault.region, fault.other);
     case Fault::Kind::sever:
@@ -139,6 +143,8 @@ std::string describe(const Fault& fault) {
       {Fault::Kind::kill_region, "kill"},
       {Fault::Kind::wipe, "wipe"},
       {Fault::Kind::damage, "damage the ledger of"},
+      {Fault::Kind::damage_payload, "damage a blob of"},
+      {Fault::Kind::lose_payload, "damage every copy of a payload of the next record"},
       {Fault::Kind::cut, "cut"},
       {Fault::Kind::sever, "sever for good"},
       {Fault::Kind::cut_one_way, "cut one way"},
@@ -284,6 +290,7 @@ Result run(const Schedule& schedule) {
         [&record](const Participant& one) { return one.round < record.round; }));
   }
   result.restores = cluster.restores();
+  result.withdrawals = cluster.withdrawals();
   result.terms = cluster.term();
   result.chunks = cluster.chunks_sent();
   return result;

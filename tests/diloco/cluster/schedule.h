@@ -17,7 +17,9 @@ struct Fault {
     kill_worker,
     kill_region,
     wipe,
-    damage,  // to what its coordinator keeps of the log: `region`
+    damage,          // to what its coordinator keeps of the log: `region`
+    damage_payload,  // or a snapshot, in the spool of `region`
+    lose_payload,    // every copy of one that the next record lists
     cut,
     sever,  // and never mended
     cut_one_way,
@@ -52,6 +54,9 @@ Schedule make_changing_schedule(std::uint64_t seed);
 Schedule make_lying_schedule(std::uint64_t seed);
 // The same, and one disk flips, tears or forgets bytes of its region's ledger.
 Schedule make_damaged_schedule(std::uint64_t seed);
+// The same, and disks spoil payloads and snapshots: one copy, or all of one that is listed.
+Schedule make_spoilt_schedule(std::uint64_t seed);
+Schedule make_lost_schedule(std::uint64_t seed);
 Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, and fewer rounds
 // With real links, too, and disks that have no more room than a configuration must give. A region
 // is cut off for so long that it needs a snapshot, and others that it lacks are pushed to it
@@ -64,8 +69,9 @@ std::uint64_t least_spool_bytes(const ClusterOptions& options);
 struct Result {
   std::string failure;  // empty: every property held and the run completed
   Round rounds = 0;
-  std::size_t late = 0;      // contributions listed after their round
-  std::size_t restores = 0;  // snapshots taken over
+  std::size_t late = 0;         // contributions listed after their round
+  std::size_t restores = 0;     // snapshots taken over
+  std::size_t withdrawals = 0;  // records that took contributions out of a round again
   Term terms = 0;
   std::uint64_t chunks = 0;  // sent over real links
 };

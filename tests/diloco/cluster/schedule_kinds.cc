@@ -89,6 +89,23 @@ Schedule make_damaged_schedule(std::uint64_t seed) {
   return schedule;
 }
 
+Schedule make_spoilt_schedule(std::uint64_t seed) {
+  Schedule schedule = make_schedule(seed);
+  std::mt19937_64 random(~seed);
+  const std::vector<std::string>& regions = schedule.options.regions;
+  for (std::size_t i = 0; i < 6 + random() % 12; ++i)
+    insert(schedule, Fault::Kind::damage_payload, regions[random() % regions.size()], random);
+  return schedule;
+}
+
+Schedule make_lost_schedule(std::uint64_t seed) {
+  Schedule schedule = make_spoilt_schedule(seed);
+  std::mt19937_64 random(~seed);
+  for (std::size_t i = 0; i < 1 + random() % 2; ++i)
+    insert(schedule, Fault::Kind::lose_payload, "", random);
+  return schedule;
+}
+
 Schedule make_link_schedule(std::uint64_t seed) {
   Schedule schedule = make_schedule(seed);
   // A state that goes wrong after the last of so few rounds stays so: that is for the long

@@ -1,9 +1,9 @@
-// schedule_runner [links | spool | changing | damaged | lying] FIRST [COUNT | trace]: runs random
-// schedules of the round protocol, with `links` over the real links, with `spool` with little room,
-// too, with `changing` in runs whose members change, from seed FIRST on and stops at the first that
-// fails, shrunk. With one seed it says what happened.
+// schedule_runner [links | spool | changing | damaged | lying | spoilt | lost] FIRST [COUNT |
+// trace]: runs random schedules of the round protocol, or of one kind of them (schedule.h), from
+// seed FIRST on and stops at the first that fails, shrunk. With one seed it says what happened.
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,7 +25,7 @@ int replay(Schedule schedule, bool trace) {
   const Result result = run(schedule);
   std::cout << result.rounds << " rounds, " << result.late << " late contributions, "
             << result.restores << " snapshots taken over, " << result.terms << " terms, "
-            << result.chunks << " chunks\n"
+            << result.withdrawals << " withdrawals, " << result.chunks << " chunks\n"
             << (result.failure.empty() ? "every property held" : result.failure) << "\n";
   return result.failure.empty() ? 0 : 1;
 }
@@ -34,34 +34,38 @@ int replay(Schedule schedule, bool trace) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const std::string kind = words.empty() ? "" : words.front();
-  const bool links = kind == "links", changing = kind == "changing", lying = kind == "lying";
-  const bool damaged = kind == "damaged", spool = kind == "spool";
-  if (spool || links || changing || damaged || lying) words.erase(words.begin());
+  static const std::map<std::string, Schedule (*)(std::uint64_t)> kKinds{
+      {"links", make_link_schedule},      {"changing", make_changing_schedule},
+      {"damaged", make_damaged_schedule}, {"lying", make_lying_schedule},
+      {"spoilt", make_spoilt_schedule},   {"lost", make_lost_schedule},
+      {"spool", make_spool_schedule}};
+  auto make = make_schedule;
+  const auto kind = words.empty() ? kKinds.end() : kKinds.find(words.front());
+  if (kind != kKinds.end()) {
+    make = kind->second;
+    words.erase(words.begin());
+  }
   if (words.empty()) {
-    std::cerr << "usage: schedule_runner [links | spool | changing | damaged | lying] FIRST [COUNT "
-                 "| trace]\n";
+    std::cerr << "usage: schedule_runner [links | spool | changing | damaged | lying | spoilt | "
+                 "lost] FIRST "
+                 "[COUNT | trace]\n";
     return 2;
   }
   spdlog::set_level(spdlog::level::off);
-  const auto make = spool      ? make_spool_schedule
-                    : links    ? make_link_schedule
-                    : changing ? make_changing_schedule
-                    : damaged  ? make_damaged_schedule
-                    : lying    ? make_lying_schedule
-                               : make_schedule;
   const std::uint64_t first = std::stoull(words[0]);
   const bool trace = words.size() > 1 && words[1] == "trace";
   if (words.size() < 2 || trace) return replay(make(first), trace);
   const std::uint64_t count = std::stoull(words[1]);
-  std::uint64_t late = 0, restores = 0, chunks = 0;
+  std::uint64_t late = 0, restores = 0, chunks = 0, withdrawals = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const Result result = run(make(seed));
     if (!result.failure.empty()) return replay(make(seed), false);
     late += result.late;
     restores += result.restores;
+    withdrawals += result.withdrawals;
     chunks += result.chunks;
   }
   std::cout << count << " schedules, " << late << " late contributions, " << restores
-            << " snapshots taken over, " << chunks << " chunks: every property held\n";
+            << " snapshots taken over, " << withdrawals << " withdrawals, " << chunks
+            << " chunks: every property held\n";
 }

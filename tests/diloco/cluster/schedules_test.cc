@@ -42,6 +42,18 @@ TEST_P(DamagedSchedules, ALedgerThatTheDiskSpoiltIsMendedFromTheOthers) {
 }
 INSTANTIATE_TEST_SUITE_P(Blocks, DamagedSchedules, ::testing::Range(0, 4));
 
+class SpoiltSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(SpoiltSchedules, ACopyThatADiskSpoiltIsThrownAwayAndFetchedAgain) {
+  expect_all_hold(make_spoilt_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, SpoiltSchedules, ::testing::Range(0, 4));
+
+class LostSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(LostSchedules, WhatNobodyHasIsTakenOutOfItsRoundAndTheRunGoesOn) {
+  expect_all_hold(make_lost_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, LostSchedules, ::testing::Range(0, 4));
+
 class LyingSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
   constexpr std::uint64_t kLies = 120;
@@ -111,6 +123,25 @@ TEST_P(BugsForADisk, AreFoundByTheCheckers) {
 INSTANTIATE_TEST_SUITE_P(Each, BugsForADisk,
                          ::testing::Values(Plant{PlantedBug::ignore_checksums, "IgnoreChecksums"},
                                            Plant{PlantedBug::vote_after_damage, "VoteAfterDamage"}),
+                         [](const auto& plant) { return plant.param.name; });
+
+// Of those that only payloads that a disk spoils bring out.
+class BugsForASpool : public ::testing::TestWithParam<Plant> {};
+
+TEST_P(BugsForASpool, AreFoundByTheCheckers) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    Schedule schedule = make_lost_schedule(seed);
+    schedule.options.planted = GetParam().bug;
+    if (!run(schedule).failure.empty()) return;
+  }
+  FAIL() << "no checker noticed";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, BugsForASpool,
+                         ::testing::Values(Plant{PlantedBug::count_unchecked, "CountUnchecked"},
+                                           Plant{PlantedBug::hand_over_unchecked,
+                                                 "HandOverUnchecked"},
+                                           Plant{PlantedBug::stand_still, "StandStill"}),
                          [](const auto& plant) { return plant.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -94,6 +94,49 @@ TEST_F(SpoolCopyTest, AFileThatShrinksLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path() / "spool"));
 }
 
+std::filesystem::path draft_in(const std::filesystem::path& spool) {
+  for (const auto& entry : std::filesystem::directory_iterator(spool))
+    if (entry.path().filename().string().starts_with("draft")) return entry.path();
+  return {};
+}
+
+void flip_a_bit(const std::filesystem::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out);
+  file.seekg(4321);
+  const char byte = static_cast<char>(file.get());
+  file.seekp(4321);
+  file.put(static_cast<char>(byte ^ 4));
+}
+
+TEST_F(SpoolCopyTest, ACopyThatTheDiskSpoiltIsWrittenAgain) {
+  start(spool_);
+  thread_.run_one();  // it is written
+  flip_a_bit(draft_in(directory_.path() / "spool"));
+  for (int turn = 0; turn < 20 && !blob_ && !failure_; ++turn) {
+    thread_.restart();
+    thread_.poll();
+    loop_.restart();
+    loop_.poll();
+  }
+  ASSERT_TRUE(blob_);
+  EXPECT_FALSE(inter::damage_of(spool_.path(*blob_), *blob_));
+}
+
+TEST_F(SpoolCopyTest, ADiskThatSpoilsEveryCopyIsNamed) {
+  start(spool_);
+  for (int turn = 0; turn < 60 && !blob_ && !failure_; ++turn) {
+    thread_.restart();
+    thread_.poll_one();
+    const std::filesystem::path draft = draft_in(directory_.path() / "spool");
+    if (!draft.empty() && turn % 2 == 0) std::ofstream(draft, std::ios::in) << "something else";
+    loop_.restart();
+    loop_.poll();
+  }
+  EXPECT_FALSE(blob_);
+  EXPECT_EQ(code(), std::errc::io_error);
+  EXPECT_TRUE(spool_.complete().empty());
+}
+
 // A coordinator may have been killed just before it took note of it.
 TEST_F(SpoolCopyTest, WhatIsThereNeedsNoRoom) {
   inter::Spool tight(directory_.path() / "tight", 1'000'000);

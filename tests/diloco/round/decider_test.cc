@@ -69,6 +69,15 @@ TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
   EXPECT_EQ(record->next_k, 4);
 }
 
+// A disk may spoil what it had checked.
+TEST_F(DeciderTest, AHolderThatLostItsCopyIsNone) {
+  for (const char* region : {"a", "b", "c"}) give(contribution(region));
+  decider_.add(contribution("c"), "a", 0, Time{0});
+  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  decider_.add(contribution("c"), "a", 1000, Time{0});
+  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+}
+
 TEST_F(DeciderTest, DoesNotListAPayloadThatOnlyItsContributorHolds) {
   give(contribution("a"));
   give(contribution("b"));

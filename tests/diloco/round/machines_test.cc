@@ -201,6 +201,30 @@ TEST_F(MachinesTest, ExchangeReportsAPayloadThatThisRegionMadeAsWell) {
   EXPECT_EQ(reported, theirs.payload.size_bytes);
 }
 
+// All its bytes are here, and may be the wrong ones.
+TEST_F(MachinesTest, ExchangeSaysThatItHoldsAPayloadOnceItsHashWasChecked) {
+  Raft& raft = region_.agreement.raft();
+  raft.on_peer_up("b", "b's disk", Time{0});
+  raft.on_message("b", {"b's disk", AppendEntries{.term = 1, .entries = {}}}, Time{0});
+  const Contribution theirs = made_by("b");
+  exchange_.hear("b", {theirs, theirs.payload.size_bytes, true}, Time{0});
+  const auto reported = [this] {
+    std::uint64_t bytes = 0;
+    for (const SendMessage& sent : taken<SendMessage>())
+      if (const auto* holding = std::get_if<Holding>(&sent.message))
+        bytes = holding->received_bytes;
+    return bytes;
+  };
+  reported();
+  exchange_.on_progress(theirs.payload, theirs.payload.size_bytes, seconds{1});
+  EXPECT_EQ(reported(), theirs.payload.size_bytes - 1);
+  exchange_.on_arrived(theirs.payload, seconds{2});
+  EXPECT_EQ(reported(), theirs.payload.size_bytes);
+  exchange_.on_lost(theirs.payload, seconds{3});
+  EXPECT_EQ(reported(), 0U);
+  EXPECT_FALSE(region_.spool.holds(theirs.payload));
+}
+
 // A leader that says that the run is over and goes on leading is lying.
 TEST_F(MachinesTest, RunEndBelievesALeaderThatTheRunIsOverOnceItHasLeft) {
   Raft& raft = region_.agreement.raft();

@@ -32,6 +32,22 @@ TEST_F(Transfer, SenderOfWrongBytesIsDeclinedTheSecondTime) {
   EXPECT_THAT(completed_, IsEmpty());
 }
 
+TEST_F(Transfer, ACopyThatTheDiskSpoiltIsThrownAwayWhenItIsLookedAtAgain) {
+  std::vector<BlobId> lost;
+  Intake own(
+      context_.get_executor(), from_.spool, kNoLimit, [](const std::string&, const BlobId&) {},
+      asio::any_io_executor(), [&lost](const BlobId& id) { lost.push_back(id); });
+  const BlobId whole = from_.spool.put(make_bytes(100, 3));
+  std::ofstream(from_.spool.path(id_), std::ios::in | std::ios::binary) << "wrong";
+  own.recheck(whole);
+  own.recheck(id_);
+  own.recheck(id_);
+  run({});
+  EXPECT_THAT(lost, ElementsAre(id_));
+  EXPECT_FALSE(from_.spool.has(id_));
+  EXPECT_TRUE(from_.spool.has(whole));
+}
+
 TEST_F(Transfer, BlobBeyondTheLimitIsDeclined) {
   intake_ = intake_over(to_.spool, kSize - 1);
   link_ = link_from(from_.spool, "sender");

@@ -128,13 +128,13 @@ class Transfer : public testing::Test {
   std::shared_ptr<Intake> intake_over(Spool& spool, std::uint64_t limit = kNoLimit) {
     return std::make_shared<Intake>(
         context_.get_executor(), spool, limit,
-        [this](const std::string& from, const BlobId&) { completed_.push_back(from); });
+        [this](const std::string& from, const BlobId&) { completed_.push_back(from); },
+        context_.get_executor());
   }
   // Until nothing moves any more, hashing included.
   void run(std::initializer_list<Link*> links) {
-    const auto guard = asio::make_work_guard(context_);
-    for (int idle = 0; idle < 3;) {
-      bool moved = false;
+    for (bool moved = true; moved;) {
+      moved = false;
       for (Link* const link : links) {
         for (int chunks = 0; link->step(); ++chunks) {
           moved = true;
@@ -143,8 +143,7 @@ class Transfer : public testing::Test {
         link->carry_answers();
       }
       context_.restart();
-      moved = context_.run_one_for(std::chrono::milliseconds(20)) > 0 || moved;
-      idle = moved ? 0 : idle + 1;
+      moved = context_.poll() > 0 || moved;
     }
   }
   void run(Link& link) { run({&link}); }

@@ -229,6 +229,33 @@ TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
                  [&] { load_state(directory.path(), layout(), loaded); });
 }
 
+// Whatever bit of it the disk changed.
+TEST(TrainingState, WhoseContributionsCannotBeReadIsPassedOverForTheOneBefore) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  state.version = 8;
+  save_state(directory.path(), layout(), state);
+  const std::filesystem::path file = directory.path() / "checkpoints" / "state.safetensors";
+  const std::string whole = diloco::read_file(file).value();
+  const std::size_t begin = whole.find("stored 1 ");
+  ASSERT_NE(begin, std::string::npos);
+  std::size_t passed_over = 0;
+  for (std::size_t at = begin; at < begin + 120; ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(file, std::ios::binary) << damaged;
+    TrainingState loaded({}, layout());
+    EXPECT_TRUE(load_state(directory.path(), layout(), loaded)) << at;
+    EXPECT_TRUE(loaded.version == 7 || loaded.version == 8);
+    if (loaded.version == 7) ++passed_over;
+  }
+  EXPECT_GT(passed_over, 20U);
+  std::ofstream(file, std::ios::binary) << std::string(whole).replace(begin, 9, "stared 1 ");
+  state.version = 9;
+  EXPECT_NO_THROW(save_state(directory.path(), layout(), state));
+}
+
 TEST(TrainingState, TakesThePlaceOfAnEarlierOneOfItsVersion) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();

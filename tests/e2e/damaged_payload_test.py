@@ -1,0 +1,103 @@
+"""Disks spoil payloads that are in the spool, while the coordinators run."""
+import hashlib
+import json
+import shutil
+import signal
+import sys
+import unittest
+
+from harness import REGIONS, wait_until
+from run_by_hand import RunByHand
+
+
+class DamagedPayload(RunByHand):
+    def start_run(self):
+        """Every payload and no snapshot is kept: a worker without a state begins with round 0."""
+        self.config_file = self.config(addresses=self.addresses, steps=10_000_000)
+        text = self.config_file.read_text().replace("checkpoint_rounds = 2", "checkpoint_rounds = 10000")
+        text = text.replace("grace_min_s = 2", "grace_min_s = 0.05\ngrace_max_s = 0.5\nspool_gib = 4")
+        self.config_file.write_text(text + '[ledger]\nkeep = "all"\n')
+        self.coordinators = dict(zip(REGIONS, self.start_coordinators(self.config_file)))
+        self.workers = {region: self.worker(self.config_file, region) for region in REGIONS}
+        self.wait_for_version(3, REGIONS)
+
+    def wait_for_version(self, version, regions):
+        def there():
+            ended = [region for region, child in self.coordinators.items() if child.poll() is not None]
+            self.assertEqual(ended, [], "coordinators go on" + self.logs())
+            return all(self.version(region) >= version for region in regions)
+
+        try:
+            wait_until(there, f"{regions} to have version {version}")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}{self.logs()}") from None
+
+    def lose_worker(self, region):
+        """With all that it has on disk."""
+        self.workers[region].kill()
+        self.workers[region].wait()
+        shutil.rmtree(self.region_directory(region) / "checkpoints")
+
+    def payload(self, round, contributor):
+        rounds = json.loads(self.run_causeway("ledger", self.region_directory(REGIONS[0]), "--round", round, "--json"))
+        listed = rounds["entries"][0]["contributions"]
+        return next(one["payload"] for one in listed if one["region"] == contributor)
+
+    def damage(self, region, payload):
+        """A bit in the middle, in place."""
+        file = next((self.region_directory(region) / "spool").glob(f"{payload}-*"))
+        with open(file, "r+b") as stream:
+            middle = file.stat().st_size // 2
+            stream.seek(middle)
+            byte = stream.read(1)[0]
+            stream.seek(middle)
+            stream.write(bytes([byte ^ 16]))
+        return file
+
+    def said(self, text):
+        return any(text in child.log.read_text(errors="replace") for child in self.children)
+
+    def interrupt_all(self):
+        for child in [*self.workers.values(), *self.coordinators.values()]:
+            child.send_signal(signal.SIGINT)
+        for child in [*self.workers.values(), *self.coordinators.values()]:
+            self.finish(child, code=130)
+
+    def test_a_damaged_copy_is_fetched_again_before_the_worker_sees_it(self):
+        self.start_run()
+        victim = REGIONS[2]
+        self.lose_worker(victim)
+        payload = self.payload(1, REGIONS[0])
+        file = self.damage(victim, payload)
+        self.workers[victim] = self.worker(self.config_file, victim)
+        self.wait_for_version(self.version(REGIONS[0]) + 2, REGIONS)
+        self.assertTrue(self.said(f"{file} does not match its name; it is thrown away"), self.logs())
+        self.assertEqual(hashlib.sha256(file.read_bytes()).hexdigest(), payload, "it was fetched again")
+        self.assertFalse(self.said("computes something else"))
+
+    def test_what_no_region_has_is_taken_out_of_its_round(self):
+        self.start_run()
+        for region in REGIONS:
+            self.lose_worker(region)
+        payload = self.payload(1, "eu-west")
+        for region in REGIONS:
+            self.damage(region, payload)
+        self.workers = {region: self.worker(self.config_file, region) for region in REGIONS}
+        again = "no region that can be reached has the payload of eu-west in round 1 any more"
+        try:
+            wait_until(lambda: self.said(again), "round 1 to be decided again")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}{self.logs()}") from None
+        self.wait_for_version(5, REGIONS)
+        self.interrupt_all()
+        directories = [self.region_directory(region) for region in REGIONS]
+        verified = self.run_causeway("verify", *directories)
+        self.assertIn("round 1 was decided again", verified)
+        self.assertIn("verified: one history", verified)
+        self.assertIn("every state is the one in the ledger", self.run_causeway("replay", *directories))
+        told = self.run_causeway("ledger", directories[0], "--round", 1)
+        self.assertIn("round 1 again, without eu-west", told)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
