@@ -175,8 +175,11 @@ class Damage(RunByHand):
         for child in [*self.others, *self.victims()]:
             self.finish(child, code=130)
         self.assertGreater(read_json(self.region_directory("us-east") / "status.json")["version"], 3)
-        self.run_causeway("verify", *(self.region_directory(region) for region in REGIONS if region != VICTIM),
-                          "--certificates", "certificates")
+        others = [self.region_directory(region) for region in REGIONS if region != VICTIM]
+        told = self.run_causeway("verify", *others, "--certificates", "certificates", code=4)  # one directory is left out
+        self.assertEqual([line for line in told.splitlines() if line.startswith("MISSING")],
+                         [f"MISSING: the directory of {VICTIM}, a member: nothing of it was read"])
+        self.assertNotIn("NOT the same history", told)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ class DamagedPayload(RunByHand):
         self.wait_for_version(5, REGIONS)
         self.interrupt_all()
         directories = [self.region_directory(region) for region in REGIONS]
-        verified = self.run_causeway("verify", *directories)
+        verified = self.run_causeway("verify", *directories, "--certificates", "certificates")
         self.assertIn("round 1 was decided again", verified)
         self.assertIn("verified: one history", verified)
         self.assertIn("every state is the one in the ledger", self.run_causeway("replay", *directories))
