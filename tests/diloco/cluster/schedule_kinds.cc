@@ -97,6 +97,10 @@ Schedule make_spoilt_schedule(std::uint64_t seed) {
 Schedule make_lost_schedule(std::uint64_t seed) {
   Schedule schedule = make_spoilt_schedule(seed);
   std::mt19937_64 random(~seed);
+  // No more than a run tolerates beside that.
+  std::erase_if(schedule.faults, [](const Fault& fault) {
+    return fault.kind == Fault::Kind::wipe || fault.kind == Fault::Kind::corrupt_state;
+  });
   for (std::size_t i = 0; i < 1 + random() % 2; ++i)
     insert(schedule, Fault::Kind::lose_payload, "", random);
   return schedule;
