@@ -47,9 +47,9 @@ void Cluster::deliver(const std::string& region, const Event& event) {
 void Cluster::trace(const std::string& region, const Event& event,
                     const std::vector<Action>& actions) {
   static const std::vector<std::string> kEvents{
-      "RunIdLearned",  "PeerUp",         "PeerDown",      "PeerSaid",    "BlobArrived",
-      "BlobProgress",  "WorkerAttached", "WorkerLost",    "WorkerReady", "WorkerContributed",
-      "WorkerApplied", "WorkerOffered",  "OperatorAsked", "Tick"};
+      "RunIdLearned",  "PeerUp",         "PeerDown",   "PeerSaid",      "BlobArrived",
+      "BlobProgress",  "WorkerAttached", "WorkerLost", "WorkerReady",   "WorkerContributed",
+      "WorkerApplied", "WorkerOffered",  "RoomNeeded", "OperatorAsked", "Tick"};
   static const std::vector<std::string> kMessages{"Status",   "Holding",      "Raft",
                                                   "Diverged", "ChangeMember", "Finished"};
   static const std::vector<std::string> kActions{

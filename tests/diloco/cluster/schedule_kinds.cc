@@ -109,6 +109,7 @@ Schedule make_spool_schedule(std::uint64_t seed) {
   options.rounds = 40;
   options.compute_min = milliseconds{400};
   options.compute_max = milliseconds{900};
+  options.payload_bytes_min = options.payload_bytes_max = 1'000;  // none takes less than it may
   options.spool_bytes = least_spool_bytes(options);
   schedule.faults.clear();
   const std::string cut_off = options.regions[random() % options.regions.size()];
