@@ -21,19 +21,15 @@ struct ReportFlags {
   fs::path out;
 };
 
-bool is_region(const fs::path& directory) {
-  return fs::exists(directory / "status.json");
-}
-
 // The region itself, or those of a run: in regions/, or in it.
 std::vector<fs::path> regions_in(const fs::path& directory) {
-  if (is_region(directory)) return {directory};
+  if (run::was_started(directory)) return {directory};
   const fs::path folder =
       fs::is_directory(directory / "regions") ? directory / "regions" : directory;
   if (!fs::is_directory(folder)) throw run::ConfigError(directory.string() + " is no directory");
   std::vector<fs::path> regions;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (is_region(entry.path())) regions.push_back(entry.path());
+    if (run::was_started(entry.path())) regions.push_back(entry.path());
   }
   if (regions.empty())
     throw run::ConfigError(directory.string() +

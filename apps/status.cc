@@ -17,6 +17,7 @@
 #include "apps/commands.h"
 #include "apps/flag_range.h"
 #include "apps/run/config/config.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/run_table.h"
 #include "apps/run/watch/seen_region.h"
@@ -45,17 +46,13 @@ struct Target {
   std::filesystem::path directory = {};  // on this host, for when nobody answers there
 };
 
-bool is_region(const std::filesystem::path& directory) {
-  return std::filesystem::exists(directory / "status.json");
-}
-
 // Where the regions of a run lie: of `causeway simulate` in regions/, of one that was started by
 // hand in it. Empty: it is no run's directory.
 std::filesystem::path regions_of(const std::filesystem::path& directory) {
   if (std::filesystem::is_directory(directory / "regions")) return directory / "regions";
-  if (!std::filesystem::is_directory(directory) || is_region(directory)) return {};
+  if (!std::filesystem::is_directory(directory) || run::was_started(directory)) return {};
   const std::filesystem::directory_iterator entries(directory);
-  return std::any_of(begin(entries), end(entries), is_region) ? directory : "";
+  return std::any_of(begin(entries), end(entries), run::was_started) ? directory : "";
 }
 
 bool is_run(const std::filesystem::path& directory) {
@@ -72,7 +69,7 @@ std::vector<Target> targets_of(const StatusFlags& flags) {
     const std::filesystem::path regions = regions_of(given);
     for (const auto& entry : std::filesystem::directory_iterator(regions)) {
       // Beside regions that were started by hand other files may lie.
-      if (regions != given || is_region(entry.path()))
+      if (regions != given || run::was_started(entry.path()))
         targets.push_back({entry.path().filename(), entry.path()});
     }
   }
@@ -115,7 +112,7 @@ run::SeenRegion look_or_say_why(const Target& target, const StatusFlags& flags) 
   try {
     return look(target, flags);
   } catch (const std::exception& error) {
-    if (!target.directory.empty() && is_region(target.directory))
+    if (!target.directory.empty() && run::was_started(target.directory))
       return run::look_at_directory(target.directory);
     run::SeenRegion unseen;
     unseen.name = target.name.empty() ? target.where : target.name;

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 constexpr std::size_t kAtOnce = 2;          // what the round needs comes first
 constexpr std::size_t kEntriesAtOnce = 64;  // looked at
-constexpr seconds kPatience{5};             // with a peer from which nothing comes
+constexpr seconds kPeerPatience{5};         // with a peer from which nothing comes
 constexpr minutes kTryAgain{10};
 
 }  // namespace
@@ -74,7 +74,7 @@ void ArchiveFill::ask(const std::vector<std::string>& up, TimePoint now) {
     auto& [blob, state] = *want;
     const std::uint64_t received = spool_.received_bytes(blob);
     if (received > state.received_bytes) {
-      state = {.ask_at = now + kPatience, .asked = state.asked, .received_bytes = received};
+      state = {.ask_at = now + kPeerPatience, .asked = state.asked, .received_bytes = received};
     }
     if (now < state.ask_at || spool_.free_bytes() < 2 * blob.size_bytes) {
       ++want;
@@ -87,7 +87,7 @@ void ArchiveFill::ask(const std::vector<std::string>& up, TimePoint now) {
       continue;
     }
     fetch_(up[state.asked++ % up.size()], blob);
-    state.ask_at = now + kPatience;
+    state.ask_at = now + kPeerPatience;
     ++want;
   }
 }

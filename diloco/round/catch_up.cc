@@ -156,9 +156,11 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
   add_target(needs);
   const Round from = replay_from(), later = needed_later_from();
   add_listed(needs, from, later, true);
+  const bool waits_for_others = from == history_.version();  // its worker has applied all there is
   for (const auto& [key, contribution] : contributions_.open()) {
     if (contribution.sits_out || spool_.holds(contribution.payload)) continue;
-    needs.push_back({.blob = contribution.payload, .source = key.region});
+    needs.push_back(
+        {.blob = contribution.payload, .source = key.region, .urgent = waits_for_others});
   }
   add_listed(needs, later, std::min(history_.version(), from + kRoundsFetched), false);
   return needs;

@@ -49,8 +49,11 @@ void Exchange::add_own(const Contribution& made, Time now) {
 void Exchange::announce(const Contribution& contribution) {
   for (const std::string& peer : peers_.up()) {
     peers_.send(peer, Holding{contribution, contribution.payload.size_bytes, true});
-    const Member* member = agreement_.members().find(peer);
-    const bool stores = member == nullptr || !member->witness;
+    const auto is_witness = [this](const std::string& name) {
+      const Member* member = agreement_.members().find(name);
+      return member != nullptr && member->witness;
+    };
+    const bool stores = !is_witness(peer) && !is_witness(peers_.via(peer));
     if (stores && !contribution.sits_out) region_.out.push(PushBlob{peer, contribution.payload});
   }
 }

@@ -11,6 +11,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr Time kLingerMax = seconds{60};
+constexpr Time kDetoursFirst = seconds{2};
 constexpr Time kGoodbye = seconds{10};   // for the other regions to hear that the run is over
 constexpr std::uint32_t kBarrenMax = 3;  // rounds
 constexpr Time kUnknownRound = seconds{60};
@@ -73,6 +74,12 @@ void RunEnd::note_finished(Time now) {
 
 void RunEnd::tell(const std::string& peer) {
   if (leader_.leads() && finished_at_) peers_.send(peer, Finished{});
+}
+
+void RunEnd::tell_all(bool linked) {
+  for (const std::string& peer : peers_.up()) {
+    if (peers_.linked().contains(peer) == linked) peers_.send(peer, Finished{});
+  }
 }
 
 void RunEnd::check(Time now) {
@@ -148,7 +155,7 @@ std::optional<Time> RunEnd::end_deadline() const {
 }
 
 std::optional<Time> RunEnd::leader_deadline() const {
-  if (finished_at_) return *finished_at_ + kGoodbye;
+  if (finished_at_) return *finished_at_ + (told_linked_ ? kGoodbye : kDetoursFirst);
   const std::set<std::string> waiting = unfinished();
   if (waiting.empty()) return std::nullopt;
   const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
@@ -188,10 +195,16 @@ void RunEnd::check_as_leader(Time now) {
   if (!finished_at_) {
     if (!waiting.empty() && now < *end_deadline()) return;
     finished_at_ = now;
-    peers_.broadcast(Finished{});
+    tell_all(false);
     for (const std::string& region : waiting) {
       out_.note(Note::Severity::warning, region + " did not reach the last version in time");
     }
+  }
+  // Who carries others' messages ends last.
+  const bool has_detours = peers_.up().size() > peers_.linked().size();
+  if (!told_linked_ && (!has_detours || now >= *finished_at_ + kDetoursFirst)) {
+    told_linked_ = true;
+    tell_all(true);
   }
   // A follower that hears of the end closes its links.
   if (!peers_.up().empty() && now < *finished_at_ + kGoodbye) return;

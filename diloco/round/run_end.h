@@ -53,6 +53,7 @@ class RunEnd {
   Time longest_round(const std::set<std::string>& waiting) const;
   void check_barren(Time now);
   void check_stuck(Time now);
+  void tell_all(bool linked);
   void check_as_leader(Time now);
   void check_as_follower(Time now);
   void end_well();
@@ -88,6 +89,7 @@ class RunEnd {
   std::set<std::string> said_finished_;
   std::optional<Time> over_at_;       // the last round was seen to be committed
   std::optional<Time> finished_at_;   // the leader said that the run is over
+  bool told_linked_ = false;          // by the leader: those with a link to it
   std::uint32_t barren_ = 0;          // rounds in a row that listed nothing
   std::optional<Time> barren_until_;  // if there were too many: when the run ends
   std::optional<Time> stuck_since_;   // no region has a snapshot that the run agreed on

@@ -285,7 +285,10 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
       up.insert(name);
     }
   }
-  const std::vector<Hop> way = router_.way(id, to, up);
+  std::vector<Hop> way = router_.way(id, to, up);
+  if (way.size() == 1 && peer->session && !peer->linked()) {
+    way = {{options_.self, peer->session->via()}, {peer->session->via(), to}};  // never measured
+  }
   push_directly(*find(way.front().to), id);
   for (auto hop = way.begin() + 1; hop != way.end(); ++hop) {
     if (router_.ask(id, *hop)) {

@@ -238,7 +238,6 @@ class CombinationChecks {
   // A spool that is full keeps the region from contributing, and may never have room again.
   void spool() const {
     const SpoolNeed need = spool_need(config_);
-    constexpr double kGibi = 1ULL << 30;
     const double gib = std::ceil(1000 * static_cast<double>(need.bytes) / kGibi) / 1000;
     const bool by_checkpoints = config_.train.checkpoint_rounds >
                                 std::max<std::uint64_t>(2, config_.sync.rules.staleness_max + 1);

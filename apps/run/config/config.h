@@ -22,6 +22,8 @@
 
 namespace causeway::run {
 
+inline constexpr double kGibi = 1ULL << 30;  // bytes
+
 struct RegionConfig {
   std::string name;
   inter::Endpoint listen;     // bind address

@@ -10,8 +10,6 @@ using C = Keys<Config>;
 
 namespace {
 
-constexpr double kGibi = 1024.0 * 1024 * 1024;
-
 template <typename Owner, typename Access>
 Key<Owner> paths_key(std::string name, Access access, bool may_be_empty, std::string meaning) {
   auto key = Keys<Owner>::make(std::move(name), "list of texts", std::move(meaning));

@@ -8,11 +8,7 @@ namespace causeway::run {
 
 using C = Keys<Config>;
 
-namespace {
-
-constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
-
-}  // namespace
+namespace {}  // namespace
 
 void add_sync_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(defaults_to(

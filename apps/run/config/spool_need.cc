@@ -13,13 +13,14 @@ constexpr std::uint64_t kHeaderBytes = 4096;  // of a snapshot, beside the names
 
 // A snapshot lets go of the rounds before it when a record confirms it. Meanwhile those since the
 // one before it are there, the open round, and the one that passes while the snapshot is copied.
+// And one more for whoever catches up: random schedules with less stood still.
 std::uint64_t rounds_kept(const Config& config) {
   const std::uint64_t behind = std::max<std::uint64_t>(
       {2, config.sync.rules.staleness_max + 1, config.train.checkpoint_rounds});
   std::uint32_t k = k_policy(config).k_min;
   if (config.sync.warmup_k > 0) k = std::min(k, config.sync.warmup_k);
   const std::uint64_t rounds_of_run = (config.train.steps + k - 1) / k;
-  return std::min(behind + 2, rounds_of_run);
+  return std::min(behind + 3, rounds_of_run);
 }
 
 }  // namespace

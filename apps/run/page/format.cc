@@ -1,5 +1,6 @@
 #include "apps/run/page/format.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>

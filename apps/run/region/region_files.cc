@@ -30,6 +30,10 @@ void append_lines(const std::filesystem::path& file, const std::vector<OrderedJs
 
 }  // namespace
 
+bool was_started(const std::filesystem::path& region_directory) {
+  return std::filesystem::exists(region_directory / "status.json");
+}
+
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory) {
   const auto json = parse_object(read_text_file(region_directory / "status.json"));
   if (!json) return std::nullopt;

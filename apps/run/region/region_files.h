@@ -38,6 +38,7 @@ struct RegionStatus {
   std::map<std::string, LinkStatus> links;
   std::optional<EgressStatus> egress;
 };
+bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
 
 // One line of events.jsonl: a round that was applied, or something else that happened (a link that

@@ -73,9 +73,9 @@ TEST(SpoolNeed, CountsTheRoundsBetweenSnapshotsOrThoseThatMayComeLate) {
     overrides.insert(overrides.end(), more.begin(), more.end());
     return spool_need(load_text(kSmallConfig, overrides)).rounds;
   };
-  EXPECT_EQ(rounds({"train.checkpoint_rounds=7"}), 9U);
-  EXPECT_EQ(rounds({"train.checkpoint_rounds=1", "sync.staleness_max=5"}), 8U);
-  EXPECT_EQ(rounds({"train.checkpoint_rounds=1", "sync.staleness_max=0"}), 4U);
+  EXPECT_EQ(rounds({"train.checkpoint_rounds=7"}), 10U);
+  EXPECT_EQ(rounds({"train.checkpoint_rounds=1", "sync.staleness_max=5"}), 9U);
+  EXPECT_EQ(rounds({"train.checkpoint_rounds=1", "sync.staleness_max=0"}), 5U);
   EXPECT_EQ(rounds({"train.steps=60"}), 3U) << "the run has no more";
 }
 

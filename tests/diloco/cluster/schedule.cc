@@ -258,7 +258,7 @@ Schedule make_schedule(std::uint64_t seed) {
 
 std::uint64_t least_spool_bytes(const ClusterOptions& options) {
   const Round behind = std::max<Round>({2, options.staleness_max + 1, options.checkpoint_rounds});
-  return (behind + 2) * options.fragments * options.regions.size() * options.payload_bytes_max +
+  return (behind + 3) * options.fragments * options.regions.size() * options.payload_bytes_max +
          2 * kSnapshotBytes;
 }
 

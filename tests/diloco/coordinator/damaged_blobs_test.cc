@@ -72,13 +72,13 @@ TEST_F(DamagedBlobs, WhatNobodyHasIsTakenOutOfItsRound) {
   for (const std::string& region : regions_) ASSERT_TRUE(damage(region, "b"));
   begin_workers_again(regions_);
   expect_complete(run_, regions_, 4);
-  const std::vector<std::string> records = records_of(run_, "a");
-  ASSERT_EQ(records.size(), 5U) << "four rounds, one of them decided again";
-  const CommitRecord again = parse_commit_record(records[1]);
-  EXPECT_EQ(again.round, 0U);
-  ASSERT_EQ(again.withdrawn.size(), 1U);
-  EXPECT_EQ(again.withdrawn[0].region, "b");
-  EXPECT_EQ(again.participants.size(), 2U);
+  std::size_t withdrawn = 0;
+  for (const std::string& text : records_of(run_, "a")) {
+    const CommitRecord record = parse_commit_record(text);
+    for (const Participant& one : record.withdrawn) withdrawn += one.region == "b" ? 1 : 0;
+    EXPECT_TRUE(record.withdrawn.empty() || record.round == 0);
+  }
+  EXPECT_EQ(withdrawn, 1U);
   EXPECT_TRUE(log_.has("the run goes on from that round without it"));
 }
 

@@ -42,8 +42,8 @@ TEST(Peers, KeepTheNewestWordOfALink) {
   EXPECT_EQ(peers.hear("b", at(3)), Peers::Heard::same);
   EXPECT_EQ(peers.hear("b", at(2)), Peers::Heard::stale);
   EXPECT_EQ(peers.status("b")->version, 3U);
-  EXPECT_TRUE(peers.are_ahead_of(2, "b"));
-  EXPECT_FALSE(peers.are_ahead_of(3, "b"));
+  EXPECT_TRUE(peers.are_ahead_of(0, 2, "b"));
+  EXPECT_FALSE(peers.are_ahead_of(0, 3, "b"));
   // A new link may be to a region that lost its disk.
   peers.set_up("b", "disk2");
   EXPECT_EQ(peers.hear("b", at(2)), Peers::Heard::news);
@@ -55,12 +55,12 @@ TEST(Peers, AreAheadWhenTwoOfThemSaySoOrTheLeader) {
   Peers peers(out);
   for (const char* name : {"b", "c"}) peers.set_up(name, "disk");
   peers.hear("b", at(~Round{0}));
-  EXPECT_FALSE(peers.are_ahead_of(2, std::nullopt));
-  EXPECT_FALSE(peers.are_ahead_of(2, "c"));
-  EXPECT_TRUE(peers.are_ahead_of(2, "b"));
+  EXPECT_FALSE(peers.are_ahead_of(0, 2, std::nullopt));
+  EXPECT_FALSE(peers.are_ahead_of(0, 2, "c"));
+  EXPECT_TRUE(peers.are_ahead_of(0, 2, "b"));
   peers.hear("c", at(3));
-  EXPECT_TRUE(peers.are_ahead_of(2, std::nullopt));
-  EXPECT_FALSE(peers.are_ahead_of(3, std::nullopt));
+  EXPECT_TRUE(peers.are_ahead_of(0, 2, std::nullopt));
+  EXPECT_FALSE(peers.are_ahead_of(0, 3, std::nullopt));
 }
 
 // Of three, one against the other two is named and left out; two against one end it.

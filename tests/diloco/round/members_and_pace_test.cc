@@ -155,6 +155,7 @@ TEST(CutOff, WhoIsCutOffBetweenARecordAndItsPayloadsTrainsOnToo) {
   int met = 0;
   for (int moment = 0; moment < 200 && met < 5; ++moment) {
     ClusterOptions options{.rounds = 60, .staleness_max = 4, .push_loss = 0.5};
+    options.seed = static_cast<std::uint64_t>(1 + moment);
     options.compute_min = options.compute_max = seconds{8};
     Cluster cluster(options);
     cluster.run_until(seconds{40} + milliseconds{50 * moment});

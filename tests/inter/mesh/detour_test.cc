@@ -51,11 +51,6 @@ class DetourTest : public MeshTest {
     start_c();
     start_a_and_b(c_->mesh->listening_port());
   }
-  void link_a_and_b() {
-    a_->mesh->set_peers({{"b", {"127.0.0.1", b_->mesh->listening_port()}},
-                         {"c", {"127.0.0.1", c_->mesh->listening_port()}}});
-  }
-
   bool meet(const std::string& via) {
     return run_until([&] {
       return a_->mesh->is_up("b") && b_->mesh->is_up("a") && a_->mesh->stats()["b"].via == via &&
@@ -116,17 +111,21 @@ TEST_F(DetourTest, ALinkTakesOverAndWhatCarriedBeforeIsUsedAgainWhenItIsLost) {
   expect_messages("by way of c again");
 }
 
-TEST_F(DetourTest, ABlobWaitsForALink) {
+TEST_F(DetourTest, TheThirdRegionPassesBlobsOn) {
   start_all();
   ASSERT_TRUE(meet("c"));
   const BlobId id = b_->spool.put(make_bytes(100'000));
   b_->mesh->push_blob("a", id);
-  a_->mesh->fetch_blob("b", id);
-  expect_messages("meanwhile");
-  EXPECT_TRUE(a_->blobs.empty());
-  EXPECT_TRUE(a_->mesh->is_up("b")) << "asking for it does no harm";
-  link_a_and_b();
   EXPECT_TRUE(run_until([&] { return !a_->blobs.empty(); }));
+  EXPECT_FALSE(a_->mesh->stats()["b"].up);
+}
+
+TEST_F(DetourTest, WhoHasNoLinkIsAskedForNoBlob) {
+  start_all();
+  ASSERT_TRUE(meet("c"));
+  a_->mesh->fetch_blob("b", b_->spool.put(make_bytes(100'000)));
+  expect_messages("meanwhile");
+  EXPECT_TRUE(a_->mesh->is_up("b")) << "it would have ended the connection";
 }
 
 TEST_F(DetourTest, ItEndsWithTheLinksThatCarryIt) {
