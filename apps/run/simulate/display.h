@@ -16,7 +16,7 @@ struct LinkView {
   std::string peer;
   bool up = false;
   double round_trip_ms = 0;  // 0: not measured yet
-  std::string via;           // the region by way of which the peer is reached, while it is down
+  std::string via = {};      // the region by way of which the peer is reached, while it is down
 };
 
 struct RegionView {

@@ -23,12 +23,12 @@ TEST(Card, ToAnObserverHasNoMoreThanTheRegionAndThatItIsChecked) {
   const Card card{.region = "east",
                   .program = "1.2.3",
                   .settings = "outer.lr = 0.7",
-                  .data = "fingerprint",
+                  .data = {.whole = "fingerprint", .sample = "part of it"},
                   .packages = {{"torch", "2.6"}}};
   const std::string told = to_observer(card);
   EXPECT_NE(told.find("east"), std::string::npos);
   EXPECT_NE(told.find("causeway doctor"), std::string::npos);
-  for (const char* kept : {"1.2.3", "outer.lr", "fingerprint", "torch"})
+  for (const char* kept : {"1.2.3", "outer.lr", "fingerprint", "part of it", "torch"})
     EXPECT_EQ(told.find(kept), std::string::npos) << kept;
 }
 
