@@ -34,6 +34,11 @@ class Peers {
   // Its last word since this process started; null if there was none.
   const Status* status(const std::string& peer) const;
   bool any_heard() const;
+  // It knows what was taken back of the records as this region does. What it holds for rounds that
+  // begin from another state is of no use here; it is told again once both know the same.
+  bool reads_the_log_as(const std::string& peer, std::uint32_t revision) const {
+    return status(peer) == nullptr || status(peer)->revision == revision;
+  }
   // Two of them say that they have more records than this, or the leader does.
   bool are_ahead_of(std::uint32_t revision, Round version,
                     const std::optional<std::string>& leader) const;

@@ -36,6 +36,8 @@ void RunHistory::append(Index index) {
 void RunHistory::replace(Index index) {
   const CommitRecord record = records_.at_index(index);
   ++revision_;
+  // Later rounds are made anew, by those whose payloads were lost there too.
+  std::erase_if(withdrawn_, [&](const ContributionKey& key) { return key.round > record.round; });
   for (const Participant& one : record.withdrawn) withdrawn_.insert(key_of(one));
   records_.rewind(record.round);
   records_.add(index);

@@ -79,7 +79,9 @@ void Exchange::time_outcome(Time now) {
 
 void Exchange::hear(const std::string& peer, const Holding& holding, Time now) {
   const ContributionKey key = key_of(holding.contribution);
-  if (history_.run_id().empty()) return;
+  const Contribution* before = contributions_.find(key);
+  const bool made_again = before != nullptr && before->payload != holding.contribution.payload;
+  if (history_.run_id().empty() || !peers_.reads_the_log_as(peer, history_.revision())) return;
   if (!contributions_.judge(peer, holding.contribution, agreement_.members())) return;
   if (!is_news(peer, holding.contribution)) return;
   // What is known of another region's contribution, nobody else can change.
@@ -90,6 +92,9 @@ void Exchange::hear(const std::string& peer, const Holding& holding, Time now) {
   spool_.claim(payload);
   contributions_.set_held(key, peer, holding.received_bytes);
   leader_.hear(contribution, peer, holding.received_bytes, now);
+  // Others may have heard of it sooner; their word was of something unknown. They say it again.
+  if (made_again && peer == key.region && leader_.leads())
+    peers_.broadcast(Holding{contribution, region_.held_bytes(payload), false});
   if (contribution.sits_out || spool_.holds(payload)) {
     // Its contributor's word may come again after a lost link, and so may ours.
     report(contribution, payload.size_bytes, now);

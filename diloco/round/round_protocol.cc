@@ -166,6 +166,11 @@ void RoundProtocol::replace_record(const CommitRecord& record, Index index) {
   region_.spool.drop_void_snapshots();
   region_.worker.void_after(record.round);
   leader_.begin_anew();
+  for (const std::string& peer : region_.peers.up()) {
+    if (!region_.peers.reads_the_log_as(peer, region_.history.revision())) continue;
+    region_.peers.send(peer, region_.report.status());  // or it would not listen
+    exchange_.tell(peer);
+  }
 }
 
 // Each day's, month's or run's limit once.
@@ -262,11 +267,13 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
     return doubt(peer, "the first " + std::to_string(status.version) + " records here and in " +
                            peer + " differ");
   }
+  const bool read_the_same = region_.peers.reads_the_log_as(peer, status.revision);
   const Peers::Heard heard = region_.peers.hear(peer, status);
   if (heard == Peers::Heard::stale) return;  // of an older round
   if (heard == Peers::Heard::news) note_progress_of(peer);
   leader_.set_applied(peer, status.applied);
   end_.check_data(false);
+  if (!read_the_same && status.revision == region_.history.revision()) exchange_.tell(peer);
 }
 
 void RoundProtocol::hear(const std::string& peer, const Diverged& diverged) {

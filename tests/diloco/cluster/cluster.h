@@ -52,10 +52,12 @@ struct ClusterOptions {
   double push_loss = 0.05;           // pushes of which nothing arrives
   double replayed = 0;               // messages that come once more, much later
   double crash_between_actions = 0;  // per handled event
+  Time crashes_end = Time::max();    // from then on none does
   // This region's coordinator dies before its n-th action, once.
   std::optional<std::pair<std::string, std::uint64_t>> crash_at{};
   // Payloads are bytes on disks and travel as inter moves them.
   bool real_links = false;
+  bool detours = true;            // where a direct link is gone
   std::ostream* trace = nullptr;  // every event and what came of it
 };
 

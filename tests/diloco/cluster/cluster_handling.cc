@@ -24,7 +24,8 @@ void Cluster::deliver(const std::string& region, const Event& event) {
   const std::vector<Action> actions = node.protocol->handle(event, now_ + node.clock_offset);
   if (options_.trace != nullptr) trace(region, event, actions);
   std::size_t done = actions.size();
-  if (std::bernoulli_distribution(options_.crash_between_actions)(random_) && done > 0) {
+  const bool crashes = std::bernoulli_distribution(options_.crash_between_actions)(random_);
+  if (crashes && done > 0 && now_ < options_.crashes_end) {
     done = random_() % actions.size();
     ++crashes_;
   }

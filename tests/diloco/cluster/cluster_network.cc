@@ -89,7 +89,7 @@ std::vector<std::string> Cluster::carriers(const std::string& a, const std::stri
 }
 
 void Cluster::seek_detours() {
-  if (options_.planted == PlantedBug::no_detours) return;
+  if (!options_.detours || options_.planted == PlantedBug::no_detours) return;
   for (const std::string& a : options_.regions) {
     for (const std::string& b : options_.regions) {
       if (a < b && honest(a) && honest(b)) seek_detour(a, b);

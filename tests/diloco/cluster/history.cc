@@ -75,7 +75,7 @@ void History::check_withdrawal(const CommitRecord& record) const {
 
 void History::replace(const CommitRecord& record) {
   ++revision_;
-  for (const Participant& one : record.withdrawn) withdrawn_.insert(key_of(one));
+  for (const Participant& one : record.withdrawn) withdrawn_[key_of(one)].insert(one.payload);
   std::vector<CommitRecord> kept(records_.begin(),
                                  records_.begin() + static_cast<std::ptrdiff_t>(record.round));
   kept.push_back(record);
@@ -90,7 +90,9 @@ void History::replace(const CommitRecord& record) {
 
 void History::take(const CommitRecord& record) {
   for (const Participant& participant : record.participants) {
-    if (withdrawn_.contains(key_of(participant)))
+    // A round before it may have been changed since: then its region did the round anew.
+    const auto gone = withdrawn_.find(key_of(participant));
+    if (gone != withdrawn_.end() && gone->second.contains(participant.payload))
       throw Violation("work of " + participant.region + " that was taken out is listed");
     if (!listed_.insert(key_of(participant)).second)
       throw Violation("work of " + participant.region + " is listed twice");

@@ -60,8 +60,8 @@ class History {
   std::vector<std::string> log_;  // serialized
   std::vector<CommitRecord> records_;
   std::uint32_t revision_ = 0;
-  std::set<ContributionKey> withdrawn_;
-  std::vector<Index> indices_;  // of their entries
+  std::map<ContributionKey, std::set<inter::BlobId>> withdrawn_;  // with the payloads
+  std::vector<Index> indices_;                                    // of their entries
   Membership membership_;
   std::uint32_t k_ = 0;  // as last decided; 0: never
   std::map<inter::BlobId, Samples> made_;

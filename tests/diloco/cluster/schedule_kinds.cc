@@ -95,6 +95,8 @@ Schedule make_spoilt_schedule(std::uint64_t seed) {
   const std::vector<std::string>& regions = schedule.options.regions;
   for (std::size_t i = 0; i < 6 + random() % 12; ++i)
     insert(schedule, Fault::Kind::damage_payload, regions[random() % regions.size()], random);
+  // What nobody has is given up after a while in which the regions stay up.
+  schedule.options.crashes_end = kFaultsEnd;
   return schedule;
 }
 

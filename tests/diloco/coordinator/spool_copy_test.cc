@@ -35,10 +35,13 @@ class SpoolCopyTest : public testing::Test {
                    });
     loop_.poll();
   }
-  // What a run of the loop after it came to.
   void copy() {
-    thread_.run();
-    loop_.run();
+    while (!blob_ && !failure_) {
+      thread_.restart();
+      thread_.poll();
+      loop_.restart();
+      loop_.poll();
+    }
   }
   std::error_code code() const {
     try {
@@ -112,12 +115,7 @@ TEST_F(SpoolCopyTest, ACopyThatTheDiskSpoiltIsWrittenAgain) {
   start(spool_);
   thread_.run_one();  // it is written
   flip_a_bit(draft_in(directory_.path() / "spool"));
-  for (int turn = 0; turn < 20 && !blob_ && !failure_; ++turn) {
-    thread_.restart();
-    thread_.poll();
-    loop_.restart();
-    loop_.poll();
-  }
+  copy();
   ASSERT_TRUE(blob_);
   EXPECT_FALSE(inter::damage_of(spool_.path(*blob_), *blob_));
 }

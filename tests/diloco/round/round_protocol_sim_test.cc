@@ -123,7 +123,7 @@ TEST(RoundProtocol, ARegionCutOffFromOnePeerStillGetsItsPayloads) {
 TEST(RoundProtocol, ARegionWithAnotherStateIsNotListedAndIsHealedFromASnapshot) {
   ClusterOptions options{.rounds = 30};
   Cluster cluster(options);
-  cluster.run_until(seconds{25});
+  cluster.run_until(seconds{26});  // while it trains
   cluster.corrupt_state("c");
   run_to_the_end(cluster, options);
   EXPECT_EQ(cluster.restores(), 1);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 
 #include "tests/diloco/cluster/cluster.h"
 #include "tests/diloco/round/expectations.h"
@@ -47,9 +49,9 @@ TEST(T2, EveryWaitHasAReason) {
   EXPECT_NE(cluster.describe().find("unreachable: b, c"), std::string::npos) << cluster.describe();
 }
 
-// T2: what is on no disk any more is not waited for: the run ends and says what to do.
-TEST(T2, APayloadThatEveryRegionLostEndsTheRunWithAdvice) {
-  ClusterOptions options{.rounds = 1000, .push_loss = 0};
+// T2: what is on no disk any more is not waited for: it is taken out of its round.
+TEST(T2, APayloadThatEveryRegionLostIsTakenOutAndTheRunGoesOn) {
+  ClusterOptions options{.rounds = 100, .push_loss = 0};
   Cluster cluster(options);
   Time time = seconds{20};
   for (; cluster.history().size() % options.checkpoint_rounds != 2; time += milliseconds{100}) {
@@ -57,13 +59,8 @@ TEST(T2, APayloadThatEveryRegionLostEndsTheRunWithAdvice) {
   }
   for (const std::string& region : options.regions) cluster.lose_spool(region);
   for (const std::string& region : options.regions) cluster.start(region);
-  cluster.run_until(time + minutes{5});
-  for (const std::string& region : options.regions) {
-    ASSERT_TRUE(cluster.outcome(region)) << cluster.describe();
-    EXPECT_EQ(cluster.outcome(region)->exit_code, 4);
-    EXPECT_NE(cluster.outcome(region)->message.find("--fork"), std::string::npos)
-        << cluster.outcome(region)->message;
-  }
+  EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
+  expect_one_state(cluster, options);
 }
 
 // T3, T4: a coordinator dies between any two of its actions, the leader as well as a follower; the
@@ -96,10 +93,13 @@ TEST(T4, OneLinkThatIsGoneTakesNoRegionOut) {
   const Round before = cluster.history().size();
   EXPECT_TRUE(cluster.finish(minutes{60})) << cluster.describe();
   expect_one_state(cluster, options);
-  std::size_t listed = 0;
-  for (Round round = before; round < options.rounds; ++round)
-    listed += cluster.history()[round].participants.size();
-  EXPECT_GE(listed + 6, 3 * (options.rounds - before)) << "of each region in each round";
+  std::map<std::string, Round> listed;
+  for (Round round = before; round < options.rounds; ++round) {
+    for (const Participant& one : cluster.history()[round].participants) ++listed[one.region];
+  }
+  // What takes two links instead of one comes too late now and then.
+  for (const std::string& region : options.regions)
+    EXPECT_GE(4 * listed[region], 3 * (options.rounds - before)) << region;
 }
 
 // T4: a witness brings messages, and no payloads: nobody waits for those.

@@ -36,7 +36,7 @@ TEST_F(Transfer, ACopyThatTheDiskSpoiltIsThrownAwayWhenItIsLookedAtAgain) {
   std::vector<BlobId> lost;
   Intake own(
       context_.get_executor(), from_.spool, kNoLimit, [](const std::string&, const BlobId&) {},
-      asio::any_io_executor(), [&lost](const BlobId& id) { lost.push_back(id); });
+      context_.get_executor(), [&lost](const BlobId& id) { lost.push_back(id); });
   const BlobId whole = from_.spool.put(make_bytes(100, 3));
   std::ofstream(from_.spool.path(id_), std::ios::in | std::ios::binary) << "wrong";
   own.recheck(whole);
