@@ -1,11 +1,11 @@
-"""Validation loss of the overlap variants at equal tokens, against training synchronised every step.
+"""Validation loss of the overlap variants, and of Muon inside, at equal tokens, against training synchronised every step.
 
     python3 bench/overlap_grid.py PATH/TO/causeway RESULTS.jsonl [--minutes N] [--only TEXT]
     python3 bench/overlap_grid.py --report RESULTS.jsonl
 
 Resumable: a run whose line is in RESULTS.jsonl is not run again. Every run is `causeway simulate configs/overlap.toml --wan none`: real
 processes, rounds and codecs, no delay; what overlaps is decided by steps, not by time, so that the loss does not depend on the WAN. Per
-number of regions one run with its baseline; seeds 2 and 3 for each variant's default codec (dense int8) at K = 30.
+number of regions one run with its baseline, and one with Muon's; seeds 2 and 3 for each variant's default codec (dense int8) at K = 30.
 """
 import argparse
 import itertools
@@ -29,6 +29,7 @@ VARIANTS = {
     "synchronous": ["sync.variant='synchronous'"],
     "streaming": ["sync.variant='streaming'", "sync.fragments=2", "sync.overlap_steps=5"],
     "eager": ["sync.variant='eager'"],
+    "muon": ["sync.variant='synchronous'", "inner.optimizer='muon'", "inner.lr=8e-3"],
 }
 REGIONS = [2, 4]
 KS = [30, 100]
@@ -36,11 +37,12 @@ KS = [30, 100]
 
 def runs():
     for regions in REGIONS:
-        yield dict(regions=regions, k=30, codec="int8", variant="synchronous", seed=1, baseline=True)
+        for variant in ("synchronous", "muon"):
+            yield dict(regions=regions, k=30, codec="int8", variant=variant, seed=1, baseline=True)
     for regions, k, codec, variant in itertools.product(REGIONS, KS, CODECS, VARIANTS):
         yield dict(regions=regions, k=k, codec=codec, variant=variant, seed=1, baseline=False)
     for variant, seed in itertools.product(VARIANTS, [2, 3]):
-        yield dict(regions=2, k=30, codec="int8", variant=variant, seed=seed, baseline=variant == "synchronous")
+        yield dict(regions=2, k=30, codec="int8", variant=variant, seed=seed, baseline=variant in ("synchronous", "muon"))
 
 
 def key(run):
@@ -93,7 +95,8 @@ def measure(arguments):
 
 def report(path):
     rows = read(path)
-    baselines = {(row["regions"], row["seed"]): row["baseline_val_loss"] for row in rows if row["baseline"]}
+    baselines = {(row["regions"], row["seed"]): row["baseline_val_loss"] for row in rows
+                 if row["baseline"] and row["variant"] == "synchronous"}
     print("| regions | K | codec | " + " | ".join(VARIANTS) + " |")
     print("|---|---|---|" + "---|" * len(VARIANTS))
     for regions, k, codec in itertools.product(REGIONS, KS, CODECS):
@@ -106,6 +109,8 @@ def report(path):
                          if found and base else "-")
         print(f"| {regions} | {k} | {codec} | " + " | ".join(cells) + " |")
     print("baselines:", {f"R={r}, seed {s}": round(loss, 4) for (r, s), loss in baselines.items()})
+    print("Muon's:", {f"R={row['regions']}, seed {row['seed']}": round(row["baseline_val_loss"], 4) for row in rows
+                      if row["baseline"] and row["variant"] == "muon"})
     for variant in VARIANTS:
         gaps = [100 * (row["val_loss"] / baselines[2, row["seed"]] - 1) for row in rows
                 if (row["regions"], row["k"], row["codec"], row["variant"]) == (2, 30, "int8", variant)
