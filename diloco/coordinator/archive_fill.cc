@@ -17,7 +17,7 @@ using std::chrono::seconds;
 constexpr std::size_t kAtOnce = 2;          // what the round needs comes first
 constexpr std::size_t kEntriesAtOnce = 64;  // looked at
 constexpr seconds kPeerPatience{5};         // with a peer from which nothing comes
-constexpr minutes kTryAgain{10};
+constexpr minutes kTryAgain{1};
 
 }  // namespace
 
@@ -96,7 +96,7 @@ void ArchiveFill::tell_of_gap() {
   spdlog::warn(
       "archive: no region that is there has a payload of a round that this region was not there "
       "for, as none of them has ledger.keep = \"all\", or those that have it are away. A replay "
-      "needs the directories of other regions as well. They are asked again every 10 minutes");
+      "needs the directories of other regions as well. They are asked again every minute");
 }
 
 }  // namespace causeway::diloco

@@ -46,6 +46,16 @@ class Resume(EndToEnd):
     def step(self):
         return sum(self.status(region).get("progress", {}).get("step", 0) for region in REGIONS)
 
+    def test_muons_momentum_survives_a_kill(self):
+        muon = ("--set", "inner.optimizer=muon")
+        self.out = self.directory / "undisturbed"
+        expected = self.digest(self.launch(DENSE, *muon))
+        self.out = self.directory / "killed"
+        child = self.launch(DENSE, *muon)
+        wait_until(lambda: self.step() >= len(REGIONS) * STEPS // 2, "half of the steps", child)
+        self.kill_all(child)
+        self.assertEqual(self.digest(self.launch(DENSE, *muon, "--resume")), expected)
+
     def test_killed_at_random_points_it_ends_with_the_bits_of_a_run_that_was_not(self):
         seed = int(os.environ.get("CAUSEWAY_SEED", "1"))
         chance = random.Random(seed)

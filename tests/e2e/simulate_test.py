@@ -63,6 +63,16 @@ class Simulate(EndToEnd):
         self.assert_identical(summary)
         self.assertIsNone(summary["baseline_val_loss"])
 
+    def test_muon_ends_with_the_same_bits_however_many_workers_share_its_matrices(self):
+        digests = {}
+        for shards in ("false", "true"):
+            self.out = self.directory / f"shards-{shards}"
+            config = self.config(workers=(1, 2, 3), family="llama", steps=20, **DENSE)
+            summary = self.simulate(config, "--no-baseline", "--set", "inner.optimizer=muon", "--set", f"train.shard_optimizer={shards}")
+            self.assert_identical(summary)
+            digests[shards] = summary["regions"][0]["params_digest"]
+        self.assertEqual(digests["false"], digests["true"])
+
     def test_overlapping_variants_end_with_the_same_bits_in_regions_of_one_two_and_three_workers(self):
         for variant, keys in (("streaming", {"fragments": 3, "overlap_steps": 2, "warmup_k": 3}), ("eager", {})):
             with self.subTest(variant):
