@@ -14,6 +14,7 @@ import pathlib
 import random
 import shutil
 import signal
+import struct
 import sys
 import unittest
 
@@ -24,7 +25,8 @@ FLIPS = int(os.environ.get("CAUSEWAY_FLIPS", 6))
 SEED = int(os.environ.get("CAUSEWAY_FLIPS_SEED", 1))
 VICTIM = "ap-northeast"
 SHOWN = {"status.json", "events.jsonl", "compression.jsonl", "listening_port", "config.toml"}
-IN_OPEN = 0x20
+IN_OPEN, IN_MOVE_SELF = 0x20, 0x800
+EVENT = struct.Struct("iIII")
 
 
 class Opens:
@@ -34,15 +36,19 @@ class Opens:
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.path, self.inode = path, path.stat().st_ino
         self.queue = self.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self.queue < 0 or self.libc.inotify_add_watch(self.queue, bytes(path), IN_OPEN) < 0:
+        if self.queue < 0 or self.libc.inotify_add_watch(self.queue, bytes(path), IN_OPEN | IN_MOVE_SELF) < 0:
             raise OSError(ctypes.get_errno(), "inotify", str(path))
 
     def happened(self):
-        """Of the file that was there at first: once it was replaced, what is opened is another one."""
+        """Of the file that was there at first: once it was replaced, what is opened is another one. A spool writes new bytes over a
+        file that it needs no more, which it moves first."""
         try:
-            return bool(os.read(self.queue, 4096))
+            events = [mask for _, mask, _, _ in EVENT.iter_unpack(os.read(self.queue, 1 << 16))]
         except BlockingIOError:
             return False
+        if self.path.parent.name == "spool" and IN_MOVE_SELF in events:
+            events = events[:events.index(IN_MOVE_SELF)]
+        return any(mask & IN_OPEN for mask in events)
 
     def __enter__(self):
         return self
