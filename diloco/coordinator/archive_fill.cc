@@ -37,6 +37,7 @@ void ArchiveFill::keep_arrived() {
     if (!spool_.has(want.first)) return false;
     archive(directory_, spool_.path(want.first));
     ++fetched_;
+    told_of_gap_ = false;
     return true;
   });
   if (!wanted_.empty() || fetched_ == 0) return;
@@ -81,7 +82,8 @@ void ArchiveFill::ask(const std::vector<std::string>& up, TimePoint now) {
       continue;
     }
     if (state.asked >= 2 * up.size()) {
-      if (nobodys_.insert(blob).second && nobodys_.size() == 1) tell_of_gap();
+      nobodys_.insert(blob);
+      if (!std::exchange(told_of_gap_, true)) tell_of_gap();
       again_at_ = now + kTryAgain;
       want = wanted_.erase(want);
       continue;

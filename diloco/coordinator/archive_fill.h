@@ -54,6 +54,7 @@ class ArchiveFill {
   std::map<inter::BlobId, Want> wanted_;
   std::size_t fetched_ = 0;
   std::set<inter::BlobId> nobodys_;  // that no peer has
+  bool told_of_gap_ = false;         // since a payload was fetched
   TimePoint again_at_{};             // those are asked for
 };
 

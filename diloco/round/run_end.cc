@@ -285,6 +285,12 @@ std::map<std::string, Status> RunEnd::living() const {
   return living;
 }
 
+// Another state than the one that was agreed on: who holds it contributes nothing.
+bool RunEnd::is_wrong(const Applied& applied) const {
+  return applied.version < history_.version() &&
+         history_.record(applied.version).state != applied.state;
+}
+
 // Where the run stands still: at the newest round that some lack payloads of, and beyond which too
 // few stand to go on without them. Those that are beyond it have no snapshot to give, or nobody
 // would say that it lacks anything.
@@ -292,7 +298,7 @@ std::optional<RunEnd::Lost> RunEnd::find_lost() const {
   const std::map<std::string, Status> regions = living();
   std::map<Round, std::size_t, std::greater<>> at;  // by the version that they hold: how many
   for (const auto& [name, status] : regions)
-    if (status.applied) ++at[status.applied->version];
+    if (status.applied && !is_wrong(*status.applied)) ++at[status.applied->version];
   std::size_t beyond = 0;
   for (const auto& [version, count] : at) {
     const bool at_end = history_.over() && beyond > 0;  // they finish, and have the last state

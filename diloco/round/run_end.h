@@ -70,6 +70,7 @@ class RunEnd {
   std::optional<Time> stuck_deadline() const;
   std::size_t contributions_wanted() const;
   std::map<std::string, Status> living() const;
+  bool is_wrong(const Applied& applied) const;
   std::optional<Lost> find_lost() const;
   std::optional<Time> lost_deadline() const;
 

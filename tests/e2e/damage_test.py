@@ -142,6 +142,9 @@ class Damage(RunByHand):
             if not stopped:
                 self.wait_for_rounds(2)
                 self.stop_victim()
+                # A worker that runs reads its newest state's header, to see whether the next one takes its place.
+                if path.name.startswith("state"):
+                    watch.happened()
             self.start_victim()
             went_on = self.wait_for_rounds(2)
             opened = watch.happened()
