@@ -133,8 +133,9 @@ std::optional<Snapshot> CatchUp::find_target() const {
 }
 
 void CatchUp::fetch(Time now) {
-  make_room_for(needed());
-  fetcher_.set_wanted(fitting(needed()), now);
+  std::vector<Need> needs = needed();
+  if (make_room_for(needs)) needs = needed();
+  fetcher_.set_wanted(fitting(needs), now);
   for (Fetcher::Request& request : fetcher_.due(peers_.linked(), now)) {
     out_.push(FetchBlob{std::move(request.peer), request.blob});
   }
@@ -179,9 +180,12 @@ void CatchUp::add_target(std::vector<Need>& needs) const {
     needs.push_back({.blob = target->blob, .source = *source, .urgent = true});
 }
 
-// The worker applies them in order.
+// The worker applies them in order: behind what nobody has, none is of use that nobody is known to
+// have. A snapshot leads on.
 void CatchUp::add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const {
+  const bool leads_on = urgent || can_replay(from);
   for (Round round = from; round < to; ++round) {
+    if (!leads_on && !peers_.any_has_payloads(round)) continue;
     for (const Participant& participant : history_.record(round).participants) {
       if (spool_.holds(participant.payload)) continue;
       needs.push_back({.blob = participant.payload,
@@ -215,11 +219,12 @@ std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>&
   std::map<inter::BlobId, Fetcher::Want> wanted;
   std::uint64_t room = spool_.room_bytes();
   for (const Need& need : needs) {
-    if (wanted.contains(need.blob)) continue;
+    const auto [want, added] = wanted.try_emplace(need.blob);
+    if (!added) continue;
     const std::uint64_t bytes = spool_.begun().contains(need.blob) ? 0 : need.blob.size_bytes;
     const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
     const bool fits = bytes <= room && room - bytes >= spare;
-    if (fits) wanted[need.blob].source = need.source;
+    fits ? void(want->second.source = need.source) : void(wanted.erase(want));
     if (fits || need.urgent) room -= std::min(bytes, room);
   }
   return wanted;
@@ -234,14 +239,17 @@ std::uint64_t CatchUp::kept_free_bytes() const {
   return bytes;
 }
 
-void CatchUp::make_room_for(const std::vector<Need>& needs) {
+// Returns whether room lacked: other things may be needed now.
+bool CatchUp::make_room_for(const std::vector<Need>& needs) {
   std::set<inter::BlobId> urgent;
   for (const Need& need : needs) {
     if (need.urgent && !spool_.begun().contains(need.blob)) urgent.insert(need.blob);
   }
   std::uint64_t bytes = 0;
   for (const inter::BlobId& blob : urgent) bytes += blob.size_bytes;
-  if (bytes > 0) make_room(bytes);
+  if (spool_.room_bytes() >= bytes) return false;
+  make_room(bytes);
+  return true;
 }
 
 // In this order: what has begun and is not needed, payloads of rounds that the worker will not

@@ -64,7 +64,7 @@ class CatchUp {
   void add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const;
   std::map<inter::BlobId, Fetcher::Want> fitting(const std::vector<Need>& needs) const;
   std::uint64_t kept_free_bytes() const;
-  void make_room_for(const std::vector<Need>& needs);
+  bool make_room_for(const std::vector<Need>& needs);
   void give_up_begun(std::uint64_t bytes, const std::function<bool(const inter::BlobId&)>& can_go);
   void give_up_listed(Round round);
   void check_origin();
