@@ -78,17 +78,15 @@ bool Electorate::is_quorum(const std::set<std::string>& regions,
   return static_cast<std::size_t>(std::ranges::count_if(regions, counts)) >= quorum(membership);
 }
 
-bool Electorate::may_elect(const std::set<std::string>& regions) const {
-  return is_quorum(regions, membership());
-}
-
 // A majority of the newest members; where a vote is added, of those before it too: of an even
 // number half may stand for election alone if the others lost their disks, and must not have missed
-// it. Whoever is removed is not needed: it may be gone as soon as it has the entry.
-bool Electorate::may_commit(const std::set<std::string>& have) const {
-  if (!is_quorum(have, membership())) return false;
+// it. Nor may two leaders be elected in one term, by the members before and by those after. Whoever
+// is removed is not needed: it may be gone as soon as it has the entry.
+bool Electorate::may_decide(const std::set<std::string>& regions) const {
+  if (!is_quorum(regions, membership())) return false;
   const Membership* before = replaced();
-  return before == nullptr || before->voters() >= membership().voters() || is_quorum(have, *before);
+  return before == nullptr || before->voters() >= membership().voters() ||
+         is_quorum(regions, *before);
 }
 
 }  // namespace causeway::diloco

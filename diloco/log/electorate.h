@@ -41,8 +41,8 @@ class Electorate {
   bool may_stand() const;
   // A majority of the voters; or all that are left when a minority of them is lost.
   std::size_t quorum() const { return quorum(membership()); }
-  bool may_elect(const std::set<std::string>& regions) const;
-  bool may_commit(const std::set<std::string>& have) const;
+  // Whether these are enough to elect a leader, and to commit an entry.
+  bool may_decide(const std::set<std::string>& regions) const;
 
  private:
   bool votes(const std::string& region, const Membership& membership) const;

@@ -175,7 +175,7 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     // The leader has on disk what it sends: where two are a majority, this one need not hear from
     // it again, which saves every round of two or three regions a round trip.
     const bool newest_term = !append.entries.empty() && log_.term_at(reply.index) == term_;
-    if (newest_term && electorate_.may_commit({region, options_.self}))
+    if (newest_term && electorate_.may_decide({region, options_.self}))
       set_commit(reply.index, now);
   }
   send(region, reply);
@@ -252,7 +252,7 @@ void Raft::advance_commit(Time now) {
     for (const auto& [region, peer] : peers_) {
       if (peer.match >= index) have.insert(region);
     }
-    if (!electorate_.may_commit(have)) continue;
+    if (!electorate_.may_decide(have)) continue;
     reached = index;
     break;
   }

@@ -71,7 +71,7 @@ void Raft::stand(Role candidacy, Time now) {
 
 void Raft::count_vote(const std::string& region, Time now) {
   votes_.insert(region);
-  if (!electorate_.may_elect(votes_)) return;
+  if (!electorate_.may_decide(votes_)) return;
   if (role_ == Role::pre_candidate) return stand(Role::candidate, now);
   role_ = Role::leader;
   leader_ = options_.self;
@@ -96,7 +96,7 @@ void Raft::check_quorum(Time now) {
     const bool heard = now < peer.heard_at + 2 * options_.election;
     if (heard && !claims_.is_later(region, term_)) followers.insert(region);
   }
-  if (electorate_.may_elect(followers)) return;
+  if (electorate_.may_decide(followers)) return;
   become_follower(claims_.towards_latest(term_, TermClaims::Step::word), std::nullopt, now);
 }
 

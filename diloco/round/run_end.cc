@@ -134,7 +134,7 @@ bool RunEnd::may_go_on() const {
   std::set<std::string> left = peers_.up();
   std::erase_if(left, [this](const std::string& peer) { return said_finished_.contains(peer); });
   left.insert(options_.self);
-  return agreement_.raft().electorate().may_elect(left);
+  return agreement_.raft().electorate().may_decide(left);
 }
 
 // When waiting for the end stops if nothing moves.

@@ -116,6 +116,7 @@ void Cluster::kill_coordinator(const std::string& region) {
 
 void Cluster::kill_worker(const std::string& region) {
   Node& node = nodes_.at(region);
+  if (node.worker.finished) return;  // it has saved its last state, and ended
   node.worker.running = false;
   ++node.worker.life;
   node.worker.ahead = 0;
@@ -135,6 +136,7 @@ void Cluster::wipe(const std::string& region) {
   Node& node = nodes_.at(region);
   node.worker.checkpoint = {.version = 0, .state = initial_state()};
   node.worker.checkpoint_has_lineage = false;
+  node.worker.finished = false;
   kill_region(region);
   lost_logs_.push_back(node.disk.raft);
   node.disk = {};

@@ -25,9 +25,9 @@ Electorate electorate(const std::vector<std::string>& regions) {
 TEST(Electorate, AMajorityElectsAndCommits) {
   const Electorate three = electorate({"a", "b", "c"});
   EXPECT_EQ(three.quorum(), 2);
-  EXPECT_FALSE(three.may_elect({"a"}));
-  EXPECT_TRUE(three.may_elect({"a", "c"}));
-  EXPECT_TRUE(three.may_commit({"b", "c"}));
+  EXPECT_FALSE(three.may_decide({"a"}));
+  EXPECT_TRUE(three.may_decide({"a", "c"}));
+  EXPECT_TRUE(three.may_decide({"b", "c"}));
 }
 
 TEST(Electorate, OnlyTheIncarnationThatIsNamedVotes) {
@@ -36,16 +36,16 @@ TEST(Electorate, OnlyTheIncarnationThatIsNamedVotes) {
   EXPECT_FALSE(three.votes("c"));
   three.connect("c", "c2");
   EXPECT_FALSE(three.votes("c"));
-  EXPECT_FALSE(three.may_elect({"a", "c"}));
+  EXPECT_FALSE(three.may_decide({"a", "c"}));
 }
 
 TEST(Electorate, AMinorityOfLostDisksIsNotWaitedFor) {
   Electorate two = electorate({"a", "b"});
-  EXPECT_FALSE(two.may_elect({"a"}));
+  EXPECT_FALSE(two.may_decide({"a"}));
   two.disconnect("b");
-  EXPECT_FALSE(two.may_elect({"a"})) << "it is away, with its disk";
+  EXPECT_FALSE(two.may_decide({"a"})) << "it is away, with its disk";
   two.connect("b", "b2");
-  EXPECT_TRUE(two.may_elect({"a"}));
+  EXPECT_TRUE(two.may_decide({"a"}));
 }
 
 TEST(Electorate, AnAddedVoteNeedsAMajorityOfThoseBeforeItToo) {
@@ -54,12 +54,12 @@ TEST(Electorate, AnAddedVoteNeedsAMajorityOfThoseBeforeItToo) {
   grown.connect("c", "c1");
   EXPECT_FALSE(grown.settled());
   EXPECT_EQ(grown.replaced()->voters(), 2);
-  EXPECT_FALSE(grown.may_commit({"a", "c"}));
-  EXPECT_TRUE(grown.may_commit({"a", "b"}));
+  EXPECT_FALSE(grown.may_decide({"a", "c"})) << "b elects itself if a is lost";
+  EXPECT_TRUE(grown.may_decide({"a", "b"}));
   grown.set_committed(2);
   EXPECT_TRUE(grown.settled());
   EXPECT_EQ(grown.replaced(), nullptr);
-  EXPECT_TRUE(grown.may_commit({"a", "c"}));
+  EXPECT_TRUE(grown.may_decide({"a", "c"}));
 }
 
 TEST(Electorate, WhoeverIsBeingRemovedMayStandUntilThatIsCommitted) {

@@ -1,4 +1,5 @@
 // What acts on a region, one machine at a time: members a and b, no leader within reach.
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -147,6 +148,40 @@ TEST_F(MachinesTest, CatchUpAsksForAPayloadUnlessItIsPushed) {
   exchange_.on_arrived(made_by("b").payload, seconds{6});
   catch_up_.fetch(seconds{60});
   EXPECT_TRUE(taken<FetchBlob>().empty());
+}
+
+// Everybody let go of most rounds, and b has no snapshot to give so far: what nobody has must not
+// be asked for hundreds of times, but for what the worker applies next.
+TEST_F(MachinesTest, CatchUpAsksForNothingThatNobodyHasBeyondTheNextRounds) {
+  constexpr Round kRounds = 200, kKeptFrom = 190;
+  PersistentState state = state_of_a();
+  for (Round round = 0; round < kRounds; ++round) {
+    CommitRecord record;
+    record.run_id = "run1";
+    record.round = round;
+    record.next_k = 4;
+    record.participants = {{.region = "b", .round = round, .weight = 1, .data_cursor = 4 * round}};
+    record.participants.front().payload = {.hash = {static_cast<std::uint8_t>(round)},
+                                           .size_bytes = 100};
+    state.raft.log.push_back({.term = 1, .body = record});
+  }
+  state.raft.committed = state.raft.log.size();
+  Region region(options_of_a(), state);
+  CatchUp catch_up(region);
+  region.worker.attach({}, std::nullopt);
+  region.peers.set_up("b", "b's disk");
+  Status status;
+  status.version = kRounds;
+  status.payloads_from = kKeptFrom;
+  region.peers.hear("b", status);
+  catch_up.fetch(Time{0});
+  std::set<Round> asked;
+  for (const Action& action : region.out.take()) {
+    if (const auto* fetch = std::get_if<FetchBlob>(&action)) asked.insert(fetch->blob.hash[0]);
+  }
+  EXPECT_TRUE(asked.contains(0));
+  EXPECT_TRUE(asked.contains(kKeptFrom));
+  EXPECT_LE(asked.size(), 16U);
 }
 
 TEST_F(MachinesTest, CatchUpTrustsNoSnapshotOfVersionsToCome) {

@@ -1,6 +1,6 @@
 // Hundreds of seeded runs of the real round protocol in virtual time, with crashes, cuts, lost
 // messages and lost disks. Goal: one history for all, nothing committed twice, progress once
-// everything is healed. A failure prints its seed: set it in kPinnedSeeds.
+// everything is healed. A failure prints its seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
