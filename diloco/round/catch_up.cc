@@ -68,10 +68,23 @@ bool CatchUp::helps(const Snapshot& snapshot) const {
 // ---- Snapshots ----
 
 void CatchUp::confirm_snapshot() {
+  if (spool_.offered() && spool_.offered()->version == 0 && history_.version() == 0)
+    return confirm_initial();
   if (!spool_.offered() || spool_.offered()->version >= history_.version()) return;
   const Snapshot offered = spool_.take_offered();
   if (!trusted(offered)) return spool_.discard(offered.blob);
   spool_.adopt(offered);
+}
+
+// No record says yet what the run begins with: the log may, and until it does it is what this
+// region's worker holds.
+void CatchUp::confirm_initial() {
+  const Snapshot offered = spool_.take_offered();
+  const std::optional<Origin>& origin = agreement_.origin();
+  const std::optional<Applied>& applied = worker_.applied();
+  const bool right =
+      origin ? offered.state == origin->state : applied && *applied == Applied{0, offered.state};
+  right ? spool_.adopt(offered) : spool_.discard(offered.blob);
 }
 
 void CatchUp::confirm_final_snapshot() {

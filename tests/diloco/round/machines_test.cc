@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
@@ -72,10 +73,11 @@ class MachinesTest : public ::testing::Test {
   }
 
   Region region_{options_of_a(), state_of_a()};
-  Leader leader_{region_};
+  Beginning beginning_{region_};
+  Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};
-  WorkerOrders orders_{region_, leader_, catch_up_};
+  WorkerOrders orders_{region_, leader_, catch_up_, beginning_};
   RunEnd end_{region_, leader_, catch_up_};
   const Time cut_off_ = seconds{20};
 };
