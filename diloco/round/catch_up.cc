@@ -56,8 +56,19 @@ bool CatchUp::trusted(const Snapshot& snapshot) const {
   const std::optional<Origin>& origin = agreement_.origin();
   if (snapshot.version > history_.version()) return false;
   if (snapshot.version == 0 && origin) return snapshot.state == origin->state;
-  if (snapshot.version == history_.version()) return !worker_.distrusted();
+  if (snapshot.version == history_.version())
+    return !worker_.distrusted() || most_others_hold({snapshot.version, snapshot.state});
   return history_.record(snapshot.version).state == snapshot.state;
+}
+
+// No record says what the last version is: who is wrong itself goes by what most others hold.
+bool CatchUp::most_others_hold(const Applied& state) const {
+  const std::set<std::string> regions = agreement_.members().regions();
+  const auto holders = std::ranges::count_if(regions, [&](const std::string& name) {
+    const Status* status = peers_.status(name);
+    return name != options_.self && status != nullptr && status->applied == state;
+  });
+  return 2 * static_cast<std::size_t>(holders) + 1 > regions.size();
 }
 
 bool CatchUp::helps(const Snapshot& snapshot) const {

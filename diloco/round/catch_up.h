@@ -70,6 +70,7 @@ class CatchUp {
   void give_up_begun(std::uint64_t bytes, const std::function<bool(const inter::BlobId&)>& can_go);
   void give_up_listed(Round round);
   void check_origin();
+  bool most_others_hold(const Applied& state) const;
   void confirm_initial();
   bool is_of_use(Round round) const;
   bool held_elsewhere(Round round) const;

@@ -27,7 +27,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     loss = torch.tensor(float("nan"))  # unless there is a step left to take
     with Run(model, optimizer, samples_per_step=BATCH) as run:  # <-
-        loader = DataLoader(TensorDataset(rows), BATCH, sampler=Samples(run, len(rows)), drop_last=True,  # <-
+        loader = DataLoader(TensorDataset(rows), BATCH, sampler=Samples(run, len(rows), BATCH),  # <-
                             generator=torch.Generator())
         while not run.over:  # <- waits for the first step; the model is set
             for (batch,) in loader:

@@ -79,6 +79,45 @@ class Founders(Beginning):
         self.assertEqual(self.coordinators[1].wait(60), 2)
 
 
+class Late(Beginning):
+    settings = dict(Beginning.settings, steps=400)
+
+    def config(self, *arguments, **settings):
+        path = super().config(*arguments, **settings)
+        path.write_text(path.read_text().replace("grace_min_s = 2", "grace_max_s = 0\ngrace_min_s = 0"))
+        return path
+
+    def check_a_late_one(self, rounds):
+        """It brings other values once the others have made so many rounds."""
+        self.coordinators[2].kill()  # not within reach, so not waited for
+        self.coordinators[2].wait()
+        regions = [self.start_region(name, 0) for name in self.names[:2]]
+        wait_until(lambda: self.version(self.names[0]) >= 1, "a round")
+        self.coordinators[2] = self.start("coordinator", self.directory / "run.toml", "--region", self.names[2], "--directory",
+                                          self.region(self.names[2]), *self.flag_to_join())
+        wait_until(lambda: self.version(self.names[0]) >= rounds, "the others")
+        regions.append(self.start_region(self.names[2], 7))
+        for region in regions:
+            self.finish(region)
+        self.finish_coordinators()
+        self.check_one_end()
+        self.assertIn("are not those that the run began with", self.coordinators_said()[2])
+
+    def test_whoever_brings_other_values_to_a_run_under_way_takes_a_snapshot(self):
+        self.check_a_late_one(rounds=1)
+
+    def test_at_the_end_it_takes_the_result(self):
+        self.check_a_late_one(rounds=100)
+
+    def flag_to_join(self):
+        """Killed before it knew of a run, it joins again."""
+        return [] if (self.region(self.names[2]) / "ledger" / "run").exists() else ["--join"]
+
+    def version(self, name):
+        path = self.region(name) / "status.json"
+        return json.loads(path.read_text())["version"] if path.exists() else 0
+
+
 class Equal(Beginning):
     initial = "equal"
 

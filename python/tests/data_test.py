@@ -21,7 +21,7 @@ class Killed(Exception):
 
 def sampled(run, rows):
     """The sampler takes the run's word for everything."""
-    loader = DataLoader(rows, 4, sampler=Samples(run, len(rows)), drop_last=True, generator=torch.Generator())
+    loader = DataLoader(rows, 4, sampler=Samples(run, len(rows), 4), drop_last=True, generator=torch.Generator())
     return loader, lambda number: None
 
 
@@ -108,23 +108,29 @@ class Order(unittest.TestCase):
             self.step = type("Step", (), dict(sample=sample, part=part, parts=parts, pass_begin=pass_begin, pass_number=pass_number))
 
     def test_regions_and_ranks_share_a_pass_and_read_all_of_it(self):
-        read = [list(Samples(self.At(0, part, 3), 60, rank=rank, ranks=2)) for part in range(3) for rank in range(2)]
+        read = [list(Samples(self.At(0, part, 3), 60, 4, rank=rank, ranks=2)) for part in range(3) for rank in range(2)]
         self.assertEqual(sorted(sum(read, [])), list(range(60)))
         self.assertEqual({len(one) for one in read}, {10})
 
     def test_another_pass_has_another_order_and_a_later_start_its_rest(self):
-        first, second = (list(Samples(self.At(sample, 0, 2), 20)) for sample in (0, 10))
+        first, second = (list(Samples(self.At(sample, 0, 2), 20, 5)) for sample in (0, 10))
         self.assertNotEqual(first, second)
-        self.assertEqual(list(Samples(self.At(14, 0, 2), 20)), second[4:])
+        self.assertEqual(list(Samples(self.At(14, 0, 2), 20, 5)), second[4:])
 
     def test_nothing_is_read_once_the_run_is_over(self):
         over = self.At(0, 0, 1)
         over.step = None
-        self.assertEqual(list(Samples(over, 20)), [])
+        self.assertEqual(list(Samples(over, 20, 4)), [])
 
     def test_fewer_samples_than_regions_are_refused(self):
-        with self.assertRaisesRegex(ValueError, "2 samples for 3 regions"):
-            list(Samples(self.At(0, 0, 3), 2))
+        with self.assertRaisesRegex(ValueError, "10 samples for 3 regions: each needs 4 at least"):
+            list(Samples(self.At(0, 0, 3), 10, 4))
+
+    def test_a_pass_has_whole_steps(self):
+        """What is left over would make no batch, and a loop over it would never end."""
+        one = Samples(self.At(0, 1, 3), 1000, 16)
+        self.assertEqual((len(one), len(list(one))), (320, 320))
+        self.assertEqual(len(list(Samples(self.At(320, 1, 3), 1000, 16))), 320)
 
 
 if __name__ == "__main__":
