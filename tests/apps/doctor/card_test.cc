@@ -23,7 +23,7 @@ TEST(Card, ToAnObserverHasNoMoreThanTheRegionAndThatItIsChecked) {
   const Card card{.region = "east",
                   .program = "1.2.3",
                   .settings = "outer.lr = 0.7",
-                  .data = "fingerprint",
+                  .data = {"fingerprint", {}},
                   .packages = {{"torch", "2.6"}}};
   const std::string told = to_observer(card);
   EXPECT_NE(told.find("east"), std::string::npos);

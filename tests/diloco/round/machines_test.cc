@@ -277,11 +277,11 @@ TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
 }
 
 TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
-  EXPECT_EQ(waiting_for(region_, leader_, Time{0}), "this region's workers");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, Time{0}), "this region's workers");
   region_.worker.attach({}, std::nullopt);
-  EXPECT_EQ(waiting_for(region_, leader_, Time{0}), "");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, Time{0}), "");
   region_.worker.ask();
-  EXPECT_NE(waiting_for(region_, leader_, Time{0}).find("a majority of the regions"),
+  EXPECT_NE(waiting_for(region_, leader_, beginning_, Time{0}).find("a majority of the regions"),
             std::string::npos);
 }
 
