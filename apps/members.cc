@@ -48,7 +48,7 @@ void list(const diloco::Membership& membership) {
               << (member.witness ? "  witness" : "")
               << (member.incarnation.empty() ? "  no vote yet" : "  votes") << "\n";
   }
-  if (membership.origin) {
+  if (membership.origin && !membership.origin->run_id.empty()) {
     std::cout << "forked from run " << membership.origin->run_id << " at version "
               << membership.origin->version << "\n";
   }

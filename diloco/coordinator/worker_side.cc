@@ -114,7 +114,7 @@ void WorkerSide::tell_what_is_waited_for(const std::string& what) {
 }
 
 void WorkerSide::carry_out(const WelcomeWorker& action) {
-  server_->welcome(action.run_id, action.contributed);
+  server_->welcome(action.run_id, action.contributed, action.offers_initial);
 }
 
 void WorkerSide::carry_out(const OrderTrain& action) {
@@ -265,7 +265,8 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   context_.driver.handle(WorkerAttached{.holds = {rank_0.version, rank_0.state},
                                         .has_lineage = rank_0.has_lineage,
                                         .run_id = rank_0.run_id,
-                                        .common_data = rank_0.data.of_run});
+                                        .common_data = rank_0.data.of_run,
+                                        .tensors = rank_0.tensors});
 }
 
 // A region that goes on without some of its ranks says so.

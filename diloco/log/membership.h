@@ -22,9 +22,10 @@ struct Member {
   bool operator==(const Member&) const = default;
 };
 
-// What a forked run begins with instead of initial weights: a snapshot of another run.
+// What a run begins with instead of each region's initial weights: a snapshot of another run from
+// which it was forked, or of its founder's initial values, which a later membership then says.
 struct Origin {
-  std::string run_id;  // of the other run
+  std::string run_id;  // of the other run; empty: of this one
   Round version = 0;   // there; here it is version 0
   Digest state{};
   inter::BlobId blob{};
@@ -33,7 +34,7 @@ struct Origin {
 
 struct Membership {
   std::vector<Member> members;     // ascending region
-  std::optional<Origin> origin{};  // of a forked run: the same in all its memberships
+  std::optional<Origin> origin{};  // once there is one, the same in all that follow
   bool operator==(const Membership&) const = default;
 
   const Member* find(const std::string& region) const;

@@ -65,6 +65,10 @@ void put(const Finished&, wire::PeerMessage* out) {
   out->mutable_finished();
 }
 
+void put(const Tensors& tensors, wire::PeerMessage* out) {
+  encode(tensors.tensors, out->mutable_tensors());
+}
+
 Status take(const wire::Status& body) {
   Status status{.version = body.version(),
                 .head = decode_digest(body.head()),
@@ -117,6 +121,8 @@ Message parse_message(const std::string& bytes) {
                           message.change_member().remove()};
     case wire::PeerMessage::kFinished:
       return Finished{};
+    case wire::PeerMessage::kTensors:
+      return Tensors{decode(message.tensors())};
     case wire::PeerMessage::BODY_NOT_SET:
       break;
   }

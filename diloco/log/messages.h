@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "diloco/log/named_tensors.h"
 #include "diloco/log/raft.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/data_digest.h"
@@ -74,7 +75,13 @@ struct ChangeMember {
 // From the leader: every region that could be waited for has the last version.
 struct Finished {};
 
-using Message = std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished>;
+// What the sender's program trains. Sent when a link comes up and when the program attaches.
+struct Tensors {
+  NamedTensors tensors;
+};
+
+using Message =
+    std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished, Tensors>;
 
 std::string serialize(const Message& message);
 // Untrusted bytes: throws std::system_error (Errc::malformed) with what is wrong.

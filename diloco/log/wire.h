@@ -6,6 +6,7 @@
 #include <string>
 
 #include "diloco/log/messages.h"
+#include "diloco/log/named_tensors.h"
 #include "diloco/log/protocol.pb.h"
 #include "diloco/log/record.h"
 
@@ -25,6 +26,7 @@ void encode(const Snapshot& snapshot, wire::Snapshot* out);
 void encode(const Member& member, wire::Member* out);
 void encode(const LogEntry& entry, wire::LogEntry* out);
 void encode(const RaftMessage& message, wire::RaftMessage* out);
+void encode(const NamedTensors& tensors, wire::Tensors* out);
 
 // All throw std::system_error (Errc::malformed) with what is wrong.
 Digest decode_digest(const std::string& bytes);
@@ -36,5 +38,6 @@ Snapshot decode(const wire::Snapshot& message);
 Member decode(const wire::Member& message);
 LogEntry decode(const wire::LogEntry& message);
 RaftMessage decode(const wire::RaftMessage& message);
+NamedTensors decode(const wire::Tensors& message);
 
 }  // namespace causeway::diloco

@@ -28,7 +28,7 @@ std::optional<Layer> layer_of(std::string_view name) {
 std::vector<std::optional<Layer>> layers_of_segments(const Layout& layout) {
   std::vector<std::optional<Layer>> layers;
   for (const Segment& segment : layout.segments()) {
-    const bool packed = segment.kind == SegmentClass::vector;
+    const bool packed = segment.kind != SegmentClass::matrix;
     layers.push_back(packed ? std::nullopt : layer_of(layout.tensor_at(segment.offset).spec.name));
   }
   return layers;

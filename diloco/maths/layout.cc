@@ -21,8 +21,10 @@ std::size_t round_up_to_chunk(std::size_t count) {
   return (count + kChunk - 1) / kChunk * kChunk;
 }
 
-bool is_matrix(const TensorSpec& spec) {
-  return spec.shape.size() >= 2;
+SegmentClass class_of(const TensorSpec& spec) {
+  if (spec.name.starts_with("average:")) return SegmentClass::averaged;
+  if (spec.name.starts_with("lowest:")) return SegmentClass::lowest;
+  return spec.shape.size() >= 2 ? SegmentClass::matrix : SegmentClass::vector;
 }
 
 void check(const TensorSpec& spec) {
@@ -73,19 +75,25 @@ Layout::Layout(std::vector<TensorSpec> tensors) {
     tensors_.push_back({.spec = std::move(spec)});
   }
   for (PlacedTensor& tensor : tensors_) {
-    if (!is_matrix(tensor.spec)) continue;
+    if (class_of(tensor.spec) != SegmentClass::matrix) continue;
     tensor.offset = size_;
     size_ += round_up_to_chunk(tensor.spec.count());
     cut(tensor.offset, size_, SegmentClass::matrix, segments_);
   }
-  const std::size_t vectors_begin = size_;
+  for (const SegmentClass kind :
+       {SegmentClass::vector, SegmentClass::averaged, SegmentClass::lowest})
+    pack(kind);
+}
+
+void Layout::pack(SegmentClass kind) {
+  const std::size_t begin = size_;
   for (PlacedTensor& tensor : tensors_) {
-    if (is_matrix(tensor.spec)) continue;
+    if (class_of(tensor.spec) != kind) continue;
     tensor.offset = size_;
     size_ += tensor.spec.count();
   }
   size_ = round_up_to_chunk(size_);
-  cut(vectors_begin, size_, SegmentClass::vector, segments_);
+  cut(begin, size_, kind, segments_);
 }
 
 const PlacedTensor& Layout::find(std::string_view name) const {

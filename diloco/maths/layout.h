@@ -7,6 +7,10 @@
 //   of at most 2^20 elements.
 // - Vectors (one dimension) follow, packed one after the other without gaps, cut and padded the
 //   same way.
+// - What is no parameter but goes along with them (running statistics) follows, by its name: all
+//   tensors "average:..." packed as vectors are, then all "lowest:...". The outer step of the
+//   former is their weighted mean, of the latter what the first region has that is listed in its
+//   own round.
 // A padding element is zero in every span, always.
 #pragma once
 
@@ -33,7 +37,12 @@ struct PlacedTensor {
 };
 
 // Codec policy class of a segment. On the wire: do not renumber.
-enum class SegmentClass : std::uint8_t { matrix = 1, vector = 2 };
+enum class SegmentClass : std::uint8_t { matrix = 1, vector = 2, averaged = 3, lowest = 4 };
+
+// Numbers that no optimizer steps: they cross as they are, and no outer optimizer moves them.
+constexpr bool is_statistic(SegmentClass kind) {
+  return kind == SegmentClass::averaged || kind == SegmentClass::lowest;
+}
 
 struct Segment {
   std::size_t offset = 0;  // a multiple of 4,096
@@ -59,6 +68,8 @@ class Layout {
   std::vector<std::size_t> assign(std::span<const std::size_t> segments, std::size_t workers) const;
 
  private:
+  void pack(SegmentClass kind);
+
   std::vector<PlacedTensor> tensors_;
   std::vector<Segment> segments_;
   std::size_t size_ = 0;

@@ -55,6 +55,7 @@ struct UpdateMembers {
 struct WelcomeWorker {
   std::string run_id;
   bool contributed = false;
+  bool offers_initial = false;  // a snapshot of version 0
 };
 using OrderTrain = Train;
 using OrderContinue = Continue;

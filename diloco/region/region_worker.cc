@@ -14,11 +14,12 @@ constexpr int kHealsMax = 3;
 // ---- The session ----
 
 void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id,
-                          const std::optional<DataDigest>& data) {
+                          const std::optional<DataDigest>& data, NamedTensors tensors) {
   session_ = Session{.run_id = std::move(run_id)};
   voided_.reset();
   data_ = data;
   data_is_unproven_ = data && !data->whole;
+  tensors_ = std::move(tensors);
   applied_ = holds;
 }
 
@@ -103,6 +104,13 @@ bool RegionWorker::heals() const {
 
 void RegionWorker::distrust() {
   if (distrusted_ == applied_) return;
+  if (brings_other_initial_values()) {
+    distrusted_ = applied_;
+    return out_.note(Note::Severity::warning,
+                     "the initial values of this region's program are not those that the run began "
+                     "with (does it set its seed?): it waits for a snapshot of the others and "
+                     "takes that");
+  }
   const std::string which = "this region's state of version " + std::to_string(applied_->version) +
                             " is not the one that the other regions agreed on";
   if (++heals_[applied_->version] > kHealsMax) {

@@ -19,7 +19,10 @@ class RegionWorker {
   // `run_id`: of the run that its training state belongs to, if it has one.
   // `data`: of what all regions must read.
   void attach(const Applied& holds, std::optional<std::string> run_id,
-              const std::optional<DataDigest>& data = {});
+              const std::optional<DataDigest>& data = {}, NamedTensors tensors = {});
+  // What its program trains, of the one that attached last; empty: it is `causeway worker`, whose
+  // initial weights follow from the configuration.
+  const NamedTensors& tensors() const { return tensors_; }
   // All bytes of it, since it attached.
   void read_data(const DataDigest& data);
   void lose() { session_.reset(); }
@@ -63,6 +66,10 @@ class RegionWorker {
   void void_after(Round round);
   // That is how it always begins.
   void distrust_initial_state() { distrusted_ = applied_; }
+  // Only its program has them: to make them again gives the same.
+  bool brings_other_initial_values() const {
+    return !tensors_.empty() && applied_ && applied_->version == 0;
+  }
   // From a doubt until it holds that version again.
   bool heals() const;
   // A state is made again at most so often.
@@ -81,6 +88,7 @@ class RegionWorker {
   std::optional<Session> session_;
   std::optional<DataDigest> data_;
   bool data_is_unproven_ = false;
+  NamedTensors tensors_;
   std::optional<Applied> applied_;
   std::optional<Applied> distrusted_;
   std::map<Round, int> heals_;  // by version: how often

@@ -23,6 +23,8 @@ class RunHistory {
   RunHistory(const ProtocolOptions& options, const RaftLog& log);
   void begin(std::string run_id);
   void add_members(const Membership& members);
+  // Of the log's first entry; none while it is not known.
+  const std::optional<Membership>& first_members() const { return first_members_; }
   // The record of the next round is entry `index` of the log.
   void append(Index index);
   // Entry `index` of the log takes contributions out of its round again (diloco/log/withdraw.h).

@@ -56,8 +56,19 @@ bool CatchUp::trusted(const Snapshot& snapshot) const {
   const std::optional<Origin>& origin = agreement_.origin();
   if (snapshot.version > history_.version()) return false;
   if (snapshot.version == 0 && origin) return snapshot.state == origin->state;
-  if (snapshot.version == history_.version()) return !worker_.distrusted();
+  if (snapshot.version == history_.version())
+    return !worker_.distrusted() || most_others_hold({snapshot.version, snapshot.state});
   return history_.record(snapshot.version).state == snapshot.state;
+}
+
+// No record says what the last version is: who is wrong itself goes by what most others hold.
+bool CatchUp::most_others_hold(const Applied& state) const {
+  const std::set<std::string> regions = agreement_.members().regions();
+  const auto holders = std::ranges::count_if(regions, [&](const std::string& name) {
+    const Status* status = peers_.status(name);
+    return name != options_.self && status != nullptr && status->applied == state;
+  });
+  return 2 * static_cast<std::size_t>(holders) + 1 > regions.size();
 }
 
 bool CatchUp::helps(const Snapshot& snapshot) const {
@@ -68,10 +79,23 @@ bool CatchUp::helps(const Snapshot& snapshot) const {
 // ---- Snapshots ----
 
 void CatchUp::confirm_snapshot() {
+  if (spool_.offered() && spool_.offered()->version == 0 && history_.version() == 0)
+    return confirm_initial();
   if (!spool_.offered() || spool_.offered()->version >= history_.version()) return;
   const Snapshot offered = spool_.take_offered();
   if (!trusted(offered)) return spool_.discard(offered.blob);
   spool_.adopt(offered);
+}
+
+// No record says yet what the run begins with: the log may, and until it does it is what this
+// region's worker holds.
+void CatchUp::confirm_initial() {
+  const Snapshot offered = spool_.take_offered();
+  const std::optional<Origin>& origin = agreement_.origin();
+  const std::optional<Applied>& applied = worker_.applied();
+  const bool right =
+      origin ? offered.state == origin->state : applied && *applied == Applied{0, offered.state};
+  right ? spool_.adopt(offered) : spool_.discard(offered.blob);
 }
 
 void CatchUp::confirm_final_snapshot() {

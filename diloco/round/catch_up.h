@@ -30,8 +30,10 @@ class CatchUp {
   bool own_snapshot_helps() const { return spool_.snapshot() && helps(*spool_.snapshot()); }
   // What the worker needs next, if everybody was asked for it in vain and no snapshot helps.
   std::vector<inter::BlobId> missing_in_vain() const;
-  // Every worker can make the initial weights.
-  bool can_begin_again() const { return !agreement_.origin() && can_replay(0); }
+  // Every worker can make the initial weights; a program only those that it brought.
+  bool can_begin_again() const {
+    return !agreement_.origin() && !worker_.brings_other_initial_values() && can_replay(0);
+  }
 
   // ---- Snapshots ----
   // The worker's newest becomes this region's when a record confirms its state: it replaces the one
@@ -68,6 +70,8 @@ class CatchUp {
   void give_up_begun(std::uint64_t bytes, const std::function<bool(const inter::BlobId&)>& can_go);
   void give_up_listed(Round round);
   void check_origin();
+  bool most_others_hold(const Applied& state) const;
+  void confirm_initial();
   bool is_of_use(Round round) const;
   bool held_elsewhere(Round round) const;
   bool is_past(const std::string& peer, Round round) const;

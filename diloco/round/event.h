@@ -45,6 +45,7 @@ struct WorkerAttached {
   bool has_lineage = false;
   std::string run_id;
   std::optional<DataDigest> common_data = {};  // that all regions must have
+  NamedTensors tensors = {};                   // of a program; empty: not told
 };
 struct WorkerReadData {  // all of it, after it attached
   DataDigest common_data;

@@ -14,11 +14,17 @@ std::optional<Diverged> Leader::lead(Time now) {
     return std::nullopt;
   }
   if (!decider_) start(now);
-  if (const std::optional<Membership> changed = members_.next()) raft.propose(*changed, now);
+  if (const std::optional<Membership> changed = next_membership()) raft.propose(*changed, now);
   // A record stands under the members that precede it in the log.
   decider_->set_membership(raft.membership());
   decider_->set_applied(region_.options.self, region_.worker.applied());
   return decide(now);
+}
+
+std::optional<Membership> Leader::next_membership() {
+  if (std::optional<Membership> changed = members_.next()) return changed;
+  const bool settled = region_.agreement.raft().electorate().settled();
+  return settled ? beginning_.proposal() : std::nullopt;
 }
 
 void Leader::step_down() {

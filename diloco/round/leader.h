@@ -8,6 +8,7 @@
 #include <string>
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 #include "diloco/round/decider.h"
 #include "diloco/round/member_changes.h"
 
@@ -15,7 +16,8 @@ namespace causeway::diloco {
 
 class Leader {
  public:
-  explicit Leader(Region& region) : region_(region), members_(region) {}
+  Leader(Region& region, const Beginning& beginning)
+      : region_(region), beginning_(beginning), members_(region) {}
 
   // This region leads as far as the last call of lead() saw.
   bool leads() const { return decider_.has_value(); }
@@ -53,7 +55,10 @@ class Leader {
   Decider::Steps steps() const;
   void tell_diverged(const Contribution& contribution);
 
+  std::optional<Membership> next_membership();
+
   Region& region_;
+  const Beginning& beginning_;
   MemberChanges members_;
   std::optional<Decider> decider_;
   std::optional<Round> proposed_;  // not committed yet

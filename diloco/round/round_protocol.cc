@@ -43,7 +43,8 @@ void RoundProtocol::take_in(const Event& event) {
   RegionWorker& worker = region_.worker;
   const auto attach = [this, &worker](const WorkerAttached& by) {
     worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt,
-                  by.common_data);
+                  by.common_data, by.tensors);
+    beginning_.on_attached();
     end_.check_data(true);
   };
   const auto read = [this, &worker](const WorkerReadData& by) {
@@ -79,6 +80,7 @@ void RoundProtocol::settle() {
   exchange_.time_outcome(now_);
   region_.report.set_missing(catch_up_.missing_in_vain());
   catch_up_.check_state();
+  beginning_.check(now_);
   fetch();
   region_.spool.release_old(region_.worker.applied());
   orders_.instruct(now_);
@@ -97,6 +99,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   consider(agreement.raft().next_deadline());
   if (leader_.leads()) consider(leader_.decider()->deadline());
   if (!agreement.leader()) consider(agreement.cut_off_at());
+  consider(beginning_.deadline());
   if (!region_.peers.linked().empty()) consider(region_.fetcher.next_deadline());
   consider(region_.report.next_deadline());
   for (const std::optional<Time>& at : end_.deadlines()) consider(at);
@@ -214,6 +217,7 @@ void RoundProtocol::on(const PeerUp& event) {
   // Whatever was said before may not have arrived.
   region_.peers.send(event.peer, region_.report.status());
   exchange_.tell(event.peer);
+  beginning_.tell(event.peer);
   end_.tell(event.peer);
 }
 
@@ -251,6 +255,7 @@ void RoundProtocol::on(const PeerSaid& event) {
   };
   std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, agree, ask,
                    [&](const Finished&) { end_.on_finished(peer); },
+                   [&](const Tensors& told) { beginning_.hear(peer, told.tensors); },
                    [&](const auto& other) { hear(peer, other); }},
              event.message);
 }

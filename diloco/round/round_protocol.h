@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
 #include "diloco/round/event.h"
 #include "diloco/round/exchange.h"
@@ -71,7 +72,9 @@ class RoundProtocol {
   const std::optional<Applied>& applied() const { return region_.worker.applied(); }
   std::vector<inter::BlobId> wanted() const { return region_.fetcher.wanted(); }
   // One sentence on what this region waits for; empty while its worker is busy.
-  std::string waiting_for(Time now) const { return diloco::waiting_for(region_, leader_, now); }
+  std::string waiting_for(Time now) const {
+    return diloco::waiting_for(region_, leader_, beginning_, now);
+  }
 
  private:
   void start(Time now);
@@ -99,10 +102,11 @@ class RoundProtocol {
   void fetch();
 
   Region region_;
-  Leader leader_{region_};
+  Beginning beginning_{region_};
+  Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};
-  WorkerOrders orders_{region_, leader_, catch_up_};
+  WorkerOrders orders_{region_, leader_, catch_up_, beginning_};
   RunEnd end_{region_, leader_, catch_up_};
   std::set<std::string> budget_notes_;  // the ends of limits that were warned of
   bool started_ = false;

@@ -59,7 +59,9 @@ std::string snapshot_sentence(const Region& of) {
   const Round wrong = of.worker.distrusted()->version;
   const std::optional<Origin>& origin = of.agreement.origin();
   if (origin && wrong == 0) {
-    return "a snapshot of this run, which was forked from run " + origin->run_id;
+    return origin->run_id.empty()
+               ? "the initial values of the region that founded the run"
+               : "a snapshot of this run, which was forked from run " + origin->run_id;
   }
   return "a snapshot that the run agreed on, to replace a wrong state of version " +
          std::to_string(wrong);
@@ -98,7 +100,8 @@ std::string decision_sentence(const Region& of, const Leader& leader, Time now) 
 
 }  // namespace
 
-std::string waiting_for(const Region& of, const Leader& leader, Time now) {
+std::string waiting_for(const Region& of, const Leader& leader, const Beginning& beginning,
+                        Time now) {
   if (of.out.ended()) return {};
   if (of.history.run_id().empty()) return "any region of the run to say which run this is";
   if (!of.options.witness) {
@@ -112,6 +115,9 @@ std::string waiting_for(const Region& of, const Leader& leader, Time now) {
     return "the record of round " + std::to_string(of.history.version()) +
            ", which gives this region its share of the data";
   }
+  const bool begins = of.contributions.own(0) == nullptr;
+  if (std::string sentence = beginning.waiting_for(now); begins && !sentence.empty())
+    return sentence;
   return decision_sentence(of, leader, now);
 }
 

@@ -4,11 +4,13 @@
 #include <string>
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 #include "diloco/round/leader.h"
 
 namespace causeway::diloco {
 
 // One sentence on what this region waits for; empty while its worker is busy.
-std::string waiting_for(const Region& region, const Leader& leader, Time now);
+std::string waiting_for(const Region& region, const Leader& leader, const Beginning& beginning,
+                        Time now);
 
 }  // namespace causeway::diloco

@@ -4,7 +4,8 @@
 
 namespace causeway::diloco {
 
-WorkerOrders::WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up)
+WorkerOrders::WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up,
+                           const Beginning& beginning)
     : options_(region.options),
       agreement_(region.agreement),
       history_(region.history),
@@ -14,7 +15,8 @@ WorkerOrders::WorkerOrders(Region& region, const Leader& leader, const CatchUp& 
       worker_(region.worker),
       out_(region.out),
       leader_(leader),
-      catch_up_(catch_up) {}
+      catch_up_(catch_up),
+      beginning_(beginning) {}
 
 void WorkerOrders::welcome() {
   const std::string& run_id = history_.run_id();
@@ -25,7 +27,7 @@ void WorkerOrders::welcome() {
   const auto& newest = contributions_.newest_own();
   const bool pending = contributions_.own(holds) != nullptr;
   const bool decided = holds < history_.version() && newest && newest->round == holds;
-  out_.push(WelcomeWorker{run_id, pending || decided});
+  out_.push(WelcomeWorker{run_id, pending || decided, beginning_.needs_initial_snapshot()});
 }
 
 void WorkerOrders::instruct(Time now) {
@@ -60,7 +62,7 @@ void WorkerOrders::instruct_idle(Time now) {
     if (agreement_.cut_off(now)) go_on(history_.version(), history_.schedule_step());
     return;
   }
-  if (knows_where_the_run_stands(now)) train(*share);
+  if (knows_where_the_run_stands(now) && !beginning_.holds_back(now)) train(*share);
 }
 
 // Nobody trains before hearing from the leader where the run stands, unless there is none, nor

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
 #include "diloco/round/leader.h"
 
@@ -10,7 +11,8 @@ namespace causeway::diloco {
 class WorkerOrders {
  public:
   // All must outlive this.
-  WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up);
+  WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up,
+               const Beginning& beginning);
 
   // It is attached for good once the run is known, if it is of this run.
   void welcome();
@@ -40,6 +42,7 @@ class WorkerOrders {
   Outbox& out_;
   const Leader& leader_;
   const CatchUp& catch_up_;
+  const Beginning& beginning_;
 };
 
 }  // namespace causeway::diloco

@@ -79,7 +79,8 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .run_id = message.run_id(),
           .contributed = message.contributed(),
           .settings = message.settings(),
-          .data = digests_in(message)};
+          .data = digests_in(message),
+          .tensors = parse_tensors(message.tensors())};
 }
 
 DataDigests to_digests(const worker_wire::DataRead& message) {

@@ -82,6 +82,7 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_contributed(request_.contributed);
   attach->set_settings(request_.settings);
   put(request_.data, attach);
+  if (!request_.tensors.empty()) attach->set_tensors(serialize(request_.tensors));
   link_.send(message);
 
   link_.wait_for("the coordinator's answer");
@@ -93,7 +94,8 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
                  .contributed = attached.contributed(),
                  .settings = attached.settings(),
                  .rank = attached.rank(),
-                 .world = attached.world()};
+                 .world = attached.world(),
+                 .offers_initial = attached.offers_initial()};
   if (attachment_.rank >= attachment_.world)
     throw_malformed("the coordinator gave a rank that does not exist");
 }

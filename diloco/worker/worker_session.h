@@ -25,6 +25,7 @@
 
 #include "diloco/files/mapped_bytes.h"
 #include "diloco/files/sealed_bytes.h"
+#include "diloco/log/named_tensors.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/data_digest.h"
 #include "diloco/maths/train.h"
@@ -50,6 +51,7 @@ struct AttachRequest {
   // coordinator, which refuses it if they differ. Empty: a trainer with settings of its own.
   std::string settings = {};
   DataDigests data = {};
+  NamedTensors tensors = {};  // of a program of its own; empty: nothing is compared
 };
 
 struct Attachment {
@@ -66,6 +68,8 @@ struct Attachment {
   // region's, and the others move up.
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
+  // Offer a snapshot of version 0 when joining: other regions may have to begin with it.
+  bool offers_initial = false;
 };
 
 // What rank 0 must do next is one of Train and Continue (train.h) and these.

@@ -260,18 +260,21 @@ def read_safetensors(file):
 
 
 def segments_of(tensors):
-    """(offset, elements) of each, from the metadata `tensors`."""
-    matrices, vectors = [], 0
+    """(offset, elements, kind) of each, from the metadata `tensors`."""
+    matrices, packed = [], {"vector": 0, "average": 0, "lowest": 0}
     for line in tensors.splitlines():
-        shape = [int(extent) for extent in line.split(" ")[1:]]
-        if len(shape) >= 2:
-            matrices.append(-(-int(np.prod(shape)) // CHUNK) * CHUNK)
+        name, *extents = line.split(" ")
+        elements, prefix = int(np.prod([int(extent) for extent in extents])), name.split(":")[0]
+        if ":" in name and prefix in ("average", "lowest"):
+            packed[prefix] += elements
+        elif len(extents) >= 2:
+            matrices.append((-(-elements // CHUNK) * CHUNK, "matrix"))
         else:
-            vectors += int(np.prod(shape))
+            packed["vector"] += elements
     segments, begin = [], 0
-    for run in matrices + [-(-vectors // CHUNK) * CHUNK]:
+    for run, kind in matrices + [(-(-elements // CHUNK) * CHUNK, kind) for kind, elements in packed.items()]:
         for offset in range(0, run, SEGMENT_MAX):
-            segments.append((begin + offset, min(SEGMENT_MAX, run - offset)))
+            segments.append((begin + offset, min(SEGMENT_MAX, run - offset), kind))
         begin += run
     return segments
 
@@ -308,19 +311,27 @@ def outer_step(config, record, round, d, a, m):
 
 def apply(config, segments, record, payloads, anchor, momentum):
     sums = {}
-    for participant, payload in zip(record.get(3, []), payloads):
-        weight = np.array([get(fields(participant), 2)], np.uint32).view(F)[0]
+    participants = [fields(participant) for participant in record.get(3, [])]
+    whole = [place for place, one in enumerate(participants) if get(one, 6) == get(record, 2) and not get(one, 7)]
+    for place, (participant, payload) in enumerate(zip(participants, payloads)):
+        weight = np.array([get(participant, 2)], np.uint32).view(F)[0]
         for segment, elements, spec, encoding in read_payload(payload):
             positions, values = decode(encoding, spec, elements)
             total = sums.setdefault(segment, np.zeros(segments[segment][1], F))
-            total[positions] += weight * values
+            if segments[segment][2] != "lowest":
+                total[positions] += weight * values
+            elif whole[:1] == [place]:
+                total[positions] += values
     if not sums:  # nobody was listed
         if config["sync"]["fragments"] > 1:
             sys.exit("a round without payloads does not say which fragment is its own; this example cannot go on")
-        sums = {segment: np.zeros(elements, F) for segment, (_, elements) in enumerate(segments)}
+        sums = {segment: np.zeros(elements, F) for segment, (_, elements, _) in enumerate(segments)}
     for segment, total in sums.items():
-        offset, elements = segments[segment]
+        offset, elements, kind = segments[segment]
         part = slice(offset, offset + elements)
+        if kind in ("average", "lowest"):
+            anchor[part] -= total
+            continue
         anchor[part], momentum[part] = outer_step(config, record, get(record, 2), total, anchor[part], momentum[part])
 
 

@@ -16,27 +16,28 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from causeway.torch import Run  # <-
+from causeway.torch import Run, Step  # <-
 
 DIGITS, LENGTH, BATCH = 10, 24, 32
 
 
 class Model(nn.Module):
-    def __init__(self, width=32):
+    def __init__(self, width: int = 32) -> None:
         super().__init__()
         self.digits = nn.Embedding(DIGITS, width)
         self.places = nn.Embedding(LENGTH, width)
         self.layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.0, batch_first=True, norm_first=True)
         self.head = nn.Linear(width, DIGITS)
 
-    def forward(self, digits):
+    def forward(self, digits: torch.Tensor) -> torch.Tensor:
         length = digits.shape[1]
         hidden = self.digits(digits) + self.places(torch.arange(length))
         mask = nn.Transformer.generate_square_subsequent_mask(length)
-        return self.head(self.layer(hidden, src_mask=mask, is_causal=True))
+        logits: torch.Tensor = self.head(self.layer(hidden, src_mask=mask, is_causal=True))
+        return logits
 
 
-def sequence(number):
+def sequence(number: int) -> torch.Tensor:
     """Sequence `number` of all that there are: the same wherever it is asked for."""
     chance = torch.Generator().manual_seed(number)
     digits = torch.randint(0, DIGITS, (2,), generator=chance).tolist()
@@ -45,22 +46,22 @@ def sequence(number):
     return torch.tensor(digits)
 
 
-def batch(step, rank, ranks):
+def batch(step: Step, rank: int, ranks: int) -> torch.Tensor:
     """This rank's share of the step's samples, all of them from this region's part of the data."""
     mine = range(step.sample + rank, step.sample + BATCH, ranks)
     return torch.stack([sequence(number * step.parts + step.part) for number in mine])
 
 
-def digest(model):
+def digest(model: nn.Module) -> str:
     values = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
     return hashlib.sha256(values).hexdigest()[:12]
 
 
-def main():
+def main() -> None:
     torch.manual_seed(1)  # all regions begin with the same model
     torch.set_num_threads(1)
     rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    model = Model()
+    model: nn.Module = Model()
     if ranks > 1:
         dist.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)

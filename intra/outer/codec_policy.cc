@@ -67,6 +67,10 @@ void CodecPolicy::assign_own(const CodecOptions& options, const diloco::Layout& 
     of_pattern.push_back(add(tensor.spec, "codec.tensors", options));
   std::vector<bool> used(of_pattern.size());
   for (const diloco::Segment& segment : layout.segments()) {
+    if (diloco::is_statistic(segment.kind)) {  // as they are
+      own_.push_back(add("dense:fp32", "buffers", options));
+      continue;
+    }
     own_.push_back(segment.kind == diloco::SegmentClass::vector ? vector : matrix);
     if (segment.kind == diloco::SegmentClass::vector) continue;
     const std::string& name = layout.tensor_at(segment.offset).spec.name;

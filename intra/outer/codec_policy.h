@@ -1,5 +1,6 @@
 // Which codec each segment of the flat layout is encoded with.
 //
+// - Statistics are sent as they are, as dense:fp32.
 // - A matrix takes codec.matrix, or the spec of the first pattern of codec.tensors that its name
 //   matches; vectors, which lie packed together, take codec.vector.
 // - A bound on the relative squared error (||p - Q(p)||^2 / ||p||^2) makes a

@@ -24,6 +24,7 @@ Flat base(const OuterState& state) {
 }
 
 std::string name_at(const diloco::Layout& layout, const diloco::Segment& segment) {
+  if (diloco::is_statistic(segment.kind)) return "buffers";
   return segment.kind == diloco::SegmentClass::vector ? "vectors"
                                                       : layout.tensor_at(segment.offset).spec.name;
 }
@@ -205,7 +206,9 @@ std::vector<TensorEncoding> OuterRound::report(Segments segments,
   double delta_squared = 0;
   compression::EncodeStats total;
   for (std::size_t i = 0; i < heads.size(); ++i) {
-    delta_squared += heads[i].delta_squared;
+    // A region's weight follows from its parameters alone.
+    if (!diloco::is_statistic(layout.segments()[segments[i]].kind))
+      delta_squared += heads[i].delta_squared;
     total += heads[i].stats;
     const std::string name = name_at(layout, layout.segments()[segments[i]]);
     if (tensors.empty() || tensors.back().tensor != name)

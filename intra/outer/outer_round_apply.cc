@@ -1,6 +1,7 @@
 // OuterRound: what becomes of a commit record.
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -16,6 +17,24 @@
 
 namespace causeway::intra {
 namespace {
+
+// Those whose class `wanted` has.
+template <typename Wanted>
+std::vector<std::size_t> only(const diloco::Layout& layout, Segments segments,
+                              const Wanted& wanted) {
+  std::vector<std::size_t> found;
+  std::ranges::copy_if(segments, std::back_inserter(found),
+                       [&](std::size_t index) { return wanted(layout.segments()[index].kind); });
+  return found;
+}
+
+// The first that is listed in its own round, whole.
+std::size_t place_of_lowest(const diloco::CommitRecord& record) {
+  const auto found = std::ranges::find_if(record.participants, [&](const auto& one) {
+    return one.round == record.round && one.part == 0;
+  });
+  return static_cast<std::size_t>(found - record.participants.begin());
+}
 
 bool has(const std::vector<Outcome>& outcomes, Fate fate) {
   return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
@@ -95,13 +114,18 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
                         OuterSpans& spans) const {
   const std::size_t fragment = ownership_.fragments().of_round(record.round);
   const Segments mine = ownership_.mine(fragment);
+  const auto lowest = only(ownership_.layout(), mine,
+                           [](auto kind) { return kind == diloco::SegmentClass::lowest; });
+  const auto others = only(ownership_.layout(), mine,
+                           [](auto kind) { return kind != diloco::SegmentClass::lowest; });
   spans.clear(Flat::scratch, mine);
   for (std::size_t i = 0; i < payloads.size(); ++i) {
     const diloco::Participant& participant = record.participants[i];
     try {
       const Decoder decoder(payloads[i], ownership_.layout(),
                             ownership_.fragments().segments(fragment));
-      spans.add(decoder, participant.weight, Flat::scratch, mine);
+      spans.add(decoder, participant.weight, Flat::scratch, others);
+      if (i == place_of_lowest(record)) spans.add(decoder, 1.0F, Flat::scratch, lowest);
     } catch (const std::system_error& error) {
       throw std::system_error(error.code(), "the payload of region " + participant.region +
                                                 " in round " + std::to_string(record.round) + ": " +
@@ -120,12 +144,15 @@ std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, 
   return std::move(settled.outcomes);
 }
 
-// which += weight * Q, on the own segments.
+// which += weight * Q, on the own segments. What did not count of a statistic is gone with its
+// round: the next one says what it is then.
 void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const {
   const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
   const Decoder decoder(own.payload.bytes(), ownership_.layout(),
                         ownership_.fragments().segments(fragment));
-  spans.add(decoder, weight, which, ownership_.mine(fragment));
+  const auto steps = only(ownership_.layout(), ownership_.mine(fragment),
+                          [](auto kind) { return !diloco::is_statistic(kind); });
+  spans.add(decoder, weight, which, steps);
 }
 
 // With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean

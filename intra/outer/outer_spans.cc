@@ -75,9 +75,11 @@ void HostSpans::add(const Decoder& payload, float weight, Flat which, Segments s
 
 void HostSpans::outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                            Segments segments) {
+  const diloco::OuterOptions plain{.kind = diloco::OuterOptions::Kind::sgd, .lr = 1.0F};
   for (const std::size_t index : segments) {
-    diloco::outer_step(options, part(Flat::scratch, index), part(Flat::anchor, index),
-                       part(Flat::momentum, index), turn);
+    const bool statistic = diloco::is_statistic(layout().segments()[index].kind);
+    diloco::outer_step(statistic ? plain : options, part(Flat::scratch, index),
+                       part(Flat::anchor, index), part(Flat::momentum, index), turn);
   }
 }
 

@@ -92,6 +92,7 @@ RunSettings parse_run_settings(const std::string& text) {
   std::string optimizer = "nesterov";
   std::vector<std::string> tensors;
   settings.read("run.seed", run.seed);
+  settings.read("train.steps", run.steps);
   settings.read("regions.name", run.regions);
   settings.read("codec.matrix", run.codec.matrix);
   settings.read("codec.vector", run.codec.vector);

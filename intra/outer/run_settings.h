@@ -13,6 +13,7 @@ namespace causeway::intra {
 
 struct RunSettings {
   std::uint64_t seed = 1;
+  std::uint64_t steps = 0;           // of the whole run
   std::vector<std::string> regions;  // ascending
   CodecOptions codec;
   diloco::OuterOptions outer;

@@ -313,6 +313,16 @@ void RoundDriver::checkpoint(Refusal refusal) {
   if (kept) trainer_.checkpointed();
 }
 
+void RoundDriver::offer_initial() {
+  const bool kept = write(saving_snapshot_, Refusal::trains_on, [&] {
+    save_snapshot(region_.directory, round_->ownership().layout(), state_);
+  });
+  if (!kept) return;
+  gathering_->tell([&](auto& session) {
+    session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
+  });
+}
+
 // Work that was not delivered is never lost silently.
 void RoundDriver::log(const std::vector<Outcome>& outcomes, diloco::Round round) const {
   if (!gathering_->leads()) return;

@@ -126,6 +126,8 @@ class RoundDriver {
   bool save(Refusal refusal);
   // State and snapshot to disk; only if both are there, the snapshot to the coordinator.
   void checkpoint(Refusal refusal);
+  // What the run begins with, for regions that brought other values.
+  void offer_initial();
   // Completes `progress` and shows it; best effort.
   void report(diloco::Progress& progress);
 

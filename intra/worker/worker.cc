@@ -53,7 +53,9 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (over_) return std::nullopt;
     enter(validating_ ? "evaluate" : "compute");
     if (validating_)
-      return Steps{.round = state_.version, .validation_samples = run_.validation_samples};
+      return Steps{.round = state_.version,
+                   .validation_samples = run_.validation_samples,
+                   .run_steps = run_.steps};
     const intra::Stint stint = *std::exchange(stint_, std::nullopt);
     cut_off_ = stint.cut_off;
     under_way_ = stint.count;
@@ -108,15 +110,21 @@ class Worker::Implementation final : private intra::RoundTrainer {
   void gather() {
     const auto alone = [](const diloco::Attachment&) { return intra::make_solo_collective(); };
     gathering_ = std::make_unique<intra::Gathering>(
-        driver_.request(), diloco::WorkerSession::attach, alone,
-        [this] { return cancelled_ || over_; },
+        request(), diloco::WorkerSession::attach, alone, [this] { return cancelled_ || over_; },
         [this](const std::string& what) {
           over_ = has_result();
           if (!over_) ask_whether_to_wait(what);
         });
     run_ = intra::parse_run_settings(gathering_->attachment().settings);
     driver_.join(*gathering_, make_round());
+    if (gathering_->attachment().offers_initial && state_.version == 0) driver_.offer_initial();
     diloco::reached(diloco::ProtocolState::attached);
+  }
+
+  diloco::AttachRequest request() const {
+    diloco::AttachRequest request = driver_.request();
+    request.tensors = worker_arguments::named_tensors(layout_, state_);
+    return request;
   }
 
   intra::OuterRound make_round() const {
@@ -151,7 +159,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
         .part = stint.share.index,
         .parts = std::max<std::uint32_t>(1, stint.share.count),
         .pass = stint.share.pass,
-        .pass_begin = stint.share.begin};
+        .pass_begin = stint.share.begin,
+        .run_steps = run_.steps};
   }
 
   // Left by an earlier life. A coordinator that is not there may have ended as well.

@@ -91,6 +91,8 @@ struct Steps {
   // on: evaluate them on so many samples that nobody trains on, the same in every round, call
   // validated(), and then next().
   std::uint64_t validation_samples = 0;
+  // Of the whole run, nominal: where the schedule ends.
+  std::uint64_t run_steps = 0;
 };
 
 class Worker {

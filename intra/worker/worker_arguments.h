@@ -21,6 +21,21 @@ inline std::vector<diloco::TensorSpec> specs(const std::vector<Tensor>& tensors)
   return specs;
 }
 
+// For regions to compare: with values as long as they are those that a run begins with.
+inline diloco::NamedTensors named_tensors(const diloco::Layout& layout,
+                                          const intra::OuterState& state) {
+  diloco::NamedTensors tensors;
+  for (const diloco::PlacedTensor& placed : layout.tensors()) {
+    diloco::NamedTensor tensor{.name = placed.spec.name, .shape = placed.spec.shape};
+    if (state.version == 0) {
+      const auto values = std::span(state.anchor).subspan(placed.offset, placed.spec.count());
+      tensor.values = diloco::sha256(std::as_bytes(values));
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 inline intra::RoundDriver::Region region_of(const WorkerSettings& settings) {
   return {.name = settings.region,
           .directory = settings.directory,

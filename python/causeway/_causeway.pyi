@@ -40,6 +40,9 @@ class Steps:
     @property
     def validation_samples(self) -> int:
         """Not 0: there are no steps to take now. Evaluate the arrays on so many samples that nobody trains on."""
+    @property
+    def run_steps(self) -> int:
+        """Of the whole run, as schedule_step counts: where a schedule ends."""
 
 class Worker:
     """Speaks for one region of a run. One thread at a time; the GIL is released in every wait.

@@ -4,11 +4,11 @@ import pathlib
 import sys
 
 
-def path():
+def path() -> pathlib.Path:
     """Where the program is."""
     return pathlib.Path(__file__).parent / "bin" / "causeway"
 
 
-def main():
+def main() -> None:
     """Becomes the program: signals and the exit code are its own."""
     os.execv(path(), ["causeway", *sys.argv[1:]])

@@ -10,25 +10,27 @@ import json
 import os
 import pathlib
 import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 
 class Unusable(Exception):
     """With a sentence for the user."""
 
 
-def need(library, what):
+def need(library: str, what: str) -> Any:
     try:
         return __import__(library, fromlist=["*"])
     except ImportError:
         raise Unusable(f"{what} needs {library.split('.')[0]}: pip install {library.split('.')[0]}") from None
 
 
-def check_field(field, columns, source):
+def check_field(field: str, columns: Iterable[str], source: str) -> None:
     if field not in columns:
         raise Unusable(f"{source} has no column {field!r}; it has {', '.join(columns)}: name one with --field")
 
 
-def of_parquet(path, field):
+def of_parquet(path: str, field: str) -> Iterator[Any]:
     pyarrow, parquet = need("pyarrow", "reading Parquet"), need("pyarrow.parquet", "reading Parquet")
     try:
         file = parquet.ParquetFile(path)
@@ -39,7 +41,7 @@ def of_parquet(path, field):
         raise Unusable(f"{path} cannot be read as Parquet: {error}") from None
 
 
-def of_dataset(name, split, field):
+def of_dataset(name: str, split: str, field: str) -> Iterator[Any]:
     datasets = need("datasets", "reading a Hugging Face dataset")
     try:
         rows = datasets.load_dataset(name, split=split, streaming=True)
@@ -50,14 +52,14 @@ def of_dataset(name, split, field):
         yield row[field]
 
 
-def texts(source, split, field):
+def texts(source: str, split: str, field: str) -> Iterator[Any]:
     """The column `field` of `source`, a Parquet file or a dataset's name, one value after the other."""
     if source.endswith(".parquet") or pathlib.Path(source).is_file():
         return of_parquet(source, field)
     return of_dataset(source, split, field)
 
 
-def write(sources, split, field, out):
+def write(sources: Iterable[str], split: str, field: str, out: str) -> tuple[int, int]:
     """Returns how many texts were written, and how many rows had none. The file is there whole, or not at all."""
     written = empty = 0
     partial = pathlib.Path(f"{out}.partial")
@@ -84,7 +86,7 @@ def write(sources, split, field, out):
     return written, empty
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m causeway.texts", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="+", metavar="FILE.parquet|DATASET")

@@ -51,7 +51,9 @@ void bind_steps(nb::module_& module) {
       .def_ro("pass_begin", &Steps::pass_begin, "The region's first sample number of this pass.")
       .def_ro("validation_samples", &Steps::validation_samples,
               "Not 0: there are no steps to take now. Evaluate the arrays on so many samples that "
-              "nobody trains on, the same each time, and call validated().");
+              "nobody trains on, the same each time, and call validated().")
+      .def_ro("run_steps", &Steps::run_steps,
+              "Of the whole run, as schedule_step counts: where a schedule ends.");
 }
 
 void bind_worker(nb::module_& module) {

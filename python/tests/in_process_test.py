@@ -10,7 +10,7 @@ import torch
 from region_run import REGIONS, TRAINERS, RegionRun
 
 import causeway
-from causeway.torch import Run
+from causeway.torch import Run, steps_told
 
 sys.path.insert(0, str(TRAINERS))
 import own_samples  # noqa: E402
@@ -41,6 +41,61 @@ class OneRegion(RegionRun):
         self.assertEqual(schedule, list(range(12)))
         self.assertLess(losses[-1], losses[0])
         self.finish_coordinators()
+
+    def test_steps_and_run_say_how_far_the_run_is(self):
+        told = []
+        with Run(self.model, self.optimizer, directory=self.region()) as run:
+            self.assertEqual((run.run_steps, run.progress), (None, 0.0))
+            for step in run:
+                told.append((step.run_steps, step.progress, run.run_steps))
+                self.train(step, run)
+        self.assertEqual(told, [(12, number / 12, 12) for number in range(12)])
+        self.assertEqual(steps_told(self.region()), 12)  # its coordinator wrote it down
+
+    def test_a_loop_of_the_programs_own_takes_the_same_steps(self):
+        with Run(self.model, self.optimizer, directory=self.region()) as run:
+            self.assertRaisesRegex(RuntimeError, "came before the run was asked", run.after_step)
+            epochs = 0
+            while not run.over:
+                epochs += 1
+                for _ in range(5):
+                    loss = own_samples.loss_of(self.model, 0, run.step.schedule_step)
+                    self.optimizer.zero_grad()
+                    loss.backward()
+                    self.optimizer.step()
+                    if not run.after_step(loss):
+                        break
+            self.assertRaisesRegex(RuntimeError, "a step was taken that the run did not ask for", run.after_step)
+        self.finish_coordinators()
+        self.assertEqual(epochs, 3)  # 12 steps
+        again = own_samples.make_model()
+        self.coordinators = self.start_coordinators(out="other")
+        other = own_samples.make_optimizer(again.parameters())
+        with Run(again, other, directory=self.region(out="other")) as run:
+            for step in run:
+                other.zero_grad()
+                own_samples.loss_of(again, 0, step.schedule_step).backward()
+                other.step()
+        for name, value in again.state_dict().items():
+            self.assertTrue(torch.equal(value, self.model.state_dict()[name]), name)
+
+    def test_lists_of_optimizers_keep_the_state_of_each(self):
+        weights, biases = [[p for p in self.model.parameters() if p.dim() == dimensions] for dimensions in (2, 1)]
+        two = [torch.optim.SGD(weights, lr=0.01, momentum=0.9), torch.optim.AdamW(biases, lr=0.01)]
+        taken = 0
+        with Run(self.model, two, directory=self.region(), save_rounds=1) as run:
+            for step in run:
+                for one in two:
+                    one.zero_grad()
+                own_samples.loss_of(self.model, 0, step.schedule_step).backward()
+                for one in two:
+                    one.step()
+                taken += 1
+        (newest,) = (self.region() / "checkpoints").glob("trainer-12-*.pt")
+        state = torch.load(newest)
+        self.assertEqual(len(state["optimizer 0"]["state"]), 2)
+        self.assertEqual(float(state["optimizer 1"]["state"][0]["step"]), 12)
+        self.assertEqual(taken, 12)
 
     def test_a_model_that_changes_is_named(self):
         with self.assertRaisesRegex(ValueError, "the model changed after it entered the run"):
@@ -136,6 +191,7 @@ class AnyLayout(RegionRun):
 class Waiting(RegionRun):
     """Two regions, of which one never trains: the other waits at the end of its first round."""
     regions = 2
+    run_text = "[sync]\nstart_wait_s = 0\n"
 
     def enter(self, **settings):
         model = own_samples.make_model()

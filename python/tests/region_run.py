@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 os.environ.setdefault("CAUSEWAY", str(causeway.program.path()))
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
-from harness import DEADLINE_S, REGIONS, EndToEnd, free_port, read_json  # noqa: E402 (it reads CAUSEWAY)
+from harness import DEADLINE_S, REGIONS, EndToEnd, free_port, read_json, wait_until  # noqa: E402 (it reads CAUSEWAY)
 
 TRAINERS = pathlib.Path(__file__).parent / "trainers"
 

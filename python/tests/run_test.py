@@ -83,6 +83,42 @@ class Scripts(InARun):
         self.check_end(loss_below=2.2)
 
 
+MISTAKE = """
+import torch
+from causeway.torch import Run
+model = torch.nn.Linear(4, 4)
+with Run(model, torch.optim.SGD(model.parameters(), lr=0.1)) as run:
+    for step in run:
+        if step.round == 1:
+            run.report(undefined_name)
+        model(torch.ones(4)).sum().backward()
+"""
+
+
+class Mistakes(InARun):
+    def test_an_exception_that_comes_twice_at_one_place_ends_the_run_with_its_traceback(self):
+        script = self.directory / "script.py"
+        script.write_text(MISTAKE)
+        said = self.simulate(self.program_config(), f"{sys.executable} {script}", code=2)
+        self.assertIn("twice in a row for the same exception", said)
+        self.assertIn(f"{script}, line 8: NameError: name 'undefined_name' is not defined", said)
+        self.assertIn("run.report(undefined_name)", said)
+        restarts = (self.out / "restarts.jsonl").read_text().splitlines()
+        self.assertLessEqual(len(restarts), len(REGIONS), restarts)  # once for each region at most
+
+    def test_a_signal_is_no_mistake(self):
+        """The example is killed twice at the same place and started again."""
+        script = self.directory / "script.py"
+        script.write_text(MISTAKE.replace("run.report(undefined_name)", """import os, pathlib, signal
+            lives = pathlib.Path(os.environ["CAUSEWAY_DIRECTORY"]) / "lives"
+            count = len(lives.read_text()) if lives.exists() else 0
+            lives.write_text("x" * (count + 1))
+            if count < 2:
+                os.kill(os.getpid(), signal.SIGKILL)"""))
+        self.simulate(self.program_config(), f"{sys.executable} {script}")
+        self.assertEqual(read_json(self.out / "summary.json")["rounds"], 6)
+
+
 class ByHand(InARun):
     """Coordinators and scripts are started one by one, so that they can be stopped one by one."""
 
@@ -160,6 +196,35 @@ class WrongUse(unittest.TestCase):
         import torch
         self.refused("nor the directory above it", torch.nn.Linear(2, 2), directory="/nowhere/at/all")
         self.refused("no directory was given", torch.nn.Linear(2, 2), directory="")
+
+    def test_arguments_that_cannot_be_meant_are_named(self):
+        import torch
+        model = torch.nn.Linear(2, 2)
+        for name in ("samples_per_step", "tokens_per_step", "save_rounds"):
+            for value in (-4, 0, 2.5, "32", True, None):
+                self.refused(f"{name} is {value!r}: it must be a whole number, 1 or more", model, **{name: value})
+        self.refused(r"also\['s'\] is 3, which has no state_dict", model, also={"s": 3})
+        self.refused("also has the name 3", model, also={3: model})
+        self.refused(r"also\['optimizer'\] has a name that Run uses", model, also={"optimizer": model})
+        self.refused("also is 7", model, also=7)
+        self.refused("the optimizer has none of the model's parameters", model,
+                     optimizer=torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1))
+        own = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.refused("optimizer 1 of the list is a str", model, optimizer=[own, "adam"])
+        self.refused("the optimizer is a Parameter", model, optimizer=model.weight)
+        self.refused("buffers is 'mean': it must be 'average' or 'local' or 'lowest'", model, buffers="mean")
+        self.refused("keep_waiting is 3: it must be a function", model, keep_waiting=3)
+        self.refused("the model is a dict", {})
+
+    def test_a_loss_that_is_none_is_named(self):
+        import torch
+        from causeway.torch import Run
+        run = Run(torch.nn.Linear(2, 2), directory=".")
+        for wrong in ("loss", None, [1.0], torch.zeros(2)):
+            with self.assertRaisesRegex(ValueError, "report\\(\\) was given"):
+                run.report(wrong)
+        run.report(torch.zeros(1))
+        run.report(3)
 
     def test_fp16_whose_scale_a_restart_would_lose_is_named(self):
         import torch

@@ -46,7 +46,7 @@ class State(unittest.TestCase):
         self.own = Own({"count": 7, "names": ["a", "b"], "pair": (1, 2.5), "none": None})
 
     def state(self, **also):
-        return TrainerState(self.directory, Solo(), self.optimizer, {"scheduler": self.scheduler, "own": self.own, **also})
+        return TrainerState(self.directory, Solo(), [self.optimizer], {"scheduler": self.scheduler, "own": self.own, **also})
 
     def train(self, steps=1):
         for _ in range(steps):

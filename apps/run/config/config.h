@@ -45,7 +45,8 @@ struct SyncConfig {
   std::string founder;  // default: the first region in the file
   diloco::SyncRules rules{.staleness_max = 2,
                           .grace_min = std::chrono::seconds{5},
-                          .grace_max = std::chrono::seconds{600}};
+                          .grace_max = std::chrono::seconds{600},
+                          .start_wait = std::chrono::seconds{300}};
   std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
   std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
   bool k_auto = false;              // K is chosen while the run goes on

@@ -42,6 +42,12 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::integer(
       "run.seed", "", [](auto& c) -> auto& { return c.train.seed; }, 0, kAnyInteger,
       "Seed of the initial weights, the order of the data and dropout.")));
+  keys.push_back(of_run(C::choice<diloco::InitialValues>(
+      "run.initial", [](auto& c) -> auto& { return c.sync.rules.initial; },
+      {{"founder", diloco::InitialValues::founder}, {"equal", diloco::InitialValues::equal}},
+      "What a run of programs begins with where they bring different initial values. founder: the "
+      "others take those of the region that founded the run, and say so. equal: whoever has "
+      "others is refused, with the name of the first tensor that differs.")));
   keys.push_back(of_process(C::boolean(
       "run.require_doctor", [](auto& c) -> auto& { return c.requires_doctor; },
       "A coordinator founds or joins the run only if `causeway doctor` has found nothing that "

@@ -38,6 +38,9 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(seconds_key(
       "sync.grace_max_s", [](auto& c) -> auto& { return c.sync.rules.grace_max; },
       "Longest time a round waits for the last regions.")));
+  keys.push_back(of_process(seconds_key(
+      "sync.start_wait_s", [](auto& c) -> auto& { return c.sync.rules.start_wait; },
+      "Longest time that the first round waits for regions whose worker has not attached yet.")));
   keys.push_back(of_process(C::number_as(
       "sync.spool_gib", "GiB",
       [](const Config& c) { return double(c.sync.spool_bytes_max) / kGibi; },

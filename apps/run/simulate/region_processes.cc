@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 
+#include "apps/run/simulate/python_mistake.h"
 #include "diloco/files/file_io.h"
 #include "intra/worker/worker_result.h"
 
@@ -100,6 +102,7 @@ ProcessOptions program_command(const Launch& launch, const std::string& region) 
   options.environment["CAUSEWAY_REGION"] = region;
   options.environment["CAUSEWAY_DIRECTORY"] = directory.string();
   options.environment["CAUSEWAY_REGIONS"] = std::to_string(launch.config.regions.size());
+  options.environment["CAUSEWAY_STEPS"] = std::to_string(launch.config.train.steps);
   options.environment["CAUSEWAY_SEED"] = std::to_string(launch.config.train.seed);
   options.log = directory / "worker-0.log";
   options.with_descendants = true;  // a shell, torchrun, loaders of data
@@ -107,13 +110,19 @@ ProcessOptions program_command(const Launch& launch, const std::string& region) 
 }
 
 // Its exit codes are its own. What has trained is started again; what never got so far is told at
-// once, since it is most often a mistake in the command.
+// once, since it is most often a mistake in the command, and so is an exception that comes again.
 Ending ending_of_program(const Launch& launch, const Monitor& monitor, const std::string& region,
-                         const ExitStatus& status) {
+                         const ExitStatus& status, RepeatedMistake& mistakes) {
   const bool finished = intra::read_result(launch.directory.region(region)).has_value();
   if (status.ok() && finished) return {};
   if (!was_killed(status) && !finished && !monitor.has_worked(region))
     return {Ending::Kind::final, kWrongInput, " before it took part in the run", true};
+  const fs::path log = launch.directory.region(region) / "worker-0.log";
+  const auto again = was_killed(status) ? std::nullopt : mistakes.on_end(log);
+  if (again) {
+    return {Ending::Kind::final, kWrongInput,
+            ", twice in a row for the same exception (" + *again + "): correct the program", true};
+  }
   return {Ending::Kind::crashed, 1, finished ? "" : " before the run was over"};
 }
 
@@ -157,8 +166,10 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
           progress));
       if (launch.worker.empty()) continue;
       processes.back().shown = processes.back().label + " (`" + launch.worker + "`)";
-      processes.back().judge = [&launch, &monitor, name](const ExitStatus& status) {
-        return ending_of_program(launch, monitor, name, status);
+      processes.back().judge = [&launch, &monitor, name,
+                                mistakes =
+                                    std::make_shared<RepeatedMistake>()](const ExitStatus& status) {
+        return ending_of_program(launch, monitor, name, status, *mistakes);
       };
     }
   }

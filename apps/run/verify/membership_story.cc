@@ -50,7 +50,9 @@ std::string MembershipStory::tell(const diloco::LogEntry& entry) {
   for (const std::string& change : changes_between(known_, *now)) {
     inter::append_item(text, change);
   }
+  const bool founders = !first && now->origin && !known_.origin;
   known_ = *now;
+  if (founders) inter::append_item(text, "the run begins with the founder's initial values");
   if (text.empty()) text = "no change";
   if (first && now->origin)
     text += "; forked from run " + now->origin->run_id + " at version " +

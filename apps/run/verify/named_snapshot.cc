@@ -20,10 +20,14 @@ namespace fs = std::filesystem;
   throw std::system_error(make_error_code(diloco::Errc::lineage), region.string() + why);
 }
 
-// What a forked run began with; no round follows version 0 yet.
+// What a forked run began with, or one whose regions brought different initial values; no round
+// follows version 0 yet.
 const diloco::Origin* origin_in(const RegionLedger& ledger) {
-  const auto* first = std::get_if<diloco::Membership>(&ledger.entries.front().entry.body);
-  return first != nullptr && first->origin ? &*first->origin : nullptr;
+  for (const auto& entry : ledger.entries) {
+    const auto* members = std::get_if<diloco::Membership>(&entry.entry.body);
+    if (members != nullptr && members->origin) return &*members->origin;
+  }
+  return nullptr;
 }
 
 // By the record of its round. No record follows the last round: it is what the region signed when

@@ -27,7 +27,7 @@ struct Frame {
 
 // What both ends name when they attach; it counts up with every change that an older end would
 // misread.
-inline constexpr std::uint32_t kWorkerProtocol = 5;
+inline constexpr std::uint32_t kWorkerProtocol = 6;
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 

@@ -8,6 +8,6 @@
 
 docs/python.md has the whole story.
 """
-from .run import Run, Step
+from .run import Run, Step, steps_told
 
-__all__ = ["Run", "Step"]
+__all__ = ["Run", "Step", "steps_told"]

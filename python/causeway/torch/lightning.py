@@ -1,45 +1,71 @@
 """A Lightning Trainer in a run.
 
-    Trainer(max_steps=-1, callbacks=[RunCallback(samples_per_step=32)])
+    Trainer(callbacks=[RunCallback(samples_per_step=32)])
 
-The run says when to stop. Lightning reads its own data in its own order, so give each region data of its own.
+The run says how many steps there are and when to stop: trainer.max_steps is taken from it, and so trainer.estimated_stepping_batches,
+which a schedule is laid out with. Lightning reads its own data in its own order, so give each region data of its own.
 """
+from __future__ import annotations
+
+from typing import Any
+
 import lightning
 
 from .pushed import Pushed
-from .run import Run
+from .run import Run, Step, steps_told
 
 
 class RunCallback(lightning.Callback):
-    """Takes a LightningModule with one optimizer through a run. The settings are those of causeway.torch.Run."""
+    """Takes a LightningModule through a run. The settings are those of causeway.torch.Run."""
 
-    def __init__(self, **settings):
+    def __init__(self, **settings: Any) -> None:
         self.settings = settings
-        self._pushed, self._steps_taken = None, 0
+        self._pushed: Pushed | None = None
+        self._steps_taken = 0
 
     @property
-    def step(self):
+    def step(self) -> Step | None:
         """The causeway.torch.Step under way."""
         return self._pushed.step if self._pushed else None
 
-    def on_train_start(self, trainer, module):
-        if len(trainer.optimizers) != 1:
-            raise ValueError(f"the module has {len(trainer.optimizers)} optimizers: a run takes one; hand the others' "
-                             "parameters to it as further groups")
-        self._pushed = Pushed(Run(module, trainer.optimizers[0], **self.settings))
+    def setup(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+        """Before optimizers and their schedules are made."""
+        if stage != "fit":
+            return
+        trainer.fit_loop.max_epochs = -1
+        steps = steps_told(self.settings.get("directory"))
+        if steps is not None:
+            trainer.fit_loop.epoch_loop.max_steps = steps
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        self._pushed = Pushed(Run(pl_module, trainer.optimizers, **self.settings))
         self._pushed.begin()
+        # No other limit than the run's.
+        trainer.fit_loop.epoch_loop.max_steps = -1
+        trainer.fit_loop.epoch_loop.min_steps = None
+        trainer.fit_loop.min_epochs = 0
         self._steps_taken = trainer.global_step
+        self._set_schedules(trainer)
         trainer.should_stop = self.step is None
 
-    def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        return -1 if self.step is None else None  # skips what is left of the epoch
-
-    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+    def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any,
+                           batch_idx: int) -> None:
+        assert self._pushed is not None
         if trainer.global_step == self._steps_taken:
             return  # gradients are accumulated over batches
         self._steps_taken = trainer.global_step
-        if not self._pushed.advance(outputs["loss"] if isinstance(outputs, dict) else outputs):
+        loss: Any = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if not self._pushed.advance(loss):
             trainer.should_stop = True
+        self._set_schedules(trainer)
 
-    def on_train_end(self, trainer, module):
-        self._pushed.end()
+    def _set_schedules(self, trainer: lightning.Trainer) -> None:
+        """Those that count steps stand where the run stands, whatever was restarted."""
+        assert self._pushed is not None
+        for config in trainer.lr_scheduler_configs:
+            if config.interval == "step" and config.frequency == 1 and not config.reduce_on_plateau:
+                self._pushed.schedule(config.scheduler)
+
+    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        if self._pushed is not None:
+            self._pushed.end()

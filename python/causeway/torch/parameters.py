@@ -1,10 +1,15 @@
 """What of a model crosses between regions: its parameters with requires_grad, as fp32 tensors of the whole model in the
-memory of rank 0's host, whatever their type, their device and their division over ranks."""
+memory of rank 0's host, whatever their type, their device and their division over ranks. Its buffers are in buffers.py."""
+from __future__ import annotations
+
 import hashlib
+from collections.abc import Sequence
 
 import torch
 
-from .divided import DTensor, distribute_tensor, whole
+from .buffers import Buffers
+from .divided import DTensor, divided_as, whole
+from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
 
 # What wrappers put into the names, so that regions that wrap a model differently have the same names.
@@ -13,7 +18,7 @@ WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapp
 MASTER_KEYS = ("master_param", "master_weight")
 
 
-def plain_name(name):
+def plain_name(name: str) -> str:
     while (found := next((w for w in WRAPPERS if name.startswith(w)), None)) is not None:
         name = name[len(found):]
     for wrapper in WRAPPERS:
@@ -21,11 +26,11 @@ def plain_name(name):
     return name
 
 
-def trained(model):
+def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
     """Name and parameter of all that is trained, as plain_name() has the names."""
     for module in model.modules():
         if hasattr(module, "reshard"):  # FSDP2 leaves what only a forward pass gathered
-            module.reshard()
+            module.reshard()  # type: ignore[operator]
     return [(plain_name(name), p) for name, p in model.named_parameters() if p.requires_grad]
 
 
@@ -35,14 +40,16 @@ class Staging:
     CUDA's part of it was not yet run on a GPU.
     """
 
-    def __init__(self, device):
+    def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
-    def buffer(self, shape):
+    def buffer(self, shape: Sequence[int]) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.float32, pin_memory=self.stream is not None)
 
-    def to_host(self, tensor, host):
+    def to_host(self, tensor: torch.Tensor, host: torch.Tensor) -> None:
         """Done when finish() returns."""
         if self.stream is None:
             host.copy_(tensor)
@@ -52,7 +59,7 @@ class Staging:
             host.copy_(tensor, non_blocking=True)
         tensor.record_stream(self.stream)
 
-    def to_device(self, host):
+    def to_device(self, host: torch.Tensor) -> torch.Tensor:
         if self.stream is None:
             return host.to(self.device)
         with torch.cuda.stream(self.stream):
@@ -61,7 +68,7 @@ class Staging:
         there.record_stream(torch.cuda.current_stream(self.device))
         return there
 
-    def finish(self):
+    def finish(self) -> None:
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -69,31 +76,37 @@ class Staging:
 class Exchanged:
     """One parameter. `host` is its fp32 value on rank 0, of the whole tensor; None on other ranks."""
 
-    def __init__(self, name, parameter, optimizer, ranks, staging):
+    def __init__(self, name: str, parameter: torch.nn.Parameter, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group,
+                 staging: Staging) -> None:
         self.name, self.parameter, self.staging = name, parameter, staging
-        self.optimizer, self.ranks = optimizer, ranks
+        self.optimizers, self.ranks = optimizers, ranks
         plain = parameter.detach()
         # Then the worker reads and writes the parameter itself.
         self.direct = (plain.device.type == "cpu" and plain.dtype == torch.float32 and plain.is_contiguous()
                        and not isinstance(plain, DTensor))
         self.storage = plain.data_ptr() if self.direct else None
-        self.start = None  # what a low-precision parameter was set to, if that is less exact than `host`
-        self.host = None
+        self.start: torch.Tensor | None = None  # what a low-precision parameter was set to, if that is less exact than `host`
+        self._host: torch.Tensor | None = None
         if ranks.leads:
-            self.host = plain if self.direct else staging.buffer(parameter.shape)
+            self._host = plain if self.direct else staging.buffer(parameter.shape)
         if not self.direct:
             full = whole(plain)
             if ranks.leads:
                 staging.to_host(full.float(), self.host)
 
-    def master(self):
-        """The optimizer's own fp32 value of the parameter; None: it has none, or none yet."""
-        if self.optimizer is None or self.parameter.dtype == torch.float32:
-            return None
-        state = self.optimizer.state.get(self.parameter, {})
-        return next((state[key] for key in MASTER_KEYS if torch.is_tensor(state.get(key))), None)
+    @property
+    def host(self) -> torch.Tensor:
+        assert self._host is not None  # rank 0's alone
+        return self._host
 
-    def take(self):
+    def master(self) -> torch.Tensor | None:
+        """The optimizer's own fp32 value of the parameter; None: it has none, or none yet."""
+        if self.parameter.dtype == torch.float32:
+            return None
+        states = [one.state.get(self.parameter, {}) for one in self.optimizers]
+        return next((state[key] for state in states for key in MASTER_KEYS if torch.is_tensor(state.get(key))), None)
+
+    def take(self) -> None:
         """The parameter, or the change to it, into `host`."""
         if self.direct:
             return
@@ -106,7 +119,7 @@ class Exchanged:
         else:  # adds what the steps did: rounding took nothing from `host`
             self.host.add_(now.to("cpu", torch.float32) - self.start.float())
 
-    def give(self, seed):
+    def give(self, seed: int) -> None:
         """`host` into the parameter, on every rank."""
         if self.direct:
             self.ranks.share(self.parameter.detach())
@@ -115,7 +128,7 @@ class Exchanged:
         master = self.master()
         if dtype == torch.float32 or master is not None:
             self.start = None
-            value = self.passed_on(self.host, torch.float32)
+            value = self.passed_on(self._host, torch.float32)
             if master is not None:
                 self.put(master, value)
             self.put(self.parameter, value)
@@ -124,43 +137,43 @@ class Exchanged:
             self.start = stochastic(self.host, dtype, seed)
         self.put(self.parameter, self.passed_on(self.start, dtype))
 
-    def passed_on(self, value, dtype):
+    def passed_on(self, value: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
         """Rank 0's value on everybody's device."""
-        if self.ranks.leads:
+        if value is not None and self.ranks.leads:
             return self.ranks.share(self.staging.to_device(value))
         return self.ranks.share(torch.empty(self.parameter.shape, dtype=dtype, device=self.staging.device))
 
     @staticmethod
-    def put(target, value):
-        if isinstance(target, DTensor):
-            value = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
-        target.detach().copy_(value)
+    def put(target: torch.Tensor, value: torch.Tensor) -> None:
+        target.detach().copy_(divided_as(value, target))
 
 
 class Parameters:
     """All that a model exchanges. Every method is called by all ranks of the region."""
 
-    def __init__(self, model, optimizer, ranks, seed):
+    def __init__(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group, seed: int,
+                 buffers: str) -> None:
         self.model, self.ranks, self.seed = model, ranks, seed
         named = trained(model)
         self.check(named)
-        staging = {}
+        staging: dict[torch.device, Staging] = {}
         for _, p in named:
             staging.setdefault(p.device, Staging(p.device))
-        self.exchanged = [Exchanged(name, p, optimizer, ranks, staging[p.device]) for name, p in named]
+        self.exchanged = [Exchanged(name, p, optimizers, ranks, staging[p.device]) for name, p in named]
         self.stagings = list(staging.values())
         self.finish()
+        self.buffers = Buffers(model, ranks, buffers, plain_name)
         bad = self.not_finite()
         self.agree(f"the parameter {bad} is NaN or infinite before the first step: load or initialise the model again"
                    if bad else None)
 
-    def agree(self, problem):
+    def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""
         problem = next((told for told in self.ranks.gather(problem) if told), None)
         if problem:
             raise ValueError(problem)
 
-    def check(self, named):
+    def check(self, named: list[tuple[str, torch.nn.Parameter]]) -> None:
         self.agree(self.problem_of(named))
         shapes = [(name, tuple(p.shape), str(p.dtype)) for name, p in named]
         all_shapes = self.ranks.gather(shapes)
@@ -172,7 +185,7 @@ class Parameters:
                                  f"{other}")
 
     @staticmethod
-    def problem_of(named):
+    def problem_of(named: list[tuple[str, torch.nn.Parameter]]) -> str | None:
         if not named:
             return "the model has no parameter with requires_grad: there is nothing to train in a run"
         if len({name for name, _ in named}) < len(named):
@@ -185,31 +198,33 @@ class Parameters:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
         return None
 
-    def hosts(self):
+    def hosts(self) -> dict[str, torch.Tensor]:
         """Names to fp32 tensors; rank 0 only."""
-        return {one.name: one.host for one in self.exchanged}
+        return {**{one.name: one.host for one in self.exchanged}, **self.buffers.hosts()}
 
-    def take(self):
+    def take(self) -> None:
         self.check_unchanged()
         for one in self.exchanged:
             one.take()
         self.finish()
+        self.buffers.take()
 
-    def give(self, round_number):
+    def give(self, round_number: int) -> None:
         for index, one in enumerate(self.exchanged):
             one.give(seed_of(self.seed, round_number, index))
+        self.buffers.give()
 
-    def finish(self):
+    def finish(self) -> None:
         for staging in self.stagings:
             staging.finish()
 
-    def not_finite(self):
+    def not_finite(self) -> str | None:
         """The first name whose values are not all finite; rank 0 only knows."""
         if not self.ranks.leads:
             return None
-        return next((one.name for one in self.exchanged if not torch.isfinite(one.host).all()), None)
+        return next((name for name, host in self.hosts().items() if not torch.isfinite(host).all()), None)
 
-    def check_unchanged(self):
+    def check_unchanged(self) -> None:
         """The worker's buffers are for the parameters that entered."""
         now = trained(self.model)
         if [name for name, _ in now] != [one.name for one in self.exchanged]:
@@ -220,6 +235,6 @@ class Parameters:
                                  "wrap and convert the model before Run(...)")
 
 
-def seed_of(seed, round_number, index):
+def seed_of(seed: int, round_number: int, index: int) -> int:
     text = f"{seed} {round_number} {index}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

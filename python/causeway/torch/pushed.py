@@ -1,34 +1,42 @@
 """A run that is driven from outside: by a library that has the loop over steps, and calls back."""
+from __future__ import annotations
+
 import warnings
+from typing import Any, SupportsFloat
+
+import torch
+
+from .run import Run, Step
 
 
 class Pushed:
     """Goes through a Run's steps one by one. `step` is the one to take now; None: the run is over."""
 
-    def __init__(self, run):
-        self.run, self.step, self._steps = run, None, None
+    def __init__(self, run: Run) -> None:
+        self.run = run
 
-    def begin(self):
-        """Waits for the first step, for which the model is set."""
-        self._steps = iter(self.run.__enter__())
-        self.step = next(self._steps, None)
+    @property
+    def step(self) -> Step | None:
+        return self.run.step
 
-    def advance(self, loss=None):
+    def begin(self) -> bool:
+        """Waits for the first step, for which the model is set. False: there is none, and the model holds the result."""
+        self.run.__enter__()
+        return self.run.step is not None
+
+    def advance(self, loss: torch.Tensor | SupportsFloat | None = None) -> bool:
         """The step is taken. False: it was the last one, and the model holds the run's result."""
-        if loss is not None:
-            self.run.report(loss)
-        self.step = next(self._steps, None)
-        return self.step is not None
+        return self.run.after_step(loss)
 
-    def end(self):
-        if self.step is not None:
+    def end(self) -> None:
+        if self.run.step is not None:
             warnings.warn("training ended before the run did: this region takes no further part until it is started "
                           "again. Set a number of steps that is never reached; the run says when to stop", stacklevel=3)
-        self._steps = None
         self.run.__exit__(None, None, None)
 
-    def schedule(self, scheduler):
+    def schedule(self, scheduler: Any) -> None:
         """Sets a learning rate scheduler to where the run is, which counts for all regions."""
-        if scheduler is not None and self.step is not None and scheduler.last_epoch != self.step.schedule_step:
-            scheduler.last_epoch = self.step.schedule_step - 1
-            scheduler.step()
+        if scheduler is None or self.step is None or scheduler.last_epoch == self.step.schedule_step:
+            return
+        scheduler.last_epoch = self.step.schedule_step - 1
+        scheduler.step()

@@ -1,5 +1,9 @@
 """The processes of one region, which train together: rank 0 speaks for all, and the others hear what it was told."""
+from __future__ import annotations
+
 import enum
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,24 +27,27 @@ class Solo:
     rank, world = 0, 1
     leads = True
 
-    def tell(self, kind, numbers=()):
+    def tell(self, kind: Kind, numbers: Iterable[int] = ()) -> None:
         pass
 
-    def tell_error(self, error):
+    def tell_error(self, error: BaseException) -> None:
         pass
 
-    def share(self, tensor):
+    def share(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor
 
-    def gather(self, value):
+    def gather(self, value: Any) -> list[Any]:
         return [value]
+
+    def hear(self) -> tuple[Kind, list[int]]:
+        raise AssertionError("nobody tells a region's only process anything")
 
 
 class Group:
     """A region whose processes are a group of torch.distributed."""
-    NUMBERS = 9  # of a message, at most
+    NUMBERS = 10  # of a message, at most
 
-    def __init__(self, group):
+    def __init__(self, group: dist.ProcessGroup | None) -> None:
         self.group = group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
         self.source = dist.get_global_rank(group, 0) if group is not None else 0
@@ -48,33 +55,33 @@ class Group:
         self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
     @property
-    def leads(self):
+    def leads(self) -> bool:
         return self.rank == 0
 
-    def tell(self, kind, numbers=()):
+    def tell(self, kind: Kind, numbers: Iterable[int] = ()) -> None:
         """Rank 0's side of hear()."""
         message = [int(kind), *map(int, numbers)]
         message += [0] * (1 + self.NUMBERS - len(message))
         dist.broadcast(torch.tensor(message, dtype=torch.int64, device=self.device), self.source, self.group)
 
-    def tell_error(self, error):
+    def tell_error(self, error: BaseException) -> None:
         self.tell(Kind.ERROR)
         dist.broadcast_object_list([str(error) or type(error).__name__], self.source, self.group, self.device)
 
-    def hear(self):
+    def hear(self) -> tuple[Kind, list[int]]:
         """What rank 0 told, once it is more than that it waits: (kind, numbers). Raises what it could not do."""
         while True:
             message = torch.zeros(1 + self.NUMBERS, dtype=torch.int64, device=self.device)
             dist.broadcast(message, self.source, self.group)
             kind, *numbers = message.tolist()
             if kind == Kind.ERROR:
-                told = [None]
+                told: list[Any] = [None]
                 dist.broadcast_object_list(told, self.source, self.group, self.device)
                 raise causeway.WorkerError(f"rank 0 of this region stopped: {told[0]}")
             if kind != Kind.WAITING:
                 return Kind(kind), numbers
 
-    def share(self, tensor):
+    def share(self, tensor: torch.Tensor) -> torch.Tensor:
         """Rank 0's `tensor` to all, on any device that the group can reach; in place."""
         if tensor.device.type == self.device.type:
             dist.broadcast(tensor, self.source, self.group)
@@ -83,14 +90,14 @@ class Group:
         dist.broadcast(passed, self.source, self.group)
         return tensor.copy_(passed)
 
-    def gather(self, value):
+    def gather(self, value: Any) -> list[Any]:
         """Everybody's value, in the order of the ranks."""
-        values = [None] * self.world
+        values: list[Any] = [None] * self.world
         dist.all_gather_object(values, value, group=self.group)
         return values
 
 
-def ranks(group=None):
+def ranks(group: dist.ProcessGroup | None = None) -> Solo | Group:
     """Of `group`; None: of all processes that torch.distributed knows of, or of this one alone."""
     if not (dist.is_available() and dist.is_initialized()):
         return Solo()

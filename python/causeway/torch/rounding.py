@@ -5,7 +5,7 @@ import torch
 DROPPED_BITS = {torch.bfloat16: 16, torch.float16: 13}
 
 
-def stochastic(values, dtype, seed):
+def stochastic(values: torch.Tensor, dtype: torch.dtype, seed: int) -> torch.Tensor:
     """fp32 `values` as `dtype` (bf16 or fp16), rounded up or down by chance, so that the mean is right.
 
     A change that is smaller than the type's steps is then not lost in every round: it gets through as often as it is

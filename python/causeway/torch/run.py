@@ -1,16 +1,25 @@
 """Run: a PyTorch model in a run of Causeway."""
+from __future__ import annotations
+
 import dataclasses
+import json
 import logging
 import os
 import pathlib
 import warnings
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, SupportsFloat
 
 import torch
+import torch.distributed as dist
 
 import causeway
 
+from . import arguments
+from .buffers import KINDS
 from .parameters import Parameters
-from .ranks import Kind, ranks as ranks_of
+from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
@@ -28,29 +37,69 @@ class Step:
     round: int
     index: int  # in the round's steps at hand, from 0
     count: int  # of them
+    run_steps: int  # of the whole run, as schedule_step counts
+
+    @property
+    def progress(self) -> float:
+        """Where the schedule stands, from 0 to 1."""
+        return min(1.0, self.schedule_step / self.run_steps) if self.run_steps else 0.0
 
 
-def from_environment(given, variable, what):
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """Steps as rank 0 tells the others of them; causeway.Steps has the same."""
+    round: int
+    count: int
+    first_sample: int
+    schedule_step: int
+    part: int
+    parts: int
+    pass_number: int
+    pass_begin: int
+    validation_samples: int
+    run_steps: int
+
+
+TOLD = tuple(field.name for field in dataclasses.fields(Told))
+
+
+def from_environment(given: Any, variable: str, what: str) -> Any:
     value = given if given is not None else os.environ.get(variable)
     if not value:
         raise ValueError(f"no {what} was given: pass {what}=..., or set {variable}")
     return value
 
 
+def steps_told(directory: str | os.PathLike[str] | None = None) -> int | None:
+    """The run's steps, where they can be known before a worker attaches: CAUSEWAY_STEPS, or what the region's coordinator
+    writes into its directory. For libraries that lay out a schedule before they train."""
+    if given := os.environ.get("CAUSEWAY_STEPS"):
+        return arguments.count("CAUSEWAY_STEPS", int(given) if given.isdigit() else given)
+    place = directory or os.environ.get("CAUSEWAY_DIRECTORY")
+    try:
+        steps = json.loads((pathlib.Path(place or ".") / "status.json").read_text()).get("steps")
+    except (OSError, ValueError):
+        return None
+    return steps if isinstance(steps, int) and steps > 0 else None
+
+
 class Run:
     """A model that takes part in a run, as (a process of) one region.
 
-    model: a torch.nn.Module. Its parameters with requires_grad cross between regions; buffers do not. Wrap it (DDP,
-        fully_shard, torch.compile) and move it to its device before. All regions have the same names and shapes; types,
-        devices, wrappers and meshes may differ. Initial values are the same in every region (torch.manual_seed).
-    optimizer: a torch.optim.Optimizer, or None. Given, its state is kept in the directory, so that a stopped region goes
-        on with the same bits; and its fp32 master weights are used, if it has them.
+    model: a torch.nn.Module. Its parameters with requires_grad cross between regions, and its buffers as `buffers` says.
+        Wrap it (DDP, fully_shard, torch.compile) and move it to its device before. All regions have the same names and
+        shapes; types, devices, wrappers and meshes may differ. If their initial values differ, run.initial decides.
+    optimizer: a torch.optim.Optimizer, a list of them, or None. Given, its state is kept in the directory, so that a stopped
+        region goes on with the same bits; and its fp32 master weights are used, if it has them.
     directory: the region's own; on the coordinator's host the one that the coordinator uses. Default: CAUSEWAY_DIRECTORY.
     region: the region's name in the configuration. Default: CAUSEWAY_REGION, or the last part of the directory.
     samples_per_step, tokens_per_step: what one step of the whole region reads, over all ranks.
     save_rounds: rounds between states on disk. With 1, a region that is killed resumes with the same bits, too.
     also: names to further objects with state_dict() and load_state_dict() (schedulers, scalers, data loaders), kept with
         the optimizer's state. With an optimizer of fp16 parameters, the scaler of the loss must be among them.
+    buffers: what becomes of the buffers that state_dict() has, with every round. "average": their mean over the regions,
+        weighted as the parameters are; whole numbers are those of the first region that the round lists. "lowest": all are
+        that region's. "local": each region keeps its own.
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
     group: the process group of the region. Default: all processes of torch.distributed, if it is initialised.
     seed: of stochastic rounding, which bf16 and fp16 parameters without master weights are set with.
@@ -62,60 +111,137 @@ class Run:
     Raises ValueError with one sentence for wrong use, causeway.WorkerError for what the run refuses.
     """
 
-    def __init__(self, model, optimizer=None, *, directory=None, region=None, samples_per_step=1, tokens_per_step=1,
-                 save_rounds=10, also=(), coordinator="", certificates="", group=None, seed=0, evaluate=None, keep_waiting=None):
-        self.model, self.optimizer = model, optimizer
+    def __init__(self, model: torch.nn.Module, optimizer: arguments.Optimizers = None, *,
+                 directory: str | os.PathLike[str] | None = None, region: str | None = None, samples_per_step: int = 1,
+                 tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average",
+                 coordinator: str = "", certificates: str | os.PathLike[str] = "", group: dist.ProcessGroup | None = None,
+                 seed: int = 0, evaluate: arguments.Evaluate | None = None,
+                 keep_waiting: arguments.KeepWaiting | None = None) -> None:
+        self.model = arguments.model(model)
+        self.optimizers = arguments.optimizers(optimizer, model)
         self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory"))
-        self.region = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
-        self.save_rounds = save_rounds
-        self._settings = dict(samples_per_step=samples_per_step, tokens_per_step=tokens_per_step,
-                              save_rounds=save_rounds, coordinator=coordinator, certificates=str(certificates),
-                              validates=evaluate is not None)
-        self._group, self._seed, self._also = group, seed, dict(also)
-        self._evaluate, self._user_keep_waiting = evaluate, keep_waiting
-        self._worker = self._parameters = None
-        self._loss, self._sample, self._said = float("nan"), None, None
+        self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
+        self.samples_per_step = arguments.count("samples_per_step", samples_per_step)
+        self.save_rounds = arguments.count("save_rounds", save_rounds)
+        self._settings: dict[str, Any] = dict(
+            samples_per_step=self.samples_per_step, tokens_per_step=arguments.count("tokens_per_step", tokens_per_step),
+            save_rounds=self.save_rounds, coordinator=coordinator, certificates=str(certificates), validates=evaluate is not None)
+        self._group, self._seed, self._also = group, seed, arguments.also(also)
+        self._buffers = arguments.one_of("buffers", buffers, KINDS)
+        self._evaluate = arguments.function("evaluate", evaluate)
+        self._user_keep_waiting = arguments.function("keep_waiting", keep_waiting)
+        self._worker: causeway.Worker | None = None
+        self._entered: Parameters | None = None
+        self._ranks: Solo | Group = Solo()
+        self._loss: torch.Tensor | float = float("nan")
+        self._sample: int | None = None
+        self._said: str | None = None
+        self._told: Told | None = None
+        self._steps: Iterator[Step] | None = None
+        self._step: Step | None = None
 
-    def __enter__(self):
+    def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._ranks = ranks_of(self._group)
-        self._parameters = Parameters(self.model, self.optimizer, self._ranks, self._seed)
-        self._parameters.agree(self._lost_scale())
-        self._state = TrainerState(self.directory, self._ranks, self.optimizer, self._also)
+        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers)
+        self._entered.agree(self._lost_scale())
+        self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
         self._led(self._attach)
+        if self._entered.buffers.all and self._ranks.leads:
+            log.info("%s", self._entered.buffers)
         return self
 
-    def __exit__(self, *failure):
-        self._worker = self._parameters = None
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._worker = self._entered = self._steps = None
 
-    def __iter__(self):
-        if self._parameters is None:
-            raise RuntimeError("enter the run first: with Run(...) as run")
+    def __iter__(self) -> Iterator[Step]:
+        self._parameters  # refuses a run that was not entered
+        if self._steps is None:
+            self._steps = self._walk()
+        return self._steps
+
+    def _walk(self) -> Iterator[Step]:
         while (steps := self._next()) is not None:
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
-                yield self._step(steps, taken)
+                self._step = self._step_of(steps, taken)
+                yield self._step
                 taken += 1
             self._done(steps, taken)
+        self._step = None
 
-    def _lost_scale(self):
+    # ---- A loop of the program's own ----
+
+    @property
+    def step(self) -> Step | None:
+        """The step to take now. None: the run is over, and the model holds its result. Waits, the first time, until there is
+        one."""
+        if self._steps is None:
+            next(iter(self), None)
+        return self._step
+
+    def after_step(self, loss: torch.Tensor | SupportsFloat | None = None) -> bool:
+        """The optimizer has stepped. False: that was the last step, and the model holds the run's result."""
+        if self._steps is None:
+            raise RuntimeError("after_step() came before the run was asked for a step, so the step was taken from values that are "
+                               "not the run's: ask run.over, or run.step, before the first one")
+        if self._step is None:
+            raise RuntimeError("a step was taken that the run did not ask for: it is over, and the model does not hold its "
+                               "result any more. End the loop when after_step() gives False, and begin none when run.over is "
+                               "true")
+        if loss is not None:
+            self.report(loss)
+        return next(self._steps, None) is not None
+
+    # ---- Where the run stands ----
+
+    @property
+    def over(self) -> bool:
+        """No step is left, and the model holds the run's result. Waits, as step does, the first time."""
+        return self.step is None
+
+    @property
+    def run_steps(self) -> int | None:
+        """Steps of the whole run, as Step.schedule_step counts. None: not known before the first step."""
+        return self._told.run_steps if self._told is not None else None
+
+    @property
+    def progress(self) -> float:
+        """From 0 to 1."""
+        if self._told is None or not self._told.run_steps:
+            return 0.0
+        return min(1.0, self._told.schedule_step / self._told.run_steps)
+
+    def report(self, loss: torch.Tensor | SupportsFloat) -> None:
+        """The loss of the last step, in nats; for displays. A number or a tensor, which is read at the round's end."""
+        self._loss = arguments.loss(loss)
+
+    def _lost_scale(self) -> str | None:
         """fp16 steps are scaled, and a restart that begins with another scale ends with other bits."""
         scaled = any(hasattr(one, "get_scale") or name == "scaler" for name, one in self._also.items())
-        half = next((one.name for one in self._parameters.exchanged if one.parameter.dtype == torch.float16), None)
-        if half is None or scaled or self.optimizer is None:
+        exchanged = self._parameters.exchanged
+        half = next((one.name for one in exchanged if one.parameter.dtype == torch.float16), None)
+        if half is None or scaled or not self.optimizers:
             return None
         return (f"the parameter {half} is float16, and a restart would lose the scale of its loss: give "
                 "also={\"scaler\": scaler}, or use bfloat16")
 
-    def report(self, loss):
-        """The loss of the last step, in nats; for displays. A number or a tensor, which is read at the round's end."""
-        self._loss = loss.detach() if torch.is_tensor(loss) else loss
-
     # ---- One round; every rank goes through the same calls ----
 
-    def _next(self):
+    @property
+    def _parameters(self) -> Parameters:
+        if self._entered is None:
+            raise RuntimeError("enter the run first: with Run(...) as run")
+        return self._entered
+
+    @property
+    def _attached(self) -> causeway.Worker:
+        assert self._worker is not None  # rank 0 alone has it, while the run is entered
+        return self._worker
+
+    def _next(self) -> Told | None:
         try:
             while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
                 self._validate(told)
@@ -127,50 +253,61 @@ class Run:
         if told is None:
             self._parameters.give(-1)
             return None
+        self._told = told
         first, self._sample = self._sample is None, told.first_sample
         if first:  # before the parameters: an optimizer's master weights are among its state
             self._resume(told.first_sample)
         self._parameters.give(told.round)
         return told
 
-    def _done(self, steps, taken):
+    def _done(self, steps: Told, taken: int) -> None:
         self._parameters.take()
         if self._agreed(lambda: self._parameters.not_finite() is not None):
             self._begin_anew(steps.round, taken)
-        self._sample = steps.first_sample + taken * self._settings["samples_per_step"]
+        self._sample = steps.first_sample + taken * self.samples_per_step
         if (steps.round + 1) % self.save_rounds == 0:
             self._state.save(self._sample)
         loss = float(self._loss)
-        self._led(lambda: (Kind.GO_ON, self._worker.done(taken, loss)))
 
-    def _validate(self, told):
+        def done() -> tuple[Kind, None]:
+            self._attached.done(taken, loss)
+            return Kind.GO_ON, None
+
+        self._led(done)
+
+    def _validate(self, told: Told) -> None:
         self._parameters.give(told.round)
         loss = float(self._evaluate(told.validation_samples))
-        self._led(lambda: (Kind.GO_ON, self._worker.validated(loss)))
 
-    def _resume(self, sample):
+        def validated() -> tuple[Kind, None]:
+            self._attached.validated(loss)
+            return Kind.GO_ON, None
+
+        self._led(validated)
+
+    def _resume(self, sample: int) -> None:
         if (position := self._state.resume(sample)) not in (None, sample):
             log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
 
-    def _begin_anew(self, round_number, taken):
+    def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
-        if self.optimizer is not None:
-            self.optimizer.state.clear()
+        for optimizer in self.optimizers:
+            optimizer.state.clear()
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
                       "round out, follows the other regions, and begins its optimizer anew", stacklevel=4)
 
-    def _step(self, steps, index):
-        return Step(sample=steps.first_sample + index * self._settings["samples_per_step"],
+    def _step_of(self, steps: Told, index: int) -> Step:
+        return Step(sample=steps.first_sample + index * self.samples_per_step,
                     schedule_step=steps.schedule_step + index, part=steps.part, parts=steps.parts,
                     pass_number=steps.pass_number, pass_begin=steps.pass_begin, round=steps.round, index=index,
-                    count=steps.count)
+                    count=steps.count, run_steps=steps.run_steps)
 
-    def _called_back(self):
-        return self._agreed(lambda: self._worker.called_back())
+    def _called_back(self) -> bool:
+        return self._agreed(lambda: self._attached.called_back())
 
     # ---- Rank 0 speaks; the others hear ----
 
-    def _led(self, work):
+    def _led(self, work: Callable[[], tuple[Kind, Told | None]]) -> tuple[Kind, Told | None]:
         """What rank 0's `work` gives, a kind and steps or None, on every rank. What it raises is raised by all."""
         if not self._ranks.leads:
             kind, numbers = self._ranks.hear()
@@ -180,30 +317,27 @@ class Run:
         except BaseException as error:
             self._ranks.tell_error(error)
             raise
-        self._ranks.tell(kind, [getattr(steps, name) for name in TOLD] if kind == Kind.STEPS else ())
+        self._ranks.tell(kind, dataclasses.astuple(steps) if steps is not None else ())
         return kind, steps
 
-    def _agreed(self, question):
+    def _agreed(self, question: Callable[[], bool]) -> bool:
         """Rank 0's answer, yes or no, on every rank."""
         return self._led(lambda: (Kind.YES if question() else Kind.NO, None))[0] == Kind.YES
 
-    def _attach(self):
+    def _attach(self) -> tuple[Kind, None]:
         self._worker = causeway.Worker(self._parameters.hosts(), region=self.region, directory=str(self.directory),
                                        keep_waiting=self._keep_waiting, **self._settings)
         return Kind.GO_ON, None
 
-    def _ask(self):
-        steps = self._worker.next()
-        return (Kind.OVER, None) if steps is None else (Kind.STEPS, steps)
+    def _ask(self) -> tuple[Kind, Told | None]:
+        steps = self._attached.next()
+        if steps is None:
+            return Kind.OVER, None
+        return Kind.STEPS, Told(*(getattr(steps, name) for name in TOLD))
 
-    def _keep_waiting(self, what):
+    def _keep_waiting(self, what: str) -> bool:
         self._ranks.tell(Kind.WAITING)
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        return self._user_keep_waiting is None or self._user_keep_waiting(what)
-
-
-TOLD = ("round", "count", "first_sample", "schedule_step", "part", "parts", "pass_number", "pass_begin",
-        "validation_samples")
-Told = dataclasses.make_dataclass("Told", TOLD, frozen=True)
+        return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))

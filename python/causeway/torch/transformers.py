@@ -2,41 +2,66 @@
 
     Trainer(model, args, train_dataset=..., callbacks=[RunCallback(samples_per_step=32)])
 
-Set args.max_steps to a number that is never reached: the run says when to stop. The Trainer reads its own data in its own
-order, so give each region texts of its own, or another args.data_seed.
+The run says how many steps there are and when to stop: args.max_steps is taken from it, so a schedule ends where the run ends.
+The Trainer reads its own data in its own order, so give each region texts of its own, or another args.data_seed.
 """
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
 import transformers
 
 from .pushed import Pushed
-from .run import Run
+from .run import Run, Step, steps_told
 
 
 class RunCallback(transformers.TrainerCallback):
     """Takes the model of a Trainer through a run. The settings are those of causeway.torch.Run."""
 
-    def __init__(self, **settings):
+    def __init__(self, **settings: Any) -> None:
         self.settings = settings
-        self._pushed = None
+        self._pushed: Pushed | None = None
 
     @property
-    def step(self):
+    def step(self) -> Step | None:
         """The causeway.torch.Step under way."""
         return self._pushed.step if self._pushed else None
 
-    def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **others):
+    def on_init_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        steps = steps_told(self.settings.get("directory"))
+        if steps is not None:
+            args.max_steps = steps
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None,
+                       lr_scheduler: Any = None, train_dataloader: Any = None, **others: Any) -> None:
         self._pushed = Pushed(Run(model, optimizer, **self.settings))
-        self._pushed.begin()
-        self._pushed.schedule(lr_scheduler)
-        control.should_training_stop = self.step is None
-
-    def on_step_end(self, args, state, control, lr_scheduler=None, **others):
-        if not self._pushed.advance():
+        if not self._pushed.begin():
             control.should_training_stop = True
+            leave_empty(train_dataloader)
+            return
+        self._pushed.schedule(lr_scheduler)
+        steps = self._pushed.run.run_steps
+        if steps != args.max_steps and args.lr_scheduler_type not in ("constant", "constant_with_warmup", "inverse_sqrt"):
+            warnings.warn(f"the learning rate's schedule is laid out for {args.max_steps} steps, and the run has {steps}: set "
+                          f"CAUSEWAY_STEPS={steps}, or args.max_steps, before the Trainer is made", stacklevel=2)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, lr_scheduler: Any = None, **others: Any) -> None:
+        assert self._pushed is not None
+        control.should_training_stop = not self._pushed.advance()
         self._pushed.schedule(lr_scheduler)
 
-    def on_log(self, args, state, control, logs=None, **others):
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **others: Any) -> None:
         if logs and "loss" in logs and self._pushed:
             self._pushed.run.report(logs["loss"])
 
-    def on_train_end(self, args, state, control, **others):
-        self._pushed.end()
+    def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        if self._pushed is not None:
+            self._pushed.end()
+
+
+def leave_empty(loader: Any) -> None:
+    """A Trainer looks whether to stop only after a step. Without a batch it takes none."""
+    kind = type(loader)
+    empty = type(kind.__name__, (kind,), {"__iter__": lambda self: iter(())})
+    vars(object)["__class__"].__set__(loader, empty)  # Accelerate's loaders name another class as theirs

@@ -17,6 +17,7 @@ def main():
     accelerator = accelerate.Accelerator(cpu=True)
     model = nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Linear(64, WIDTH))
     model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=3e-3))
+    loss = torch.tensor(float("nan"))  # unless there is a step left to take
     with Run(model, optimizer, samples_per_step=BATCH) as run:
         for step in run:
             rows = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(step.sample * step.parts + step.part))

@@ -25,8 +25,9 @@ View training() {
   view.remaining_s = 168;
   view.wan_bytes = 1'234'567;
   view.wan_bytes_per_s = 45'300;
-  view.regions = {{"us-east", 367, 2.10341, 1824.4, 0, "compute", {{"eu-west", true, 71.4}}},
-                  {"eu-west", 360, 2.112, 1790, 0, "waits for us-east", {{"us-east", true, 71.2}}}};
+  view.regions = {
+      {"us-east", 367, 2.10341, 1824.4, 0, "compute", {{"eu-west", true, 71.4, {}}}},
+      {"eu-west", 360, 2.112, 1790, 0, "waits for us-east", {{"us-east", true, 71.2, {}}}}};
   return view;
 }
 

@@ -54,8 +54,8 @@ void Cluster::trace(const std::string& region, const Event& event,
       "WorkerReadData",    "WorkerLost",    "WorkerReady",
       "WorkerContributed", "WorkerApplied", "WorkerOffered",
       "RoomNeeded",        "OperatorAsked", "Tick"};
-  static const std::vector<std::string> kMessages{"Status",   "Holding",      "Raft",
-                                                  "Diverged", "ChangeMember", "Finished"};
+  static const std::vector<std::string> kMessages{"Status",       "Holding",  "Raft",   "Diverged",
+                                                  "ChangeMember", "Finished", "Tensors"};
   static const std::vector<std::string> kActions{
       "Send",         "Push",          "Fetch",         "RemoveBlob",    "SaveContributions",
       "SaveSnapshot", "SaveRaft",      "AppendLedger",  "UpdateMembers", "Welcome",

@@ -64,6 +64,24 @@ TEST(Layout, CutsSegmentsAtTheMaximumAndAtClasses) {
                                  SegmentClass::vector));
 }
 
+TEST(Layout, PutsStatisticsBehindAllParametersByTheirNames) {
+  const Layout layout({{"lowest:count", {3}},
+                       {"average:mean", {5}},
+                       {"matrix", {2, 2}},
+                       {"average:wide", {2, 3}},
+                       {"shift", {7}}});
+  std::vector<SegmentClass> kinds;
+  for (const Segment& segment : layout.segments()) {
+    EXPECT_EQ(segment.count, 4096U);
+    kinds.push_back(segment.kind);
+  }
+  EXPECT_THAT(kinds, ElementsAre(SegmentClass::matrix, SegmentClass::vector, SegmentClass::averaged,
+                                 SegmentClass::lowest));
+  EXPECT_EQ(layout.find("average:mean").offset, 2U * 4096);
+  EXPECT_EQ(layout.find("average:wide").offset, 2U * 4096 + 5);
+  EXPECT_EQ(layout.find("lowest:count").offset, 3U * 4096);
+}
+
 TEST(Layout, NamesTheTensorOfAnElementAndOfItsPadding) {
   const Layout layout(example());
   const auto name_at = [&](std::size_t element) { return layout.tensor_at(element).spec.name; };

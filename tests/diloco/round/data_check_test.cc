@@ -34,7 +34,8 @@ class DataCheckTest : public ::testing::Test {
     }
     state.raft.committed = state.raft.log.size();
     region_.emplace(options, state);
-    leader_.emplace(*region_);
+    beginning_.emplace(*region_);
+    leader_.emplace(*region_, *beginning_);
     catch_up_.emplace(*region_);
     end_.emplace(*region_, *leader_, *catch_up_);
     region_->agreement.start(Time{0});
@@ -74,6 +75,7 @@ class DataCheckTest : public ::testing::Test {
   }
 
   std::optional<Region> region_;
+  std::optional<Beginning> beginning_;
   std::optional<Leader> leader_;
   std::optional<CatchUp> catch_up_;
   std::optional<RunEnd> end_;

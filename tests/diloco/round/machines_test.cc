@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
@@ -73,10 +74,11 @@ class MachinesTest : public ::testing::Test {
   }
 
   Region region_{options_of_a(), state_of_a()};
-  Leader leader_{region_};
+  Beginning beginning_{region_};
+  Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};
-  WorkerOrders orders_{region_, leader_, catch_up_};
+  WorkerOrders orders_{region_, leader_, catch_up_, beginning_};
   RunEnd end_{region_, leader_, catch_up_};
   const Time cut_off_ = seconds{20};
 };
@@ -310,11 +312,11 @@ TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
 }
 
 TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
-  EXPECT_EQ(waiting_for(region_, leader_, Time{0}), "this region's workers");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, Time{0}), "this region's workers");
   region_.worker.attach({}, std::nullopt);
-  EXPECT_EQ(waiting_for(region_, leader_, Time{0}), "");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, Time{0}), "");
   region_.worker.ask();
-  EXPECT_NE(waiting_for(region_, leader_, Time{0}).find("a majority of the regions"),
+  EXPECT_NE(waiting_for(region_, leader_, beginning_, Time{0}).find("a majority of the regions"),
             std::string::npos);
 }
 

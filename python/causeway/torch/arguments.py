@@ -1,0 +1,99 @@
+"""What a program gives to Run, refused at once and by name if it cannot be meant."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, SupportsFloat, runtime_checkable
+
+import torch
+
+Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What is kept with the optimizer's state: schedulers, scalers, data loaders."""
+
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state: Any, /) -> Any: ...
+
+
+KEPT_NAMES = ("optimizer", "random", "random of the device", "random of Python", "random of NumPy")
+
+
+def count(name: str, value: Any) -> int:
+    """`value` as an int, 1 or more."""
+    wrong = f"{name} is {value!r}: it must be a whole number, 1 or more"
+    if isinstance(value, bool):
+        raise ValueError(wrong)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(wrong) from None
+    if number < 1:
+        raise ValueError(wrong)
+    return number
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise ValueError(f"{name} is {value!r}: it must be {' or '.join(repr(one) for one in allowed)}")
+
+
+def function(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise ValueError(f"{name} is {value!r}: it must be a function, or None")
+    return value
+
+
+def model(value: Any) -> torch.nn.Module:
+    if not isinstance(value, torch.nn.Module):
+        raise ValueError(f"the model is a {type(value).__name__}: Run takes a torch.nn.Module")
+    return value
+
+
+def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
+    """A list of them, each of which steps parameters of the model."""
+    given = [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+    known = {id(parameter) for parameter in of.parameters()}
+    for place, one in enumerate(given):
+        name = "the optimizer" if len(given) == 1 else f"optimizer {place} of the list"
+        if not isinstance(one, torch.optim.Optimizer):
+            raise ValueError(f"{name} is a {type(one).__name__}: Run takes a torch.optim.Optimizer, a list of them, or None")
+        if not any(id(p) in known for group in one.param_groups for p in group["params"]):
+            raise ValueError(f"{name} has none of the model's parameters: it is of another model, or of this one before it was "
+                             "wrapped or converted. Make it from the parameters of the model that Run is given")
+    return given
+
+
+def also(value: Any) -> dict[str, Stateful]:
+    try:
+        named = dict(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"also is {value!r}: it must be a dict of names to objects") from None
+    for name, one in named.items():
+        if not isinstance(name, str):
+            raise ValueError(f"also has the name {name!r}: names are texts")
+        if name in KEPT_NAMES:
+            raise ValueError(f"also[{name!r}] has a name that Run uses itself: take another")
+        if not isinstance(one, Stateful):
+            raise ValueError(f"also[{name!r}] is {one!r}, which has no state_dict() and load_state_dict()")
+    return named
+
+
+def loss(value: Any) -> torch.Tensor | float:
+    """A number, or a tensor of one, which is read later."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() != 1:
+            raise ValueError(f"report() was given a tensor of shape {tuple(value.shape)}: a loss is one number")
+        return value.detach()
+    if isinstance(value, SupportsFloat) and not isinstance(value, (str, bytes)):
+        return float(value)
+    raise ValueError(f"report() was given {value!r}: a loss is a number, or a tensor of one")
+
+
+KeepWaiting = Callable[[str], Any]
+Evaluate = Callable[[int], SupportsFloat]
+Also = Mapping[str, Stateful] | Sequence[tuple[str, Stateful]]

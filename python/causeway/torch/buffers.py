@@ -1,0 +1,106 @@
+"""What a model keeps beside its parameters and saves with them: running statistics, counters. Regions that average weights
+and keep their own statistics evaluate the same weights differently, so these cross too."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from .divided import divided_as, whole
+from .ranks import Group, Solo
+
+KINDS = ("average", "local", "lowest")
+# An integer crosses in parts that fp32 holds exactly, and so does the difference of two.
+PART_BITS = 22
+PARTS = 3
+
+
+def saved_buffers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Those that state_dict() has, and that are not empty: what is not saved (masks, tables) is made from the code."""
+    found = []
+    seen: set[int] = set()
+    for prefix, module in model.named_modules():
+        unsaved: set[str] = getattr(module, "_non_persistent_buffers_set")
+        for name, buffer in module.named_buffers(recurse=False):
+            if name in unsaved or buffer.numel() == 0 or id(buffer) in seen:
+                continue
+            seen.add(id(buffer))
+            found.append((f"{prefix}.{name}" if prefix else name, buffer))
+    return found
+
+
+class Buffer:
+    """One buffer, found anew by its name each time, as programs replace them."""
+
+    def __init__(self, module: torch.nn.Module, attribute: str, name: str, kind: str, leads: bool) -> None:
+        self.module, self.attribute = module, attribute
+        first = self.now()
+        self.whole_number = not first.dtype.is_floating_point
+        # What the run does with a tensor, its name says: see docs/audit.md.
+        self.name = ("lowest:" if self.whole_number or kind == "lowest" else "average:") + name
+        shape = (PARTS, *first.shape) if self.whole_number else first.shape
+        self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32) if leads else None
+
+    def now(self) -> torch.Tensor:
+        buffer: torch.Tensor = getattr(self.module, self.attribute)
+        return buffer.detach()
+
+    def take(self) -> None:
+        value = whole(self.now())
+        if self.host is None:
+            return
+        if not self.whole_number:
+            self.host.copy_(value.to("cpu", torch.float32))
+            return
+        number = value.to("cpu", torch.int64)
+        for part in range(PARTS):
+            last = part == PARTS - 1
+            piece = number >> part * PART_BITS
+            self.host[part].copy_(piece if last else piece & (1 << PART_BITS) - 1)
+
+    def give(self, ranks: Solo | Group) -> None:
+        target = self.now()
+        if self.host is None:
+            value = torch.empty(target.shape, dtype=target.dtype, device=target.device)
+        elif self.whole_number:
+            pieces = self.host.to(torch.int64)
+            number = sum((pieces[part] << part * PART_BITS for part in range(PARTS)), torch.zeros_like(pieces[0]))
+            value = number.to(target.device, target.dtype)
+        else:
+            value = self.host.to(target.device, target.dtype)
+        shared = ranks.share(value.contiguous().clone())
+        target.copy_(divided_as(shared, target))
+
+
+class Buffers:
+    """All of a model's. Every method is called by all ranks of the region; rank 0's values count."""
+
+    def __init__(self, model: torch.nn.Module, ranks: Solo | Group, kind: str, plain_name: Callable[[str], str]) -> None:
+        self.ranks = ranks
+        self.all: list[Buffer] = []
+        if kind == "local":
+            return
+        modules = dict(model.named_modules())
+        for name, buffer in saved_buffers(model):
+            if buffer.is_complex():
+                raise ValueError(f"the buffer {name} is {buffer.dtype}: a run takes real and whole numbers; buffers=\"local\" leaves "
+                                 "all of them in their regions")
+            prefix, _, attribute = name.rpartition(".")
+            self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
+        self.take()
+
+    def hosts(self) -> dict[str, torch.Tensor]:
+        return {one.name: one.host for one in self.all if one.host is not None}
+
+    def take(self) -> None:
+        for one in self.all:
+            one.take()
+
+    def give(self) -> None:
+        for one in self.all:
+            one.give(self.ranks)
+
+    def __str__(self) -> str:
+        averaged = sum(one.name.startswith("average:") for one in self.all)
+        lowest = len(self.all) - averaged
+        return f"{averaged} buffers are averaged with every round, {lowest} are the first region's that a round lists"

@@ -1,0 +1,177 @@
+// What regions say to each other of their programs before the first round.
+#include "diloco/round/beginning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::HasSubstr;
+
+NamedTensors tensors(std::uint8_t values, std::int64_t width = 3) {
+  return {{.name = "w", .shape = {2, width}, .values = Digest{values}},
+          {.name = "b", .shape = {width}, .values = Digest{9}}};
+}
+
+Applied fresh(std::uint8_t values) {
+  return {.version = 0, .state = Digest{values}};
+}
+
+// Region "b" of three, which "a" founded.
+class BeginningTest : public ::testing::Test {
+ protected:
+  explicit BeginningTest(const std::string& self = "b",
+                         InitialValues initial = InitialValues::founder) {
+    ProtocolOptions options;
+    options.self = self;
+    options.initial = initial;
+    options.start_wait = seconds{100};
+    PersistentState state;
+    state.run_id = "run1";
+    Membership membership;
+    for (const char* name : {"a", "b", "c"}) {
+      Member member{.region = name};
+      if (member.region == "a") member.incarnation = "a's disk";
+      membership = with(membership, member);
+    }
+    state.raft.log = {{.term = 1, .body = membership}};
+    state.raft.committed = 1;
+    region_.emplace(options, state);
+    beginning_.emplace(*region_);
+    region_->agreement.start(Time{0});
+  }
+
+  void attach(const NamedTensors& own, std::uint8_t state) {
+    region_->worker.attach(fresh(state), std::nullopt, {}, own);
+    region_->worker.ask();
+    beginning_->on_attached();
+    beginning_->check(seconds{1});
+  }
+  void connect(const std::string& peer) { region_->peers.set_up(peer, peer + "'s disk"); }
+  void hear(const std::string& peer, const NamedTensors& theirs, std::uint8_t state,
+            const std::optional<Snapshot>& snapshot = {}) {
+    connect(peer);
+    Status status;
+    status.applied = fresh(state);
+    status.snapshot = snapshot;
+    region_->peers.hear(peer, status);
+    beginning_->hear(peer, theirs);
+    beginning_->check(seconds{1});
+  }
+  // The message that the region ended with; empty: it did not end.
+  std::string end() {
+    for (const Action& action : region_->out.take()) {
+      if (const auto* ended = std::get_if<EndRun>(&action)) {
+        EXPECT_EQ(ended->exit_code, 2);
+        return ended->message;
+      }
+    }
+    return {};
+  }
+
+  std::optional<Region> region_;
+  std::optional<Beginning> beginning_;
+};
+
+TEST_F(BeginningTest, AnotherShapeThanTheFoundersEndsTheRegionByName) {
+  hear("a", tensors(1), 1);
+  attach(tensors(1, 4), 2);
+  EXPECT_THAT(end(), AllOf(HasSubstr("\"w\" has the shape (2, 4) here and (2, 3) in a"),
+                           HasSubstr("trains another model")));
+}
+
+TEST_F(BeginningTest, AMissingAnExtraAndAMovedTensorAreNamed) {
+  const NamedTensors whole = tensors(1), part{whole[0]}, turned{whole[1], whole[0]};
+  EXPECT_EQ(other_tensor(whole, part, "a"), "a has no tensor \"b\", which is here");
+  EXPECT_EQ(other_tensor(part, whole, "a"), "a has a tensor \"b\", which is not here");
+  EXPECT_EQ(other_tensor(whole, turned, "a"), "tensor number 1 is \"w\" here and \"b\" in a");
+  EXPECT_EQ(other_tensor(whole, whole, "a"), "");
+}
+
+TEST_F(BeginningTest, ListsOfTensorsCrossAsTheyAre) {
+  NamedTensors list = tensors(1);
+  list[1].values.reset();
+  list.push_back({.name = "scalar", .shape = {}});
+  EXPECT_EQ(parse_tensors(serialize(list)), list);
+  EXPECT_THROW(parse_tensors("\x0a\xff"), std::system_error);
+}
+
+TEST_F(BeginningTest, OtherShapesThanThoseOfWhoeverElseEndNothing) {
+  attach(tensors(1), 1);
+  hear("c", tensors(1, 4), 2);
+  EXPECT_EQ(end(), "");
+}
+
+TEST_F(BeginningTest, WithOtherValuesItWaitsForTheFounders) {
+  attach(tensors(2), 2);
+  connect("c");
+  hear("a", tensors(1), 1);
+  EXPECT_EQ(end(), "");
+  EXPECT_TRUE(beginning_->holds_back(seconds{1000}));
+  EXPECT_EQ(beginning_->waiting_for(seconds{1000}), "the initial values of a");
+  EXPECT_FALSE(beginning_->needs_initial_snapshot());
+}
+
+TEST_F(BeginningTest, TheFirstRoundWaitsForWhoCanBeReachedAndHasNoWorkerYet) {
+  attach(tensors(1), 1);
+  hear("a", tensors(1), 1);
+  EXPECT_FALSE(beginning_->holds_back(seconds{2}));  // c cannot be reached
+  connect("c");
+  EXPECT_TRUE(beginning_->holds_back(seconds{2}));
+  EXPECT_THAT(beginning_->waiting_for(seconds{2}),
+              AllOf(HasSubstr("the workers of c to start"), HasSubstr("at most 100 s")));
+  EXPECT_EQ(beginning_->deadline(), seconds{101});
+  EXPECT_FALSE(beginning_->holds_back(seconds{101}));
+  hear("c", tensors(1), 1);
+  EXPECT_FALSE(beginning_->holds_back(seconds{2}));
+}
+
+TEST_F(BeginningTest, TheFoundersStateIsProposedOnceItsSnapshotIsThere) {
+  attach(tensors(2), 2);
+  hear("a", tensors(1), 1);
+  EXPECT_EQ(beginning_->proposal(), std::nullopt);
+  const Snapshot snapshot{.version = 0, .state = Digest{1}, .blob = {.size_bytes = 80}};
+  hear("a", tensors(1), 1, snapshot);
+  const std::optional<Membership> proposal = beginning_->proposal();
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(proposal->members, region_->agreement.members().members);
+  EXPECT_EQ(proposal->origin,
+            (Origin{.run_id = "", .version = 0, .state = snapshot.state, .blob = snapshot.blob}));
+}
+
+TEST_F(BeginningTest, NothingIsProposedWhereAllBringTheSame) {
+  attach(tensors(1), 1);
+  hear("a", tensors(1), 1, Snapshot{.version = 0, .state = Digest{1}, .blob = {.size_bytes = 80}});
+  hear("c", tensors(1), 1);
+  EXPECT_EQ(beginning_->proposal(), std::nullopt);
+}
+
+struct Founder : BeginningTest {
+  Founder() : BeginningTest("a") {}
+};
+
+TEST_F(Founder, OffersItsValuesAndTakesNobodys) {
+  attach(tensors(1), 1);
+  hear("b", tensors(2), 2);
+  hear("c", tensors(1, 4), 3);
+  EXPECT_TRUE(beginning_->needs_initial_snapshot());
+  EXPECT_EQ(end(), "");
+  EXPECT_FALSE(beginning_->holds_back(seconds{2}));
+}
+
+struct Equal : BeginningTest {
+  Equal() : BeginningTest("b", InitialValues::equal) {}
+};
+
+TEST_F(Equal, OtherValuesEndTheRegionWithTheTensorAndBothRegions) {
+  attach(tensors(2), 2);
+  hear("a", tensors(1), 1);
+  EXPECT_THAT(end(), AllOf(HasSubstr("\"w\" has other initial values in b than in a"),
+                           HasSubstr("set the same seed")));
+}
+
+}  // namespace
+}  // namespace causeway::diloco
