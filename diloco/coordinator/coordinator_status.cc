@@ -262,7 +262,9 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
   const Traffic traffic = sum(totals(status));
   const double time_s = unix_seconds();
   const bool catches_up = status.round > round.record.round + 2;
-  time_left_.add(time_s, status.progress.step, catches_up);
+  // A worker that attached anew has not said where it is.
+  const std::uint64_t step = std::max(status.progress.step, round.steps_so_far);
+  time_left_.add(time_s, step, catches_up);
   Json json = {{"round", round.record.round},
                {"region", region_},
                {"participants", participants},
@@ -271,7 +273,7 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
                {"val_loss", nullptr},
                {"tokens_per_s", status.progress.tokens_per_s},
                {"waited_for", status.waited_for},
-               {"step", status.progress.step},
+               {"step", step},
                {"tokens", status.progress.tokens},
                {"delta_norm", nullptr},
                {"error_norm", nullptr},

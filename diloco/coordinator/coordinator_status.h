@@ -53,6 +53,7 @@ struct AppliedRound {
   CommitRecord record;
   std::optional<Contribution> own;  // to this round, listed or not
   std::uint32_t steps = 0;          // nominal inner steps
+  std::uint64_t steps_so_far = 0;   // of the run, with those of this round
   Digest state{};                   // after applying
 };
 

@@ -331,6 +331,7 @@ void WorkerSide::add_applied_round(Round number, const Digest& state) {
   AppliedRound round{.record = protocol.record(number),
                      .own = {},
                      .steps = protocol.nominal_k(number),
+                     .steps_so_far = protocol.steps_after(number),
                      .state = state};
   const auto& own = protocol.contribution();
   if (own && own->round == number) round.own = *own;

@@ -60,6 +60,10 @@ class RoundProtocol {
   Round rounds_kept() const { return region_.history.rounds_kept(); }
   // Inner steps of a round up to the open one.
   std::uint32_t nominal_k(Round round) const { return region_.history.nominal_k(round); }
+  // Nominal inner steps of the run up to the end of a round.
+  std::uint64_t steps_after(Round round) const {
+    return region_.history.schedule_step(round) + nominal_k(round);
+  }
   const std::optional<Contribution>& contribution() const {
     return region_.contributions.newest_own();
   }

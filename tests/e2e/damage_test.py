@@ -164,7 +164,8 @@ class Damage(RunByHand):
         if path.suffix == ".tmp":  # never finished: it is opened to see that nobody writes it any more
             self.assertFalse(path.exists(), f"{place} is left")
             return re.sub(r"\.[0-9a-f]+\.tmp$", ".tmp", place), "removed unread"
-        if path.suffix in (".map", ".part"):  # a crash tears it too: what is not its blob is fetched again
+        # What is still written, or torn by a crash: it is a blob only once it has the blob's hash.
+        if path.suffix in (".map", ".part") or path.name.startswith("draft-"):
             return "spool/, not complete", "checked by its hash"
         if re.fullmatch(r"state\.[0-9]+\.safetensors", path.name):
             return place, "unread"  # but for its header: the newest was sound

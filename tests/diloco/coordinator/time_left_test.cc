@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "diloco/coordinator/coordinator_status.h"
+#include "tests/support/temporary_directory.h"
 
 namespace causeway::diloco {
 namespace {
@@ -32,6 +33,24 @@ TEST(TimeLeft, RoundsThatARegionCatchesUpWithSayNothing) {
   for (std::uint64_t round = 2; round < 100; ++round) left.add(time_s += 0.01, 20 * round, true);
   left.add(time_s += 10, 20 * 100, false);
   EXPECT_NEAR(left.seconds(20 * 200).value_or(0), 1000, 1e-6);
+}
+
+// Its worker has not said where it is since it attached: 0 of 2,000,000 steps would be over soon.
+TEST(TimeLeft, ARoundThatBeganBeforeTheWorkerAttachedCountsByTheStepsOfTheRun) {
+  const test::TemporaryDirectory directory;
+  StatusFiles files(directory.path(), "east");
+  CoordinatorStatus status;
+  status.steps = 2'000'000;
+  status.round = 100;
+  for (Round round = 100; round < 103; ++round) {
+    AppliedRound applied;
+    applied.steps = 20;
+    applied.steps_so_far = 20 * (round + 1);
+    applied.record.round = round;
+    status.round = round;
+    const std::string line = files.add_round(applied, status);
+    EXPECT_NE(line.find("\"step\":" + std::to_string(20 * (round + 1))), std::string::npos) << line;
+  }
 }
 
 }  // namespace
