@@ -65,6 +65,9 @@ struct OuterState {
   float confirmed_share = 1;
   Work work;
   std::vector<InFlight> in_flight;  // ascending (round, part)
+  // Of the newest state on disk, if this process wrote it or read all of it: otherwise it may be
+  // damaged.
+  std::optional<diloco::Round> on_disk;
 
   std::vector<float>& flat(Flat which);
 

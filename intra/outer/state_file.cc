@@ -26,11 +26,13 @@ fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
   return checkpoint_directory(region_directory) / (name + ".safetensors");
 }
 
-// Whether the newest state is one of `version`, damaged, or gone: the next one takes its place.
-bool gives_way(const fs::path& newest, diloco::Round version) {
-  if (!fs::exists(newest)) return true;
+// Whether the newest state is one of this version, perhaps damaged, or gone: the next one takes its
+// place, and the one before it stays.
+bool gives_way(const fs::path& newest, const OuterState& state) {
+  if (!fs::exists(newest) || !state.on_disk) return true;
   try {
-    return StateReader(newest).get("version") == to_metadata(version);
+    const std::string version = StateReader(newest).get("version");
+    return version == to_metadata(state.version) || version != to_metadata(*state.on_disk);
   } catch (const std::system_error& error) {
     if (error.code() != Errc::bad_checkpoint) throw;
     return true;
@@ -261,11 +263,11 @@ void StateReader::refuse(const std::string& why) const {
 }
 
 void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
-                      const OuterState& state, std::vector<TensorView> more_tensors,
+                      OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
   diloco::create_private_directories(checkpoint_directory(region_directory));
   const fs::path newest = state_file(region_directory);
-  const bool ages = !gives_way(newest, state.version);
+  const bool ages = !gives_way(newest, state);
   // While the next one is written, there are no more than are kept, it among them.
   remove_states(region_directory, ages ? std::max(kept, 2U) - 1 : std::max(kept, 1U));
   remove_old_contributions(region_directory);  // makes room
@@ -279,6 +281,7 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
   write_safetensors(newest, more_tensors, more_metadata, [&] {
     if (ages) age_states(region_directory, kept);
   });
+  state.on_disk = state.version;
   remove_old_contributions(region_directory);
 }
 
@@ -290,8 +293,10 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
   for (const fs::path& file : state_files(region_directory)) {
     try {
       const StateReader reader(file);
+      state.on_disk.reset();
       load(reader, region_directory, layout, state);
       if (read_more) read_more(reader);
+      if (file == state_file(region_directory)) state.on_disk = state.version;
       return true;
     } catch (const std::system_error& error) {
       if (error.code() != Errc::bad_checkpoint) throw;

@@ -77,10 +77,11 @@ struct SavePlan {
 // How many states are kept, the newest included, unless somebody says otherwise.
 inline constexpr std::uint32_t kStatesKept = 2;
 
-// Atomic; takes the place of an earlier state of the same version. Throws std::system_error naming
+// Atomic; takes the place of an earlier state of the same version, or of one that nobody has read.
+// Throws std::system_error naming
 // the file.
 void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
-                      const OuterState& state, std::vector<TensorView> more_tensors,
+                      OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata,
                       std::uint32_t kept = kStatesKept);
 // The newest state that is whole; `read_more` reads what the trainer added. False if there is none.

@@ -201,6 +201,26 @@ TEST(TrainingState, ACounterThatTheDiskChangedIsNotBelieved) {
   EXPECT_EQ(loaded.optimizer_steps, 2);
 }
 
+// A worker that is killed while it writes the next one must find the only good one.
+TEST(TrainingState, TheNextOneTakesThePlaceOfTheDamagedOneAndNotOfTheGoodOneBefore) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (state.version = 1; state.version <= 2; ++state.version)
+    save_state(directory.path(), layout(), state, 2);
+  const auto file = [&](const char* name) { return checkpoint_directory(directory.path()) / name; };
+  std::string bytes = diloco::read_file(file("state.safetensors")).value();
+  bytes.back() ^= 1;
+  diloco::replace_file(file("state.safetensors"), bytes, diloco::Durability::visible);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 1);
+  loaded.version = 3;
+  save_state(directory.path(), layout(), loaded, 2);
+  std::filesystem::remove(file("state.safetensors"));
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 1);
+}
+
 TEST(TrainingState, ComesFromTheNewestStateThatIsWhole) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
