@@ -22,6 +22,7 @@ void show(const ImportFlags& flags, const run::Imported& imported) {
   if (flags.certificates.empty())
     std::cout << "the certificates came with the archive: whoever made it could sign anything; "
                  "--certificates DIR checks with yours\n";
+  std::cout << "nobody signed its config.toml: read it before you use it\n";
   std::cout << "imported run " << manifest.run_id << " as " << manifest.region << " had it, "
             << manifest.rounds << " rounds, snapshot of version " << manifest.version << "\n"
             << "look at it:         causeway ledger " << flags.directory.string() << "\n"

@@ -209,6 +209,18 @@ class Export(EndToEnd):
         self.run_causeway("import", self.archive, "--directory", self.imported)
         self.run_causeway("config", self.imported / "config.toml")
 
+    def test_a_configuration_that_no_export_writes_is_not_imported(self):
+        def with_config(text):
+            def change(members):
+                contents = {info.name: content for info, content in members[1:]}
+                contents["config.toml"] = text(contents["config.toml"])
+                return self.packed(members, contents)
+            return self.rewritten(change)
+
+        command = with_config(lambda config: config.replace(b'after = ""', b'after = "touch /tmp/owned"'))
+        self.refused(command, "checkpoint.after, a command")
+        self.refused(with_config(lambda _: b"no TOML ["), "config.toml is none")
+
     def test_a_ledger_that_another_signed_is_refused(self):
         foreign = self.directory / "foreign"
         self.run_causeway("certs", "--directory", foreign, "init")

@@ -78,6 +78,20 @@ void check_figures(const Manifest& manifest, const NamedSnapshot& named) {
                  "not trust it");
 }
 
+// Nothing signs it: what it has must be what an export writes, and that starts no command.
+void check_config(const fs::path& stage) {
+  const fs::path file = stage / "config.toml";
+  if (!fs::exists(file)) return;
+  try {
+    if (load_config(file, {}).checkpoint_after.empty()) return;
+  } catch (const ConfigError& error) {
+    throw RunError("the archive's config.toml is none: " + std::string(error.what()));
+  }
+  throw RunError(
+      "the archive's config.toml has checkpoint.after, a command that would be started with the run "
+      "and that `causeway export` leaves out: somebody changed the archive. Do not trust it");
+}
+
 // Where a region's worker leaves it, for `causeway verify`.
 void link_snapshot(const NamedSnapshot& named) {
   const fs::path snapshot = intra::snapshot_file(named.ledger.directory);
@@ -94,6 +108,7 @@ Imported unpack_and_check(TarReader& tar, Manifest manifest, const fs::path& sta
   const NamedSnapshot named =
       read_named_snapshot(region, certificates_for(region, certificates, {}));
   check_figures(manifest, named);
+  check_config(stage);
   link_snapshot(named);
   return {.manifest = std::move(manifest), .entries = named.ledger.entries.size()};
 }

@@ -311,7 +311,7 @@ class KeptFiles {
     }
   }
 
-  // It is a copy of a region's: what is there under the same name is the same.
+  // It is a copy of a region's: each file is the same as one of that name there.
   void check_copies(const std::string& owner, const fs::path& directory) {
     for (const auto& entry : fs::directory_iterator(directory)) {
       std::vector<fs::path> originals;
@@ -324,7 +324,7 @@ class KeptFiles {
                inter::hash_file(original, entry.file_size()) ==
                    inter::hash_file(entry.path(), entry.file_size());
       });
-      if (!originals.empty() && !copied)
+      if (!copied)
         findings_.differ(owner + ": " + entry.path().string() + " is not that of any region");
     }
   }
