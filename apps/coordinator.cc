@@ -158,6 +158,7 @@ run::CheckpointHookOptions hook_options(const run::Config& config, const Coordin
 
 // What this region alone knows of the run; `causeway report` puts several regions together.
 void write_report(const std::filesystem::path& directory) {
+  if (!std::filesystem::exists(directory / "status.json")) return;  // it was refused at its start
   try {
     const run::RegionHistory history = run::read_region_history(directory);
     if (!history.rounds.empty())

@@ -50,8 +50,9 @@ void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& direct
   if (!found)
     throw RunError("the archive ends before its file " + expected.name + ": it is incomplete");
   if (found->name != expected.name || found->size != expected.size)
-    throw RunError("the archive has " + found->name + " where " + expected.name + " of " +
-                   std::to_string(expected.size) + " bytes belongs: it is damaged");
+    throw RunError("the archive has " + found->name + " of " + std::to_string(found->size) +
+                   " bytes where " + expected.name + " of " + std::to_string(expected.size) +
+                   " bytes belongs: it is damaged");
   const fs::path path = directory / expected.name;
   diloco::create_private_directories(path.parent_path());
   diloco::AtomicFile file(path);
