@@ -217,7 +217,7 @@ class Export(EndToEnd):
                 return self.packed(members, contents)
             return self.rewritten(change)
 
-        command = with_config(lambda config: config.replace(b'after = ""', b'after = "touch /tmp/owned"'))
+        command = with_config(lambda config: config.replace(b'after = ""', b'after = "touch owned"'))
         self.refused(command, "checkpoint.after, a command")
         self.refused(with_config(lambda _: b"no TOML ["), "config.toml is none")
 

@@ -89,7 +89,8 @@ void check_config(const fs::path& stage) {
     throw RunError("the archive's config.toml is none: " + std::string(error.what()));
   }
   throw RunError(
-      "the archive's config.toml has checkpoint.after, a command that would be started with the run "
+      "the archive's config.toml has checkpoint.after, a command that would be started with the "
+      "run "
       "and that `causeway export` leaves out: somebody changed the archive. Do not trust it");
 }
 
