@@ -31,6 +31,16 @@ bool ArchiveFill::is_kept(const inter::BlobId& blob) const {
   return spool_.has(blob) || exists(inter::blob_path(archive_directory(directory_), blob));
 }
 
+bool ArchiveFill::awaits(const inter::BlobId& blob) {
+  if (!wanted_.contains(blob)) return false;
+  keep_arrived();
+  return wanted_.contains(blob) && has_room_for(blob);
+}
+
+bool ArchiveFill::has_room_for(const inter::BlobId& blob) const {
+  return spool_.free_bytes() >= 2 * blob.size_bytes;
+}
+
 // The spool lets go of them by itself: nothing there names them.
 void ArchiveFill::keep_arrived() {
   std::erase_if(wanted_, [this](const auto& want) {
@@ -77,7 +87,7 @@ void ArchiveFill::ask(const std::vector<std::string>& up, TimePoint now) {
     if (received > state.received_bytes) {
       state = {.ask_at = now + kPeerPatience, .asked = state.asked, .received_bytes = received};
     }
-    if (now < state.ask_at || spool_.free_bytes() < 2 * blob.size_bytes) {
+    if (now < state.ask_at || !has_room_for(blob)) {
       ++want;
       continue;
     }

@@ -32,6 +32,9 @@ class ArchiveFill {
   // To be called now and then. `applied`: rounds before it are of no use to the worker any more, so
   // nobody else here fetches their payloads. `up`: peers that can be asked.
   void look(Round applied, const std::vector<std::string>& up, TimePoint now);
+  // The spool is to let go of a blob that nothing else names. One that is fetched for the archive
+  // is kept there first, if all of it is here; true: the rest of it is awaited, and has room.
+  bool awaits(const inter::BlobId& blob);
 
  private:
   struct Want {
@@ -41,6 +44,7 @@ class ArchiveFill {
   };
   bool is_kept(const inter::BlobId& blob) const;
   void keep_arrived();
+  bool has_room_for(const inter::BlobId& blob) const;
   void find_more(Round applied, TimePoint now);
   void ask(const std::vector<std::string>& up, TimePoint now);
   void tell_of_gap();

@@ -87,6 +87,7 @@ class Coordinator::Implementation {
       directory_.carry_out(body);
     }
   }
+  void carry_out(const RemoveBlob& action);
   void carry_out(const SaveRaft& action);
   void carry_out(const AppendLedger& action);
   void carry_out(const EndRun& action);
@@ -335,6 +336,10 @@ void Coordinator::Implementation::show_abstaining(const std::string& message) {
 }
 
 // ---- Actions that no part carries out alone ----
+
+void Coordinator::Implementation::carry_out(const RemoveBlob& action) {
+  if (!archive_fill_ || !archive_fill_->awaits(action.blob)) directory_.carry_out(action);
+}
 
 void Coordinator::Implementation::carry_out(const SaveRaft& action) {
   directory_.save(action, driver_->protocol().raft().leads());

@@ -106,9 +106,13 @@ class Damage(RunByHand):
         self.worker_process = self.worker(self.config_file, VICTIM)
 
     def choose(self, chance):
-        """A file of the victim's that has bytes."""
-        directory = self.region_directory(VICTIM)
-        return chance.choice(sorted(path for path in directory.rglob("*") if path.is_file() and path.stat().st_size))
+        """A file of the victim's that has bytes. Others come and go meanwhile."""
+        def has_bytes(path):
+            try:
+                return path.is_file() and path.stat().st_size > 0
+            except FileNotFoundError:
+                return False
+        return chance.choice(sorted(filter(has_bytes, self.region_directory(VICTIM).rglob("*"))))
 
     @staticmethod
     def flip(path, chance):
@@ -182,14 +186,16 @@ class Damage(RunByHand):
         self.start_run()
         chance = random.Random(SEED)
         outcomes = collections.Counter()
-        for _ in range(FLIPS):
-            place, outcome = self.one_flip(chance)
-            outcomes[place if not place.startswith("spool/") or "," in place else "spool/", outcome] += 1
-            if self.ended() is not None:
-                self.stop_victim()
-                self.start_victim()
-        for (kind, outcome), count in sorted(outcomes.items()):
-            print(f"{count:5}  {kind}: {outcome}")
+        try:
+            for _ in range(FLIPS):
+                place, outcome = self.one_flip(chance)
+                outcomes[place if not place.startswith("spool/") or "," in place else "spool/", outcome] += 1
+                if self.ended() is not None:
+                    self.stop_victim()
+                    self.start_victim()
+        finally:
+            for (kind, outcome), count in sorted(outcomes.items()):
+                print(f"{count:5}  {kind}: {outcome}")
         for child in [*self.others, *self.victims()]:
             child.send_signal(signal.SIGINT)
         for child in [*self.others, *self.victims()]:

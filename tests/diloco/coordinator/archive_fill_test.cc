@@ -77,6 +77,17 @@ TEST_F(ArchiveFillTest, AsksForWhatTheWorkerIsBeyondAndKeepsWhatComes) {
   EXPECT_EQ(look(3), (Asked{{"b", payloads_[2]}}));
 }
 
+// Rounds may be faster than whatever looks: nothing else names it.
+TEST_F(ArchiveFillTest, WhatTheSpoolLetsGoOfIsKeptOrAwaitedFirst) {
+  EXPECT_FALSE(fill_.awaits(payloads_[0])) << "it is not fetched";
+  look(2);
+  spool_.expect(payloads_[0]);
+  EXPECT_TRUE(fill_.awaits(payloads_[0]));
+  spool_.put(content(0));
+  EXPECT_FALSE(fill_.awaits(payloads_[0]));
+  EXPECT_TRUE(is_archived(0));
+}
+
 TEST_F(ArchiveFillTest, SaysOnceWhatNobodyHasAndAsksForItAgainLater) {
   const test::CapturedLog log;
   std::size_t asked = 0;
