@@ -166,7 +166,7 @@ class Damage(RunByHand):
         if pathlib.Path(place).name in SHOWN or place.endswith(".log"):
             return place, "shown only"
         if path.suffix == ".tmp":  # never finished: it is opened to see that nobody writes it any more
-            self.assertFalse(path.exists(), f"{place} is left")
+            wait_until(lambda: not path.exists(), f"the worker to remove {place}")
             return re.sub(r"\.[0-9a-f]+\.tmp$", ".tmp", place), "removed unread"
         # What is still written, or torn by a crash: it is a blob only once it has the blob's hash.
         if path.suffix in (".map", ".part") or path.name.startswith("draft-"):
