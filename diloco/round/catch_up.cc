@@ -248,7 +248,11 @@ std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>&
     const std::uint64_t bytes = spool_.begun().contains(need.blob) ? 0 : need.blob.size_bytes;
     const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
     const bool fits = bytes <= room && room - bytes >= spare;
-    fits ? void(want->second.source = need.source) : void(wanted.erase(want));
+    if (fits) {
+      want->second.source = need.source;
+    } else {
+      wanted.erase(want);
+    }
     if (fits || need.urgent) room -= std::min(bytes, room);
   }
   return wanted;

@@ -219,7 +219,7 @@ class Export(EndToEnd):
 
         command = with_config(lambda config: config.replace(b'after = ""', b'after = "touch owned"'))
         self.refused(command, "checkpoint.after, a command")
-        self.refused(with_config(lambda _: b"no TOML ["), "config.toml is none")
+        self.refused(with_config(lambda _: b"no TOML ["), "config.toml cannot be read")
 
     def test_a_ledger_that_another_signed_is_refused(self):
         foreign = self.directory / "foreign"

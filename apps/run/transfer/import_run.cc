@@ -86,12 +86,11 @@ void check_config(const fs::path& stage) {
   try {
     if (load_config(file, {}).checkpoint_after.empty()) return;
   } catch (const ConfigError& error) {
-    throw RunError("the archive's config.toml is none: " + std::string(error.what()));
+    throw RunError("the archive's config.toml cannot be read: " + std::string(error.what()));
   }
   throw RunError(
-      "the archive's config.toml has checkpoint.after, a command that would be started with the "
-      "run "
-      "and that `causeway export` leaves out: somebody changed the archive. Do not trust it");
+      "the archive's config.toml has checkpoint.after, a command that a run would start. `causeway "
+      "export` leaves it out, so somebody changed the archive: do not trust it");
 }
 
 // Where a region's worker leaves it, for `causeway verify`.
