@@ -178,6 +178,8 @@ class Guards(EndToEnd):
                      "checkpoints/final/config.json is not that of any region")
         self.refused(lambda copy: self.rewrite(copy / "checkpoints/final/model.safetensors", lambda data: data[:-1] + bytes([data[-1] ^ 1])),
                      "model.safetensors is damaged: tensor")
+        self.refused(lambda copy: (copy / "checkpoints/final/model-00002.safetensors").write_bytes(b"weights"),
+                     "checkpoints/final/model-00002.safetensors is not that of any region")
         self.refused(lambda copy: shutil.rmtree(copy / "regions" / first), f"MISSING: the directory of {first}, a member", "NOT verified")
         self.refused(lambda copy: shutil.copyfile(copy / "regions" / second / "ledger/finished", copy / "regions" / first / "ledger/finished"),
                      f"{first}: its ledger/finished, of version 2, is not signed by its certificate")
