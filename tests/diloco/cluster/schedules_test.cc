@@ -65,6 +65,11 @@ TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
 }
 INSTANTIATE_TEST_SUITE_P(Blocks, LyingSchedules, ::testing::Range(0, 2));
 
+// What longer runs of them found beyond these blocks.
+TEST(FoundSchedules, TwoLeadersOfOneTermWhileAVoteIsAddedAndADiskIsLost) {
+  EXPECT_EQ(run(make_schedule(14941)).failure, "");
+}
+
 // ---- Known bugs ----
 
 struct Plant {
