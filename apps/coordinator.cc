@@ -36,6 +36,7 @@
 #include "apps/set_option.h"
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
+#include "intra/outer/snapshot_check.h"
 
 namespace causeway::apps {
 namespace {
@@ -115,6 +116,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.shared_config = run::shared_settings(config);
   options.egress_prices = run::prices_of(config).from(flags.region);
   if (config.keeps_all) options.kept_config = run::to_toml(config);
+  options.wrong_snapshot = intra::wrong_snapshot;
   options.directory = run::region_path(config, flags.region, flags.directory);
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);

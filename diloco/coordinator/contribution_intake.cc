@@ -6,6 +6,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <asio/co_spawn.hpp>
+#include <asio/use_awaitable.hpp>
+
 #include "diloco/coordinator/spool_copy.h"
 #include "diloco/files/fault_point.h"
 #include "inter/base/error.h"
@@ -25,6 +28,12 @@ bool is_spool_full(const std::exception_ptr& failure) {
   } catch (...) {
     return false;
   }
+}
+
+asio::awaitable<std::string> look_at(
+    std::function<std::string(const std::filesystem::path&, const Digest&)> wrong_snapshot,
+    std::filesystem::path file, Digest state) {
+  co_return wrong_snapshot(file, state);
 }
 
 }  // namespace
@@ -103,6 +112,19 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
     inter::Spool& spool = context_.directory.spool();
     const Copied copied =
         co_await copy_to_spool(std::move(file), spool, thread_of(snapshot_copies_));
+    if (copied.draft && context_.options.wrong_snapshot) {
+      const std::string wrong = co_await asio::co_spawn(
+          thread_of(snapshot_copies_),
+          look_at(context_.options.wrong_snapshot, copied.draft->path(), holds.state),
+          asio::use_awaitable);
+      if (!wrong.empty()) {
+        spdlog::error(
+            "{}: checkpoints/snapshot.safetensors {}: this host's disk or memory fails. The "
+            "snapshot of version {} is not kept for joiners; the next one will be",
+            context_.options.region, wrong, holds.version);
+        co_return;
+      }
+    }
     if (copied.draft) spool.finish(*copied.draft, copied.blob);
     reached(ProtocolState::snapshot_spooled);
     on_snapshot_spooled({holds.version, holds.state, copied.blob});

@@ -62,6 +62,10 @@ struct CoordinatorOptions {
   std::optional<inter::Endpoint> worker_listen;
   // Told of each round that the worker applied: its line of events.jsonl (docs/outputs.md).
   std::function<void(const std::string& line)> on_round = {};
+  // Whether a snapshot holds the state that it is said to hold: empty, or what it is instead.
+  // Called in any thread; none: it is not looked at.
+  std::function<std::string(const std::filesystem::path& file, const Digest& state)>
+      wrong_snapshot = {};
   EgressPrices egress_prices = {};  // of what this region sends
   inter::MeshOptions mesh;          // self, greeting filled in by the coordinator
 };

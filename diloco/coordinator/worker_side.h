@@ -61,9 +61,11 @@ class WorkerSide : public WorkerServerHandler {
   bool goodbye_is_over() const;
   void see_off();
   using Order = std::function<void()>;
-  void hand_over(std::vector<inter::BlobId> blobs, Order order);
+  using Wrong =
+      std::function<std::string(const std::filesystem::path& file)>;  // empty: it is right
+  void hand_over(std::vector<inter::BlobId> blobs, Order order, Wrong wrong = {});
   asio::awaitable<void> check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
-                                            std::uint64_t handing);
+                                            Wrong wrong, std::uint64_t handing);
   void train_on();
   void note_missing(const std::vector<std::uint32_t>& missing);
   void add_applied_round(Round round, const Digest& state);

@@ -48,6 +48,8 @@ class Spool {
   std::vector<inter::BlobId> unlist_from(Round round);
   // Snapshots of states that were taken back.
   void drop_void_snapshots();
+  // They are not what they were said to be.
+  void drop_snapshots_of(const inter::BlobId& blob);
   // Unless something names it. `listed`: as RemoveBlob has it.
   void discard(const inter::BlobId& blob, bool listed = false);
   // Although a record names it: it is to be fetched again later.

@@ -104,6 +104,16 @@ void CatchUp::confirm_final_snapshot() {
   if (offered->state == worker_.applied()->state) spool_.adopt_offered_at_end();
 }
 
+void CatchUp::refuse_snapshot(const inter::BlobId& blob) {
+  refused_.insert(blob);
+  for (const std::string& name : peers_.linked()) {
+    const Status* status = peers_.status(name);
+    if (status != nullptr && status->snapshot && status->snapshot->blob == blob)
+      ++announced_wrong_[name];
+  }
+  spool_.drop_snapshots_of(blob);
+}
+
 void CatchUp::check_state() {
   check_origin();
   const std::optional<Applied>& applied = worker_.applied();
@@ -141,17 +151,24 @@ std::optional<Snapshot> CatchUp::find_target() const {
   if (!behind && !worker_.distrusted()) return {};
   if (own_snapshot_helps()) return {};
   std::optional<Snapshot> best;
+  std::size_t wrong_of_best = 0;
   for (const std::string& name : peers_.linked()) {
     const Status* status = peers_.status(name);
     if (status == nullptr || !status->snapshot) continue;
     if (status->revision != history_.revision()) continue;  // it may be of what was taken back
     const Snapshot& offered = *status->snapshot;
-    if (fetcher_.in_vain(offered.blob)) continue;
+    if (fetcher_.in_vain(offered.blob) || refused_.contains(offered.blob)) continue;
     const bool useful =
         worker_.distrusted() ? helps(offered) : offered.version > applied && trusted(offered);
     if (!useful) continue;
     if (spool_.target() == offered) return offered;  // already on its way
-    if (!best || offered.version > best->version) best = offered;
+    const auto wrong = announced_wrong_.find(name);
+    const std::size_t count = wrong == announced_wrong_.end() ? 0 : wrong->second;
+    const bool better = !best || count < wrong_of_best ||
+                        (count == wrong_of_best && offered.version > best->version);
+    if (!better) continue;
+    best = offered;
+    wrong_of_best = count;
   }
   return best;
 }

@@ -41,6 +41,8 @@ class CatchUp {
   void confirm_snapshot();
   // No record follows the last version, but all regions were seen to agree on it.
   void confirm_final_snapshot();
+  // It is not what was announced. Another one is taken, first of a region that did not announce it.
+  void refuse_snapshot(const inter::BlobId& blob);
   // The record of a round names the agreed state that it starts from: the worker's may be wrong.
   void check_state();
 
@@ -86,6 +88,8 @@ class CatchUp {
   Spool& spool_;
   Fetcher& fetcher_;
   Outbox& out_;
+  std::set<inter::BlobId> refused_;                     // what was announced as snapshots
+  std::map<std::string, std::size_t> announced_wrong_;  // how many of them, by region
 };
 
 }  // namespace causeway::diloco

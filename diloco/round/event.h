@@ -61,6 +61,10 @@ struct WorkerApplied {
 struct WorkerOffered {
   Snapshot snapshot;
 };  // its blob is on disk
+// What a peer said to be a snapshot of an agreed state is none: the worker was not given it.
+struct SnapshotRefused {
+  inter::BlobId blob;
+};
 struct RoomNeeded {
   std::uint64_t bytes = 0;
 };  // for what the worker made: there is no room for it
@@ -68,9 +72,9 @@ struct OperatorAsked {
   ChangeMember change;
 };
 struct Tick {};  // time passed
-using Event =
-    std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress, BlobLost,
-                 BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
-                 WorkerContributed, WorkerApplied, WorkerOffered, RoomNeeded, OperatorAsked, Tick>;
+using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
+                           BlobLost, BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost,
+                           WorkerReady, WorkerContributed, WorkerApplied, WorkerOffered,
+                           SnapshotRefused, RoomNeeded, OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco

@@ -63,8 +63,9 @@ void RoundProtocol::take_in(const Event& event) {
             attach, read, [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
-            offer, [this](const RoomNeeded& by) { catch_up_.make_room(by.bytes); },
-            [](const Tick&) {}, [this](const auto& other) { on(other); }},
+            offer, [this](const SnapshotRefused& it) { catch_up_.refuse_snapshot(it.blob); },
+            [this](const RoomNeeded& by) { catch_up_.make_room(by.bytes); }, [](const Tick&) {},
+            [this](const auto& other) { on(other); }},
       event);
 }
 

@@ -46,6 +46,8 @@ class SafetensorsReader {
   std::vector<std::string> names() const;  // ascending
   std::vector<std::int64_t> shape(const std::string& name) const;
   void read(const std::string& name, std::span<float> out) const;  // size must match
+  // Elements from `first` on, of a tensor of F32. They are not compared with its hash.
+  void read_part(const std::string& name, std::size_t first, std::span<float> out) const;
 
  private:
   class File;

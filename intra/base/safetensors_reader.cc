@@ -315,6 +315,14 @@ void SafetensorsReader::read(const std::string& name, std::span<float> out) cons
                  bf16 ? compression::bf16_value : compression::fp16_value);
 }
 
+void SafetensorsReader::read_part(const std::string& name, std::size_t first,
+                                  std::span<float> out) const {
+  const Entry& entry = find(name);
+  if (entry.type != "F32" || first > entry.count || out.size() > entry.count - first)
+    file_->refuse("has no such part of F32 in tensor '" + name + "'");
+  file_->read_at(entry.begin + first * sizeof(float), std::as_writable_bytes(out));
+}
+
 void SafetensorsReader::read_bytes(const std::string& name, std::span<std::byte> out) const {
   const Entry& entry = find(name);
   file_->read_at(entry.begin, out);

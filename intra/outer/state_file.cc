@@ -333,7 +333,9 @@ void write_snapshot(const fs::path& file, const diloco::Layout& layout, const Ou
 void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
                     diloco::Round version, const diloco::Digest& digest, OuterState& state) {
   state.intact = false;
-  check_origin(snapshot, layout);
+  // What a run begins with may be of another model. A later state is the run's by its digest,
+  // whoever wrote the rest of the file.
+  if (version == 0) check_origin(snapshot, layout);
   snapshot.read("anchor", std::span(state.anchor));
   snapshot.read("momentum", std::span(state.momentum));
   state.digest = whole_digest(state);

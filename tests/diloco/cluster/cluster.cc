@@ -41,6 +41,7 @@ void Cluster::found(Node& node) {
   if (options_.forked) {
     if (real_) real_->start(founder.region);
     const inter::BlobId blob = keep(founder.region, "of another run", kSnapshotBytes);
+    snapshots_[blob] = forked_state();
     membership.origin = {.run_id = "run-0", .version = 7, .state = forked_state(), .blob = blob};
     node.disk.snapshot = {.version = 0, .state = forked_state(), .blob = blob};
   }

@@ -107,6 +107,7 @@ class Cluster {
   Applied worker_state(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
+  std::size_t refusals() const { return refusals_; }
   std::size_t withdrawals() const { return history_.revision(); }
   std::size_t crashes() const { return crashes_; }  // by chance
   double paid() const;                              // by all regions, really
@@ -204,6 +205,7 @@ class Cluster {
   void lie();
   Message make_lie(const std::string& to);
   RaftMessage make_raft_lie(const std::string& to);
+  void announce_wrong(Status& status, const RoundProtocol& told);
   Holding make_holding_lie(const std::string& to);
   std::uint64_t near(std::uint64_t value);
   Digest any_digest(const Digest& known);
@@ -268,6 +270,8 @@ class Cluster {
   std::map<inter::BlobId, std::set<std::string>> stored_;  // ever, and not removed since
   std::uint64_t incarnations_ = 0;
   std::size_t restores_ = 0;
+  std::size_t refusals_ = 0;                   // of what was announced as a snapshot
+  std::map<inter::BlobId, Digest> snapshots_;  // what was offered by workers that do not lie
   std::size_t crashes_ = 0;
   bool loses_next_ = false;
 };

@@ -104,6 +104,20 @@ Holding Cluster::make_holding_lie(const std::string& to) {
   return {made, near(made.payload.size_bytes), random_() % 2 == 0};
 }
 
+// A snapshot of an agreed state, which can be had, and is something else.
+void Cluster::announce_wrong(Status& status, const RoundProtocol& told) {
+  const Round version = status.received_bytes / 2 % told.version();
+  const Digest state = told.record(version).state;
+  const Status* newest = nullptr;
+  for (const Message& one : overheard_) {
+    const Status* const said = std::get_if<Status>(&one);
+    if (said != nullptr && (newest == nullptr || said->version > newest->version)) newest = said;
+  }
+  if (newest == nullptr) return;
+  status = *newest;
+  status.snapshot = {version, state, keep(options_.liar, "a lie of " + to_hex(state), 4000)};
+}
+
 Message Cluster::make_lie(const std::string& to) {
   const RoundProtocol& told = *nodes_.at(to).protocol;
   const Applied holds = nodes_.at(to).worker.holds;
@@ -118,6 +132,7 @@ Message Cluster::make_lie(const std::string& to) {
       status.payloads_from = near(0);
       status.snapshot = {near(holds.version), any_digest(holds.state), make_blob("a lie", 4000)};
       status.received_bytes = random_();
+      if (status.received_bytes % 2 == 0 && told.version() > 0) announce_wrong(status, told);
       return status;
     }
     case 2:

@@ -183,6 +183,13 @@ void Cluster::restore(const std::string& region, const OrderRestore& order) {
     throw Violation(region + " restores a snapshot that is not on its disk");
   }
   if (!initial && !hands_over(region, {order.snapshot.blob})) return;
+  if (!initial && snapshots_[order.snapshot.blob] != order.snapshot.state) {
+    ++refusals_;
+    return later_in_session(region, Time{1000}, [this, region, blob = order.snapshot.blob] {
+      deliver(region, SnapshotRefused{blob});
+      deliver(region, WorkerReady{});
+    });
+  }
   ++restores_;
   const Applied next{.version = order.snapshot.version,
                      .state = initial ? initial_state() : order.snapshot.state};
@@ -194,6 +201,7 @@ void Cluster::offer_snapshot(const std::string& region, const Applied& holds) {
   const std::uint64_t bytes = (real_ ? kRealBytes : 1) * kSnapshotBytes;
   if (bytes > room(region)) return deliver(region, RoomNeeded{bytes});
   const inter::BlobId blob = keep(region, "snapshot " + to_hex(holds.state), kSnapshotBytes);
+  snapshots_[blob] = holds.state;
   deliver(region, WorkerOffered{{holds.version, holds.state, blob}});
 }
 

@@ -290,6 +290,7 @@ Result run(const Schedule& schedule) {
         [&record](const Participant& one) { return one.round < record.round; }));
   }
   result.restores = cluster.restores();
+  result.refusals = cluster.refusals();
   result.withdrawals = cluster.withdrawals();
   result.terms = cluster.term();
   result.chunks = cluster.chunks_sent();

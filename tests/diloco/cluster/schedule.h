@@ -71,6 +71,7 @@ struct Result {
   Round rounds = 0;
   std::size_t late = 0;         // contributions listed after their round
   std::size_t restores = 0;     // snapshots taken over
+  std::size_t refusals = 0;     // what was announced as a snapshot, and is none
   std::size_t withdrawals = 0;  // records that took contributions out of a round again
   Term terms = 0;
   std::uint64_t chunks = 0;  // sent over real links

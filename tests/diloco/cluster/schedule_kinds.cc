@@ -73,6 +73,11 @@ Schedule make_lying_schedule(std::uint64_t seed) {
                                .duration = milliseconds{100 + random() % 5'000}});
     schedule.faults.push_back({.at = at + seconds{6}, .kind = Fault::Kind::heal});
   }
+  // It needs a snapshot, and the liar has some to offer.
+  if (count % 2 == 0 && seed % 2 == 1)
+    schedule.faults.push_back({.at = kFaultsEnd - seconds{2},
+                               .kind = Fault::Kind::corrupt_state,
+                               .region = options.regions.front()});
   return schedule;
 }
 

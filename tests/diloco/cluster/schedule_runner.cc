@@ -56,16 +56,17 @@ int main(int argc, char** argv) {
   const bool trace = words.size() > 1 && words[1] == "trace";
   if (words.size() < 2 || trace) return replay(make(first), trace);
   const std::uint64_t count = std::stoull(words[1]);
-  std::uint64_t late = 0, restores = 0, chunks = 0, withdrawals = 0;
+  std::uint64_t late = 0, restores = 0, refusals = 0, chunks = 0, withdrawals = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const Result result = run(make(seed));
     if (!result.failure.empty()) return replay(make(seed), false);
     late += result.late;
     restores += result.restores;
+    refusals += result.refusals;
     withdrawals += result.withdrawals;
     chunks += result.chunks;
   }
   std::cout << count << " schedules, " << late << " late contributions, " << restores
-            << " snapshots taken over, " << withdrawals << " withdrawals, " << chunks
-            << " chunks: every property held\n";
+            << " snapshots taken over, " << refusals << " refused, " << withdrawals
+            << " withdrawals, " << chunks << " chunks: every property held\n";
 }

@@ -70,6 +70,14 @@ TEST(FoundSchedules, TwoLeadersOfOneTermWhileAVoteIsAddedAndADiskIsLost) {
   EXPECT_EQ(run(make_schedule(14941)).failure, "");
 }
 
+// The liar's can be had, is of an agreed state by name, and is something else.
+TEST(FoundSchedules, ASnapshotOfALiarIsRefusedAndAnotherTaken) {
+  const Result result = run(make_lying_schedule(20001));
+  EXPECT_EQ(result.failure, "");
+  EXPECT_GE(result.refusals, 1);
+  EXPECT_GE(result.restores, 1);
+}
+
 // ---- Known bugs ----
 
 struct Plant {

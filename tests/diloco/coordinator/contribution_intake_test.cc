@@ -6,6 +6,7 @@
 
 #include "diloco/files/sealed_bytes.h"
 #include "tests/diloco/coordinator/lone_region.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::diloco {
 namespace {
@@ -97,6 +98,21 @@ TEST_F(ContributionIntakeTest, AWorkerThatWasLostDoesNotAskAnyMore) {
   EXPECT_EQ(intake_->waiting_for(), "");
   EXPECT_FALSE(intake_->stop_waiting());
   EXPECT_FALSE(intake_->waits_for_room());
+}
+
+TEST_F(ContributionIntakeTest, OffersNoSnapshotOfAnotherStateThanItsWorkerHolds) {
+  begin();
+  region_->options_.wrong_snapshot = [](const std::filesystem::path&, const Digest& state) {
+    return state == Digest{} ? "" : "holds another state";
+  };
+  const test::CapturedLog log;
+  intake_->take_snapshot({.version = 0, .state = {1}}, file(2000));
+  copy();
+  EXPECT_TRUE(region_->directory_.spool().complete().empty());
+  EXPECT_TRUE(log.has("checkpoints/snapshot.safetensors holds another state"));
+  intake_->take_snapshot({}, file(2000));
+  copy();
+  EXPECT_EQ(region_->directory_.spool().complete().size(), 1);
 }
 
 TEST_F(ContributionIntakeTest, OffersASnapshotThatIsInTheSpool) {

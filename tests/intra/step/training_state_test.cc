@@ -8,6 +8,7 @@
 
 #include "diloco/files/file_io.h"
 #include "intra/base/mapped_file.h"
+#include "intra/outer/snapshot_check.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"
@@ -374,6 +375,27 @@ TEST(Snapshot, WithAnotherDigestThanAnnouncedIsRefused) {
     adopt_snapshot(StateReader(snapshot_file(directory.path())), layout(), 7, other, state);
   });
   EXPECT_FALSE(state.intact);
+}
+
+// Before it is handed over: what a peer announced, or the disk made of it.
+TEST(Snapshot, IsRecognisedByItsStateAlone) {
+  const TemporaryDirectory directory;
+  const TrainingState state = distinct_state();
+  save_snapshot(directory.path(), layout(), state);
+  const std::filesystem::path file = snapshot_file(directory.path());
+  EXPECT_EQ(wrong_snapshot(file, state.digest), "");
+  diloco::Digest other = state.digest;
+  other[0] ^= 1;
+  EXPECT_THAT(wrong_snapshot(file, other), testing::HasSubstr("holds another state"));
+  const std::string content = diloco::read_file(file).value();
+  for (const std::size_t at : {std::size_t{20}, content.size() - 1, content.size() / 2}) {
+    std::string damaged = content;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    std::ofstream(file, std::ios::binary) << damaged;
+    EXPECT_NE(wrong_snapshot(file, state.digest), "") << at;
+  }
+  std::ofstream(file, std::ios::binary) << "payload of somebody";
+  EXPECT_THAT(wrong_snapshot(file, state.digest), testing::HasSubstr("is no snapshot"));
 }
 
 }  // namespace
