@@ -52,9 +52,10 @@ void Beginning::check_against(const std::string& peer) {
                          " trains another model than the run. Start the same one in every region");
 }
 
-// Of a forked run nobody's values count.
+// Of a forked run nobody's values count. The log may have the founder's by now.
 void Beginning::check_values(const std::string& peer, const NamedTensors& there) {
-  if (region_.history.version() > 0 || region_.agreement.origin()) return;
+  const std::optional<Origin>& origin = region_.agreement.origin();
+  if (region_.history.version() > 0 || (origin && !origin->run_id.empty())) return;
   const std::optional<std::string> name = other_values(region_.worker.tensors(), there);
   if (!name) return;
   const std::string which = "the tensor \"" + *name + "\" has other initial values in " +

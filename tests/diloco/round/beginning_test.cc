@@ -25,6 +25,11 @@ class BeginningTest : public ::testing::Test {
  protected:
   explicit BeginningTest(const std::string& self = "b",
                          InitialValues initial = InitialValues::founder) {
+    begin(self, initial);
+  }
+
+  void begin(const std::string& self, InitialValues initial,
+             const std::optional<Origin>& origin = {}) {
     ProtocolOptions options;
     options.self = self;
     options.initial = initial;
@@ -37,8 +42,10 @@ class BeginningTest : public ::testing::Test {
       if (member.region == "a") member.incarnation = "a's disk";
       membership = with(membership, member);
     }
+    membership.origin = origin;
     state.raft.log = {{.term = 1, .body = membership}};
     state.raft.committed = 1;
+    beginning_.reset();
     region_.emplace(options, state);
     beginning_.emplace(*region_);
     region_->agreement.start(Time{0});
@@ -113,6 +120,23 @@ TEST_F(BeginningTest, WithOtherValuesItWaitsForTheFounders) {
   EXPECT_TRUE(beginning_->holds_back(seconds{1000}));
   EXPECT_EQ(beginning_->waiting_for(seconds{1000}), "the initial values of a");
   EXPECT_FALSE(beginning_->needs_initial_snapshot());
+}
+
+// A worker that comes after the others have agreed is told all the same what it takes.
+TEST_F(BeginningTest, OtherValuesAreNamedAlsoWhenTheLogHasTheFounders) {
+  for (const std::string run_id : {"", "forked"}) {
+    begin("b", InitialValues::founder,
+          Origin{.run_id = run_id, .version = 0, .state = fresh(1).state, .blob = {}});
+    hear("a", tensors(1), 1);
+    attach(tensors(2), 2);
+    bool noted = false;
+    for (const Action& action : region_->out.take()) {
+      const auto* note = std::get_if<Note>(&action);
+      noted = noted ||
+              (note != nullptr && note->text.find("other initial values") != std::string::npos);
+    }
+    EXPECT_EQ(noted, run_id.empty());
+  }
 }
 
 TEST_F(BeginningTest, TheFirstRoundWaitsForWhoCanBeReachedAndHasNoWorkerYet) {
