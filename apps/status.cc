@@ -138,6 +138,7 @@ int show_all(const std::vector<Target>& targets, const StatusFlags& flags) {
   std::vector<run::SeenRegion> regions;
   for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
   if (!flags.config.empty()) tell_the_end(regions);
+  run::compare_rounds(regions);
   std::cout << (flags.json ? run::run_json(regions) : run::run_table(regions));
   return std::ranges::all_of(regions, &run::SeenRegion::is_well) ? 0 : kNobodyThere;
 }

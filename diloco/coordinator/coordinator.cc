@@ -257,6 +257,7 @@ CoordinatorStatus Coordinator::Implementation::status() const {
           .egress_said = egress_said(),
           .run_egress_forecast = protocol.egress().at_end(protocol.k()),
           .budget = protocol.egress().forecasts(protocol.k()),
+          .rounds_kept = protocol.rounds_kept(),
           .falls_behind = applied_version() + protocol.rounds_kept() < protocol.version(),
           .last_error = last_error_,
           .finished = ending_.succeeded()};

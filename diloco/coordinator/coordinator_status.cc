@@ -244,7 +244,9 @@ std::string StatusFiles::text(const CoordinatorStatus& status) const {
                      {"egress", egress_json(status)},
                      {"spool_bytes", status.spool_bytes},
                      {"spool_capacity_bytes", status.spool_capacity_bytes},
+                     {"rounds_kept", status.rounds_kept},
                      {"falls_behind", status.falls_behind},
+                     {"applied_unix_s", or_null(applied_unix_s_)},
                      {"left_s", or_null(time_left_.seconds(status.steps))},
                      {"last_error", status.last_error},
                      {"finished", status.finished}};
@@ -265,6 +267,7 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
   // A worker that attached anew has not said where it is.
   const std::uint64_t step = std::max(status.progress.step, round.steps_so_far);
   time_left_.add(time_s, step, catches_up);
+  applied_unix_s_ = time_s;
   Json json = {{"round", round.record.round},
                {"region", region_},
                {"participants", participants},

@@ -43,6 +43,7 @@ struct CoordinatorStatus {
   std::map<std::string, double> egress_said;  // by each region, as far as it is known here
   std::optional<double> run_egress_forecast;  // at the end of the run
   std::vector<EgressForecast> budget;         // each limit
+  Round rounds_kept = 0;                      // of which late work counts
   bool falls_behind = false;                  // so far that what it makes no longer counts
   std::string last_error;                     // logged since this process started; empty: none
   bool finished = false;
@@ -105,6 +106,7 @@ class StatusFiles {
   std::map<std::string, double> earlier_egress_said_;
   std::string written_;
   Round next_round_ = 0;
+  std::optional<double> applied_unix_s_;  // the newest round, by this process
 };
 
 }  // namespace causeway::diloco

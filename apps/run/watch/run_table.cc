@@ -198,11 +198,14 @@ std::string region_page(const SeenRegion& region) {
                     waiting = get<std::string>(status, "waiting");
   out << get<std::string>(status, "region") << " of run " << get<std::string>(status, "run_id")
       << "\n"
-      << "  round " << status.value("round", 0) << " is open, version "
-      << status.value("version", 0) << " applied" << (region.finished ? ", finished" : "") << "\n"
-      << "  leader: " << (leader.empty() ? "none known" : leader) << ", term "
-      << status.value("term", 0) << "\n"
-      << "  waiting for: " << (waiting.empty() ? "nothing" : waiting) << "\n";
+      << (region.finished ? "  finished"
+                          : "  round " + std::to_string(status.value("round", 0)) + " is open")
+      << ", version " << status.value("version", 0) << " applied\n";
+  if (!region.finished) {
+    out << "  leader: " << (leader.empty() ? "none known" : leader) << ", term "
+        << status.value("term", 0) << "\n"
+        << "  waiting for: " << (waiting.empty() ? "nothing" : waiting) << "\n";
+  }
   if (const Json progress = object_in(status, "progress"); !progress.empty()) {
     out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
         << get<std::string>(progress, "phase") << ", step " << progress.value("step", 0)

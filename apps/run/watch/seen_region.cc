@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <fstream>
@@ -76,7 +77,30 @@ SeenRegion seen(const std::string& where, std::string text) {
   return region;
 }
 
+// What they show may be some seconds apart.
+constexpr double kApartS = 10;
+
 }  // namespace
+
+void compare_rounds(std::vector<SeenRegion>& regions) {
+  std::uint64_t newest = 0;
+  double newest_at = 0;
+  for (const SeenRegion& region : regions) {
+    const nlohmann::json status = status_of(region);
+    if (!region.runs || !status.is_object()) continue;
+    newest = std::max(newest, get<std::uint64_t>(status, "round"));
+    newest_at = std::max(newest_at, get<double>(status, "applied_unix_s"));
+  }
+  for (SeenRegion& region : regions) {
+    const nlohmann::json status = status_of(region);
+    const bool says = status.is_object() && status.contains("rounds_kept");
+    if (!region.runs || region.finished || !says) continue;
+    const auto version = get<std::uint64_t>(status, "version");
+    const bool old = get<double>(status, "applied_unix_s") + kApartS < newest_at;
+    if (old && version + get<std::uint64_t>(status, "rounds_kept") < newest)
+      region.rounds_behind = newest - version;
+  }
+}
 
 nlohmann::json status_of(const SeenRegion& region) {
   return nlohmann::json::parse(region.text, nullptr, false);

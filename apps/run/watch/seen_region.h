@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,8 +21,8 @@ struct SeenRegion {
   std::string written_utc;   // of a directory: when its coordinator wrote last
   std::string problem;       // why nothing was seen; empty: something was
   bool run_is_over = false;  // as another region of the run says
-  std::uint64_t rounds_behind =
-      0;  // the others; 0 unless it is so far that its work does not count
+  // The others; 0 unless it is so far that its work does not count.
+  std::uint64_t rounds_behind = 0;
 
   bool falls_behind() const { return rounds_behind > 0; }
   bool is_well() const { return finished || run_is_over || (runs && !falls_behind()); }
@@ -39,6 +40,10 @@ struct Observer {
 // Throws what inter::observe() does, and ConfigError if there is no certificate to observe with, or
 // the answer is none of a coordinator.
 SeenRegion look_at_address(const inter::Endpoint& address, const Observer& observer);
+
+// One that hears nothing of the others, or hangs, does not know that it falls behind: the newest
+// round that any of them has shows it.
+void compare_rounds(std::vector<SeenRegion>& regions);
 
 // The status of a region that was seen, as JSON.
 nlohmann::json status_of(const SeenRegion& region);

@@ -52,6 +52,26 @@ TEST(RunTable, ARegionThatCaughtUpDoesNotSayThatTheRunEndsSooner) {
   EXPECT_THAT(table, HasSubstr("5 min 0 s  compute\nall"));
 }
 
+// A region that is cut off believes that it knows the newest round.
+TEST(RunTable, ComparesTheRoundsOfTheRegions) {
+  const auto at = [](std::uint64_t version, double applied) {
+    return nlohmann::json{
+        {"version", version}, {"round", version}, {"rounds_kept", 8}, {"applied_unix_s", applied}};
+  };
+  std::vector<SeenRegion> regions = {region("east", at(100, 1000)), region("west", at(91, 980)),
+                                     region("north", at(91, 999)), region("south", at(92, 980)),
+                                     region("new", at(0, 0))};
+  regions[4].text.replace(regions[4].text.find("\"applied_unix_s\":0.0"), 20,
+                          "\"applied_unix_s\":null");
+  compare_rounds(regions);
+  EXPECT_TRUE(regions[0].is_well());
+  EXPECT_EQ(regions[1].rounds_behind, 9);
+  EXPECT_TRUE(regions[2].is_well()) << "it was asked a moment earlier";
+  EXPECT_TRUE(regions[3].is_well());
+  EXPECT_EQ(regions[4].rounds_behind, 100);
+  EXPECT_THAT(run_table(regions), HasSubstr("FALLS BEHIND: 9 rounds"));
+}
+
 // What the coordinator says in its log, too.
 TEST(RunTable, ShowsTheTimeLeftAsTheRegionsSayIt) {
   const std::string table =
