@@ -189,6 +189,13 @@ class Guards(EndToEnd):
                      f"MISSING: {first} signed none of the 2 states that records say it contributed from")
         self.refused(lambda copy: shutil.rmtree(copy / "certificates"), "MISSING: signatures are not checked")
         self.refused(lambda copy: shutil.rmtree(copy / "regions" / first / "checkpoints/final"), f"{first} finished, and others have their model")
+        self.refused(lambda copy: shutil.rmtree(copy / "checkpoints/final"), "the run is over, and its copy of the model is gone", "NOT verified")
+        self.refused(lambda copy: self.dangle(copy / "checkpoints/final"), "the run is over, and its copy of the model is gone", "NOT verified")
+
+    @staticmethod
+    def dangle(directory):
+        shutil.rmtree(directory)
+        directory.symlink_to("nowhere")
 
 
 if __name__ == "__main__":
