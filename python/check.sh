@@ -27,7 +27,7 @@ export CAUSEWAY_LOGITS=$CAUSEWAY_BUILD/tests/e2e/print_logits
 if [[ -x $CAUSEWAY_LOGITS ]]; then
   for test in audit hugging_face; do
     echo "== tests/e2e/${test}_test.py"
-    CAUSEWAY=$CAUSEWAY_BUILD/causeway "$environment/bin/python" "tests/e2e/${test}_test.py" || failed+=("tests/e2e/${test}_test.py")
+    CAUSEWAY=$CAUSEWAY_BUILD/apps/causeway "$environment/bin/python" "tests/e2e/${test}_test.py" || failed+=("tests/e2e/${test}_test.py")
   done
 else
   echo "Not run: the auditor's and Hugging Face's tests, which need what ./check builds"

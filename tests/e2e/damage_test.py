@@ -3,7 +3,7 @@
 CAUSEWAY_FLIPS says how many bits are flipped, one at a time, and CAUSEWAY_FLIPS_SEED where. Half of them are flipped while the region
 is stopped, half while it runs; it is started again either way. Each must come out as one of these:
 
-- named: a log of the region names the file;
+- named: a log of the region names the file, or one of another region names the payload that it was sent from that file;
 - unread: no process of the region opened the file afterwards, or it was replaced before anybody did;
 - shown: the file is only shown to people, and nothing is decided by it.
 """
@@ -123,13 +123,14 @@ class Damage(RunByHand):
             os.pwrite(file.fileno(), bytes([byte[0] ^ 1 << bit % 8]), bit // 8)
 
     def now(self):
-        return len(self.children), [(child.log, child.log.stat().st_size) for child in self.victims()]
+        return len(self.children), [(child.log, child.log.stat().st_size) for child in (*self.victims(), *self.others)]
 
     def said_since(self, moment):
-        """What the victim's processes have logged since: those that ran then, and those that began afterwards."""
+        """What was logged since: by the victim's processes, those that ran then and those that began afterwards; and by the others."""
         began, sizes = moment
         logs = [*sizes, *((child.log, 0) for child in self.children[began:])]
-        return b"".join(log.read_bytes()[size:] for log, size in logs).decode(errors="replace")
+        texts = [log.read_bytes()[size:].decode(errors="replace") for log, size in logs]
+        return "".join(texts[:2] + texts[len(sizes):]), "".join(texts[2:len(sizes)])
 
     def one_flip(self, chance):
         """Returns the kind of the file and what came of it."""
@@ -154,8 +155,9 @@ class Damage(RunByHand):
             self.start_victim()
             went_on = self.wait_for_rounds(2)
             opened = watch.happened()
-        said = self.said_since(moment)
-        named = path.name in said or place in said
+        said, others_said = self.said_since(moment)
+        sent = place.startswith("spool/") and f"{path.name[:8]} (" in others_said  # the hash, as logs shorten it
+        named = path.name in said or place in said or sent
         if not went_on:
             self.assertEqual(self.ended(), 4, f"{place}: a region that cannot go on ends with 4{self.logs()}")
             self.assertTrue(named, f"{place}: the region ended, and did not name it{self.logs()}")
@@ -173,7 +175,7 @@ class Damage(RunByHand):
             return "spool/, not complete", "checked by its hash"
         if re.fullmatch(r"state\.[0-9]+\.safetensors", path.name):
             return place, "unread"  # but for its header: the newest was sound
-        self.assertFalse(opened, f"{place}: a process opened it, and nobody noticed the flip: {said}")
+        self.assertFalse(opened, f"{place}: a process opened it, and nobody noticed the flip: {said}{others_said}")
         return place, "unread"
 
     def begin_anew(self):

@@ -12,6 +12,10 @@ import threading
 import time
 import unittest
 
+# A shell that starts tests in the background has them, and all that they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 CAUSEWAY = os.environ["CAUSEWAY"]
 DEADLINE_S = int(os.environ.get("CAUSEWAY_DEADLINE_S", 240))  # of any single wait; a test that needs it has failed
 REGIONS = ("us-east", "eu-west", "ap-northeast")
