@@ -62,6 +62,7 @@ class Damage(RunByHand):
     place = "nothing"
 
     def start_run(self):
+        self.unread = []  # files with a flipped bit that nobody has come upon yet
         self.config_file = self.config(addresses=self.addresses, steps=10_000_000)
         text = self.config_file.read_text().replace("grace_min_s = 2", "grace_min_s = 0.05\ngrace_max_s = 0.5")
         self.config_file.write_text(text)
@@ -160,6 +161,12 @@ class Damage(RunByHand):
         named = path.name in said or place in said or sent
         if not went_on:
             self.assertEqual(self.ended(), 4, f"{place}: a region that cannot go on ends with 4{self.logs()}")
+            # What was unread until now may be read at last. States are renamed as they age.
+            earlier = next((one for one in reversed(self.unread) if re.sub(r"\.[0-9]+\.", ".", pathlib.Path(one).name)
+                            in re.sub(r"state\.[0-9]+\.", "state.", said)), None)
+            if not named and earlier:
+                self.begin_anew()
+                return earlier, "named later, ends alone with exit code 4"
             self.assertTrue(named, f"{place}: the region ended, and did not name it{self.logs()}")
             self.begin_anew()
             return place, "named, ends alone with exit code 4"
@@ -173,12 +180,14 @@ class Damage(RunByHand):
         # What is still written, or torn by a crash: it is a blob only once it has the blob's hash.
         if path.suffix in (".map", ".part") or path.name.startswith("draft-"):
             return "spool/, not complete", "checked by its hash"
+        self.unread.append(place)
         if re.fullmatch(r"state\.[0-9]+\.safetensors", path.name):
             return place, "unread"  # but for its header: the newest was sound
         self.assertFalse(opened, f"{place}: a process opened it, and nobody noticed the flip: {said}{others_said}")
         return place, "unread"
 
     def begin_anew(self):
+        self.unread.clear()
         self.stop_victim()
         shutil.rmtree(self.region_directory(VICTIM))
         self.start_victim("--join")
