@@ -48,12 +48,11 @@ void Cluster::deliver(const std::string& region, const Event& event) {
 void Cluster::trace(const std::string& region, const Event& event,
                     const std::vector<Action>& actions) {
   static const std::vector<std::string> kEvents{
-      "RunIdLearned",      "PeerUp",        "PeerDown",
-      "PeerSaid",          "BlobArrived",   "BlobProgress",
-      "BlobLost",          "BlobAbsent",    "WorkerAttached",
-      "WorkerReadData",    "WorkerLost",    "WorkerReady",
-      "WorkerContributed", "WorkerApplied", "WorkerOffered",
-      "RoomNeeded",        "OperatorAsked", "Tick"};
+      "RunIdLearned",      "PeerUp",         "PeerDown",      "PeerSaid",
+      "BlobArrived",       "BlobProgress",   "BlobLost",      "BlobAbsent",
+      "WorkerAttached",    "WorkerReadData", "WorkerLost",    "WorkerReady",
+      "WorkerContributed", "WorkerApplied",  "WorkerOffered", "SnapshotRefused",
+      "RoomNeeded",        "OperatorAsked",  "Tick"};
   static const std::vector<std::string> kMessages{"Status",       "Holding",  "Raft",   "Diverged",
                                                   "ChangeMember", "Finished", "Tensors"};
   static const std::vector<std::string> kActions{

@@ -73,11 +73,12 @@ Schedule make_lying_schedule(std::uint64_t seed) {
                                .duration = milliseconds{100 + random() % 5'000}});
     schedule.faults.push_back({.at = at + seconds{6}, .kind = Fault::Kind::heal});
   }
-  // It needs a snapshot, and the liar has some to offer.
+  // It needs a snapshot, and the liar has some to offer. After the first fault is healed.
+  const Fault wrong_state{.at = milliseconds{8'500},
+                          .kind = Fault::Kind::corrupt_state,
+                          .region = options.regions.front()};
   if (count % 2 == 0 && seed % 2 == 1)
-    schedule.faults.push_back({.at = kFaultsEnd - seconds{2},
-                               .kind = Fault::Kind::corrupt_state,
-                               .region = options.regions.front()});
+    schedule.faults.insert(schedule.faults.begin() + 2, wrong_state);
   return schedule;
 }
 

@@ -72,7 +72,7 @@ TEST(FoundSchedules, TwoLeadersOfOneTermWhileAVoteIsAddedAndADiskIsLost) {
 
 // The liar's can be had, is of an agreed state by name, and is something else.
 TEST(FoundSchedules, ASnapshotOfALiarIsRefusedAndAnotherTaken) {
-  const Result result = run(make_lying_schedule(20001));
+  const Result result = run(make_lying_schedule(20039));
   EXPECT_EQ(result.failure, "");
   EXPECT_GE(result.refusals, 1);
   EXPECT_GE(result.restores, 1);
