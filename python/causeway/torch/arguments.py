@@ -7,6 +7,8 @@ from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
 import torch
 
+from .divided import reshard
+
 Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None
 
 
@@ -48,15 +50,16 @@ def function(name: str, value: Any) -> Any:
     return value
 
 
-def model(value: Any) -> torch.nn.Module:
+def model(value: Any, name: str = "the model") -> torch.nn.Module:
     if not isinstance(value, torch.nn.Module):
-        raise ValueError(f"the model is a {type(value).__name__}: Run takes a torch.nn.Module")
+        raise ValueError(f"{name} is a {type(value).__name__}: Run takes a torch.nn.Module")
     return value
 
 
 def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
     """A list of them, each of which steps parameters of the model."""
     given = [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+    reshard(of)
     known = {id(parameter) for parameter in of.parameters()}
     for place, one in enumerate(given):
         name = "the optimizer" if len(given) == 1 else f"optimizer {place} of the list"

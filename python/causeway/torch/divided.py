@@ -11,7 +11,7 @@ except ImportError:  # PyTorch can be built without torch.distributed
     DTensor, distribute_tensor = (), None  # type: ignore[assignment, misc]
 
 
-__all__ = ["DTensor", "divided_as", "whole"]
+__all__ = ["DTensor", "divided_as", "reshard", "whole"]
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -28,3 +28,10 @@ def divided_as(value: torch.Tensor, target: Any) -> torch.Tensor:
         return value
     assert distribute_tensor is not None
     return distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+
+
+def reshard(model: torch.nn.Module) -> None:
+    """What FSDP2 gathered for a forward pass alone, it leaves so: then a model's parameters are not those that are trained."""
+    for module in model.modules():
+        if hasattr(module, "reshard"):
+            module.reshard()  # type: ignore[operator]

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from .buffers import Buffers
-from .divided import DTensor, divided_as, whole
+from .buffers import Buffers, saved_buffers
+from .divided import DTensor, divided_as, reshard, whole
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
+from .stages import Stages, first_difference, problem_of as problem_of_stages
 
 # What wrappers put into the names, so that regions that wrap a model differently have the same names.
 WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
@@ -28,9 +29,7 @@ def plain_name(name: str) -> str:
 
 def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
     """Name and parameter of all that is trained, as plain_name() has the names."""
-    for module in model.modules():
-        if hasattr(module, "reshard"):  # FSDP2 leaves what only a forward pass gathered
-            module.reshard()  # type: ignore[operator]
+    reshard(model)
     return [(plain_name(name), p) for name, p in model.named_parameters() if p.requires_grad]
 
 
@@ -74,7 +73,7 @@ class Staging:
 
 
 class Exchanged:
-    """One parameter. `host` is its fp32 value on rank 0, of the whole tensor; None on other ranks."""
+    """One parameter. `host` is its fp32 value on rank 0 of those that hold it, of the whole tensor; None on other ranks."""
 
     def __init__(self, name: str, parameter: torch.nn.Parameter, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group,
                  staging: Staging) -> None:
@@ -152,16 +151,22 @@ class Parameters:
     """All that a model exchanges. Every method is called by all ranks of the region."""
 
     def __init__(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group, seed: int,
-                 buffers: str) -> None:
+                 buffers: str, whole_model: torch.nn.Module | None = None) -> None:
         self.model, self.ranks, self.seed = model, ranks, seed
-        named = trained(model)
-        self.check(named)
+        self.agree(self.problem_of(trained(model)))
+        named = dict(trained(model))
+        self.stages = self.agreed_stages(named, whole_model)
+        if buffers != "local":
+            self.check_buffers()
         staging: dict[torch.device, Staging] = {}
-        for _, p in named:
+        for p in named.values():
             staging.setdefault(p.device, Staging(p.device))
-        self.exchanged = [Exchanged(name, p, optimizers, ranks, staging[p.device]) for name, p in named]
+        # Those that this rank holds, in an order that is the same on all.
+        self.exchanged = [Exchanged(name, named[name], optimizers, self.stages.group(name), staging[named[name].device])
+                          for name in self.stages.holders if name in named]
         self.stagings = list(staging.values())
         self.finish()
+        self.stages.to_rank_0(self.own_hosts())
         self.buffers = Buffers(model, ranks, buffers, plain_name)
         bad = self.not_finite()
         self.agree(f"the parameter {bad} is NaN or infinite before the first step: load or initialise the model again"
@@ -173,16 +178,29 @@ class Parameters:
         if problem:
             raise ValueError(problem)
 
-    def check(self, named: list[tuple[str, torch.nn.Parameter]]) -> None:
-        self.agree(self.problem_of(named))
-        shapes = [(name, tuple(p.shape), str(p.dtype)) for name, p in named]
-        all_shapes = self.ranks.gather(shapes)
-        for rank, others in enumerate(all_shapes):
-            if others != all_shapes[0]:
-                own, other = next(((a, b) for a, b in zip(all_shapes[0], others) if a != b),
-                                  (f"{len(all_shapes[0])} parameters", f"{len(others)}"))
-                raise ValueError(f"the ranks of this region have different models: rank 0 has {own}, rank {rank} has "
-                                 f"{other}")
+    def agreed_stages(self, named: dict[str, torch.nn.Parameter], whole_model: torch.nn.Module | None) -> Stages:
+        """All ranks hold the same, unless each holds a stage of a whole model."""
+        wanted = None if whole_model is None else [(name, tuple(p.shape)) for name, p in trained(whole_model)]
+        all_told = self.ranks.gather((wanted, [(name, tuple(p.shape), str(p.dtype)) for name, p in named.items()]))
+        if any(told != wanted for told, _ in all_told):
+            raise ValueError("the ranks of this region were given different models stage_of: give the same to all, or to none")
+        all_shapes = [shapes for _, shapes in all_told]
+        if wanted is not None:
+            self.agree(problem_of_stages(all_shapes, dict(wanted)))
+            return Stages(self.ranks, all_shapes, dict(wanted))
+        if difference := first_difference(all_shapes):
+            rank, own, other = difference
+            raise ValueError(f"the ranks of this region have different models: rank 0 has {own}, rank {rank} has {other}. If each "
+                             "holds a stage of a pipeline, give Run the whole model too, which may be on the meta device: "
+                             "stage_of=whole_model")
+        return Stages(self.ranks, all_shapes, named)
+
+    def check_buffers(self) -> None:
+        told = [(plain_name(name), tuple(buffer.shape), str(buffer.dtype)) for name, buffer in saved_buffers(self.model)]
+        if difference := first_difference(self.ranks.gather(told)):
+            rank, own, other = difference
+            raise ValueError(f"the ranks of this region have different buffers: rank 0 has {own}, rank {rank} has {other}. Those of a "
+                             "stage do not cross: give buffers=\"local\" in all regions, which leaves each region its own")
 
     @staticmethod
     def problem_of(named: list[tuple[str, torch.nn.Parameter]]) -> str | None:
@@ -200,18 +218,26 @@ class Parameters:
 
     def hosts(self) -> dict[str, torch.Tensor]:
         """Names to fp32 tensors; rank 0 only."""
-        return {**{one.name: one.host for one in self.exchanged}, **self.buffers.hosts()}
+        known = {**self.own_hosts(), **self.stages.received}
+        return {**{name: known[name] for name in self.stages.holders}, **self.buffers.hosts()}
+
+    def own_hosts(self) -> dict[str, torch.Tensor]:
+        """Of what this rank is the first to hold."""
+        return {one.name: one.host for one in self.exchanged if one.ranks.leads}
 
     def take(self) -> None:
         self.check_unchanged()
         for one in self.exchanged:
             one.take()
         self.finish()
+        self.stages.to_rank_0(self.own_hosts())
         self.buffers.take()
 
     def give(self, round_number: int) -> None:
-        for index, one in enumerate(self.exchanged):
-            one.give(seed_of(self.seed, round_number, index))
+        self.stages.from_rank_0(self.own_hosts())
+        index = {name: number for number, name in enumerate(self.stages.holders)}
+        for one in self.exchanged:
+            one.give(seed_of(self.seed, round_number, index[one.name]))
         self.buffers.give()
 
     def finish(self) -> None:
@@ -226,12 +252,13 @@ class Parameters:
 
     def check_unchanged(self) -> None:
         """The worker's buffers are for the parameters that entered."""
-        now = trained(self.model)
-        if [name for name, _ in now] != [one.name for one in self.exchanged]:
+        now = dict(trained(self.model))
+        if set(now) != {one.name for one in self.exchanged}:
             raise ValueError("the model changed after it entered the run: other parameters have requires_grad now")
-        for (name, p), one in zip(now, self.exchanged):
+        for one in self.exchanged:
+            p = now[one.name]
             if p is not one.parameter or one.storage not in (None, p.data_ptr()):
-                raise ValueError(f"the model changed after it entered the run: the parameter {name} was replaced. Move, "
+                raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
                                  "wrap and convert the model before Run(...)")
 
 

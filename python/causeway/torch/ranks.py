@@ -39,6 +39,12 @@ class Solo:
     def gather(self, value: Any) -> list[Any]:
         return [value]
 
+    def within(self, members: list[int]) -> Solo | Group:
+        return self
+
+    def bring(self, tensor: torch.Tensor, sender: int, receiver: int) -> None:
+        raise AssertionError("a region's only process holds all of the model")
+
     def hear(self) -> tuple[Kind, list[int]]:
         raise AssertionError("nobody tells a region's only process anything")
 
@@ -50,7 +56,7 @@ class Group:
     def __init__(self, group: dist.ProcessGroup | None) -> None:
         self.group = group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        self.source = dist.get_global_rank(group, 0) if group is not None else 0
+        self.source = self.of_all(0)
         nccl = dist.get_backend(group) == "nccl"
         self.device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
@@ -95,6 +101,28 @@ class Group:
         values: list[Any] = [None] * self.world
         dist.all_gather_object(values, value, group=self.group)
         return values
+
+    def of_all(self, rank: int) -> int:
+        """A rank of this group, as torch.distributed counts all processes."""
+        return dist.get_global_rank(self.group, rank) if self.group is not None else rank
+
+    def within(self, members: list[int]) -> Solo | Group:
+        """Some of the ranks, this one among them. Only they call this."""
+        if len(members) == 1:
+            return Solo()
+        group = dist.new_group([self.of_all(rank) for rank in members], backend=dist.get_backend(self.group),
+                               use_local_synchronization=True)
+        assert isinstance(group, dist.ProcessGroup)  # not of another's ranks
+        return Group(group)
+
+    def bring(self, tensor: torch.Tensor, sender: int, receiver: int) -> None:
+        """The sender's `tensor` in host memory into the receiver's. Only these two call this."""
+        if self.rank == sender:
+            dist.send(tensor.contiguous().to(self.device), self.of_all(receiver), self.group)
+            return
+        passed = torch.empty(tensor.shape, dtype=tensor.dtype, device=self.device)
+        dist.recv(passed, self.of_all(sender), self.group)
+        tensor.copy_(passed)
 
 
 def ranks(group: dist.ProcessGroup | None = None) -> Solo | Group:

@@ -101,6 +101,8 @@ class Run:
         weighted as the parameters are; whole numbers are those of the first region that the round lists. "lowest": all are
         that region's. "local": each region keeps its own.
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
+    stage_of: with pipeline parallelism, where `model` is this rank's stage and `optimizer` is of its parameters: the whole model,
+        whose names the stage's parameters have. It is not trained, and may be on the meta device.
     group: the process group of the region. Default: all processes of torch.distributed, if it is initialised.
     seed: of stochastic rounding, which bf16 and fp16 parameters without master weights are set with.
     evaluate: for a run with sync.k = "auto", which judges K by held-out loss. Called on all ranks with a number of
@@ -114,8 +116,8 @@ class Run:
     def __init__(self, model: torch.nn.Module, optimizer: arguments.Optimizers = None, *,
                  directory: str | os.PathLike[str] | None = None, region: str | None = None, samples_per_step: int = 1,
                  tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average",
-                 coordinator: str = "", certificates: str | os.PathLike[str] = "", group: dist.ProcessGroup | None = None,
-                 seed: int = 0, evaluate: arguments.Evaluate | None = None,
+                 stage_of: torch.nn.Module | None = None, coordinator: str = "", certificates: str | os.PathLike[str] = "",
+                 group: dist.ProcessGroup | None = None, seed: int = 0, evaluate: arguments.Evaluate | None = None,
                  keep_waiting: arguments.KeepWaiting | None = None) -> None:
         self.model = arguments.model(model)
         self.optimizers = arguments.optimizers(optimizer, model)
@@ -128,6 +130,7 @@ class Run:
             save_rounds=self.save_rounds, coordinator=coordinator, certificates=str(certificates), validates=evaluate is not None)
         self._group, self._seed, self._also = group, seed, arguments.also(also)
         self._buffers = arguments.one_of("buffers", buffers, KINDS)
+        self._stage_of = None if stage_of is None else arguments.model(stage_of, "stage_of")
         self._evaluate = arguments.function("evaluate", evaluate)
         self._user_keep_waiting = arguments.function("keep_waiting", keep_waiting)
         self._worker: causeway.Worker | None = None
@@ -145,7 +148,7 @@ class Run:
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._ranks = ranks_of(self._group)
-        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers)
+        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of)
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
         self._led(self._attach)
