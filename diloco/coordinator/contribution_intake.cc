@@ -119,8 +119,8 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
           asio::use_awaitable);
       if (!wrong.empty()) {
         spdlog::error(
-            "{}: checkpoints/snapshot.safetensors {}: this host's disk or memory fails. The "
-            "snapshot of version {} is not kept for joiners; the next one will be",
+            "{}: checkpoints/snapshot.safetensors {}: this host's disk or memory fails. This "
+            "snapshot, of version {}, is not offered to other regions",
             context_.options.region, wrong, holds.version);
         co_return;
       }

@@ -26,25 +26,28 @@ constexpr milliseconds kLook{250};
 constexpr seconds kGoodbye{60};  // without a word from a worker that was told to finish
 constexpr seconds kReturn{10};   // for one that was lost meanwhile
 
-struct Fault {
-  inter::BlobId blob;
-  std::string what;
-  bool damaged = true;  // or sound, and not the snapshot that it was said to be
+// In a thread, so that no link waits for it.
+asio::awaitable<std::vector<std::pair<inter::BlobId, std::string>>> find_damaged(
+    std::vector<std::pair<inter::BlobId, std::filesystem::path>> files) {
+  std::vector<std::pair<inter::BlobId, std::string>> damaged;
+  for (const auto& [blob, file] : files) {
+    if (const auto damage = inter::damage_of(file, blob)) damaged.emplace_back(blob, *damage);
+  }
+  co_return damaged;
+}
+
+struct Checked {
+  std::string wrong;                  // empty: it is what it was said to be
+  std::optional<std::string> damage;  // of its copy here, if it is wrong
 };
 
-// In a thread, so that no link waits for it.
-asio::awaitable<std::vector<Fault>> find_faults(
-    std::vector<std::pair<inter::BlobId, std::filesystem::path>> files,
-    std::function<std::string(const std::filesystem::path&)> wrong) {
-  std::vector<Fault> faults;
-  for (const auto& [blob, file] : files) {
-    if (const auto damage = inter::damage_of(file, blob)) {
-      faults.push_back({.blob = blob, .what = *damage});
-    } else if (const std::string what = wrong ? wrong(file) : ""; !what.empty()) {
-      faults.push_back({.blob = blob, .what = what, .damaged = false});
-    }
-  }
-  co_return faults;
+// Likewise.
+asio::awaitable<Checked> check_in_thread(
+    std::function<std::string(const std::filesystem::path&, const Digest&)> wrong_snapshot,
+    std::filesystem::path file, Snapshot snapshot) {
+  Checked checked{.wrong = wrong_snapshot(file, snapshot.state), .damage = {}};
+  if (!checked.wrong.empty()) checked.damage = inter::damage_of(file, snapshot.blob);
+  co_return checked;
 }
 
 }  // namespace
@@ -170,27 +173,19 @@ void WorkerSide::carry_out(const OrderRestore& action) {
                      snapshot.blob.size_bytes);
     reached(ProtocolState::restore_ordered);
   };
-  if (initial) return hand_over({}, order);
-  Wrong wrong;
-  if (context_.options.wrong_snapshot) {
-    wrong = [check = context_.options.wrong_snapshot, state = snapshot.state](
-                const std::filesystem::path& file) { return check(file, state); };
-  }
-  hand_over({snapshot.blob}, order, std::move(wrong));
+  hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
 // A disk can change what it keeps: what the worker gets is hashed once more. What is damaged is
-// fetched again, and the worker is told what to do when it is here. A peer can announce what is no
-// snapshot of the agreed state: another one is looked for.
-void WorkerSide::hand_over(std::vector<inter::BlobId> blobs, Order order, Wrong wrong) {
-  tasks_.spawn(
-      check_and_hand_over(std::move(blobs), std::move(order), std::move(wrong), ++handings_));
+// fetched again, and the worker is told what to do when it is here.
+void WorkerSide::hand_over(std::vector<inter::BlobId> blobs, Order order) {
+  tasks_.spawn(check_and_hand_over(std::move(blobs), std::move(order), ++handings_));
 }
 
 asio::awaitable<void> WorkerSide::check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
-                                                      Wrong wrong, std::uint64_t handing) {
+                                                      std::uint64_t handing) {
   std::exception_ptr failure;
-  std::vector<Fault> faults;
+  std::vector<std::pair<inter::BlobId, std::string>> damaged;
   inter::Spool& spool = context_.directory.spool();
   const asio::any_io_executor& given = context_.options.copying;
   const auto all_here = [&] {
@@ -200,28 +195,56 @@ asio::awaitable<void> WorkerSide::check_and_hand_over(std::vector<inter::BlobId>
     std::vector<std::pair<inter::BlobId, std::filesystem::path>> files;
     for (const inter::BlobId& blob : blobs)
       if (spool.has(blob)) files.emplace_back(blob, spool.path(blob));
-    faults = co_await asio::co_spawn(given ? given : checks_.get_executor(),
-                                     find_faults(std::move(files), std::move(wrong)),
-                                     asio::use_awaitable);
+    damaged = co_await asio::co_spawn(given ? given : checks_.get_executor(),
+                                      find_damaged(std::move(files)), asio::use_awaitable);
   } catch (...) {
     failure = std::current_exception();
   }
   if (handing != handings_) co_return;  // it was lost meanwhile, or is told something else
   context_.ending.guard([&] {
     if (failure) std::rethrow_exception(failure);
-    if (faults.empty() && all_here()) return order();
-    for (const auto& [blob, what, damaged] : faults) {
+    if (damaged.empty() && all_here()) return order();
+    for (const auto& [blob, damage] : damaged) {
       if (!spool.has(blob)) continue;  // a peer that asked for it found it meanwhile
-      if (damaged) {
-        spool.remove_damaged(blob, what);
-        context_.lose(blob);
-      } else {
-        spdlog::error("{}: {} {}: another region's snapshot is taken", context_.options.region,
-                      spool.path(blob).string(), what);
-        context_.driver.handle(SnapshotRefused{blob});
-      }
+      spool.remove_damaged(blob, damage);
+      context_.lose(blob);
     }
     on_ready();
+  });
+}
+
+// What a peer said to be a snapshot of an agreed state can be anything.
+void WorkerSide::carry_out(const CheckSnapshot& action) {
+  tasks_.spawn(check(action.snapshot));
+}
+
+asio::awaitable<void> WorkerSide::check(Snapshot snapshot) {
+  std::exception_ptr failure;
+  Checked checked;
+  inter::Spool& spool = context_.directory.spool();
+  const asio::any_io_executor& given = context_.options.copying;
+  const std::filesystem::path file = spool.path(snapshot.blob);
+  try {
+    if (context_.options.wrong_snapshot)
+      checked = co_await asio::co_spawn(
+          given ? given : checks_.get_executor(),
+          check_in_thread(context_.options.wrong_snapshot, file, snapshot), asio::use_awaitable);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  context_.ending.guard([&] {
+    if (failure) std::rethrow_exception(failure);
+    if (!spool.has(snapshot.blob)) return;  // it was thrown away meanwhile
+    if (checked.damage) {
+      spool.remove_damaged(snapshot.blob, *checked.damage);
+      return context_.lose(snapshot.blob);
+    }
+    if (!checked.wrong.empty())
+      spdlog::error(
+          "{}: what a region offers as the snapshot of version {} {}: it is not used, and another "
+          "one is looked for",
+          context_.options.region, snapshot.version, checked.wrong);
+    context_.driver.handle(SnapshotChecked{snapshot, checked.wrong.empty()});
   });
 }
 

@@ -45,6 +45,7 @@ class WorkerSide : public WorkerServerHandler {
   void carry_out(const OrderApply& action);
   void carry_out(const OrderRestore& action);
   void carry_out(const OrderFinish& action);
+  void carry_out(const CheckSnapshot& action);
 
   // WorkerServerHandler
   std::string objection(const AttachRequest& request) override;
@@ -61,11 +62,10 @@ class WorkerSide : public WorkerServerHandler {
   bool goodbye_is_over() const;
   void see_off();
   using Order = std::function<void()>;
-  using Wrong =
-      std::function<std::string(const std::filesystem::path& file)>;  // empty: it is right
-  void hand_over(std::vector<inter::BlobId> blobs, Order order, Wrong wrong = {});
+  void hand_over(std::vector<inter::BlobId> blobs, Order order);
   asio::awaitable<void> check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
-                                            Wrong wrong, std::uint64_t handing);
+                                            std::uint64_t handing);
+  asio::awaitable<void> check(Snapshot snapshot);
   void train_on();
   void note_missing(const std::vector<std::uint32_t>& missing);
   void add_applied_round(Round round, const Digest& state);

@@ -21,7 +21,7 @@ struct Snapshot {
   Round version = 0;
   Digest state{};
   inter::BlobId blob;
-  bool operator==(const Snapshot&) const = default;
+  auto operator<=>(const Snapshot&) const = default;
 };
 
 // The state that a region's worker holds.

@@ -35,6 +35,11 @@ struct SaveContributions {
 struct SaveSnapshot {
   Snapshot snapshot;
 };
+// Its blob is here, from a peer: whether it is what it was said to be. SnapshotChecked answers, or
+// BlobLost.
+struct CheckSnapshot {
+  Snapshot snapshot;
+};
 // What this region has promised, and the log from first_index on.
 struct SaveRaft {
   Term term = 0;
@@ -83,9 +88,9 @@ struct Note {
   enum class Severity { info, warning, error } severity;
   std::string text;
 };
-using Action =
-    std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions, SaveSnapshot,
-                 SaveRaft, AppendLedger, UpdateMembers, WelcomeWorker, OrderTrain, OrderContinue,
-                 OrderCallBack, OrderCollect, OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
+using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions,
+                            SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger, UpdateMembers,
+                            WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
+                            OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
 
 }  // namespace causeway::diloco

@@ -81,11 +81,6 @@ void Spool::drop_void_snapshots() {
     if (*one && history_.voids((*one)->version, (*one)->state)) drop_snapshot(*one);
 }
 
-void Spool::drop_snapshots_of(const inter::BlobId& blob) {
-  for (std::optional<Snapshot>* one : {&snapshot_, &offered_, &target_})
-    if (*one && (*one)->blob == blob) drop_snapshot(*one);
-}
-
 void Spool::drop_snapshot(std::optional<Snapshot>& snapshot) {
   const inter::BlobId blob = snapshot->blob;
   snapshot.reset();

@@ -48,8 +48,6 @@ class Spool {
   std::vector<inter::BlobId> unlist_from(Round round);
   // Snapshots of states that were taken back.
   void drop_void_snapshots();
-  // They are not what they were said to be.
-  void drop_snapshots_of(const inter::BlobId& blob);
   // Unless something names it. `listed`: as RemoveBlob has it.
   void discard(const inter::BlobId& blob, bool listed = false);
   // Although a record names it: it is to be fetched again later.
@@ -91,7 +89,9 @@ class Spool {
   // A peer's snapshot that the worker will adopt.
   const std::optional<Snapshot>& target() const { return target_; }
   void aim_at(const std::optional<Snapshot>& target);
-  // It is complete: from here on it is this region's own, which can serve others in turn.
+  // It is here, and is what it was said to be: from here on it is this region's own, which can
+  // serve others in turn.
+  void drop_target() { drop_snapshot(target_); }
   void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
 
  private:

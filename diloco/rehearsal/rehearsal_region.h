@@ -39,6 +39,7 @@ class RehearsalRegion : public inter::MeshHandler {
   void operator()(const FetchBlob& action) { channel_->fetch_blob(action.peer, action.blob); }
   void operator()(const RemoveBlob& action) { world_.release(name_, action.blob); }
   void operator()(const EndRun&) { ended_ = true; }
+  void operator()(const CheckSnapshot& action) { deliver(SnapshotChecked{action.snapshot, true}); }
   // Orders are the worker's. Nothing else is kept, as no process of a rehearsal is started twice;
   // saving takes its time.
   template <typename Other>

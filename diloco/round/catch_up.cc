@@ -8,6 +8,8 @@ namespace causeway::diloco {
 namespace {
 
 constexpr Round kRoundsFetched = 256;  // at once
+// Snapshots that were something else, by the word of one region: none of its own is taken any more.
+constexpr int kWrongMax = 3;
 
 }  // namespace
 
@@ -104,14 +106,18 @@ void CatchUp::confirm_final_snapshot() {
   if (offered->state == worker_.applied()->state) spool_.adopt_offered_at_end();
 }
 
-void CatchUp::refuse_snapshot(const inter::BlobId& blob) {
-  refused_.insert(blob);
-  for (const std::string& name : peers_.linked()) {
-    const Status* status = peers_.status(name);
-    if (status != nullptr && status->snapshot && status->snapshot->blob == blob)
-      ++announced_wrong_[name];
-  }
-  spool_.drop_snapshots_of(blob);
+void CatchUp::on_checked(const Snapshot& snapshot, bool right) {
+  if (checking_ == snapshot) checking_.reset();
+  if (!right) return refuse(snapshot);
+  if (spool_.target() == snapshot && spool_.holds(snapshot.blob)) spool_.adopt_target();
+}
+
+// Its bytes may be something that others name.
+void CatchUp::refuse(const Snapshot& snapshot) {
+  refused_.insert(snapshot);
+  if (spool_.target() != snapshot) return;
+  for (const std::string& peer : announcers_) ++wrong_announced_[peer];
+  spool_.drop_target();
 }
 
 void CatchUp::check_state() {
@@ -136,13 +142,25 @@ void CatchUp::check_origin() {
 
 // ---- Fetching ----
 
-bool CatchUp::choose_target() {
+void CatchUp::choose_target() {
+  const std::optional<Snapshot> before = spool_.target();
   spool_.aim_at(find_target());
-  return spool_.target() && spool_.holds(spool_.target()->blob);
+  const std::optional<Snapshot>& target = spool_.target();
+  if (target != before) announcers_.clear();
+  if (!target || !spool_.holds(target->blob)) checking_.reset();
+  if (!target) return;
+  for (const std::string& name : peers_.linked()) {
+    const Status* status = peers_.status(name);
+    if (status != nullptr && status->snapshot == target) announcers_.insert(name);
+  }
+  if (!spool_.holds(target->blob) || checking_ == target) return;
+  checking_ = target;
+  out_.push(CheckSnapshot{*target});
 }
 
 // A peer's snapshot to adopt: the worker is so far behind that the payloads it would need are gone
-// everywhere, or its state is wrong, and this region's own snapshot does not help.
+// everywhere, or its state is wrong, and this region's own snapshot does not help. First of whoever
+// announced the fewest that were something else.
 std::optional<Snapshot> CatchUp::find_target() const {
   if (!worker_.attached()) return {};
   const Round applied = worker_.applied()->version;
@@ -151,26 +169,57 @@ std::optional<Snapshot> CatchUp::find_target() const {
   if (!behind && !worker_.distrusted()) return {};
   if (own_snapshot_helps()) return {};
   std::optional<Snapshot> best;
-  std::size_t wrong_of_best = 0;
+  int wrong_of_best = 0;
   for (const std::string& name : peers_.linked()) {
     const Status* status = peers_.status(name);
     if (status == nullptr || !status->snapshot) continue;
     if (status->revision != history_.revision()) continue;  // it may be of what was taken back
     const Snapshot& offered = *status->snapshot;
-    if (fetcher_.in_vain(offered.blob) || refused_.contains(offered.blob)) continue;
+    if (!may_be_taken(name, offered)) continue;
     const bool useful =
         worker_.distrusted() ? helps(offered) : offered.version > applied && trusted(offered);
     if (!useful) continue;
     if (spool_.target() == offered) return offered;  // already on its way
-    const auto wrong = announced_wrong_.find(name);
-    const std::size_t count = wrong == announced_wrong_.end() ? 0 : wrong->second;
-    const bool better = !best || count < wrong_of_best ||
-                        (count == wrong_of_best && offered.version > best->version);
+    const int wrong = wrong_announced_by(name) + (is_remade(offered) ? 1 : 0);
+    const bool better = !best || wrong < wrong_of_best ||
+                        (wrong == wrong_of_best && offered.version > best->version);
     if (!better) continue;
     best = offered;
-    wrong_of_best = count;
+    wrong_of_best = wrong;
   }
   return best;
+}
+
+bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) const {
+  // Without bytes it would stand for the initial weights.
+  if (offered.blob.size_bytes == 0 || fetcher_.in_vain(offered.blob)) return false;
+  if (wrong_announced_by(peer) >= kWrongMax || refused_.contains(offered)) return false;
+  const bool recorded =
+      offered.version < history_.version() || (offered.version == 0 && agreement_.origin());
+  return recorded || !contradicted({offered.version, offered.state});
+}
+
+int CatchUp::wrong_announced_by(const std::string& peer) const {
+  const auto found = wrong_announced_.find(peer);
+  return found == wrong_announced_.end() ? 0 : found->second;
+}
+
+// Of what the run begins with, the log names a file.
+bool CatchUp::is_remade(const Snapshot& offered) const {
+  const std::optional<Origin>& origin = agreement_.origin();
+  return offered.version == 0 && origin && offered.blob != origin->blob;
+}
+
+// No record says what the last version is, and at the end of the run none will.
+bool CatchUp::contradicted(const Applied& state) const {
+  int alike = 0, otherwise = 0;
+  for (const std::string& name : peers_.up()) {
+    const Status* status = peers_.status(name);
+    if (status == nullptr || !status->applied || status->applied->version != state.version)
+      continue;
+    status->applied == state ? ++alike : ++otherwise;
+  }
+  return otherwise > 0 && alike <= otherwise;
 }
 
 void CatchUp::fetch(Time now) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,14 +42,14 @@ class CatchUp {
   void confirm_snapshot();
   // No record follows the last version, but all regions were seen to agree on it.
   void confirm_final_snapshot();
-  // It is not what was announced. Another one is taken, first of a region that did not announce it.
-  void refuse_snapshot(const inter::BlobId& blob);
+  // Of a peer's: adopted, or never taken again.
+  void on_checked(const Snapshot& snapshot, bool right);
   // The record of a round names the agreed state that it starts from: the worker's may be wrong.
   void check_state();
 
   // ---- Fetching ----
-  // Looks anew for a peer's snapshot to adopt. True: that one is here already.
-  bool choose_target();
+  // Looks anew for a peer's snapshot to adopt. One that is here is checked first.
+  void choose_target();
   void fetch(Time now);
   void expect(const inter::BlobId& payload, const std::string& peer, Time now);  // it is pushed
   // What is needed least gives way, if the spool lacks room for so many bytes.
@@ -61,6 +62,11 @@ class CatchUp {
     bool urgent = false;  // the worker can do nothing without it
   };
   std::optional<Snapshot> find_target() const;
+  bool may_be_taken(const std::string& peer, const Snapshot& offered) const;
+  int wrong_announced_by(const std::string& peer) const;
+  bool is_remade(const Snapshot& offered) const;
+  bool contradicted(const Applied& state) const;
+  void refuse(const Snapshot& snapshot);
   Round replay_from() const;
   Round needed_later_from() const;
   std::vector<Need> needed() const;
@@ -88,8 +94,10 @@ class CatchUp {
   Spool& spool_;
   Fetcher& fetcher_;
   Outbox& out_;
-  std::set<inter::BlobId> refused_;                     // what was announced as snapshots
-  std::map<std::string, std::size_t> announced_wrong_;  // how many of them, by region
+  std::optional<Snapshot> checking_;            // the target, which is here
+  std::set<std::string> announcers_;            // of the target
+  std::set<Snapshot> refused_;                  // they were not what was announced
+  std::map<std::string, int> wrong_announced_;  // how many of them, by region
 };
 
 }  // namespace causeway::diloco

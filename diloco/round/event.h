@@ -61,9 +61,10 @@ struct WorkerApplied {
 struct WorkerOffered {
   Snapshot snapshot;
 };  // its blob is on disk
-// What a peer said to be a snapshot of an agreed state is none: the worker was not given it.
-struct SnapshotRefused {
-  inter::BlobId blob;
+// What CheckSnapshot asked for. Wrong: its bytes are not the state that was announced.
+struct SnapshotChecked {
+  Snapshot snapshot;
+  bool right = false;
 };
 struct RoomNeeded {
   std::uint64_t bytes = 0;
@@ -75,6 +76,6 @@ struct Tick {};  // time passed
 using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
                            BlobLost, BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost,
                            WorkerReady, WorkerContributed, WorkerApplied, WorkerOffered,
-                           SnapshotRefused, RoomNeeded, OperatorAsked, Tick>;
+                           SnapshotChecked, RoomNeeded, OperatorAsked, Tick>;
 
 }  // namespace causeway::diloco

@@ -172,7 +172,6 @@ void Exchange::on_arrived(const inter::BlobId& blob, Time now) {
   spool_.put(blob);
   region_.report.add_received(region_.fetcher.on_progress(blob, blob.size_bytes, now));
   spool_.forget_progress(blob);
-  if (spool_.target() && spool_.target()->blob == blob) spool_.adopt_target();
   report_all_of(blob, blob.size_bytes, now);
   spool_.leave_unclaimed_if_unnamed(blob);
 }

@@ -63,7 +63,8 @@ void RoundProtocol::take_in(const Event& event) {
             attach, read, [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
-            offer, [this](const SnapshotRefused& it) { catch_up_.refuse_snapshot(it.blob); },
+            offer,
+            [this](const SnapshotChecked& it) { catch_up_.on_checked(it.snapshot, it.right); },
             [this](const RoomNeeded& by) { catch_up_.make_room(by.bytes); }, [](const Tick&) {},
             [this](const auto& other) { on(other); }},
       event);
@@ -199,10 +200,7 @@ void RoundProtocol::lead() {
 }
 
 void RoundProtocol::fetch() {
-  if (catch_up_.choose_target()) {
-    const inter::BlobId here = region_.spool.target()->blob;
-    exchange_.on_arrived(here, now_);
-  }
+  catch_up_.choose_target();
   catch_up_.fetch(now_);
 }
 

@@ -256,6 +256,13 @@ const std::string& StateReader::get(const std::string& key) const {
   return found->second;
 }
 
+void StateReader::read_unhashed(const std::string& name, std::span<float> out) const {
+  const auto shape = reader_.shape(name);
+  if (shape != std::vector{static_cast<std::int64_t>(out.size())})
+    refuse("tensor '" + name + "' has another size than here");
+  reader_.read_part(name, 0, out);
+}
+
 void StateReader::refuse(const std::string& why) const {
   throw std::system_error(
       Errc::bad_checkpoint,
@@ -336,8 +343,8 @@ void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
   // What a run begins with may be of another model. A later state is the run's by its digest,
   // whoever wrote the rest of the file.
   if (version == 0) check_origin(snapshot, layout);
-  snapshot.read("anchor", std::span(state.anchor));
-  snapshot.read("momentum", std::span(state.momentum));
+  snapshot.read_unhashed("anchor", std::span(state.anchor));
+  snapshot.read_unhashed("momentum", std::span(state.momentum));
   state.digest = whole_digest(state);
   if (state.digest != digest) {
     throw std::system_error(Errc::bad_checkpoint,

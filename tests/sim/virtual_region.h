@@ -63,6 +63,9 @@ class VirtualRun::Region : public inter::MeshHandler {
   }
   void operator()(const SaveContributions& a) { disk_.contributions = a.contributions; }
   void operator()(const SaveSnapshot& a) { disk_.snapshot = a.snapshot; }
+  void operator()(const CheckSnapshot& a) {
+    later(milliseconds{1}, [this, a] { deliver(SnapshotChecked{a.snapshot, true}); });
+  }
   void operator()(const SaveRaft& a);
   void operator()(const AppendLedger& a);
   void operator()(const UpdateMembers&) {}

@@ -251,6 +251,7 @@ class Cluster {
   double egress_cost(const std::string& region);
   void apply(const std::string& region, const OrderApply& order);
   void restore(const std::string& region, const OrderRestore& order);
+  void check(const std::string& region, const Snapshot& snapshot);
   void offer_snapshot(const std::string& region, const Applied& holds);
   void after_apply(const std::string& region, Applied holds);
   void later_in_session(const std::string& region, Time delay, std::function<void()> action);

@@ -51,15 +51,15 @@ void Cluster::trace(const std::string& region, const Event& event,
       "RunIdLearned",      "PeerUp",         "PeerDown",      "PeerSaid",
       "BlobArrived",       "BlobProgress",   "BlobLost",      "BlobAbsent",
       "WorkerAttached",    "WorkerReadData", "WorkerLost",    "WorkerReady",
-      "WorkerContributed", "WorkerApplied",  "WorkerOffered", "SnapshotRefused",
+      "WorkerContributed", "WorkerApplied",  "WorkerOffered", "SnapshotChecked",
       "RoomNeeded",        "OperatorAsked",  "Tick"};
   static const std::vector<std::string> kMessages{"Status",       "Holding",  "Raft",   "Diverged",
                                                   "ChangeMember", "Finished", "Tensors"};
   static const std::vector<std::string> kActions{
       "Send",         "Push",          "Fetch",         "RemoveBlob",    "SaveContributions",
-      "SaveSnapshot", "SaveRaft",      "AppendLedger",  "UpdateMembers", "Welcome",
-      "OrderTrain",   "OrderContinue", "OrderCallBack", "OrderCollect",  "OrderApply",
-      "OrderRestore", "OrderFinish",   "EndRun",        "Note"};
+      "SaveSnapshot", "CheckSnapshot", "SaveRaft",      "AppendLedger",  "UpdateMembers",
+      "Welcome",      "OrderTrain",    "OrderContinue", "OrderCallBack", "OrderCollect",
+      "OrderApply",   "OrderRestore",  "OrderFinish",   "EndRun",        "Note"};
   std::ostream& out = *options_.trace;
   out << now_.count() / 1000 << " " << region << " " << kEvents.at(event.index());
   if (const auto* said = std::get_if<PeerSaid>(&event)) {
@@ -133,6 +133,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const RemoveBlob& a) const { cluster.remove(region, a.blob); }
     void operator()(const SaveContributions& a) const { node.disk.contributions = a.contributions; }
     void operator()(const SaveSnapshot& a) const { node.disk.snapshot = a.snapshot; }
+    void operator()(const CheckSnapshot& a) const { cluster.check(region, a.snapshot); }
     void operator()(const SaveRaft& a) const { cluster.save_raft(node, a); }
     void operator()(const AppendLedger& a) const { cluster.append(region, a.entries); }
     void operator()(const UpdateMembers&) const {}

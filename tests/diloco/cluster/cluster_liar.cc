@@ -114,7 +114,16 @@ void Cluster::announce_wrong(Status& status, const RoundProtocol& told) {
     if (said != nullptr && (newest == nullptr || said->version > newest->version)) newest = said;
   }
   if (newest == nullptr) return;
+  const std::optional<Snapshot> honest = newest->snapshot;
   status = *newest;
+  if (version % 4 == 3) {  // nothing at all
+    status.snapshot = {version, state, keep(options_.liar, "", 0)};
+    return;
+  }
+  if (version % 4 == 2 && honest) {  // another one's bytes
+    status.snapshot = {version, state, honest->blob};
+    return;
+  }
   status.snapshot = {version, state, keep(options_.liar, "a lie of " + to_hex(state), 4000)};
 }
 

@@ -183,17 +183,26 @@ void Cluster::restore(const std::string& region, const OrderRestore& order) {
     throw Violation(region + " restores a snapshot that is not on its disk");
   }
   if (!initial && !hands_over(region, {order.snapshot.blob})) return;
-  if (!initial && snapshots_[order.snapshot.blob] != order.snapshot.state) {
-    ++refusals_;
-    return later_in_session(region, Time{1000}, [this, region, blob = order.snapshot.blob] {
-      deliver(region, SnapshotRefused{blob});
-      deliver(region, WorkerReady{});
-    });
-  }
+  if (!initial && snapshots_[order.snapshot.blob] != order.snapshot.state)
+    throw Violation(region + " restores what is no snapshot of the state");
   ++restores_;
   const Applied next{.version = order.snapshot.version,
                      .state = initial ? initial_state() : order.snapshot.state};
   later_in_session(region, milliseconds{50}, [this, region, next] { after_apply(region, next); });
+}
+
+void Cluster::check(const std::string& region, const Snapshot& snapshot) {
+  at(now_ + milliseconds{1}, [this, region, snapshot] {
+    Node& node = nodes_.at(region);
+    if (!alive(region)) return;
+    if (node.paused_until > now_)
+      return at(node.paused_until, [this, region, snapshot] { check(region, snapshot); });
+    if (node.damaged.contains(snapshot.blob)) return find_damage(region, snapshot.blob);
+    if (!node.disk.blobs.contains(snapshot.blob)) return;
+    const bool right = snapshots_[snapshot.blob] == snapshot.state;
+    if (!right) ++refusals_;
+    deliver(region, SnapshotChecked{snapshot, right});
+  });
 }
 
 // One that does not fit is not kept.

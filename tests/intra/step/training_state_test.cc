@@ -394,6 +394,15 @@ TEST(Snapshot, IsRecognisedByItsStateAlone) {
     std::ofstream(file, std::ios::binary) << damaged;
     EXPECT_NE(wrong_snapshot(file, state.digest), "") << at;
   }
+  // Without the zeros at its end a tensor has the same digest, and fits no worker.
+  OuterState shorter;
+  shorter.anchor.assign(diloco::kLeafElements, 0.0F);
+  shorter.momentum = shorter.anchor;
+  const diloco::Digest root = diloco::merkle_root(diloco::merkle_leaves(shorter.anchor));
+  shorter.anchor.resize(diloco::kLeafElements - 1);
+  write_snapshot(file, layout(), shorter);
+  EXPECT_THAT(wrong_snapshot(file, diloco::state_digest(root, root)),
+              testing::HasSubstr("not padded to whole leaves"));
   std::ofstream(file, std::ios::binary) << "payload of somebody";
   EXPECT_THAT(wrong_snapshot(file, state.digest), testing::HasSubstr("is no snapshot"));
 }
