@@ -288,8 +288,12 @@ class KeptFiles {
   // ---- Models ----
 
   void check_models() {
-    bool any = false;
-    for (const AuditedRegion& region : history_.regions) any = any || fs::exists(final_of(region));
+    bool any = false, all = true;
+    for (const AuditedRegion& region : history_.regions) {
+      const bool has = fs::exists(final_of(region));
+      any = any || has;
+      all = all && has;
+    }
     for (const AuditedRegion& region : history_.regions) {
       const fs::path directory = final_of(region);
       const std::string name = "model of " + region.name();
@@ -307,7 +311,7 @@ class KeptFiles {
       const std::string owner = "the run " + run.string();
       if (!fs::exists(directory)) {
         // `simulate` writes its summary last.
-        if (any && (fs::is_symlink(directory) || fs::exists(run / "summary.json")))
+        if (all && (fs::is_symlink(directory) || fs::exists(run / "summary.json")))
           findings_.lack(directory.string() +
                          ": the run is over, and its copy of the model is gone");
         continue;

@@ -234,6 +234,7 @@ std::string run_json(const std::vector<SeenRegion>& regions) {
     const auto status = nlohmann::ordered_json::parse(region.text, nullptr, false);
     list.push_back({{"region", region.name},
                     {"runs", region.runs},
+                    {"rounds_behind", region.rounds_behind},
                     {"written_utc", region.written_utc},
                     {"problem", region.problem},
                     {"status", status.is_object() ? status : nlohmann::ordered_json(nullptr)}});

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <system_error>
 #include <vector>
 
@@ -83,22 +84,27 @@ constexpr double kApartS = 10;
 }  // namespace
 
 void compare_rounds(std::vector<SeenRegion>& regions) {
-  std::uint64_t newest = 0;
-  double newest_at = 0;
+  struct Newest {
+    std::uint64_t round = 0;
+    double applied_unix_s = 0;  // by whoever has that round
+  };
+  std::map<std::string, Newest> runs;
   for (const SeenRegion& region : regions) {
     const nlohmann::json status = status_of(region);
     if (!region.runs || !status.is_object()) continue;
-    newest = std::max(newest, get<std::uint64_t>(status, "round"));
-    newest_at = std::max(newest_at, get<double>(status, "applied_unix_s"));
+    Newest& newest = runs[get<std::string>(status, "run_id")];
+    const auto round = get<std::uint64_t>(status, "round");
+    if (round > newest.round) newest = {round, get<double>(status, "applied_unix_s")};
   }
   for (SeenRegion& region : regions) {
     const nlohmann::json status = status_of(region);
     const bool says = status.is_object() && status.contains("rounds_kept");
     if (!region.runs || region.finished || !says) continue;
+    const Newest& newest = runs[get<std::string>(status, "run_id")];
     const auto version = get<std::uint64_t>(status, "version");
-    const bool old = get<double>(status, "applied_unix_s") + kApartS < newest_at;
-    if (old && version + get<std::uint64_t>(status, "rounds_kept") < newest)
-      region.rounds_behind = newest - version;
+    const bool old = get<double>(status, "applied_unix_s") + kApartS < newest.applied_unix_s;
+    if (old && version + get<std::uint64_t>(status, "rounds_kept") < newest.round)
+      region.rounds_behind = newest.round - version;
   }
 }
 
