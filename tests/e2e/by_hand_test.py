@@ -92,7 +92,7 @@ class ByHand(RunByHand):
         self.assertIn("all signed", output)
         members = self.run_causeway("members", "list", "--directory", east)
         self.assertEqual(members.count("votes"), 3, members)
-        self.assertIn("waiting for: nothing", self.run_causeway("status", east))
+        self.assertIn("finished, version 6 applied", self.run_causeway("status", east))
         self.assertIn("no coordinator runs", self.run_causeway(
             "members", "remove", "--directory", east, "eu-west", code=3))
         self.assertIn("is not a member", self.run_causeway("members", "remove", "--directory", east, "eu-wst", code=2))
