@@ -36,7 +36,7 @@
 #include "apps/set_option.h"
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
-#include "intra/outer/snapshot_check.h"
+#include "intra/outer/wrong_snapshot.h"
 
 namespace causeway::apps {
 namespace {

@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
@@ -45,7 +46,8 @@ struct Checked {
 asio::awaitable<Checked> check_in_thread(
     std::function<std::string(const std::filesystem::path&, const Digest&)> wrong_snapshot,
     std::filesystem::path file, Snapshot snapshot) {
-  Checked checked{.wrong = wrong_snapshot(file, snapshot.state), .damage = {}};
+  Checked checked;
+  if (wrong_snapshot) checked.wrong = wrong_snapshot(file, snapshot.state);
   if (!checked.wrong.empty()) checked.damage = inter::damage_of(file, snapshot.blob);
   co_return checked;
 }
@@ -225,10 +227,11 @@ asio::awaitable<void> WorkerSide::check(Snapshot snapshot) {
   const asio::any_io_executor& given = context_.options.copying;
   const std::filesystem::path file = spool.path(snapshot.blob);
   try {
-    if (context_.options.wrong_snapshot)
-      checked = co_await asio::co_spawn(
-          given ? given : checks_.get_executor(),
-          check_in_thread(context_.options.wrong_snapshot, file, snapshot), asio::use_awaitable);
+    // Not before the action is carried out.
+    co_await asio::post(context_.executor, asio::use_awaitable);
+    checked = co_await asio::co_spawn(
+        given ? given : checks_.get_executor(),
+        check_in_thread(context_.options.wrong_snapshot, file, snapshot), asio::use_awaitable);
   } catch (...) {
     failure = std::current_exception();
   }

@@ -142,18 +142,25 @@ void CatchUp::check_origin() {
 
 // ---- Fetching ----
 
+// One that is here stays the target, although peers go on to newer ones.
 void CatchUp::choose_target() {
+  if (checking_ && spool_.holds(checking_->blob)) return;
+  checking_.reset();
   const std::optional<Snapshot> before = spool_.target();
   spool_.aim_at(find_target());
   const std::optional<Snapshot>& target = spool_.target();
   if (target != before) announcers_.clear();
-  if (!target || !spool_.holds(target->blob)) checking_.reset();
   if (!target) return;
   for (const std::string& name : peers_.linked()) {
     const Status* status = peers_.status(name);
     if (status != nullptr && status->snapshot == target) announcers_.insert(name);
   }
-  if (!spool_.holds(target->blob) || checking_ == target) return;
+  check_target();
+}
+
+void CatchUp::check_target() {
+  const std::optional<Snapshot>& target = spool_.target();
+  if (!target || checking_ == target || !spool_.holds(target->blob)) return;
   checking_ = target;
   out_.push(CheckSnapshot{*target});
 }

@@ -50,6 +50,7 @@ class CatchUp {
   // ---- Fetching ----
   // Looks anew for a peer's snapshot to adopt. One that is here is checked first.
   void choose_target();
+  void check_target();
   void fetch(Time now);
   void expect(const inter::BlobId& payload, const std::string& peer, Time now);  // it is pushed
   // What is needed least gives way, if the spool lacks room for so many bytes.

@@ -47,6 +47,10 @@ void RoundProtocol::take_in(const Event& event) {
     beginning_.on_attached();
     end_.check_data(true);
   };
+  const auto arrive = [this](const BlobArrived& it) {
+    exchange_.on_arrived(it.blob, now_);
+    catch_up_.check_target();
+  };
   const auto read = [this, &worker](const WorkerReadData& by) {
     worker.read_data(by.common_data);
     end_.check_data(false);
@@ -56,8 +60,7 @@ void RoundProtocol::take_in(const Event& event) {
     catch_up_.confirm_snapshot();
   };
   std::visit(
-      Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); },
-            [this](const BlobArrived& it) { exchange_.on_arrived(it.blob, now_); },
+      Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); }, arrive,
             [this](const BlobLost& it) { exchange_.on_lost(it.blob, now_); },
             [this](const BlobAbsent& it) { region_.fetcher.on_absent(it.peer, it.blob, now_); },
             attach, read, [&worker](const WorkerLost&) { worker.lose(); },

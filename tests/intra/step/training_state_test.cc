@@ -8,7 +8,7 @@
 
 #include "diloco/files/file_io.h"
 #include "intra/base/mapped_file.h"
-#include "intra/outer/snapshot_check.h"
+#include "intra/outer/wrong_snapshot.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"
@@ -395,7 +395,7 @@ TEST(Snapshot, IsRecognisedByItsStateAlone) {
     EXPECT_NE(wrong_snapshot(file, state.digest), "") << at;
   }
   // Without the zeros at its end a tensor has the same digest, and fits no worker.
-  OuterState shorter;
+  OuterState shorter(layout());
   shorter.anchor.assign(diloco::kLeafElements, 0.0F);
   shorter.momentum = shorter.anchor;
   const diloco::Digest root = diloco::merkle_root(diloco::merkle_leaves(shorter.anchor));

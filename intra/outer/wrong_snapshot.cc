@@ -1,4 +1,4 @@
-#include "intra/outer/snapshot_check.h"
+#include "intra/outer/wrong_snapshot.h"
 
 #include <algorithm>
 #include <span>
