@@ -118,7 +118,12 @@ CoordinatorLink::Received CoordinatorLink::wait(const WorkerSession::KeepWaiting
 }
 
 void CoordinatorLink::receive_bytes() {
-  if (stream_->receive()) return;
+  try {
+    if (stream_->receive()) return;
+  } catch (const std::system_error& error) {
+    // It closed before it had read all of ours, and what it said may have come in just before.
+    if (error.code() != Errc::coordinator_lost || closed_) throw;
+  }
   // What it said before it closed comes first.
   if (!closed_) {
     closed_ = true;
