@@ -89,9 +89,9 @@ class Spool {
   // A peer's snapshot that the worker will adopt.
   const std::optional<Snapshot>& target() const { return target_; }
   void aim_at(const std::optional<Snapshot>& target);
+  void drop_target() { drop_snapshot(target_); }  // it is not what it was said to be
   // It is here, and is what it was said to be: from here on it is this region's own, which can
   // serve others in turn.
-  void drop_target() { drop_snapshot(target_); }
   void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
 
  private:
