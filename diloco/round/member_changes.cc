@@ -112,7 +112,7 @@ std::optional<Membership> MemberChanges::next_vote() {
     const std::string incarnation = peers_.incarnation(member.region);
     if (member.region == self_ || incarnation.empty()) continue;
     Member changed = member;
-    if (member.incarnation.empty() && agreement_.raft().caught_up(member.region)) {
+    if (is_candidate(member) && may_be_added(member)) {
       changed.incarnation = incarnation;
     } else if (!member.incarnation.empty() && member.incarnation != incarnation) {
       out_.note(Note::Severity::warning,
@@ -125,6 +125,30 @@ std::optional<Membership> MemberChanges::next_vote() {
     return with(agreement_.members(), std::move(changed));
   }
   return std::nullopt;
+}
+
+bool MemberChanges::is_candidate(const Member& member) const {
+  return member.incarnation.empty() && !peers_.incarnation(member.region).empty() &&
+         agreement_.raft().caught_up(member.region);
+}
+
+// Of two votes neither may be missing, and a region that is refused at its start never comes back.
+// So the only voter adds a second one when a third can follow at once, or when the two can make
+// rounds.
+bool MemberChanges::may_be_added(const Member& member) const {
+  const Membership& membership = agreement_.members();
+  if (membership.voters() != 1 || membership.members.size() < 3) return true;
+  const auto candidates = std::ranges::count_if(
+      membership.members, [this](const Member& one) { return is_candidate(one); });
+  return candidates >= 2 || can_make_rounds_with(member);
+}
+
+bool MemberChanges::can_make_rounds_with(const Member& member) const {
+  const Member* own = agreement_.members().find(self_);
+  if (member.witness || own == nullptr || own->witness) return true;
+  const Status* status = peers_.status(member.region);
+  if (!worker_.applied() || status == nullptr || !status->applied) return false;
+  return !worker_.data() || !status->data || same_data(*worker_.data(), *status->data);
 }
 
 }  // namespace causeway::diloco

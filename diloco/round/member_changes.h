@@ -37,6 +37,9 @@ class MemberChanges {
   std::optional<Membership> next_asked();
   bool suffices(const Asked& asked) const;
   std::optional<Membership> next_vote();
+  bool is_candidate(const Member& member) const;  // for a vote
+  bool may_be_added(const Member& member) const;
+  bool can_make_rounds_with(const Member& member) const;
   bool leaves_too_few(const std::string& region, const Membership& changed);
   bool takes_the_beginning(const std::string& region, const Membership& changed);
 
