@@ -307,7 +307,9 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   told_.clear();
   reached(ProtocolState::workers_gathered);
   // It came back to end, or to go on while nothing can be decided here.
-  if (context_.ending.outcome() || context_.ending.storage_fails()) {
+  const std::optional<Outcome>& outcome = context_.ending.outcome();
+  if (outcome && !context_.ending.succeeded()) return refuse(*outcome);
+  if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);
   }
   // Applied when this region's coordinator was away.
