@@ -15,7 +15,8 @@
 namespace causeway::run {
 
 struct MetricsPages {
-  std::function<std::string()> metrics = {};      // Prometheus' text format
+  // Prometheus' text format, for whom that address scrapes.
+  std::function<std::string(const std::string& address)> metrics = {};
   std::function<std::string()> not_healthy = {};  // why this process is not; empty: it is
   std::function<std::string()> not_ready = {};    // likewise of the region
 };

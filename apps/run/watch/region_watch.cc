@@ -1,6 +1,5 @@
 #include "apps/run/watch/region_watch.h"
 
-#include <algorithm>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -14,7 +13,6 @@ namespace causeway::run {
 namespace {
 
 constexpr std::chrono::seconds kSilenceMax{10};
-constexpr std::chrono::minutes kLastScrapeMax{2};
 
 }  // namespace
 
@@ -28,7 +26,7 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
       metrics_(config.name, region_, directory_, prices_of(config)) {
   if (metrics.empty()) return;
   server_.emplace(inter::parse_endpoint(metrics),
-                  MetricsPages{.metrics = [this] { return scraped(); },
+                  MetricsPages{.metrics = [this](const std::string& by) { return scraped(by); },
                                .not_healthy = [this] { return not_healthy(); },
                                .not_ready = [this] { return metrics_.not_ready(); }});
   spdlog::info("{}: metrics at port {}", region_, server_->port());
@@ -38,21 +36,17 @@ void RegionWatch::beat() {
   beat_ = std::chrono::steady_clock::now();
 }
 
-std::string RegionWatch::scraped() {
+std::string RegionWatch::scraped(const std::string& scraper) {
   const bool end = metrics_.says_end();
   std::string text = metrics_.text();
-  const auto now = Clock::now();
   const std::lock_guard lock(mutex_);
-  if (scraped_at_) scrape_interval_ = now - *scraped_at_;
-  scraped_at_ = now;
-  end_was_scraped_ = end_was_scraped_ || end;
+  scrapes_.add(scraper, Scrapes::Clock::now(), end);
   return text;
 }
 
 std::chrono::steady_clock::time_point RegionWatch::last_scrape_by() const {
   const std::lock_guard lock(mutex_);
-  if (!scrape_interval_ || end_was_scraped_) return Clock::time_point::min();
-  return *scraped_at_ + std::min<Clock::duration>(2 * *scrape_interval_, kLastScrapeMax);
+  return scrapes_.awaited_until();
 }
 
 std::string RegionWatch::not_healthy() const {

@@ -13,6 +13,7 @@
 #include "apps/run/watch/metrics_server.h"
 #include "apps/run/watch/region_metrics.h"
 #include "apps/run/watch/round_line.h"
+#include "apps/run/watch/scrapes.h"
 #include "apps/run/watch/tensorboard.h"
 
 namespace causeway::run {
@@ -32,8 +33,7 @@ class RegionWatch {
   std::chrono::steady_clock::time_point last_scrape_by() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-  std::string scraped();
+  std::string scraped(const std::string& scraper);
   std::string not_healthy() const;
   void write(const AppliedRound& round);
 
@@ -43,10 +43,8 @@ class RegionWatch {
   Tensorboard tensorboard_;
   bool begun_ = false;  // TensorBoard's files hold what earlier processes saw
   RegionMetrics metrics_;
-  mutable std::mutex mutex_;  // of what scrapes leave behind
-  std::optional<Clock::time_point> scraped_at_;
-  std::optional<Clock::duration> scrape_interval_;
-  bool end_was_scraped_ = false;
+  mutable std::mutex mutex_;  // of scrapes_
+  Scrapes scrapes_;
   std::atomic<std::chrono::steady_clock::time_point> beat_{std::chrono::steady_clock::now()};
   std::optional<MetricsServer> server_;  // the first to end: its threads use the others
 };

@@ -24,7 +24,7 @@ class MetricsServerTest : public ::testing::Test {
   // All is well unless the pages say otherwise.
   void serve(MetricsPages pages) {
     const auto nothing = [] { return std::string(); };
-    if (!pages.metrics) pages.metrics = [] { return std::string("a 1\n"); };
+    if (!pages.metrics) pages.metrics = [](const std::string&) { return std::string("a 1\n"); };
     if (!pages.not_healthy) pages.not_healthy = nothing;
     if (!pages.not_ready) pages.not_ready = nothing;
     server_.emplace(inter::Endpoint{"127.0.0.1", 0}, std::move(pages));
@@ -83,7 +83,7 @@ TEST_F(MetricsServerTest, WhoAsksAndWaitsGivesWayToWhoComesAfterwards) {
 
 TEST_F(MetricsServerTest, APageThatHangsKeepsHealthFromNobody) {
   std::promise<void> disk;
-  serve({.metrics = [answers = disk.get_future().share()] {
+  serve({.metrics = [answers = disk.get_future().share()](const std::string&) {
     answers.wait();
     return std::string("late 1\n");
   }});
@@ -98,7 +98,9 @@ TEST_F(MetricsServerTest, APageThatHangsKeepsHealthFromNobody) {
 }
 
 TEST_F(MetricsServerTest, APageThatCannotBeMadeIsAnAnswerToo) {
-  serve({.metrics = []() -> std::string { throw std::runtime_error("no memory"); }});
+  serve({.metrics = [](const std::string&) -> std::string {
+    throw std::runtime_error("no memory");
+  }});
   EXPECT_TRUE(get("/metrics").starts_with("HTTP/1.1 500 "));
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
 }
