@@ -1,4 +1,5 @@
 """Runs the real program: real processes, real TLS. CAUSEWAY names the binary."""
+import contextlib
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -80,9 +82,12 @@ def read_json(path):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One below those that connections get: until a program listens there, none takes it."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def processes(*words):
@@ -135,6 +140,8 @@ class EndToEnd(unittest.TestCase):
         (self.directory / "wan.toml").write_text(self.make_wan())
 
     def tearDown(self):
+        if not self._outcome.success:
+            print(self.logs(), file=sys.stderr)
         for child in self.children:
             if child.poll() is None:
                 child.kill()
@@ -193,8 +200,8 @@ class EndToEnd(unittest.TestCase):
         try:
             child.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{child.log.name}: still running after {DEADLINE_S} s{self.logs()}") from None
-        self.assertEqual(child.returncode, code, child.log.name + self.logs())
+            raise AssertionError(f"{child.log.name}: still running after {DEADLINE_S} s") from None
+        self.assertEqual(child.returncode, code, child.log.name)
         return child.log.read_text(errors="replace")
 
     def run_causeway(self, *arguments, code=0):

@@ -37,6 +37,10 @@ def get(url):
 
 class Metrics(RunByHand):
     def start_run(self, steps=100_000):
+        self.start_coordinators_with_metrics(steps)
+        self.workers = self.start_workers(self.config_file, (1, 1, 1))
+
+    def start_coordinators_with_metrics(self, steps):
         self.config_file = self.config(addresses=self.addresses, steps=steps)
         prices = self.directory / "prices.toml"
         prices.write_text("default_per_gb = 1000")
@@ -46,7 +50,6 @@ class Metrics(RunByHand):
             self.start("coordinator", self.config_file, "--region", region, "--found" if region == REGIONS[0] else "--join",
                        "--directory", self.region_directory(region), "--metrics", "127.0.0.1:0")
             for region in REGIONS]
-        self.workers = self.start_workers(self.config_file, (1, 1, 1))
         self.ports = [self.port_of(coordinator) for coordinator in self.coordinators]
 
     def port_of(self, coordinator):
@@ -197,8 +200,10 @@ class Metrics(RunByHand):
 
     @unittest.skipUnless(shutil.which("prometheus", path=TOOLS), "Prometheus is not here: ./check fetches it")
     def test_a_run_that_is_over_pages_nobody_and_is_seen_as_over(self):
-        self.start_run(steps=400)
+        self.start_coordinators_with_metrics(steps=400)
         api = self.prometheus()
+        wait_until(lambda: len(self.query(api, 'count_over_time(up{job="causeway"}[1m]) >= 2')) == 3, "two scrapes of each region")
+        self.workers = self.start_workers(self.config_file, (1, 1, 1))
         self.finish_all([*self.workers, *self.coordinators])
         wait_until(lambda: len(self.query(api, 'up{job="causeway"} == 0')) == 3, "Prometheus to see that nobody is there")
         self.assertEqual([one["value"][1] for one in self.query(api, "last_over_time(causeway_ended_well[1h])")], ["1"] * 3)
