@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "intra/base/safetensors_format.h"
+
 namespace causeway::intra {
 
 // One tensor to write: row-major fp32.
@@ -36,7 +38,10 @@ void write_safetensors(const std::filesystem::path& file, std::span<const Tensor
 // file stays open, so that replacing it by rename does not disturb a reader.
 class SafetensorsReader {
  public:
-  explicit SafetensorsReader(const std::filesystem::path& file);
+  // `header_bytes_max`: fewer where a stranger made it, because reading it takes many times as much
+  // memory.
+  explicit SafetensorsReader(const std::filesystem::path& file,
+                             std::size_t header_bytes_max = kSafetensorsHeaderBytesMax);
   // Of a file's content, which outlives the reader; messages name it so.
   SafetensorsReader(std::string name, std::span<const std::byte> content);
   const std::map<std::string, std::string>& metadata() const { return metadata_; }

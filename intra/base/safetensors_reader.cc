@@ -24,7 +24,8 @@ using nlohmann::json;
 
 class SafetensorsReader::File {
  public:
-  explicit File(const std::filesystem::path& path) : path_(path) {
+  File(const std::filesystem::path& path, std::size_t header_bytes_max)
+      : path_(path), header_bytes_max_(header_bytes_max) {
     descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) refuse("cannot be opened: " + reason(errno));
     struct stat status {};
@@ -43,6 +44,7 @@ class SafetensorsReader::File {
   File& operator=(const File&) = delete;
 
   std::size_t size() const { return size_; }
+  std::size_t header_bytes_max() const { return header_bytes_max_; }
 
   void read_at(std::size_t offset, std::span<std::byte> out) const {
     if (descriptor_ < 0) {
@@ -67,6 +69,7 @@ class SafetensorsReader::File {
   static std::string reason(int error) { return std::generic_category().message(error); }
 
   std::filesystem::path path_;
+  std::size_t header_bytes_max_ = kSafetensorsHeaderBytesMax;
   int descriptor_ = -1;
   std::span<const std::byte> content_;  // where there is no descriptor
   std::size_t size_ = 0;
@@ -194,7 +197,7 @@ std::string SafetensorsReader::HeaderParser::read_text() {
   if (file_.size() < kSafetensorsLengthBytes) file_.refuse("is too short to be a checkpoint");
   std::uint64_t length = 0;
   file_.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
-  if (length > std::min(kSafetensorsHeaderBytesMax, file_.size() - kSafetensorsLengthBytes)) {
+  if (length > std::min(file_.header_bytes_max(), file_.size() - kSafetensorsLengthBytes)) {
     file_.refuse("is not a safetensors file or is incomplete: its header would have " +
                  std::to_string(length) + " bytes");
   }
@@ -263,8 +266,9 @@ void SafetensorsReader::HeaderParser::read_metadata(const json& metadata) {
   }
 }
 
-SafetensorsReader::SafetensorsReader(const std::filesystem::path& file)
-    : SafetensorsReader(std::make_shared<const File>(file)) {}
+SafetensorsReader::SafetensorsReader(const std::filesystem::path& file,
+                                     std::size_t header_bytes_max)
+    : SafetensorsReader(std::make_shared<const File>(file, header_bytes_max)) {}
 
 SafetensorsReader::SafetensorsReader(std::string name, std::span<const std::byte> content)
     : SafetensorsReader(std::make_shared<const File>(std::move(name), content)) {}

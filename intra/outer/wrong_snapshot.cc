@@ -11,6 +11,7 @@
 namespace causeway::intra {
 namespace {
 
+constexpr std::size_t kHeaderBytesMax = 16'000'000;  // some 100 bytes for each tensor of a model
 constexpr std::size_t kPieceElements = 64 * diloco::kLeafElements;
 
 diloco::Digest root_of(const SafetensorsReader& file, const std::string& tensor) {
@@ -35,7 +36,7 @@ diloco::Digest root_of(const SafetensorsReader& file, const std::string& tensor)
 
 std::string wrong_snapshot(const std::filesystem::path& file, const diloco::Digest& state) {
   try {
-    const SafetensorsReader reader(file);
+    const SafetensorsReader reader(file, kHeaderBytesMax);
     const diloco::Digest found =
         diloco::state_digest(root_of(reader, "anchor"), root_of(reader, "momentum"));
     if (found == state) return {};

@@ -405,6 +405,13 @@ TEST(Snapshot, IsRecognisedByItsStateAlone) {
               testing::HasSubstr("not padded to whole leaves"));
   std::ofstream(file, std::ios::binary) << "payload of somebody";
   EXPECT_THAT(wrong_snapshot(file, state.digest), testing::HasSubstr("is no snapshot"));
+  // A header whose reading would fill the memory.
+  const std::uint64_t length = 20'000'000;
+  std::ofstream huge(file, std::ios::binary);
+  huge.write(reinterpret_cast<const char*>(&length), sizeof length);
+  huge << std::string(length, '[');
+  huge.close();
+  EXPECT_THAT(wrong_snapshot(file, state.digest), testing::HasSubstr("20000000 bytes"));
 }
 
 }  // namespace
