@@ -120,8 +120,9 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
       if (!wrong.empty()) {
         spdlog::error(
             "{}: checkpoints/snapshot.safetensors {}: this host's disk or memory fails. This "
-            "snapshot, of version {}, is not offered to other regions",
-            context_.options.region, wrong, holds.version);
+            "snapshot, of version {}, is not offered to other regions{}",
+            context_.options.region, wrong, holds.version,
+            holds.version == 0 ? ". They wait for it: start this region's worker again" : "");
         co_return;
       }
     }
