@@ -132,7 +132,9 @@ void CoordinatorLink::receive_bytes() {
   throw_lost("the coordinator closed the session");
 }
 
+// What is here already comes first: it may be the last word of a coordinator that is gone.
 std::optional<CoordinatorLink::Received> CoordinatorLink::look() {
+  if (std::optional<Received> received = take()) return received;
   receive_bytes();
   return take();
 }

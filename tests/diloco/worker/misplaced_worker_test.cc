@@ -1,4 +1,6 @@
 // Workers that came to the wrong place: they are told, and do not wait for ever.
+#include <sys/socket.h>
+
 #include <gtest/gtest.h>
 
 #include "diloco/files/error.h"
@@ -34,6 +36,34 @@ TEST_F(MisplacedWorker, RefusesAWorkerOfAnotherVersionAndSaysWhoIsOlder) {
       EXPECT_NE(std::string(error.what()).find("this worker is " + than + " than its coordinator"),
                 std::string::npos);
     }
+  }
+}
+
+// The answer, the refusal and the end of the session came in at once.
+TEST_F(MisplacedWorker, HearsTheRefusalThatCameWithTheAnswer) {
+  const std::filesystem::path socket = directory_.path() / "worker.sock";
+  const Descriptor door = listen_at(socket);
+  AttachRequest to = request(0, 1);
+  to.socket = socket;
+  std::string problem;
+  CoordinatorLink link(*dial_coordinator(
+      to, [] {}, problem));
+  link.send({});
+  {
+    const Descriptor session(::accept(door.get(), nullptr, nullptr));
+    worker_wire::CoordinatorMessage attached, refused;
+    attached.mutable_attached();
+    refused.mutable_refused()->set_reason("other initial values");
+    FrameWriter writer;
+    for (const auto& message : {attached, refused}) writer.add({message.SerializeAsString(), {}});
+    ASSERT_TRUE(writer.flush(session.get()));
+  }
+  EXPECT_TRUE(link.wait(keep).message.has_attached());
+  try {
+    link.send({});
+    FAIL() << "it was sent";
+  } catch (const std::system_error& error) {
+    EXPECT_NE(std::string(error.what()).find("other initial values"), std::string::npos);
   }
 }
 
