@@ -99,6 +99,7 @@ void Contributions::reject_own(Round round) {
   const auto own = open_.find({options_.self, round, 0});
   // What is on disk for its samples' sake must not come back as an offer.
   if (newest_own_ && newest_own_->payload == own->second.payload) newest_own_->payload = {};
+  peers_hold_.erase(own->first);  // what is made in its place, nobody holds
   open_.erase(own);
   save_own();
 }

@@ -277,6 +277,19 @@ double Cluster::paid() const {
   return paid;
 }
 
+bool Cluster::has_the_only_vote(const std::string& region) const {
+  for (const auto& [name, node] : nodes_) {
+    const RaftState& raft = node.disk.raft;
+    const auto end = raft.log.begin() + static_cast<std::ptrdiff_t>(raft.committed);
+    const auto shares = [](const LogEntry& entry) {
+      const auto* members = std::get_if<Membership>(&entry.body);
+      return members != nullptr && members->voters() >= 2;
+    };
+    if (name != region && std::any_of(raft.log.begin(), end, shares)) return false;
+  }
+  return true;
+}
+
 // ---- History ----
 
 History::Evidence Cluster::evidence(const std::string& region, Index index,

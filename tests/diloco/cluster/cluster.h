@@ -95,6 +95,8 @@ class Cluster {
   void corrupt_state(const std::string& region);  // the worker's state goes wrong
 
   bool alive(const std::string& region) const;
+  // No other disk knows yet that there is a second vote: without this one there is no run.
+  bool has_the_only_vote(const std::string& region) const;
   bool honest(const std::string& region) const { return region != options_.liar; }
   const std::vector<CommitRecord>& history() const { return history_.records(); }
   std::optional<std::string> leader() const;  // that leads; the one of the highest term

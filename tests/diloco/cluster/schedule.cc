@@ -77,10 +77,9 @@ void apply(Cluster& cluster, const Schedule& schedule, const Fault& fault) {
     case Fault::Kind::kill_region:
       return cluster.kill_region(fault.region);
     case Fault::Kind::wipe:
-      // The only disk that knows the run is not to be lost.
-      return cluster.membership().voters() < 2 ? void() : cluster.wipe(fault.region);
+      return cluster.has_the_only_vote(fault.region) ? void() : cluster.wipe(fault.region);
     case Fault::Kind::damage:
-      return cluster.membership().voters() < 2 ? void() : cluster.damage(fault.region);
+      return cluster.has_the_only_vote(fault.region) ? void() : cluster.damage(fault.region);
     case Fault::Kind::damage_payload:
       return cluster.damage_payload(fault.region);
     case Fault::Kind::lose_payload:

@@ -70,6 +70,10 @@ TEST(FoundSchedules, TwoLeadersOfOneTermWhileAVoteIsAddedAndADiskIsLost) {
   EXPECT_EQ(run(make_schedule(14941)).failure, "");
 }
 
+TEST(FoundSchedules, HoldersOfARejectedContributionHoldNothingOfTheNextOne) {
+  EXPECT_EQ(run(make_changing_schedule(207292)).failure, "");
+}
+
 // The liar's can be had, is of an agreed state by name, and is something else.
 TEST(FoundSchedules, ASnapshotOfALiarIsRefusedAndAnotherTaken) {
   const Result result = run(make_lying_schedule(20039));

@@ -140,6 +140,15 @@ TEST_F(ContributionsTest, ARejectedOneDoesNotComeBackAsAnOffer) {
   EXPECT_EQ(contributions_.newest_own()->payload, inter::BlobId{});
 }
 
+// Whoever held it says nothing about what is made in its place.
+TEST_F(ContributionsTest, ARejectedOneLeavesNoHolders) {
+  contributions_.add_own(made_by("a", 0, 1), Time{0});
+  contributions_.set_held({"a", 0, 0}, "c", 100);
+  contributions_.reject_own(0);
+  contributions_.add_own(made_by("a", 0, 2), Time{0});
+  EXPECT_TRUE(contributions_.held({"a", 0, 0}).empty());
+}
+
 // A region whose log was damaged does an old round again.
 TEST_F(ContributionsTest, SamplesOfARoundThatWasDoneAgainAreNotUsedAgain) {
   Contribution again = made_by("a", 0, 3);
