@@ -238,6 +238,7 @@ class Parameters:
         index = {name: number for number, name in enumerate(self.stages.holders)}
         for one in self.exchanged:
             one.give(seed_of(self.seed, round_number, index[one.name]))
+        self.finish()  # the worker writes the next values into the memory that is copied from
         self.buffers.give()
 
     def finish(self) -> None:
