@@ -31,8 +31,12 @@ std::string no_leader_sentence(const Region& of) {
       inter::append_item(unreachable, member.region);
     }
   }
-  return "a majority of the regions to agree on a leader (" + std::to_string(reachable) +
-         " votes seem within reach, " + std::to_string(raft.electorate().quorum()) + " are needed" +
+  const std::size_t needed = raft.electorate().quorum();
+  const std::string votes = reachable < needed
+                                ? std::to_string(reachable) + " votes seem within reach, " +
+                                      std::to_string(needed) + " are needed"
+                                : "enough votes are within reach, so one is elected soon";
+  return "a majority of the regions to agree on a leader (" + votes +
          (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
 }
 
