@@ -140,7 +140,8 @@ class EndToEnd(unittest.TestCase):
         (self.directory / "wan.toml").write_text(self.make_wan())
 
     def tearDown(self):
-        if not self._outcome.success:
+        told = self._outcome.result
+        if any(test is self for test, _ in told.failures + told.errors):
             print(self.logs(), file=sys.stderr)
         for child in self.children:
             if child.poll() is None:

@@ -171,4 +171,5 @@ if __name__ == "__main__":
     try:
         main()
     except ValueError as refused:
-        sys.exit(f"refused: {refused}")
+        print(f"refused: {refused}", file=sys.stderr, flush=True)
+        os._exit(1)  # Gloo's threads may abort a process that ends while another rank is gone
