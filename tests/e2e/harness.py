@@ -141,7 +141,8 @@ class EndToEnd(unittest.TestCase):
 
     def tearDown(self):
         told = self._outcome.result
-        if any(test is self for test, _ in told.failures + told.errors):
+        logs_missing = [test for test, text in told.failures + told.errors if "\n--- " not in text]  # finish() adds them itself
+        if any(test is self for test in logs_missing):
             print(self.logs(), file=sys.stderr)
         for child in self.children:
             if child.poll() is None:
@@ -201,8 +202,8 @@ class EndToEnd(unittest.TestCase):
         try:
             child.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{child.log.name}: still running after {DEADLINE_S} s") from None
-        self.assertEqual(child.returncode, code, child.log.name)
+            raise AssertionError(f"{child.log.name}: still running after {DEADLINE_S} s{self.logs()}") from None
+        self.assertEqual(child.returncode, code, child.log.name + self.logs())
         return child.log.read_text(errors="replace")
 
     def run_causeway(self, *arguments, code=0):
