@@ -132,8 +132,8 @@ bool MemberChanges::is_candidate(const Member& member) const {
          agreement_.raft().caught_up(member.region);
 }
 
-// Of two votes neither may be missing, and a region that is refused at its start never comes back.
-// So the only voter adds a second one when a third can follow at once, or when the two can make
+// Of two votes neither may be missing, and a region that is refused at its start may stay away. So
+// the only voter adds a second one when a third can follow at once, or when the two can make
 // rounds.
 bool MemberChanges::may_be_added(const Member& member) const {
   const Membership& membership = agreement_.members();

@@ -35,7 +35,7 @@ std::string no_leader_sentence(const Region& of) {
   const std::string votes = reachable < needed
                                 ? std::to_string(reachable) + " votes seem within reach, " +
                                       std::to_string(needed) + " are needed"
-                                : "enough votes are within reach, so one is elected soon";
+                                : "enough votes seem within reach";
   return "a majority of the regions to agree on a leader (" + votes +
          (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
 }

@@ -204,7 +204,7 @@ class MetricsServer::Implementation {
     if (request.path == "/readyz")
       co_return co_await read([this] { return unless(pages_.not_ready()); });
     if (request.path == "/metrics") {
-      // Not in the call: GCC 12 destroys what a temporary of co_await captured twice.
+      // A variable: in the co_await itself, GCC 12 would destroy the captured string twice.
       const std::function<Answer()> page = [this, address] {
         return Answer{.text = pages_.metrics(address),
                       .type = "text/plain; version=0.0.4; charset=utf-8"};

@@ -15,7 +15,7 @@
 namespace causeway::run {
 
 struct MetricsPages {
-  // Prometheus' text format, for whom that address scrapes.
+  // Prometheus' text format. `address`: of whoever asks.
   std::function<std::string(const std::string& address)> metrics = {};
   std::function<std::string()> not_healthy = {};  // why this process is not; empty: it is
   std::function<std::string()> not_ready = {};    // likewise of the region
