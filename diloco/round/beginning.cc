@@ -53,10 +53,14 @@ void Beginning::check_against(const std::string& peer) {
 }
 
 // Of a forked run nobody's values count. The log may have the founder's by now.
-void Beginning::check_values(const std::string& peer, const NamedTensors& there) {
+std::optional<std::string> Beginning::other_value(const NamedTensors& there) const {
   const std::optional<Origin>& origin = region_.agreement.origin();
-  if (region_.history.version() > 0 || (origin && !origin->run_id.empty())) return;
-  const std::optional<std::string> name = other_values(region_.worker.tensors(), there);
+  if (region_.history.version() > 0 || (origin && !origin->run_id.empty())) return std::nullopt;
+  return other_values(region_.worker.tensors(), there);
+}
+
+void Beginning::check_values(const std::string& peer, const NamedTensors& there) {
+  const std::optional<std::string> name = other_value(there);
   if (!name) return;
   const std::string which = "the tensor \"" + *name + "\" has other initial values in " +
                             region_.options.self + " than in " + peer;
@@ -75,6 +79,14 @@ void Beginning::check_values(const std::string& peer, const NamedTensors& there)
 }
 
 // ---- What follows ----
+
+// A worker that only knows its configuration names no tensors.
+bool Beginning::fits(const std::string& peer) const {
+  const auto told = told_.find(peer);
+  const NamedTensors there = told == told_.end() ? NamedTensors{} : told->second;
+  if (!other_tensor(region_.worker.tensors(), there, peer).empty()) return false;
+  return region_.options.initial != InitialValues::equal || !other_value(there);
+}
 
 // The log's first entry gives one region a vote.
 std::optional<std::string> Beginning::founder() const {

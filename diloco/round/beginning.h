@@ -34,6 +34,8 @@ class Beginning {
   bool holds_back(Time now) const;
   std::optional<Time> deadline() const;
   std::string waiting_for(Time now) const;  // empty while nothing is held back
+  // It said what it trains, and neither it nor this region will be refused for that.
+  bool fits(const std::string& peer) const;
   // For the leader: an entry that says what the run begins with, if that has to be said.
   std::optional<Membership> proposal() const;
 
@@ -45,6 +47,7 @@ class Beginning {
   std::vector<std::string> absent() const;
   void check_against(const std::string& peer);
   void check_values(const std::string& peer, const NamedTensors& there);
+  std::optional<std::string> other_value(const NamedTensors& there) const;  // that counts
 
   Region& region_;
   std::map<std::string, NamedTensors> told_;  // by the others

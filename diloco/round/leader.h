@@ -17,7 +17,7 @@ namespace causeway::diloco {
 class Leader {
  public:
   Leader(Region& region, const Beginning& beginning)
-      : region_(region), beginning_(beginning), members_(region) {}
+      : region_(region), beginning_(beginning), members_(region, beginning) {}
 
   // This region leads as far as the last call of lead() saw.
   bool leads() const { return decider_.has_value(); }

@@ -1,7 +1,9 @@
 #include "diloco/round/member_changes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "inter/base/append_item.h"
 
@@ -108,23 +110,35 @@ bool MemberChanges::takes_the_beginning(const std::string& region, const Members
 
 // A region that has caught up gets its vote; one that came back with another disk loses it.
 std::optional<Membership> MemberChanges::next_vote() {
-  for (const Member& member : agreement_.members().members) {
+  const Membership& membership = agreement_.members();
+  if (membership.voters() == 1 && membership.members.size() >= 3) return first_votes();
+  for (const Member& member : membership.members) {
+    if (is_candidate(member)) return with_vote_of(membership, member);
     const std::string incarnation = peers_.incarnation(member.region);
-    if (member.region == self_ || incarnation.empty()) continue;
+    const bool voted = member.region != self_ && !member.incarnation.empty();
+    if (!voted || incarnation.empty() || member.incarnation == incarnation) continue;
+    out_.note(
+        Note::Severity::warning,
+        member.region + " came back without its ledger, so it has no vote until it has caught up");
     Member changed = member;
-    if (is_candidate(member) && may_be_added(member)) {
-      changed.incarnation = incarnation;
-    } else if (!member.incarnation.empty() && member.incarnation != incarnation) {
-      out_.note(Note::Severity::warning,
-                member.region +
-                    " came back without its ledger, so it has no vote until it has caught up");
-      changed.incarnation.clear();
-    } else {
-      continue;
-    }
-    return with(agreement_.members(), std::move(changed));
+    changed.incarnation.clear();
+    return with(membership, std::move(changed));
   }
   return std::nullopt;
+}
+
+// Of two votes neither may be missing, and a region that is refused at its start may stay away. So
+// the only voter adds two at once, which needs one of them to agree, or one with which it can make
+// rounds.
+std::optional<Membership> MemberChanges::first_votes() const {
+  const Membership& membership = agreement_.members();
+  std::vector<Member> candidates;
+  std::ranges::copy_if(membership.members, std::back_inserter(candidates),
+                       [this](const Member& one) { return is_candidate(one); });
+  if (candidates.empty()) return std::nullopt;
+  const Membership changed = with_vote_of(membership, candidates[0]);
+  if (candidates.size() >= 2) return with_vote_of(changed, candidates[1]);
+  return can_make_rounds_with(candidates[0]) ? std::optional(changed) : std::nullopt;
 }
 
 bool MemberChanges::is_candidate(const Member& member) const {
@@ -132,15 +146,9 @@ bool MemberChanges::is_candidate(const Member& member) const {
          agreement_.raft().caught_up(member.region);
 }
 
-// Of two votes neither may be missing, and a region that is refused at its start may stay away. So
-// the only voter adds a second one when a third can follow at once, or when the two can make
-// rounds.
-bool MemberChanges::may_be_added(const Member& member) const {
-  const Membership& membership = agreement_.members();
-  if (membership.voters() != 1 || membership.members.size() < 3) return true;
-  const auto candidates = std::ranges::count_if(
-      membership.members, [this](const Member& one) { return is_candidate(one); });
-  return candidates >= 2 || can_make_rounds_with(member);
+Membership MemberChanges::with_vote_of(const Membership& membership, Member member) const {
+  member.incarnation = peers_.incarnation(member.region);
+  return with(membership, std::move(member));
 }
 
 bool MemberChanges::can_make_rounds_with(const Member& member) const {
@@ -148,7 +156,8 @@ bool MemberChanges::can_make_rounds_with(const Member& member) const {
   if (member.witness || own == nullptr || own->witness) return true;
   const Status* status = peers_.status(member.region);
   if (!worker_.applied() || status == nullptr || !status->applied) return false;
-  return !worker_.data() || !status->data || same_data(*worker_.data(), *status->data);
+  const bool same = !worker_.data() || !status->data || same_data(*worker_.data(), *status->data);
+  return same && beginning_.fits(member.region);
 }
 
 }  // namespace causeway::diloco

@@ -8,17 +8,20 @@
 #include <string>
 
 #include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
 
 namespace causeway::diloco {
 
 class MemberChanges {
  public:
-  explicit MemberChanges(Region& region)
+  // Both must outlive this.
+  MemberChanges(Region& region, const Beginning& beginning)
       : self_(region.options.self),
         agreement_(region.agreement),
         peers_(region.peers),
         history_(region.history),
         worker_(region.worker),
+        beginning_(beginning),
         out_(region.out) {}
 
   // `by`: this region if its own operator asks, otherwise a member, who may lie. A member's word is
@@ -37,8 +40,9 @@ class MemberChanges {
   std::optional<Membership> next_asked();
   bool suffices(const Asked& asked) const;
   std::optional<Membership> next_vote();
+  std::optional<Membership> first_votes() const;
   bool is_candidate(const Member& member) const;  // for a vote
-  bool may_be_added(const Member& member) const;
+  Membership with_vote_of(const Membership& membership, Member member) const;
   bool can_make_rounds_with(const Member& member) const;
   bool leaves_too_few(const std::string& region, const Membership& changed);
   bool takes_the_beginning(const std::string& region, const Membership& changed);
@@ -48,6 +52,7 @@ class MemberChanges {
   const Peers& peers_;
   const RunHistory& history_;
   const RegionWorker& worker_;
+  const Beginning& beginning_;
   Outbox& out_;
   std::deque<Asked> asked_;
 };

@@ -51,10 +51,6 @@ void RoundProtocol::take_in(const Event& event) {
     exchange_.on_arrived(it.blob, now_);
     catch_up_.check_target();
   };
-  const auto read = [this, &worker](const WorkerReadData& by) {
-    worker.read_data(by.common_data);
-    end_.check_data(false);
-  };
   const auto offer = [this](const WorkerOffered& by) {
     region_.spool.offer(by.snapshot);
     catch_up_.confirm_snapshot();
@@ -63,7 +59,8 @@ void RoundProtocol::take_in(const Event& event) {
       Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); }, arrive,
             [this](const BlobLost& it) { exchange_.on_lost(it.blob, now_); },
             [this](const BlobAbsent& it) { region_.fetcher.on_absent(it.peer, it.blob, now_); },
-            attach, read, [&worker](const WorkerLost&) { worker.lose(); },
+            attach, [&worker](const WorkerReadData& by) { worker.read_data(by.common_data); },
+            [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
             offer,
@@ -85,6 +82,7 @@ void RoundProtocol::settle() {
   exchange_.time_outcome(now_);
   region_.report.set_missing(catch_up_.missing_in_vain());
   catch_up_.check_state();
+  end_.check_data(false);
   beginning_.check(now_);
   fetch();
   region_.spool.release_old(region_.worker.applied());
@@ -279,7 +277,6 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
   if (heard == Peers::Heard::stale) return;  // of an older round
   if (heard == Peers::Heard::news) note_progress_of(peer);
   leader_.set_applied(peer, status.applied);
-  end_.check_data(false);
   if (!read_the_same && status.revision == region_.history.revision()) exchange_.tell(peer);
 }
 

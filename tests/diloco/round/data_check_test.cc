@@ -25,7 +25,7 @@ class DataCheckTest : public ::testing::Test {
       member.incarnation = std::string(name) + "'s disk";
       membership = with(membership, member);
     }
-    state.raft.log = {{.term = 1, .body = membership}};
+    if (!membership.members.empty()) state.raft.log = {{.term = 1, .body = membership}};
     for (Round round = 0; round < version; ++round) {
       CommitRecord record;
       record.run_id = "run1";
@@ -92,6 +92,26 @@ TEST_F(DataCheckTest, TheOddOneOfThreeEndsAndTheOthersAreToldOnce) {
   reads("c", 2);
   EXPECT_THAT(said(false),
               AllOf(HasSubstr("ends 2: "), HasSubstr("b (0200"), HasSubstr("c (0200")));
+}
+
+// A region that joins hears the others before the log reaches it.
+TEST_F(DataCheckTest, WhoIsNoMemberYetJudgesNothing) {
+  begin({});
+  reads("a", 1);
+  reads("b", 2);
+  EXPECT_EQ(said(true), "") << "b may be the odd one";
+  begin({"b"});
+  reads("a", 1);
+  reads("b", 2);
+  EXPECT_EQ(said(true), "") << "more members may follow in the log";
+}
+
+TEST_F(DataCheckTest, OnlyMembersCount) {
+  begin({"a", "b", "c"});
+  reads("a", 1);
+  reads("b", 2);
+  reads("removed", 2);
+  EXPECT_THAT(said(true), AllOf(HasSubstr("notes: "), testing::Not(HasSubstr("removed"))));
 }
 
 TEST_F(DataCheckTest, OfTwoBothEndBeforeTheFirstRound) {

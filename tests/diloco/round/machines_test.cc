@@ -90,7 +90,7 @@ TEST_F(MachinesTest, LeaderDoesNothingWhereNobodyElectedIt) {
 }
 
 TEST_F(MachinesTest, MemberChangesAreProposedOnce) {
-  MemberChanges changes(region_);
+  MemberChanges changes(region_, beginning_);
   EXPECT_FALSE(changes.next());
   changes.ask({.member = member("b")}, region_.options.self);  // a member already
   changes.ask({.member = member("c")}, region_.options.self);
@@ -103,7 +103,7 @@ TEST_F(MachinesTest, MemberChangesAreProposedOnce) {
 
 // One member alone cannot make the run depend on it, however often it asks.
 TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
-  MemberChanges changes(region_);
+  MemberChanges changes(region_, beginning_);
   for (int i = 0; i < 300; ++i) {
     changes.ask({.member = member("new" + std::to_string(i)), .remove = i % 2 == 0}, "b");
   }
@@ -120,7 +120,7 @@ TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
 
 TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
   region_.peers.set_up("b", "b's new disk");
-  MemberChanges changes(region_);
+  MemberChanges changes(region_, beginning_);
   const std::optional<Membership> next = changes.next();
   ASSERT_TRUE(next);
   EXPECT_EQ(next->find("b")->incarnation, "");
