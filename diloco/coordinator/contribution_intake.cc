@@ -101,6 +101,8 @@ void ContributionIntake::on_spooled(Contribution contribution) {
 // ---- Snapshots ----
 
 void ContributionIntake::take_snapshot(Applied holds, Descriptor file) {
+  newest_snapshot_ = holds;
+  snapshot_waits_.reset();
   if (!context_.ending.closing()) tasks_.spawn(copy_snapshot(holds, std::move(file)));
 }
 
@@ -111,7 +113,7 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
     size_bytes = size_of(file);
     inter::Spool& spool = context_.directory.spool();
     const Copied copied =
-        co_await copy_to_spool(std::move(file), spool, thread_of(snapshot_copies_));
+        co_await copy_to_spool(file.duplicate(), spool, thread_of(snapshot_copies_));
     if (copied.draft && context_.options.wrong_snapshot) {
       const std::string wrong = co_await asio::co_spawn(
           thread_of(snapshot_copies_),
@@ -127,12 +129,16 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
       }
     }
     if (copied.draft) spool.finish(*copied.draft, copied.blob);
+    snapshot_waited_ = false;
     reached(ProtocolState::snapshot_spooled);
     on_snapshot_spooled({holds.version, holds.state, copied.blob});
   } catch (const std::system_error& error) {
+    if (is_spool_full(error)) {
+      if (holds == newest_snapshot_) wait_for_room(holds, std::move(file), size_bytes);
+      co_return;
+    }
     spdlog::error("{}: the snapshot of version {} was not stored: {}", context_.options.region,
                   holds.version, error.what());
-    if (is_spool_full(error)) context_.driver.handle(RoomNeeded{size_bytes});  // for the next one
   }
 }
 
@@ -153,6 +159,25 @@ void ContributionIntake::wait_for_room(const Contribution& contribution, std::ui
   context_.driver.handle(RoomNeeded{size_bytes});
 }
 
+// It leads past what fills the spool: without it two regions may wait for room for ever.
+void ContributionIntake::wait_for_room(Applied holds, Descriptor file, std::uint64_t size_bytes) {
+  if (!std::exchange(snapshot_waited_, true))
+    spdlog::warn("{}: its spool has no room for the snapshot of version {} yet: {} bytes",
+                 context_.options.region, holds.version, size_bytes);
+  snapshot_waits_ = {.holds = holds, .file = std::move(file), .size_bytes = size_bytes};
+  context_.driver.handle(RoomNeeded{size_bytes});
+  look_for_room();
+}
+
+void ContributionIntake::look_for_snapshots_room() {
+  if (!snapshot_waits_ || context_.ending.closing()) return;
+  const std::uint64_t size_bytes = snapshot_waits_->size_bytes;
+  if (size_bytes > context_.directory.spool().free_bytes())
+    return context_.driver.handle(RoomNeeded{size_bytes});
+  SnapshotWaits waited = std::move(*std::exchange(snapshot_waits_, std::nullopt));
+  tasks_.spawn(copy_snapshot(waited.holds, std::move(waited.file)));
+}
+
 void ContributionIntake::ask() {
   waits_for_room_->worker_asks = true;
   look_for_room();
@@ -163,6 +188,7 @@ void ContributionIntake::worker_lost() {
 }
 
 void ContributionIntake::look_for_room() {
+  look_for_snapshots_room();
   if (!waits_for_room_) return;
   const Round round = waits_for_room_->contribution.round;
   if (round < context_.protocol().version()) {

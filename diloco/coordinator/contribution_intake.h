@@ -4,7 +4,8 @@
 // A full spool: the disk works, so the region stays in the run: what it agrees on lets go of older
 // payloads, and that makes room. Some of them only when the worker has applied what was decided, so
 // the worker is not held up: it keeps its contribution and asks what to do. The answer is the same
-// round once more as soon as there is room, or the round's outcome.
+// round once more as soon as there is room, or the round's outcome. A snapshot waits for room as
+// well, and gets it first: with it older payloads can go.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,8 @@ class ContributionIntake {
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
   void on_snapshot_spooled(const Snapshot& snapshot);
   void wait_for_room(const Contribution& contribution, std::uint64_t size_bytes);
+  void wait_for_room(Applied holds, Descriptor file, std::uint64_t size_bytes);
+  void look_for_snapshots_room();
   void end_wait_for_room();
   std::string room_sentence() const;
   asio::any_io_executor thread_of(asio::thread_pool& own) const;
@@ -63,10 +66,19 @@ class ContributionIntake {
     bool worker_asks = false;  // what to do
   };
 
+  struct SnapshotWaits {
+    Applied holds;
+    Descriptor file;  // the worker has replaced it by then, maybe
+    std::uint64_t size_bytes = 0;
+  };
+
   CoordinatorContext context_;
   Answer answer_;
   std::uint64_t gatherings_ = 0;  // so far
   std::optional<WaitsForRoom> waits_for_room_;
+  std::optional<SnapshotWaits> snapshot_waits_;
+  std::optional<Applied> newest_snapshot_;  // that was handed over
+  bool snapshot_waited_ = false;            // and that was said
   inter::TaskGroup tasks_;
   // No payload waits for a snapshot.
   asio::thread_pool payload_copies_{1}, snapshot_copies_{1};

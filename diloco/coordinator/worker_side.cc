@@ -130,7 +130,7 @@ void WorkerSide::tell_what_is_waited_for(const std::string& what) {
 }
 
 void WorkerSide::carry_out(const WelcomeWorker& action) {
-  server_->welcome(action.run_id, action.contributed, action.offers_initial);
+  server_->welcome(action.run_id, action.contributed, action.offers_initial, action.snapshot_from);
 }
 
 void WorkerSide::carry_out(const OrderTrain& action) {

@@ -13,6 +13,7 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   ~Descriptor();
   int get() const { return fd_; }
+  Descriptor duplicate() const;  // of the same open file; throws std::system_error
   int release() { return std::exchange(fd_, -1); }
 
  private:

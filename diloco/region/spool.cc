@@ -183,6 +183,11 @@ void Spool::adopt_offered_at_end() {
   out_.push(SaveSnapshot{*snapshot_});
 }
 
+std::optional<Round> Spool::newest_snapshot() const {
+  if (offered_) return offered_->version;
+  return snapshot_ ? std::optional(snapshot_->version) : std::nullopt;
+}
+
 // Peers go on to newer ones. Nobody may offer one for a while and then again.
 void Spool::aim_at(const std::optional<Snapshot>& target) {
   const std::optional<Snapshot> before = std::exchange(target_, target);

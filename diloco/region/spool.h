@@ -86,6 +86,7 @@ class Spool {
   Snapshot take_offered() { return *std::exchange(offered_, std::nullopt); }
   // At the end of the run all regions were seen to agree on it. The one before stays on disk.
   void adopt_offered_at_end();
+  std::optional<Round> newest_snapshot() const;  // the version, confirmed or only offered
   // A peer's snapshot that the worker will adopt.
   const std::optional<Snapshot>& target() const { return target_; }
   void aim_at(const std::optional<Snapshot>& target);

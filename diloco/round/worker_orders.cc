@@ -27,7 +27,8 @@ void WorkerOrders::welcome() {
   const auto& newest = contributions_.newest_own();
   const bool pending = contributions_.own(holds) != nullptr;
   const bool decided = holds < history_.version() && newest && newest->round == holds;
-  out_.push(WelcomeWorker{run_id, pending || decided, beginning_.needs_initial_snapshot()});
+  out_.push(WelcomeWorker{run_id, pending || decided, beginning_.needs_initial_snapshot(),
+                          spool_.newest_snapshot().value_or(0) + 1});
 }
 
 void WorkerOrders::instruct(Time now) {

@@ -88,7 +88,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     group_.members().begin()->second->send(message, std::move(descriptors));
   }
 
-  void welcome(const std::string& run_id, bool contributed, bool offers_initial) {
+  void welcome(const std::string& run_id, bool contributed, bool offers_initial,
+               Round snapshot_from) {
     CoordinatorMessage message;
     worker_wire::Attached& attached = *message.mutable_attached();
     attached.set_generation(options_.region + "-" + random_name());
@@ -96,6 +97,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     attached.set_contributed(contributed);
     attached.set_settings(options_.settings);
     attached.set_offers_initial(offers_initial);
+    attached.set_snapshot_from(snapshot_from);
     attached.set_world(static_cast<std::uint32_t>(group_.members().size()));
     std::uint32_t rank = 0;
     for (const auto& [configured, session] : group_.members()) {
@@ -255,8 +257,9 @@ bool WorkerServer::attached() const {
   return implementation_->attached();
 }
 
-void WorkerServer::welcome(const std::string& run_id, bool contributed, bool offers_initial) {
-  implementation_->welcome(run_id, contributed, offers_initial);
+void WorkerServer::welcome(const std::string& run_id, bool contributed, bool offers_initial,
+                           Round snapshot_from) {
+  implementation_->welcome(run_id, contributed, offers_initial, snapshot_from);
 }
 
 void WorkerServer::refuse(const std::string& reason, Errc kind) {

@@ -95,7 +95,8 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
                  .settings = attached.settings(),
                  .rank = attached.rank(),
                  .world = attached.world(),
-                 .offers_initial = attached.offers_initial()};
+                 .offers_initial = attached.offers_initial(),
+                 .snapshot_from = attached.snapshot_from()};
   if (attachment_.rank >= attachment_.world)
     throw_malformed("the coordinator gave a rank that does not exist");
 }

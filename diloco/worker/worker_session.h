@@ -70,6 +70,8 @@ struct Attachment {
   std::uint32_t world = 1;
   // Offer a snapshot of version 0 when joining: other regions may have to begin with it.
   bool offers_initial = false;
+  // Offer the newest snapshot on disk again if its version is at least this.
+  Round snapshot_from = 0;
 };
 
 // What rank 0 must do next is one of Train and Continue (train.h) and these.

@@ -50,6 +50,7 @@ void RoundDriver::join(Gathering& gathering, OuterRound round) {
   gathering_ = &gathering;
   round_.emplace(std::move(round));
   note_earlier_life();
+  if (gathering_->leads()) offer_saved();
 }
 
 void RoundDriver::leave() {
@@ -320,6 +321,16 @@ void RoundDriver::offer_initial() {
   if (!kept) return;
   gathering_->tell([&](auto& session) {
     session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
+  });
+}
+
+// A coordinator that was killed may not have stored the newest one.
+void RoundDriver::offer_saved() {
+  const std::optional<SavedSnapshot> saved = saved_snapshot(region_.directory);
+  if (!saved || saved->version > state_.version) return;  // of another run, or of lost rounds
+  if (saved->version < gathering_->attachment().snapshot_from) return;
+  gathering_->tell([&](auto& session) {
+    session.offer_snapshot(saved->version, saved->state, snapshot_file(region_.directory));
   });
 }
 

@@ -128,6 +128,7 @@ class RoundDriver {
   void checkpoint(Refusal refusal);
   // What the run begins with, for regions that brought other values.
   void offer_initial();
+  void offer_saved();
   // Completes `progress` and shows it; best effort.
   void report(diloco::Progress& progress);
 

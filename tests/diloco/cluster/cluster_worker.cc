@@ -205,10 +205,17 @@ void Cluster::check(const std::string& region, const Snapshot& snapshot) {
   });
 }
 
-// One that does not fit is not kept.
+// One that does not fit waits for room, in the coordinator's memory.
 void Cluster::offer_snapshot(const std::string& region, const Applied& holds) {
   const std::uint64_t bytes = (real_ ? kRealBytes : 1) * kSnapshotBytes;
-  if (bytes > room(region)) return deliver(region, RoomNeeded{bytes});
+  if (bytes > room(region)) deliver(region, RoomNeeded{bytes});
+  if (bytes > room(region)) {
+    return at(now_ + milliseconds{250}, [this, region, holds, life = nodes_.at(region).life] {
+      const Node& later = nodes_.at(region);
+      const bool newest = later.worker.checkpoint.version <= holds.version;
+      if (alive(region) && later.life == life && newest) offer_snapshot(region, holds);
+    });
+  }
   const inter::BlobId blob = keep(region, "snapshot " + to_hex(holds.state), kSnapshotBytes);
   snapshots_[blob] = holds.state;
   deliver(region, WorkerOffered{{holds.version, holds.state, blob}});

@@ -115,6 +115,28 @@ TEST_F(ContributionIntakeTest, OffersNoSnapshotOfAnotherStateThanItsWorkerHolds)
   EXPECT_EQ(region_->directory_.spool().complete().size(), 1);
 }
 
+TEST_F(ContributionIntakeTest, ASnapshotWaitsForRoom) {
+  begin(100'000);
+  inter::Spool& spool = region_->directory_.spool();
+  const inter::BlobId large = spool.put(std::vector<std::byte>(99'000));
+  const test::CapturedLog log;
+  intake_->take_snapshot({.version = 3, .state = {3}}, file(3000));
+  copy();
+  intake_->look_for_room();
+  copy();
+  EXPECT_EQ(spool.complete().size(), 1);
+  EXPECT_TRUE(log.has("its spool has no room for the snapshot of version 3 yet: 3000 bytes"));
+  intake_->take_snapshot({.version = 6, .state = {6}}, file(2000));  // in its place
+  copy();
+  spool.remove(large);
+  intake_->look_for_room();
+  copy();
+  intake_->look_for_room();
+  copy();
+  ASSERT_EQ(spool.complete().size(), 1);
+  EXPECT_EQ(spool.complete().front().size_bytes, 2000);
+}
+
 TEST_F(ContributionIntakeTest, OffersASnapshotThatIsInTheSpool) {
   begin();
   intake_->take_snapshot({}, file(2000));

@@ -56,6 +56,15 @@ class Coordinator : public diloco::WorkerServerHandler {
     return seen;
   }
 
+  // What it wants of the snapshots on the worker's disk, and which it was offered.
+  void has_snapshots_before(diloco::Round version) {
+    on_server([&] { snapshots_from_ = version; });
+  }
+  std::vector<diloco::Round> snapshots() {
+    std::vector<diloco::Round> seen;
+    on_server([&] { seen = snapshots_; });
+    return seen;
+  }
   std::vector<diloco::AttachRequest> requests() {
     std::vector<diloco::AttachRequest> seen;
     on_server([&] { seen = requests_; });
@@ -89,7 +98,7 @@ class Coordinator : public diloco::WorkerServerHandler {
     version_ = rank_0.version;
     state_ = rank_0.state;
     requests_.push_back(rank_0);
-    server_.welcome("run", false);
+    server_.welcome("run", false, false, snapshots_from_);
   }
   void on_worker_lost() override {}
   void on_ready() override {
@@ -116,7 +125,11 @@ class Coordinator : public diloco::WorkerServerHandler {
     version_ = now;
     state_ = digest;
   }
-  void on_snapshot(diloco::Round, const diloco::Digest&, diloco::Descriptor) override {}
+  void on_snapshot(diloco::Round version, const diloco::Digest& state,
+                   diloco::Descriptor) override {
+    EXPECT_TRUE(version != version_ || state == state_);
+    snapshots_.push_back(version);
+  }
   void on_report(const diloco::Progress& progress) override { reports_.push_back(progress); }
 
  private:
@@ -135,6 +148,8 @@ class Coordinator : public diloco::WorkerServerHandler {
   std::deque<Tell> script_;
   std::vector<diloco::Contribution> contributions_;
   std::vector<diloco::AttachRequest> requests_;
+  diloco::Round snapshots_from_ = 1;
+  std::vector<diloco::Round> snapshots_;
   std::vector<diloco::Progress> reports_;
   bool full_ = false;
   diloco::Round version_ = 0;

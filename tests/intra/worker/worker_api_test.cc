@@ -150,6 +150,35 @@ TEST(WorkerApi, SurvivesACoordinatorThatRestarts) {
   EXPECT_EQ(result, params) << "no step was taken twice";
 }
 
+// It may have been killed before it had stored what it was offered.
+TEST(WorkerApi, OffersItsSnapshotAgainToACoordinatorThatLacksIt) {
+  const intra::TemporaryDirectory directory;
+  std::vector<float> params = kInitial;
+  WorkerSettings saves = settings(directory);
+  saves.save_rounds = 1;
+  const auto offered_to = [&](diloco::Round lacks_from) {
+    Coordinator coordinator(directory.path());
+    coordinator.has_snapshots_before(lacks_from);
+    coordinator.follow({train(1)});
+    Worker worker(saves, kInitial);
+    EXPECT_TRUE(worker.next(params));
+    return coordinator.snapshots();
+  };
+  {
+    Coordinator first(directory.path());
+    first.follow({train(0), first.apply_all(), train(1)});
+    Worker worker(saves, params);
+    ASSERT_TRUE(worker.next(params));
+    worker.done(params, 4, 0);
+    ASSERT_TRUE(worker.next(params));
+    ASSERT_EQ(first.snapshots(), std::vector<diloco::Round>{1});
+  }
+  EXPECT_EQ(offered_to(1), std::vector<diloco::Round>{1});
+  EXPECT_EQ(offered_to(2), std::vector<diloco::Round>{});
+  std::filesystem::resize_file(intra::snapshot_file(directory.path()), 100);
+  EXPECT_EQ(offered_to(1), std::vector<diloco::Round>{}) << "it is damaged";
+}
+
 // ---- As every worker of a region ----
 
 TEST(WorkerApi, ARecordOfAnotherRunIsRefused) {
