@@ -1,6 +1,7 @@
 #include "diloco/round/beginning.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "inter/base/append_item.h"
@@ -36,11 +37,13 @@ void Beginning::check(Time now) {
     return;
   }
   const NamedTensors& own = region_.worker.tensors();
+  const std::set<std::string> members = region_.agreement.members().regions();
   std::vector<std::string> others;
-  for (const auto& [peer, tensors] : told_)
-    if (!other_tensor(own, tensors, peer).empty()) others.push_back(peer);
-  const std::size_t regions = region_.agreement.members().regions().size();
-  if (2 * others.size() > regions) check_against(others.front());
+  for (const auto& [peer, tensors] : told_) {
+    const bool differs = !other_tensor(own, tensors, peer).empty();
+    if (differs && members.contains(peer)) others.push_back(peer);
+  }
+  if (2 * others.size() > members.size()) check_against(others.front());
 }
 
 void Beginning::check_against(const std::string& peer) {

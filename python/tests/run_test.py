@@ -106,6 +106,12 @@ class Mistakes(InARun):
         restarts = (self.out / "restarts.jsonl").read_text().splitlines()
         self.assertLessEqual(len(restarts), len(REGIONS), restarts)  # once for each region at most
 
+    def test_so_does_one_after_which_a_library_aborts_the_program(self):
+        script = self.directory / "script.py"
+        script.write_text("import atexit, os\natexit.register(os.abort)\n" + MISTAKE)
+        said = self.simulate(self.program_config(), f"{sys.executable} {script}", code=2)
+        self.assertIn("twice in a row for the same exception", said)
+
     def test_a_signal_is_no_mistake(self):
         """The example is killed twice at the same place and started again."""
         script = self.directory / "script.py"

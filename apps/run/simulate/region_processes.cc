@@ -1,6 +1,7 @@
 #include "apps/run/simulate/region_processes.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 
@@ -86,9 +87,11 @@ std::string shell_line(const std::string& command) {
 }
 
 // A shell that did not make way tells of its command's end by signal like this.
-bool was_killed(const ExitStatus& status) {
+// 0: by none. A shell tells of a signal by its exit code.
+int killed_by(const ExitStatus& status) {
   constexpr int kSignals = 128, kSignalMax = 64;
-  return status.signal != 0 || (status.code > kSignals && status.code <= kSignals + kSignalMax);
+  const bool told = status.code > kSignals && status.code <= kSignals + kSignalMax;
+  return status.signal == 0 && told ? status.code - kSignals : status.signal;
 }
 
 // The user's program, which speaks for its region.
@@ -115,10 +118,13 @@ Ending ending_of_program(const Launch& launch, const Monitor& monitor, const std
                          const ExitStatus& status, RepeatedMistake& mistakes) {
   const bool finished = intra::read_result(launch.directory.region(region)).has_value();
   if (status.ok() && finished) return {};
-  if (!was_killed(status) && !finished && !monitor.has_worked(region))
+  const int signal = killed_by(status);
+  if (signal == 0 && !finished && !monitor.has_worked(region))
     return {Ending::Kind::final, kWrongInput, " before it took part in the run", true};
   const fs::path log = launch.directory.region(region) / "worker-0.log";
-  const auto again = was_killed(status) ? std::nullopt : mistakes.on_end(log);
+  // After an exception a library's threads may still abort the program.
+  const bool by_itself = signal == 0 || signal == SIGABRT;
+  const auto again = by_itself ? mistakes.on_end(log) : std::nullopt;
   if (again) {
     return {Ending::Kind::final, kWrongInput,
             ", twice in a row for the same exception (" + *again + "): correct the program", true};

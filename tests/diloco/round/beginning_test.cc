@@ -29,7 +29,7 @@ class BeginningTest : public ::testing::Test {
   }
 
   void begin(const std::string& self, InitialValues initial,
-             const std::optional<Origin>& origin = {}) {
+             const std::optional<Origin>& origin = {}, Round version = 0) {
     ProtocolOptions options;
     options.self = self;
     options.initial = initial;
@@ -44,7 +44,13 @@ class BeginningTest : public ::testing::Test {
     }
     membership.origin = origin;
     state.raft.log = {{.term = 1, .body = membership}};
-    state.raft.committed = 1;
+    for (Round round = 0; round < version; ++round) {
+      CommitRecord record;
+      record.run_id = "run1";
+      record.round = round;
+      state.raft.log.push_back({.term = 1, .body = record});
+    }
+    state.raft.committed = state.raft.log.size();
     beginning_.reset();
     region_.emplace(options, state);
     beginning_.emplace(*region_);
@@ -110,6 +116,16 @@ TEST_F(BeginningTest, OtherShapesThanThoseOfWhoeverElseEndNothing) {
   attach(tensors(1), 1);
   hear("c", tensors(1, 4), 2);
   EXPECT_EQ(end(), "");
+}
+
+TEST_F(BeginningTest, LaterWhatMostOfTheMembersTrainIsRight) {
+  begin("b", InitialValues::founder, {}, 1);
+  attach(tensors(1, 4), 2);
+  hear("a", tensors(1), 1);
+  hear("removed", tensors(1), 1);
+  EXPECT_EQ(end(), "");
+  hear("c", tensors(1), 1);
+  EXPECT_THAT(end(), HasSubstr("\"w\" has the shape (2, 4) here and (2, 3) in a"));
 }
 
 TEST_F(BeginningTest, WithOtherValuesItWaitsForTheFounders) {
