@@ -5,7 +5,8 @@
 
 Resumable: a run whose line is in RESULTS.jsonl is not run again. Every run is `causeway simulate configs/overlap.toml --wan none`: real
 processes, rounds and codecs, no delay; what overlaps is decided by steps, not by time, so that the loss does not depend on the WAN. Per
-number of regions one run with its baseline, and one with Muon's; seeds 2 and 3 for each variant's default codec (dense int8) at K = 30.
+number of regions one run with its baseline, and one with Muon's; seeds 2 and 3 for each variant's default codec (dense int8) with two
+regions at K = 30, and for the synchronous variant and Muon everywhere.
 """
 import argparse
 import itertools
@@ -31,18 +32,22 @@ VARIANTS = {
     "eager": ["sync.variant='eager'"],
     "muon": ["sync.variant='synchronous'", "inner.optimizer='muon'", "inner.lr=8e-3"],
 }
+INNER = ["synchronous", "muon"]  # of which three seeds and their own baselines are wanted everywhere
 REGIONS = [2, 4]
 KS = [30, 100]
 
 
 def runs():
     for regions in REGIONS:
-        for variant in ("synchronous", "muon"):
+        for variant in INNER:
             yield dict(regions=regions, k=30, codec="int8", variant=variant, seed=1, baseline=True)
     for regions, k, codec, variant in itertools.product(REGIONS, KS, CODECS, VARIANTS):
         yield dict(regions=regions, k=k, codec=codec, variant=variant, seed=1, baseline=False)
     for variant, seed in itertools.product(VARIANTS, [2, 3]):
-        yield dict(regions=2, k=30, codec="int8", variant=variant, seed=seed, baseline=variant in ("synchronous", "muon"))
+        yield dict(regions=2, k=30, codec="int8", variant=variant, seed=seed, baseline=variant in INNER)
+    for regions, k, variant, seed in itertools.product(REGIONS, KS, INNER, [2, 3]):
+        if (regions, k) != (2, 30):
+            yield dict(regions=regions, k=k, codec="int8", variant=variant, seed=seed, baseline=k == 30)
 
 
 def key(run):
@@ -95,8 +100,8 @@ def measure(arguments):
 
 def report(path):
     rows = read(path)
-    baselines = {(row["regions"], row["seed"]): row["baseline_val_loss"] for row in rows
-                 if row["baseline"] and row["variant"] == "synchronous"}
+    baselines, muons = ({(row["regions"], row["seed"]): row["baseline_val_loss"] for row in rows
+                         if row["baseline"] and row["variant"] == inner} for inner in INNER)
     print("| regions | K | codec | " + " | ".join(VARIANTS) + " |")
     print("|---|---|---|" + "---|" * len(VARIANTS))
     for regions, k, codec in itertools.product(REGIONS, KS, CODECS):
@@ -109,15 +114,18 @@ def report(path):
                          if found and base else "-")
         print(f"| {regions} | {k} | {codec} | " + " | ".join(cells) + " |")
     print("baselines:", {f"R={r}, seed {s}": round(loss, 4) for (r, s), loss in baselines.items()})
-    print("Muon's:", {f"R={row['regions']}, seed {row['seed']}": round(row["baseline_val_loss"], 4) for row in rows
-                      if row["baseline"] and row["variant"] == "muon"})
-    for variant in VARIANTS:
-        gaps = [100 * (row["val_loss"] / baselines[2, row["seed"]] - 1) for row in rows
-                if (row["regions"], row["k"], row["codec"], row["variant"]) == (2, 30, "int8", variant)
-                and not (row["baseline"] and row["seed"] == 1) and (2, row["seed"]) in baselines]
-        if len(gaps) > 1:
-            print(f"{variant}, int8, R=2, K=30: {statistics.mean(gaps):+.2f} % +- {statistics.stdev(gaps):.2f} over "
-                  f"{len(gaps)} seeds")
+    print("Muon's:", {f"R={r}, seed {s}": round(loss, 4) for (r, s), loss in muons.items()})
+    for regions, k, variant in itertools.product(REGIONS, KS, VARIANTS):
+        losses = {row["seed"]: row["val_loss"] for row in rows
+                  if (row["regions"], row["k"], row["codec"], row["variant"]) == (regions, k, "int8", variant)}
+        cells = [f"{variant}, int8, R={regions}, K={k}"]
+        for name, against in (("AdamW", baselines), ("Muon", muons)):
+            gaps = [100 * (loss / against[regions, seed] - 1) for seed, loss in losses.items() if (regions, seed) in against]
+            if len(gaps) > 1:
+                cells.append(f"{statistics.mean(gaps):+.2f} % +- {statistics.stdev(gaps):.2f} against {name} synchronised "
+                             f"({len(gaps)} seeds)")
+        if len(cells) > 1:
+            print(": ".join(cells[:1] + ["; ".join(cells[1:])]))
 
 
 def main():

@@ -56,7 +56,9 @@ std::set<BlobId> ClusterLinks::start(const std::string& region) {
   site.life = ++lives_;
   const auto completed = [this, region, life = site.life](const std::string&, const BlobId& blob) {
     host_.at(host_.now(), [this, region, life, blob] {
-      if (sites_[region].life == life) host_.on_blob(region, blob);
+      // The protocol may have let go of it since; a coordinator hears of it at once.
+      Site& there = sites_[region];
+      if (there.life == life && there.spool->has(blob)) host_.on_blob(region, blob);
     });
   };
   site.intake = std::make_shared<inter::Intake>(context_.get_executor(), *site.spool, kSpoolBytes,
