@@ -165,15 +165,19 @@ void ContributionIntake::wait_for_room(Applied holds, Descriptor file, std::uint
     spdlog::warn("{}: its spool has no room for the snapshot of version {} yet: {} bytes",
                  context_.options.region, holds.version, size_bytes);
   snapshot_waits_ = {.holds = holds, .file = std::move(file), .size_bytes = size_bytes};
-  context_.driver.handle(RoomNeeded{size_bytes});
-  look_for_room();
+  look_for_snapshots_room();
 }
 
+// What can go is another only when a round was made: asking costs what has begun to arrive.
 void ContributionIntake::look_for_snapshots_room() {
   if (!snapshot_waits_ || context_.ending.closing()) return;
-  const std::uint64_t size_bytes = snapshot_waits_->size_bytes;
-  if (size_bytes > context_.directory.spool().free_bytes())
-    return context_.driver.handle(RoomNeeded{size_bytes});
+  const auto lacks = [&] {
+    return snapshot_waits_->size_bytes > context_.directory.spool().free_bytes();
+  };
+  const Round version = context_.protocol().version();
+  if (lacks() && std::exchange(snapshot_waits_->asked_at, version) != version)
+    context_.driver.handle(RoomNeeded{snapshot_waits_->size_bytes});
+  if (lacks()) return;
   SnapshotWaits waited = std::move(*std::exchange(snapshot_waits_, std::nullopt));
   tasks_.spawn(copy_snapshot(waited.holds, std::move(waited.file)));
 }

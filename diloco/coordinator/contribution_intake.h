@@ -5,7 +5,7 @@
 // payloads, and that makes room. Some of them only when the worker has applied what was decided, so
 // the worker is not held up: it keeps its contribution and asks what to do. The answer is the same
 // round once more as soon as there is room, or the round's outcome. A snapshot waits for room as
-// well, and gets it first: with it older payloads can go.
+// well, and gets what is made for it at once: with it older payloads can go.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +70,7 @@ class ContributionIntake {
     Applied holds;
     Descriptor file;  // the worker has replaced it by then, maybe
     std::uint64_t size_bytes = 0;
+    std::optional<Round> asked_at = {};  // for room
   };
 
   CoordinatorContext context_;

@@ -1,5 +1,6 @@
 // Agreement on one log: Raft (Ongaro and Ousterhout 2014) with pre-vote and check-quorum (Ongaro's
-// dissertation, 9.6 and 6.2) and membership changes of one vote at a time (4.1). A pure state
+// dissertation, 9.6 and 6.2) and membership changes of one vote at a time (4.1; the only voter may
+// add two, as any quorum after it meets the one before it, which is the founder). A pure state
 // machine: calls and the time go in, take() gives what is to be done.
 //
 // One member that lies must not stop the others, whatever it says about terms (term_claims.h):
@@ -91,8 +92,8 @@ class Raft {
   // False: it contradicts what is committed here. Nothing of it was taken over.
   bool on_message(const std::string& region, const RaftMessage& message, Time now);
   void tick(Time now);
-  // Only while leads(). A membership must differ in one vote at most from the current one, which
-  // must be settled.
+  // Only while leads(). A membership must differ in one vote at most from the current one, or add
+  // votes to the only one. The current one must be settled.
   void propose(decltype(LogEntry::body) body, Time now);
 
   // In this order: save first, then send, then append to the ledger.

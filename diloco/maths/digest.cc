@@ -32,20 +32,6 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
   return inter::hex(bytes);
 }
 
-std::optional<Digest> digest_from_hex(std::string_view hex) {
-  Digest digest{};
-  if (hex.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    const auto digit = [&](std::size_t at) {
-      return std::string_view("0123456789abcdef").find(hex[at]);
-    };
-    const std::size_t high = digit(2 * i), low = digit(2 * i + 1);
-    if (high > 15 || low > 15) return std::nullopt;
-    digest[i] = static_cast<std::uint8_t>(16 * high + low);
-  }
-  return digest;
-}
-
 std::vector<Digest> merkle_leaves(std::span<const float> values) {
   assert(values.size() % kLeafElements == 0);
   inter::Sha256 hash;

@@ -6,10 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace causeway::diloco {
@@ -20,7 +18,6 @@ inline constexpr std::size_t kLeafElements = 4096;
 
 Digest sha256(std::span<const std::byte> bytes);
 std::string to_hex(std::span<const std::uint8_t> bytes);  // such as a Digest
-std::optional<Digest> digest_from_hex(std::string_view hex);
 
 // Leaf i covers kLeafElements elements from kLeafElements i on; size must be a multiple of that.
 // Leaf = SHA-256(0x00 || bytes).

@@ -61,7 +61,7 @@ struct WelcomeWorker {
   std::string run_id;
   bool contributed = false;
   bool offers_initial = false;  // a snapshot of version 0
-  Round snapshot_from = 1;      // of these the newest that it has on disk
+  Round snapshot_from = 0;      // the newest that it offered, again; 0: none
 };
 using OrderTrain = Train;
 using OrderContinue = Continue;

@@ -198,9 +198,9 @@ void Spool::aim_at(const std::optional<Snapshot>& target) {
 
 void Spool::offer(const Snapshot& snapshot) {
   put(snapshot.blob);
-  const bool old = (snapshot_ && snapshot.version <= snapshot_->version) ||
-                   (offered_ && snapshot.version <= offered_->version);
-  if (old) return discard(snapshot.blob);
+  const bool old = snapshot_ && snapshot.version <= snapshot_->version;
+  if (old || offered_ == snapshot) return discard(snapshot.blob);
+  // The newest word of the worker counts: an earlier one may be of what the run took back.
   const std::optional<Snapshot> before = std::exchange(offered_, snapshot);
   claim(snapshot.blob);
   if (before) discard(before->blob);

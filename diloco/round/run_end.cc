@@ -43,14 +43,16 @@ void RunEnd::add(const CommitRecord& record, Time now) {
 void RunEnd::check_data(bool just_attached) {
   if (!worker_.data()) return;
   if (peers_.any_read_the_same(*worker_.data())) worker_.prove_data();
+  just_attached_ = just_attached_ || just_attached;
   // Before the log says who the members are, nobody knows which regions are most of them.
   const std::set<std::string> members = agreement_.members().regions();
   if (!members.contains(options_.self)) return;
   std::vector<std::string> others = peers_.that_read_other(*worker_.data());
   std::erase_if(others, [&](const std::string& peer) { return !members.contains(peer); });
+  const bool attached = std::exchange(just_attached_, false);
+  if (others.empty()) return;
   const std::set<std::string> now(others.begin(), others.end());
   const bool news = std::exchange(told_of_data_, now) != now;
-  if (others.empty()) return;
   std::string text = "this region reads other data (" + short_name(*worker_.data()) + ")";
   for (const std::string& peer : others) {
     text += (peer == others.front() ? " than " : ", ") + peer + " (" +
@@ -59,7 +61,7 @@ void RunEnd::check_data(bool just_attached) {
   text +=
       ": give all regions the same files in data.files and data.validation_files, or set "
       "data.mode = \"per-region\" in all of them";
-  const bool begins = just_attached || history_.version() == 0 || worker_.data_is_unproven();
+  const bool begins = attached || history_.version() == 0 || worker_.data_is_unproven();
   const std::size_t most = begins ? (members.size() + 1) / 2 : members.size() / 2 + 1;
   if (others.size() >= most) return out_.end(2, text);
   if (news) out_.note(Note::Severity::warning, text);

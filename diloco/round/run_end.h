@@ -30,7 +30,7 @@ class RunEnd {
 
   // Ends this region if most regions read other data than it. Of two equal halves, whoever begins
   // gives way to who trained before: at version 0 both, later the one whose worker just attached,
-  // or trained before all of its data was read.
+  // or trained before all of its data was read. Only once the log says that it is a member.
   void check_data(bool just_attached);
 
   // Payloads of a round that no living region can supply, which keep too many of them from going
@@ -85,6 +85,7 @@ class RunEnd {
   const Leader& leader_;
   CatchUp& catch_up_;
 
+  bool just_attached_ = false;          // its worker, and not judged since
   std::set<std::string> told_of_data_;  // regions that read other data, as last told
   Time progress_at_{0};                 // a region that is not done yet last moved
   std::set<std::string> said_finished_;

@@ -72,7 +72,7 @@ class WorkerServer {
 
   // To every rank of the gathering that stands.
   void welcome(const std::string& run_id, bool contributed, bool offers_initial = false,
-               Round snapshot_from = 1);
+               Round snapshot_from = 0);
   // To every rank: it may not take part, ever. Their sessions end.
   void refuse(const std::string& reason, Errc kind);
   // To rank 0; nothing happens without a gathering.

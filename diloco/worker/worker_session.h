@@ -70,7 +70,7 @@ struct Attachment {
   std::uint32_t world = 1;
   // Offer a snapshot of version 0 when joining: other regions may have to begin with it.
   bool offers_initial = false;
-  // Offer the newest snapshot on disk again if its version is at least this.
+  // Offer the newest snapshot again if its version is at least this; 0: none is wanted.
   Round snapshot_from = 0;
 };
 

@@ -326,23 +326,6 @@ void save_snapshot(const fs::path& region_directory, const diloco::Layout& layou
   write_snapshot(snapshot_file(region_directory), layout, state);
 }
 
-std::optional<SavedSnapshot> saved_snapshot(const fs::path& region_directory) {
-  const fs::path file = snapshot_file(region_directory);
-  if (!fs::exists(file)) return std::nullopt;
-  try {
-    const StateReader reader(file);
-    SavedSnapshot saved;
-    reader.read("version", saved.version);
-    const auto digest = diloco::digest_from_hex(reader.get("digest"));
-    if (!digest) reader.refuse("its digest is none");
-    saved.state = *digest;
-    return saved;
-  } catch (const std::exception& error) {
-    spdlog::error("{}; another is written at the next checkpoint", error.what());
-    return std::nullopt;
-  }
-}
-
 void write_snapshot(const fs::path& file, const diloco::Layout& layout, const OuterState& state) {
   const std::vector<TensorView> tensors{flat_tensor("anchor", state.anchor),
                                         flat_tensor("momentum", state.momentum)};

@@ -94,12 +94,6 @@ bool load_outer_state(const std::filesystem::path& region_directory, const diloc
 
 void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state);
-struct SavedSnapshot {
-  diloco::Round version = 0;
-  diloco::Digest state{};
-};
-// What the snapshot there says of itself; nothing if there is none, or none that can be read.
-std::optional<SavedSnapshot> saved_snapshot(const std::filesystem::path& region_directory);
 // The same under another name.
 void write_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
                     const OuterState& state);

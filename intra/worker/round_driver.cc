@@ -50,7 +50,7 @@ void RoundDriver::join(Gathering& gathering, OuterRound round) {
   gathering_ = &gathering;
   round_.emplace(std::move(round));
   note_earlier_life();
-  if (gathering_->leads()) offer_saved();
+  offer_again();
 }
 
 void RoundDriver::leave() {
@@ -202,6 +202,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       "work since the last round are dropped ({} inner steps); contributions under way still count "
       "if a round lists them",
       restore.version, state_.version, state_.work.steps);
+  offered_.reset();  // it may be of what the run took back
   trainer_.replace_state(
       [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
   if (state_.version > 0) archive_state();
@@ -307,30 +308,31 @@ void RoundDriver::checkpoint(Refusal refusal) {
     snapshot = [&] { save_snapshot(region_.directory, round_->ownership().layout(), state_); };
   const bool kept = write(saving_snapshot_, refusal, snapshot) && saved;
   diloco::reached(diloco::ProtocolState::snapshot_written);
-  gathering_->tell([&](auto& session) {
-    if (kept)
-      session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
-  });
-  if (kept) trainer_.checkpointed();
+  if (!kept) return;
+  offer({state_.version, state_.digest});
+  trainer_.checkpointed();
 }
 
 void RoundDriver::offer_initial() {
   const bool kept = write(saving_snapshot_, Refusal::trains_on, [&] {
     save_snapshot(region_.directory, round_->ownership().layout(), state_);
   });
-  if (!kept) return;
-  gathering_->tell([&](auto& session) {
-    session.offer_snapshot(state_.version, state_.digest, snapshot_file(region_.directory));
-  });
+  if (kept) offer({state_.version, state_.digest});
 }
 
-// A coordinator that was killed may not have stored the newest one.
-void RoundDriver::offer_saved() {
-  const std::optional<SavedSnapshot> saved = saved_snapshot(region_.directory);
-  if (!saved || saved->version > state_.version) return;  // of another run, or of lost rounds
-  if (saved->version < gathering_->attachment().snapshot_from) return;
+// A coordinator that was killed may not have stored the newest one. Another rank may write the
+// next.
+void RoundDriver::offer_again() {
+  if (!gathering_->leads()) offered_.reset();
+  const diloco::Round from = gathering_->attachment().snapshot_from;
+  if (from > 0 && offered_ && offered_->version >= from) offer(*offered_);
+}
+
+void RoundDriver::offer(const Offered& snapshot) {
+  if (!gathering_->leads()) return;
+  offered_ = snapshot;
   gathering_->tell([&](auto& session) {
-    session.offer_snapshot(saved->version, saved->state, snapshot_file(region_.directory));
+    session.offer_snapshot(snapshot.version, snapshot.state, snapshot_file(region_.directory));
   });
 }
 

@@ -128,7 +128,6 @@ class RoundDriver {
   void checkpoint(Refusal refusal);
   // What the run begins with, for regions that brought other values.
   void offer_initial();
-  void offer_saved();
   // Completes `progress` and shows it; best effort.
   void report(diloco::Progress& progress);
 
@@ -136,6 +135,10 @@ class RoundDriver {
 
  private:
   enum class Taking { nothing, round, ahead, cut_off };
+  struct Offered {
+    diloco::Round version = 0;
+    diloco::Digest state{};
+  };
 
   void note_earlier_life();
   diloco::Instruction ask();
@@ -159,6 +162,8 @@ class RoundDriver {
   void await_stored(InFlight& own);
   void adopt(const diloco::Restore& restore);
   void archive_state();
+  void offer(const Offered& snapshot);
+  void offer_again();
   bool write(Saving& saving, Refusal refusal, const std::function<void()>& work);
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   SavePlan save_plan() const;
@@ -172,6 +177,7 @@ class RoundDriver {
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;
+  std::optional<Offered> offered_;  // the snapshot that is on disk
   Saving saving_state_{"the training state"}, saving_snapshot_{"the snapshot for other regions"},
       archiving_{"the state for replays"};
   int failures_ = 0;  // gatherings in a row that ended before anything was done

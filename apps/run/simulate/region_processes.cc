@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "apps/run/simulate/python_mistake.h"
 #include "diloco/files/file_io.h"
@@ -86,8 +87,7 @@ std::string shell_line(const std::string& command) {
   return (sets_variable ? "exec env " : "exec ") + command;
 }
 
-// A shell that did not make way tells of its command's end by signal like this.
-// 0: by none. A shell tells of a signal by its exit code.
+// 0: by no signal. A shell that did not make way tells of its command's signal by its exit code.
 int killed_by(const ExitStatus& status) {
   constexpr int kSignals = 128, kSignalMax = 64;
   const bool told = status.code > kSignals && status.code <= kSignals + kSignalMax;
@@ -112,19 +112,29 @@ ProcessOptions program_command(const Launch& launch, const std::string& region) 
   return options;
 }
 
+// Of a program that is started again.
+struct Lives {
+  RepeatedMistake mistakes;
+  std::uint64_t version = 0;  // of its region, when it ended last
+};
+
 // Its exit codes are its own. What has trained is started again; what never got so far is told at
 // once, since it is most often a mistake in the command, and so is an exception that comes again.
 Ending ending_of_program(const Launch& launch, const Monitor& monitor, const std::string& region,
-                         const ExitStatus& status, RepeatedMistake& mistakes) {
+                         const ExitStatus& status, Lives& lives) {
   const bool finished = intra::read_result(launch.directory.region(region)).has_value();
   if (status.ok() && finished) return {};
   const int signal = killed_by(status);
   if (signal == 0 && !finished && !monitor.has_worked(region))
     return {Ending::Kind::final, kWrongInput, " before it took part in the run", true};
   const fs::path log = launch.directory.region(region) / "worker-0.log";
-  // After an exception a library's threads may still abort the program.
+  // After an exception a library's threads may still abort the program. One that got on before it
+  // was aborted lost somebody, maybe.
+  const std::uint64_t version = monitor.version(region);
+  const bool got_on = std::exchange(lives.version, version) != version;
   const bool by_itself = signal == 0 || signal == SIGABRT;
-  const auto again = by_itself ? mistakes.on_end(log) : std::nullopt;
+  auto again = by_itself ? lives.mistakes.on_end(log) : std::nullopt;
+  if (signal == SIGABRT && got_on) again.reset();
   if (again) {
     return {Ending::Kind::final, kWrongInput,
             ", twice in a row for the same exception (" + *again + "): correct the program", true};
@@ -173,9 +183,8 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
       if (launch.worker.empty()) continue;
       processes.back().shown = processes.back().label + " (`" + launch.worker + "`)";
       processes.back().judge = [&launch, &monitor, name,
-                                mistakes =
-                                    std::make_shared<RepeatedMistake>()](const ExitStatus& status) {
-        return ending_of_program(launch, monitor, name, status, *mistakes);
+                                lives = std::make_shared<Lives>()](const ExitStatus& status) {
+        return ending_of_program(launch, monitor, name, status, *lives);
       };
     }
   }

@@ -122,6 +122,7 @@ void Cluster::kill_worker(const std::string& region) {
   ++node.worker.life;
   node.worker.ahead = 0;
   node.worker.made.reset();
+  node.worker.offered.reset();
   ++node.worker.session;
   node.worker.holds = node.worker.checkpoint;
   node.worker.has_lineage = node.worker.checkpoint_has_lineage;

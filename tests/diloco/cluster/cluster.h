@@ -133,9 +133,10 @@ class Cluster {
     bool has_lineage = false;
     Applied checkpoint;
     bool checkpoint_has_lineage = false;
-    std::uint64_t life = 0;     // changes when it dies: events of an earlier life are void
-    std::uint64_t session = 0;  // changes with every attachment
-    std::uint64_t heard = 0;    // session that the coordinator speaks to
+    std::optional<Applied> offered;  // the newest snapshot of this process
+    std::uint64_t life = 0;          // changes when it dies: events of an earlier life are void
+    std::uint64_t session = 0;       // changes with every attachment
+    std::uint64_t heard = 0;         // session that the coordinator speaks to
   };
   struct DiskLog : CommittedLog {
     std::vector<LogEntry> read(Index first, std::size_t count) const override;

@@ -140,9 +140,9 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const WelcomeWorker& a) const {
       if (a.run_id != kRunId) throw Violation("a worker was welcomed to another run");
       node.worker.has_lineage = true;
-      const Applied saved = node.worker.checkpoint;
-      if (saved.version >= a.snapshot_from && saved.version <= node.worker.holds.version)
-        cluster.offer_snapshot(region, saved);
+      const std::optional<Applied> offered = node.worker.offered;
+      if (a.snapshot_from > 0 && offered && offered->version >= a.snapshot_from)
+        cluster.offer_snapshot(region, *offered);
       cluster.later_in_session(region, milliseconds{1},
                                [c = &cluster, r = region] { c->deliver(r, WorkerReady{}); });
     }

@@ -229,6 +229,7 @@ void Cluster::after_apply(const std::string& region, Applied holds) {
   if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
     node.worker.checkpoint = holds;
     node.worker.checkpoint_has_lineage = true;
+    node.worker.offered = holds;
     offer_snapshot(region, holds);
   }
   later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });

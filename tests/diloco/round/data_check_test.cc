@@ -106,6 +106,27 @@ TEST_F(DataCheckTest, WhoIsNoMemberYetJudgesNothing) {
   EXPECT_EQ(said(true), "") << "more members may follow in the log";
 }
 
+// Its worker may attach before the log has reached it.
+TEST_F(DataCheckTest, WhoJoinsARunOfTwoGivesWayOnceItIsAMember) {
+  begin({"b"}, 10);
+  reads("a", 1);
+  reads("b", 2);
+  EXPECT_EQ(said(true), "");
+  Membership both = region_->agreement.members();
+  both = with(both, {.region = "a"});
+  region_->agreement.raft().on_peer_up("b", "b's disk", Time{0});
+  region_->agreement.raft().on_message(
+      "b",
+      {.incarnation = "b's disk",
+       .body = AppendEntries{.term = 2,
+                             .previous_index = 11,
+                             .previous_term = 1,
+                             .entries = {{.term = 2, .body = both}},
+                             .commit = 12}},
+      Time{0});
+  EXPECT_THAT(said(false), HasSubstr("ends 2: "));
+}
+
 TEST_F(DataCheckTest, OnlyMembersCount) {
   begin({"a", "b", "c"});
   reads("a", 1);

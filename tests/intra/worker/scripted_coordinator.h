@@ -56,8 +56,8 @@ class Coordinator : public diloco::WorkerServerHandler {
     return seen;
   }
 
-  // What it wants of the snapshots on the worker's disk, and which it was offered.
-  void has_snapshots_before(diloco::Round version) {
+  // Which it lacks, and which it was offered.
+  void wants_snapshots_from(diloco::Round version) {
     on_server([&] { snapshots_from_ = version; });
   }
   std::vector<diloco::Round> snapshots() {
@@ -148,7 +148,7 @@ class Coordinator : public diloco::WorkerServerHandler {
   std::deque<Tell> script_;
   std::vector<diloco::Contribution> contributions_;
   std::vector<diloco::AttachRequest> requests_;
-  diloco::Round snapshots_from_ = 1;
+  diloco::Round snapshots_from_ = 0;
   std::vector<diloco::Round> snapshots_;
   std::vector<diloco::Progress> reports_;
   bool full_ = false;
