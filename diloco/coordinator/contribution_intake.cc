@@ -159,7 +159,7 @@ void ContributionIntake::wait_for_room(const Contribution& contribution, std::ui
   context_.driver.handle(RoomNeeded{size_bytes});
 }
 
-// It leads past what fills the spool: without it two regions may wait for room for ever.
+// Payloads before a newer snapshot can go. Without one, two regions may wait for room for ever.
 void ContributionIntake::wait_for_room(Applied holds, Descriptor file, std::uint64_t size_bytes) {
   if (!std::exchange(snapshot_waited_, true))
     spdlog::warn("{}: its spool has no room for the snapshot of version {} yet: {} bytes",
@@ -168,7 +168,8 @@ void ContributionIntake::wait_for_room(Applied holds, Descriptor file, std::uint
   look_for_snapshots_room();
 }
 
-// What can go is another only when a round was made: asking costs what has begun to arrive.
+// Only a new round changes what can go. Asking more often would throw away what has begun to
+// arrive.
 void ContributionIntake::look_for_snapshots_room() {
   if (!snapshot_waits_ || context_.ending.closing()) return;
   const auto lacks = [&] {

@@ -5,7 +5,7 @@
 // payloads, and that makes room. Some of them only when the worker has applied what was decided, so
 // the worker is not held up: it keeps its contribution and asks what to do. The answer is the same
 // round once more as soon as there is room, or the round's outcome. A snapshot waits for room as
-// well, and gets what is made for it at once: with it older payloads can go.
+// well: once it is stored, older payloads can go.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ class ContributionIntake {
 
   struct SnapshotWaits {
     Applied holds;
-    Descriptor file;  // the worker has replaced it by then, maybe
+    Descriptor file;  // open still where a newer one has its name
     std::uint64_t size_bytes = 0;
     std::optional<Round> asked_at = {};  // for room
   };
@@ -79,7 +79,7 @@ class ContributionIntake {
   std::optional<WaitsForRoom> waits_for_room_;
   std::optional<SnapshotWaits> snapshot_waits_;
   std::optional<Applied> newest_snapshot_;  // that was handed over
-  bool snapshot_waited_ = false;            // and that was said
+  bool snapshot_waited_ = false;            // a warning said so
   inter::TaskGroup tasks_;
   // No payload waits for a snapshot.
   asio::thread_pool payload_copies_{1}, snapshot_copies_{1};

@@ -1,5 +1,5 @@
 // Who takes part in a run: replicated in the same log as the commit records, changed one vote at a
-// time, but by the only voter.
+// time. The only voter may add two at once.
 #pragma once
 
 #include <cstddef>

@@ -200,7 +200,7 @@ void Spool::offer(const Snapshot& snapshot) {
   put(snapshot.blob);
   const bool old = snapshot_ && snapshot.version <= snapshot_->version;
   if (old || offered_ == snapshot) return discard(snapshot.blob);
-  // The newest word of the worker counts: an earlier one may be of what the run took back.
+  // It replaces an earlier one, which may be of a state that the run took back.
   const std::optional<Snapshot> before = std::exchange(offered_, snapshot);
   claim(snapshot.blob);
   if (before) discard(before->blob);

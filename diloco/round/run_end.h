@@ -30,7 +30,8 @@ class RunEnd {
 
   // Ends this region if most regions read other data than it. Of two equal halves, whoever begins
   // gives way to who trained before: at version 0 both, later the one whose worker just attached,
-  // or trained before all of its data was read. Only once the log says that it is a member.
+  // or trained before all of its data was read. Nothing is judged before the log names this region
+  // as a member.
   void check_data(bool just_attached);
 
   // Payloads of a round that no living region can supply, which keep too many of them from going

@@ -128,8 +128,8 @@ Ending ending_of_program(const Launch& launch, const Monitor& monitor, const std
   if (signal == 0 && !finished && !monitor.has_worked(region))
     return {Ending::Kind::final, kWrongInput, " before it took part in the run", true};
   const fs::path log = launch.directory.region(region) / "worker-0.log";
-  // After an exception a library's threads may still abort the program. One that got on before it
-  // was aborted lost somebody, maybe.
+  // After an exception a library's threads may still abort the program. If its region had got on
+  // before, it may have been aborted because another process was gone.
   const std::uint64_t version = monitor.version(region);
   const bool got_on = std::exchange(lives.version, version) != version;
   const bool by_itself = signal == 0 || signal == SIGABRT;
