@@ -7,12 +7,13 @@
 #   DIRECTORY/gpu.sh run [--sanitize] [--without-cudnn]
 #                                                 there: runs all, the figures first; --sanitize: the tests under
 #                                                 compute-sanitizer too; --without-cudnn: measure without it
+#   DIRECTORY/gpu.sh profile TABLE.csv            there: the time of every kernel of one step, by Nsight Compute
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bytes_max=$((60 << 20))
 
 usage() {
-  sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit "$1"
 }
 
@@ -32,7 +33,7 @@ pack() {
     exit 1
   }
   local programs program library
-  programs=$(cd "$build" && ninja -t targets all | sed -n '/^cmake_/d; s/^\([a-z_]*_gpu_test\|bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)
+  programs=causeway\ $(cd "$build" && ninja -t targets all | sed -n '/^cmake_/d; s/^\([a-z_]*_gpu_test\|bench_[a-z_]*_gpu\):.*/\1/p' | sort -u)
   # shellcheck disable=SC2086  # names, one each
   cmake --build "$build" --target $programs
   mkdir -p "$directory/lib"
@@ -40,7 +41,7 @@ pack() {
     strip -o "$directory/$program" "$(find "$build" -type f -name "$program")"
     for library in $(libraries_of "$directory/$program"); do strip -o "$directory/lib/$(basename "$library")" "$library"; done
   done
-  cp "$here/gpu.sh" "$here/train_step_torch.py" "$directory/"
+  cp "$here/gpu.sh" "$here/train_step_torch.py" "$here"/../tests/e2e/{gpu_double_test,run_by_hand,harness}.py "$directory/"
   local bytes
   bytes=$(du -sb "$directory" | cut -f1)
   echo "$directory: $((bytes >> 20)) MiB"
@@ -64,12 +65,10 @@ part() {
   timeout --kill-after=5 "$limit" env LD_LIBRARY_PATH="$libraries" "$@" || { echo "gpu.sh: exit $?: $1"; failed=1; }
 }
 
-run() {
-  local sanitize=no plain=no failed=0 libraries=$here/lib program codec name folder filter="*"
-  while (($#)); do
-    case $1 in --sanitize) sanitize=yes ;; --without-cudnn) plain=yes ;; *) usage 2 ;; esac
-    shift
-  done
+# Sets `libraries`, the folders to find CUDA's libraries in, and `filter`, the tests that can run with them.
+find_libraries() {
+  local plain=$1 name folder
+  libraries=$here/lib filter="*"
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || { echo "gpu.sh: no GPU" >&2; exit 1; }
   for name in libcudart.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
     folder=$(folder_of "$name")
@@ -82,24 +81,46 @@ run() {
     }
   done
   libraries+=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+run() {
+  local sanitize=no plain=no failed=0 libraries filter program codec tool
+  while (($#)); do
+    case $1 in --sanitize) sanitize=yes ;; --without-cudnn) plain=yes ;; *) usage 2 ;; esac
+    shift
+  done
+  find_libraries $plain
   for program in "$here"/bench_*_gpu; do part 40 "$program"; done
   part 30 "$here/bench_outer_gpu" --offload
   part 150 "$here/bench_train_step_gpu" --plain-attention --steps 10  # some 60 to 100 s by estimate
   # PyTorch brings its own libraries.
   echo "== train_step_torch.py"
   if ! python3 -c 'import torch' 2>/dev/null; then echo "not run: no PyTorch"
-  else timeout --kill-after=5 60 python3 "$here/train_step_torch.py" || failed=1; fi
+  else timeout --kill-after=5 120 python3 "$here/train_step_torch.py" || failed=1; fi
   for program in "$here"/*_test; do part 40 "$program" --gtest_brief=1 --gtest_filter="$filter"; done
   for codec in dense:int8,block=128 topk:k=64; do part 30 "$here/bench_train_step_gpu" --round "$codec"; done
+  CAUSEWAY=$here/causeway CAUSEWAY_ON_GPU=$here/causeway part 120 python3 "$here/gpu_double_test.py"
   [[ $sanitize == no ]] || for program in "$here"/*_test; do
-    part 60 compute-sanitizer --error-exitcode 1 "$program" --gtest_brief=1 --gtest_filter="$filter"
+    for tool in memcheck racecheck synccheck; do
+      part 90 compute-sanitizer --tool "$tool" --error-exitcode 1 "$program" --gtest_brief=1 --gtest_filter="$filter"
+    done
   done
+  return $failed
+}
+
+# Without recorded steps, which would be one kernel to the tool. The product of the rate is left out of the sums by its name alone.
+profile() {
+  local libraries filter failed=0
+  find_libraries no
+  part 300 ncu --clock-control none --metrics gpu__time_duration.sum --csv --log-file "$1" \
+    "$here/bench_train_step_gpu" --no-graphs --warm-up 1 --steps 1
   return $failed
 }
 
 case ${1:-} in
   pack) [[ $# == 2 || $# == 3 ]] || usage 2; pack "${@:2}" ;;
   run) run "${@:2}" ;;
+  profile) [[ $# == 2 ]] || usage 2; profile "$2" ;;
   -h | --help) usage 0 ;;
   *) usage 2 ;;
 esac

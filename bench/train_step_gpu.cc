@@ -3,8 +3,8 @@
 // which a contribution is encoded, one in five, against the others, and what applying a record
 // takes.
 //
-//   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--recompute 0|1|2]
-//                        [--no-graphs] [--plain-attention] [--round CODEC]
+//   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--warm-up N]
+//                        [--recompute 0|1|2] [--no-graphs] [--plain-attention] [--round CODEC]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -260,6 +260,8 @@ Settings parse(int argc, char** argv) {
       settings.micro_batches = static_cast<std::uint32_t>(std::max(1, number()));
     } else if (argument == "--steps") {
       settings.steps = std::max(1, number());
+    } else if (argument == "--warm-up") {
+      settings.warm_up = number();
     } else if (argument == "--recompute") {
       settings.recompute = number();
     } else if (argument == "--round") {
