@@ -4,7 +4,8 @@
 // takes.
 //
 //   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--warm-up N]
-//                        [--recompute 0|1|2] [--no-graphs] [--plain-attention] [--round CODEC]
+//                        [--recompute 0|1|2] [--muon] [--no-graphs] [--plain-attention]
+//                        [--round CODEC]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,6 +32,7 @@ struct Settings {
   std::uint32_t micro_batches = 1;
   int steps = 100, warm_up = 20;
   std::int32_t recompute = 0;
+  bool muon = false;
   std::string round_codec;  // empty: no rounds
   CudaOptions cuda;
 };
@@ -50,6 +52,7 @@ intra::WorkerOptions gpt2_124m(const Settings& settings) {
   options.train.batch = settings.batch * settings.micro_batches;
   options.train.micro_batches = settings.micro_batches;
   options.train.recompute = settings.recompute;
+  if (settings.muon) options.inner.optimizer = intra::InnerOptions::Optimizer::muon;
   if (settings.round_codec.empty()) return options;
   options.overlap.variant = diloco::OverlapOptions::Variant::streaming;
   options.codec.matrix = options.codec.vector = settings.round_codec;
@@ -206,8 +209,9 @@ void report(const Settings& settings, const intra::ModelOptions& model, const st
   const double tokens =
       static_cast<double>(settings.batch * model.context) * settings.micro_batches;
   const double rate = tokens * flops_per_token(model) / step;
-  std::printf("%s, GPT-2 124M, bf16, B=%ld x %u, T=1024, recompute %d\n", device.c_str(),
-              static_cast<long>(settings.batch), settings.micro_batches, settings.recompute);
+  std::printf("%s, GPT-2 124M, bf16, B=%ld x %u, T=1024, recompute %d, %s\n", device.c_str(),
+              static_cast<long>(settings.batch), settings.micro_batches, settings.recompute,
+              settings.muon ? "Muon" : "AdamW");
   std::printf("  step          %9.2f ms   (%.2f to %.2f), loss %.4f -> %.4f\n", 1e3 * step,
               1e3 * *std::ranges::min_element(measured.seconds),
               1e3 * *std::ranges::max_element(measured.seconds), measured.first_loss,
@@ -266,6 +270,8 @@ Settings parse(int argc, char** argv) {
       settings.recompute = number();
     } else if (argument == "--round") {
       settings.round_codec = i + 1 < argc ? argv[++i] : "";
+    } else if (argument == "--muon") {
+      settings.muon = true;
     } else if (argument == "--no-graphs") {
       settings.cuda.graphs = false;
     } else if (argument == "--plain-attention") {

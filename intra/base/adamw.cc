@@ -95,15 +95,15 @@ std::size_t AdamW::second_moment_at(std::size_t element) const {
   return element < muon_.end ? element : element - muon_.count();
 }
 
-std::span<float> AdamW::first_moment_of(const Range& range) {
+std::size_t AdamW::first_moment_at(const Range& range) const {
   std::size_t before = 0;
   for (const Range& part : parts_) {
     if (part.begin <= range.begin && range.end <= part.end)
-      return std::span(first_moment_).subspan(before + range.begin - part.begin, range.count());
+      return before + range.begin - part.begin;
     before += part.count();
   }
   assert(!"elements whose moments it has");
-  return {};
+  return 0;
 }
 
 void AdamW::keep(std::vector<Range> parts) {

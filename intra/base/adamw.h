@@ -60,12 +60,19 @@ class AdamW {
   // matrices the first is their momentum, and there is no second.
   std::span<float> first_moment() { return first_moment_; }
   std::span<float> second_moment() { return second_moment_; }
-  // What there is of the first moment for these elements, which lie in one of its parts.
-  std::span<float> first_moment_of(const Range& range);
+  // Whose moments it has, ascending. None reaches over an end of muon().
+  std::span<const Range> parts() const { return parts_; }
+  // Where first_moment() has these elements, which lie in one of its parts.
+  std::size_t first_moment_at(const Range& range) const;
+  std::span<float> first_moment_of(const Range& range) {
+    return first_moment().subspan(first_moment_at(range), range.count());
+  }
   const Range& muon() const { return muon_; }  // all of Muon's matrices
+  bool is_muon(const Range& part) const {
+    return muon_.begin <= part.begin && part.end <= muon_.end;
+  }
 
-  // Forgets the moments of all elements but these, which ascend. It had all. No part reaches over
-  // an end of muon().
+  // Forgets the moments of all elements but these, which become its parts. It had all.
   void keep(std::vector<Range> parts);
   // The other way: it has all again, of which only those are right that it had.
   void widen();
@@ -77,9 +84,6 @@ class AdamW {
                  std::size_t second, std::span<float> params, std::span<const float> gradients);
   std::vector<Range> all_parts() const;
   std::size_t second_moment_at(std::size_t element) const;
-  bool is_muon(const Range& part) const {
-    return muon_.begin <= part.begin && part.end <= muon_.end;
-  }
 
   InnerOptions options_;
   std::size_t decay_end_;  // elements before this one are matrices

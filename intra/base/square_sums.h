@@ -21,6 +21,9 @@ constexpr double square_sum(const float* block, std::size_t elements, std::size_
   const std::size_t stride = elements / kSquareStreams;
   const float* values = block + index / kSquareLanes * stride + index % kSquareLanes;
   double sum = 0;
+#ifdef __CUDA_ARCH__  // many reads are under way at once
+#pragma unroll 16
+#endif
   for (std::size_t i = 0; i < stride; i += kSquareLanes) {
     const double value = values[i];
     sum += value * value;

@@ -4,7 +4,8 @@ target_sources(
   causeway_intra
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_backward.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_forward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_spans.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_muon.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_spans.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/host_sums.cc)
 if(CAUSEWAY_HAS_CUDA)
@@ -52,7 +53,7 @@ if(CAUSEWAY_HAS_CUDA)
   set_target_properties(causeway_intra_cuda PROPERTIES CAUSEWAY_FUSED ON)
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/jobs/outer_kernels.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
   target_link_libraries(causeway_intra_cuda PUBLIC causeway::worker causeway::compression_cuda ${CMAKE_DL_LIBS}
-                        PRIVATE spdlog::spdlog)
+                        PRIVATE OpenMP::OpenMP_CXX spdlog::spdlog)
   target_link_libraries(causeway_intra PRIVATE causeway::intra_cuda)
 else()
   target_sources(causeway_intra PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/no_cuda.cc)

@@ -7,6 +7,7 @@
 #include "intra/base/stopwatch.h"
 #include "intra/collective/gradient_reducer.h"
 #include "intra/step/muon.h"
+#include "intra/step/muon_matrices.h"
 #include "intra/step/optimizer_share.h"
 #include "intra/step/stepper.h"
 
@@ -19,7 +20,8 @@ class CpuStepper final : public Stepper {
       : options_(options),
         model_(make_model(options.model)),
         muon_(options.inner, model_->layout(), choose_products(options.model.precision)),
-        buckets_(model_->layout(), options.train.bucket_bytes, muon_.elements()) {}
+        buckets_(model_->layout(), options.train.bucket_bytes,
+                 muon_elements(options.inner, model_->layout())) {}
 
   void join(Collective& group, TrainingState& state) override {
     group_ = &group;

@@ -4,20 +4,12 @@
 #include <cassert>
 #include <cmath>
 #include <cstddef>
-#include <tuple>
 
 #include "intra/base/global_norm.h"
+#include "intra/step/muon_matrices.h"
 
 namespace causeway::intra {
 namespace {
-
-// (a, b, c) of each iteration (MuLoCo's code; they come from the Polar Express, arXiv 2505.16932):
-// the smallest singular values grow fastest at first, and all end near 1.
-constexpr float kPolynomials[5][3] = {{4.0848F, -6.8946F, 2.9270F},
-                                      {3.9505F, -6.3029F, 2.6377F},
-                                      {3.7418F, -5.5913F, 2.3037F},
-                                      {2.8769F, -3.1427F, 1.2046F},
-                                      {2.8366F, -3.0525F, 1.2012F}};
 
 // Small matrices are multiplied together, as many as have so many elements: a call of its own for
 // each would take longer than its work.
@@ -34,24 +26,6 @@ void for_elements(std::size_t count, Element&& element) {
   for (std::size_t i = 0; i < count; ++i) element(i);
 }
 
-bool lies_in(std::span<const Range> parts, const Range& range) {
-  return std::ranges::any_of(
-      parts, [&](const Range& part) { return part.begin <= range.begin && range.end <= part.end; });
-}
-
-auto shape(const MuonMatrix& matrix) {
-  return std::tuple(matrix.out, matrix.in);
-}
-
-// How many of `matrices`, the first ones, are stepped together.
-std::size_t batch_size(std::span<const MuonMatrix> matrices) {
-  const MuonMatrix& first = matrices.front();
-  const auto most = size_of(std::max<std::int64_t>(kBatchElements / (first.out * first.in), 1));
-  std::size_t count = 1;
-  while (count < std::min(most, matrices.size()) && shape(matrices[count]) == shape(first)) ++count;
-  return count;
-}
-
 }  // namespace
 
 const void* Orthogonaliser::operand(std::span<const float> values,
@@ -65,7 +39,7 @@ const void* Orthogonaliser::operand(std::span<const float> values,
 double Orthogonaliser::flops(std::int64_t out, std::int64_t in) {
   const auto small = static_cast<double>(std::min(out, in));
   const double product = 2 * small * static_cast<double>(out) * static_cast<double>(in);
-  return std::size(kPolynomials) * (2 * product + 2 * small * small * small);
+  return std::size(kMuonPolynomials) * (2 * product + 2 * small * small * small);
 }
 
 void Orthogonaliser::run(std::int64_t count, std::int64_t out, std::int64_t in,
@@ -78,7 +52,7 @@ void Orthogonaliser::run(std::int64_t count, std::int64_t out, std::int64_t in,
     const float factor = norm > 0 ? static_cast<float>(1 / norm) : 0.0F;
     for_elements(elements, [&](std::size_t i) { matrix[i] *= factor; });
   }
-  for (const auto& polynomial : kPolynomials) iterate(polynomial, count, out, in, matrices);
+  for (const auto& polynomial : kMuonPolynomials) iterate(polynomial, count, out, in, matrices);
 }
 
 void Orthogonaliser::iterate(const float (&polynomial)[3], std::int64_t count, std::int64_t out,
@@ -112,17 +86,9 @@ void Orthogonaliser::iterate(const float (&polynomial)[3], std::int64_t count, s
 }
 
 Muon::Muon(const InnerOptions& options, const diloco::Layout& layout, Products products)
-    : options_(options), matrices_(muon_matrices(options, layout)), orthogonaliser_(products) {
-  // Those of one shape side by side, so that they are stepped together.
-  std::ranges::stable_sort(matrices_, {}, shape);
-}
-
-std::vector<Range> Muon::elements() const {
-  std::vector<Range> elements;
-  for (const MuonMatrix& matrix : matrices_) elements.push_back(matrix.elements);
-  std::ranges::sort(elements, {}, &Range::begin);
-  return elements;
-}
+    : options_(options),
+      matrices_(muon_matrices_by_shape(options, layout)),
+      orthogonaliser_(products) {}
 
 std::uint64_t Muon::working_bytes(const InnerOptions& options, const diloco::Layout& layout) {
   std::int64_t most = 0;
@@ -155,7 +121,7 @@ void Muon::step(float lr, float gradient_scale, std::span<const Range> own, Adam
     });
   }
   for (std::span<const MuonMatrix> left = mine; !left.empty();) {
-    const std::size_t count = batch_size(left);
+    const std::size_t count = muon_batch(left, kBatchElements);
     step_batch(lr, left.first(count), moments, params);
     left = left.subspan(count);
   }
@@ -171,12 +137,13 @@ void Muon::step_batch(float lr, std::span<const MuonMatrix> batch, AdamW& moment
     std::ranges::copy(momentum.first(elements), &steps_[i * elements]);
   }
   orthogonaliser_.run(static_cast<std::int64_t>(batch.size()), out, in, steps_);
-  const float decay = static_cast<float>(1 - static_cast<double>(lr) * options_.weight_decay);
-  const float rate = lr * 0.2F * std::sqrt(static_cast<float>(std::max(out, in)));
+  const MuonFactors factors = muon_factors(options_, lr, out, in);
   for (std::size_t m = 0; m < batch.size(); ++m) {
     float* const param = &params[batch[m].elements.begin];
     const float* const step = &steps_[m * elements];
-    for_elements(elements, [&](std::size_t i) { param[i] = decay * param[i] - rate * step[i]; });
+    for_elements(elements, [&](std::size_t i) {
+      param[i] = factors.decay * param[i] - factors.rate * step[i];
+    });
   }
 }
 

@@ -52,7 +52,6 @@ class Muon {
   Muon(const InnerOptions& options, const diloco::Layout& layout, Products products);
 
   std::span<const MuonMatrix> matrices() const { return matrices_; }
-  std::vector<Range> elements() const;  // of each, ascending
 
   // Momentum of all matrices whose momentum `moments` has, and a step of those that lie in `own`:
   // parts of the flat span that ascend. `gradients` are multiplied by gradient_scale (clipping).

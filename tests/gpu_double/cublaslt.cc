@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -24,6 +25,8 @@ struct cublasLtMatrixLayoutInner {
   cudaDataType type = CUDA_R_32F;
   std::uint64_t rows = 0, columns = 0;
   std::int64_t stride = 0;
+  std::int32_t count = 1;
+  std::int64_t apart = 0;  // in elements, from one of the `count` matrices to the next
 };
 
 namespace {
@@ -64,6 +67,10 @@ cublasStatus_t check(const Description& d, const Layout& a, const Layout& b, con
   const std::uint64_t k_of_b = d.b == CUBLAS_OP_N ? b.rows : b.columns;
   const std::uint64_t n = d.b == CUBLAS_OP_N ? b.columns : b.rows;
   if (k != k_of_b || m != c.rows || n != c.columns) return wrong("the shapes do not fit");
+  if (a.count != b.count || a.count != c.count) return wrong("the numbers of matrices differ");
+  if (c.count > 1 && (d.epilogue != CUBLASLT_EPILOGUE_DEFAULT ||
+                      c.apart < c.stride * static_cast<std::int64_t>(c.columns)))
+    return wrong("several products have an epilogue, or results that overlap");
   if (a.type != b.type) return wrong("the operands have different types");
   if (c.type != a.type && !(a.type == CUDA_R_16BF && c.type == CUDA_R_32F))
     return wrong("no product of these types gives that type");
@@ -72,6 +79,8 @@ cublasStatus_t check(const Description& d, const Layout& a, const Layout& b, con
       return wrong("a stride is shorter than a column");
     if (static_cast<std::size_t>(layout->stride) * bytes_of(layout->type) % kAlignment != 0)
       return wrong("a stride is not aligned as the preference says");
+    if (static_cast<std::size_t>(layout->apart) * bytes_of(layout->type) % kAlignment != 0)
+      return wrong("not every matrix is aligned as the preference says");
   }
   if (has_bias(d) && (d.bias == nullptr || !is_aligned(d.bias)))
     return wrong("the bias is missing or not aligned");
@@ -129,6 +138,19 @@ struct Product {
   }
 
   void compute() const {
+    for (std::int32_t i = 0; i < c.count; ++i) {
+      const auto from = [i](const Layout& layout) {
+        return static_cast<std::size_t>(i * layout.apart) * bytes_of(layout.type);
+      };
+      Product one = *this;
+      one.a_values = static_cast<const std::byte*>(a_values) + from(a);
+      one.b_values = static_cast<const std::byte*>(b_values) + from(b);
+      one.c_values = static_cast<std::byte*>(c_values) + from(c);
+      one.compute_one();
+    }
+  }
+
+  void compute_one() const {
     const std::uint64_t k = d.a == CUBLAS_OP_N ? a.columns : a.rows;
     const std::vector<float> rows = rows_of(a_values, a, d.a != CUBLAS_OP_N);
     const std::vector<float> columns = rows_of(b_values, b, d.b == CUBLAS_OP_N);
@@ -220,6 +242,20 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaData
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete &of(layout);
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t bytes) {
+  auto& layout = *reinterpret_cast<Layout*>(opaque);
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return take(value, bytes, layout.count);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return take(value, bytes, layout.apart);
+    default:
+      return wrong("an attribute of a matrix that is not known here");
+  }
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {

@@ -160,11 +160,15 @@ TEST(Doubles, AStreamOfAnotherGpuIsRefused) {
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
-// A product whose c has `stride`; what the backend throws, if it does.
-bool is_refused(std::int64_t stride, std::size_t shift_bytes = 0) {
+// Products whose c has `stride`: whether the backend throws.
+bool is_refused(std::int64_t stride, std::size_t shift_bytes = 0, std::int64_t count = 1,
+                intra::cuda::Product::Epilogue epilogue = {}) {
   CudaBackend backend(0, {.graphs = false, .fused_attention = false});
   intra::cuda::Product product;
   product.m = product.n = product.k = 16;
+  product.count = count;
+  product.epilogue = epilogue;
+  product.bias = backend.allocate(4096);
   product.a = {backend.allocate(4096), 16, false};
   product.b = {backend.allocate(4096), 16, false};
   product.c = backend.allocate(4096) + shift_bytes;
@@ -184,6 +188,12 @@ TEST(Doubles, AWrongStrideOrAlignmentOfAProductIsRefused) {
   EXPECT_TRUE(is_refused(8));   // shorter than a row
   EXPECT_TRUE(is_refused(17));  // not aligned
   EXPECT_TRUE(is_refused(16, 4));
+}
+
+TEST(Doubles, SeveralProductsHaveNoEpilogue) {
+  EXPECT_FALSE(is_refused(16, 0, 3));
+  EXPECT_FALSE(is_refused(16, 0, 1, intra::cuda::Product::Epilogue::bias));
+  EXPECT_TRUE(is_refused(16, 0, 3, intra::cuda::Product::Epilogue::bias));
 }
 
 }  // namespace

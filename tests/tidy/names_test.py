@@ -26,8 +26,8 @@ COLLECTIONS = {
         "compression/cuda/chunk_topk.h", "compression/cuda/chunk_topk_decode.h"),
     "jobs of one part of the model or of an outer round": (
         "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_columns.h",
-        "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h", "intra/cuda/jobs/job_optimizer.h",
-        "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
+        "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_muon.h", "intra/cuda/jobs/job_norm.h",
+        "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
         "compression/base/parallel.h", "compression/value/packing.h", "inter/base/async.h", "inter/base/retry.h",
         "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/published/checkpoint.h",

@@ -31,7 +31,6 @@ class CombinationChecks {
       model();
       size();
       batches();
-      optimizer();
     } else {
       program();
     }
@@ -56,15 +55,6 @@ class CombinationChecks {
     if (place == places_.end()) throw ConfigError(file_ + ": " + key + ": " + problem);
     const bool named = place->second.rfind("--set", 0) == 0;
     throw ConfigError(place->second + ": " + (named ? "" : key + ": ") + problem);
-  }
-
-  void optimizer() const {
-    const bool is_muon = config_.inner.optimizer == intra::InnerOptions::Optimizer::muon;
-    for (const RegionConfig& region : config_.regions) {
-      require(!is_muon || region.device == intra::Device::cpu, "inner.optimizer",
-              "muon is computed on CPUs so far, and region " + region.name +
-                  " has device = \"cuda\": use adamw, or cpu in all regions");
-    }
   }
 
   void regions() const {

@@ -38,6 +38,7 @@ struct Functions {
   decltype(cublasLtMatmulDescSetAttribute)* set_operation;
   decltype(cublasLtMatrixLayoutCreate)* create_layout;
   decltype(cublasLtMatrixLayoutDestroy)* destroy_layout;
+  decltype(cublasLtMatrixLayoutSetAttribute)* set_layout;
   decltype(cublasLtMatmulPreferenceCreate)* create_preference;
   decltype(cublasLtMatmulPreferenceDestroy)* destroy_preference;
   decltype(cublasLtMatmulPreferenceSetAttribute)* set_preference;
@@ -53,6 +54,7 @@ struct Functions {
     library().find("cublasLtMatmulDescSetAttribute", set_operation);
     library().find("cublasLtMatrixLayoutCreate", create_layout);
     library().find("cublasLtMatrixLayoutDestroy", destroy_layout);
+    library().find("cublasLtMatrixLayoutSetAttribute", set_layout);
     library().find("cublasLtMatmulPreferenceCreate", create_preference);
     library().find("cublasLtMatmulPreferenceDestroy", destroy_preference);
     library().find("cublasLtMatmulPreferenceSetAttribute", set_preference);
@@ -76,8 +78,8 @@ std::string shape_of(const Product& product) {
 
 // All that a kernel is chosen by.
 auto key_of(const Product& p) {
-  return std::make_tuple(p.element, p.result, p.m, p.n, p.k, p.a.stride, p.a.transposed, p.b.stride,
-                         p.b.transposed, p.c_stride, p.accumulate, p.epilogue);
+  return std::make_tuple(p.element, p.result, p.m, p.n, p.k, p.count, p.a.stride, p.a.transposed,
+                         p.b.stride, p.b.transposed, p.c_stride, p.accumulate, p.epilogue);
 }
 
 }  // namespace
@@ -168,13 +170,19 @@ class MatrixProducts::Implementation {
     }
   }
 
-  // An operand as stored: (rows, columns) row-major is (columns, rows) column-major.
+  // Matrices as stored: (rows, columns) row-major is (columns, rows) column-major.
   cublasLtMatrixLayout_t layout(Element element, std::int64_t rows, std::int64_t columns,
-                                std::int64_t stride) const {
+                                std::int64_t stride, std::int64_t count) const {
     cublasLtMatrixLayout_t made = nullptr;
     require(functions_.create_layout(&made, type_of(element), static_cast<std::uint64_t>(columns),
                                      static_cast<std::uint64_t>(rows), stride),
             "describing a matrix");
+    if (count == 1) return made;
+    const auto set_layout = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      require(functions_.set_layout(made, attribute, &value, sizeof value), "describing matrices");
+    };
+    set_layout(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(count));
+    set_layout(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * stride);
     return made;
   }
 
@@ -198,14 +206,14 @@ class MatrixProducts::Implementation {
   Plan plan(const Product& product) const {
     const auto [m, n, k] = std::tuple(product.m, product.n, product.k);
     const auto operand = [&](const Product::Operand& of, std::int64_t rows, std::int64_t columns) {
-      return of.transposed ? layout(product.element, columns, rows, of.stride)
-                           : layout(product.element, rows, columns, of.stride);
+      return of.transposed ? layout(product.element, columns, rows, of.stride, product.count)
+                           : layout(product.element, rows, columns, of.stride, product.count);
     };
     Plan made;
     made.operation = operation(product);
     made.a = operand(product.b, k, n);
     made.b = operand(product.a, m, k);
-    made.c = layout(product.result, m, n, product.c_stride);
+    made.c = layout(product.result, m, n, product.c_stride, product.count);
     made.algorithm = choose(made);
     if (!made.algorithm)
       spdlog::warn(

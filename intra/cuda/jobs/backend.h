@@ -14,7 +14,8 @@
 
 namespace causeway::intra::cuda {
 
-// Row-major c (m, n) = a (m, k) b (k, n), then the epilogue.
+// Row-major c (m, n) = a (m, k) b (k, n), then the epilogue. Or `count` such products of matrices
+// that lie one after the other without gaps, each as stored: without an epilogue.
 struct Product {
   struct Operand {
     const void* values = nullptr;
@@ -30,7 +31,7 @@ struct Product {
 
   Element element = Element::bf16;  // of a, b, bias and before_gelu
   Element result = Element::bf16;   // of c
-  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t m = 0, n = 0, k = 0, count = 1;
   Operand a, b;
   void* c = nullptr;
   std::int64_t c_stride = 0;

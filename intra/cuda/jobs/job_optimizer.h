@@ -74,6 +74,7 @@ struct Clip {
 template <typename T>
 struct AdamWStep {
   std::int64_t packs = 0, matrix_packs = 0;
+  std::int64_t first = 0;  // before these in the flat span
   const UpdateScalars* update = nullptr;
   const StepResult* result = nullptr;
   const Pack<float>* gradients = nullptr;
@@ -98,7 +99,7 @@ struct AdamWStep {
     store(m, first_moment[i]);
     store(v, second_moment[i]);
     if (weights != nullptr)
-      store(dither != nullptr ? dithered(*dither, i, param) : param, weights[i]);
+      store(dither != nullptr ? dithered(*dither, first + i, param) : param, weights[i]);
   }
 };
 

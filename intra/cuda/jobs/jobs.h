@@ -15,6 +15,7 @@
 #include "intra/cuda/jobs/job_classifier.h"
 #include "intra/cuda/jobs/job_columns.h"
 #include "intra/cuda/jobs/job_embedding.h"
+#include "intra/cuda/jobs/job_muon.h"
 #include "intra/cuda/jobs/job_norm.h"
 #include "intra/cuda/jobs/job_optimizer.h"
 #include "intra/cuda/jobs/job_outer.h"
@@ -28,10 +29,10 @@ struct JobList {
   using With = std::variant<Jobs<float>..., Jobs<Bfloat16>..., Others...>;
 };
 
-using Job = JobList<FoldStripes, FoldTokens, AddLosses, SquareSums, Clip>::With<
+using Job = JobList<FoldStripes, FoldTokens, AddLosses, SquareSums, Clip, MuonMomentum>::With<
     AddNorm, NormGradient, ColumnSums, NormColumnSums, Gelu, GeluGradient, Swiglu, SwigluGradient,
-    Embed, Drop, Rotate, Round, Classify, TokenGradient, PositionGradient, AdamWStep,
-    AttentionForward, AttentionQueryGradient, AttentionKeyGradient>;
+    Embed, Drop, Rotate, Round, Classify, TokenGradient, PositionGradient, AdamWStep, MuonScale,
+    MuonMix, MuonStep, AttentionForward, AttentionQueryGradient, AttentionKeyGradient>;
 
 // What outer rounds are made of, of the same two kinds.
 using OuterJob = std::variant<CopyPacks, TakeDelta, BlockSquares, compression::cuda::EncodeTopK,

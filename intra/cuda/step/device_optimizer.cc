@@ -23,19 +23,21 @@ std::int64_t blocks_of(const Range& part) {
 }  // namespace
 
 DeviceOptimizer::DeviceOptimizer(const WorkerOptions& options, const diloco::Layout& layout,
-                                 const TrainingSpans& spans, Bfloat16* weights, StepResult* result,
-                                 Backend& backend)
+                                 const GradientBuckets& buckets, const TrainingSpans& spans,
+                                 Bfloat16* weights, StepResult* result, Backend& backend)
     : options_(options),
+      buckets_(buckets),
       spans_(spans),
       weights_(weights),
       result_(result),
       backend_(backend),
       matrices_end_(matrices_end(layout)),
       whole_{{0, layout.size()}},
-      update_(reinterpret_cast<UpdateScalars*>(backend.allocate(sizeof(UpdateScalars)))) {
-  // A bucket's part has one block that is not full.
-  const std::size_t buckets = GradientBuckets(layout, options.train.bucket_bytes).all().size();
-  const std::size_t blocks = static_cast<std::size_t>(blocks_of(whole_.front())) + buckets;
+      update_(reinterpret_cast<UpdateScalars*>(backend.allocate(sizeof(UpdateScalars)))),
+      muon_(options, layout, spans, result, backend) {
+  // A part has one block that is not full, and a bucket one part, or one for each matrix.
+  const std::size_t parts = buckets.all().size() + muon_elements(options.inner, layout).size();
+  const std::size_t blocks = static_cast<std::size_t>(blocks_of(whole_.front())) + parts;
   partials_ = reinterpret_cast<double*>(backend.allocate(blocks * sizeof(double)));
 }
 
@@ -49,6 +51,8 @@ std::span<const Range> DeviceOptimizer::parts() const {
 }
 
 void DeviceOptimizer::begin(TrainingState& state, float lr) {
+  state_ = &state;
+  lr_ = lr;
   if (share_ != nullptr) share_->keep();
   const auto load = [&](std::optional<Mirror>& mirror, std::span<const float> moment) {
     if (!mirror || mirror->device().size() != moment.size())
@@ -101,39 +105,69 @@ void DeviceOptimizer::measure_all_ranks() {
 }
 
 void DeviceOptimizer::step() {
-  std::size_t moments = 0;  // of the parts before
-  for (const Range& part : parts()) {
-    if (weights_ == nullptr || share_ != nullptr) {
-      step<float>(part, moments, nullptr);
-    } else {
-      step(part, moments, packs_at(weights_, part.begin));
-    }
-    moments += part.count();
+  Bfloat16* const weights = is_shared_out() ? nullptr : weights_;  // else complete() rounds them
+  if (weights == nullptr) {
+    step_parts<float>(nullptr);
+  } else {
+    step_parts(weights);
   }
+  if (!muon_.empty()) step_muon(weights);
   first_moment_->changed_on_device();
   second_moment_->changed_on_device();
-  if (share_ != nullptr) complete();
+  if (is_shared_out()) complete();
+}
+
+// AdamW's.
+template <typename T>
+void DeviceOptimizer::step_parts(T* weights) {
+  std::size_t first = 0, second = 0;  // moments of the parts before
+  for (const Range& part : state_->optimizer.parts()) {
+    const bool is_muon = state_->optimizer.is_muon(part);
+    if (!is_muon) step_part(part, first, second, weights);
+    first += part.count();
+    if (!is_muon) second += part.count();
+  }
 }
 
 template <typename T>
-void DeviceOptimizer::step(const Range& part, std::size_t moments, Pack<T>* weights) {
+void DeviceOptimizer::step_part(const Range& part, std::size_t first, std::size_t second,
+                                T* weights) {
   const std::size_t matrices = std::clamp(matrices_end_, part.begin, part.end) - part.begin;
   backend_.run(AdamWStep<T>{.packs = packs_of(part.count()),
                             .matrix_packs = packs_of(matrices),
+                            .first = packs_of(part.begin),
                             .update = update_,
                             .result = result_,
                             .gradients = packs_at(spans_.gradients.data(), part.begin),
                             .params = packs_at(spans_.params.data(), part.begin),
-                            .first_moment = packs_at(first_moment_->device().data(), moments),
-                            .second_moment = packs_at(second_moment_->device().data(), moments),
-                            .weights = weights,
+                            .first_moment = packs_at(first_moment_->device().data(), first),
+                            .second_moment = packs_at(second_moment_->device().data(), second),
+                            .weights = weights != nullptr ? packs_at(weights, part.begin) : nullptr,
                             .dither = dither()});
+}
+
+// A matrix of Muon's is stepped by one rank and sent to the others, as on CPUs.
+void DeviceOptimizer::step_muon(Bfloat16* weights) {
+  std::vector<Range> own = whole_;
+  if (group_ != nullptr) own = buckets_.parts(group_->rank(), group_->size());
+  muon_.step({.lr = lr_,
+              .own = own,
+              .moments = state_->optimizer,
+              .momentum = packs_at(first_moment_->device().data(), 0),
+              .weights = weights,
+              .dither = dither()});
 }
 
 // The parameters that the others stepped, and the weights of all.
 void DeviceOptimizer::complete() {
   backend_.point()->wait();
-  share_->complete_params(*group_, spans_.params);
+  if (share_ != nullptr) {
+    share_->complete_params(*group_, spans_.params);
+  } else {
+    state_->intact = false;  // if a rank is lost meanwhile
+    buckets_.complete_undivided(*group_, spans_.params);
+    state_->intact = true;
+  }
   if (weights_ == nullptr) return;
   backend_.run(Round<Bfloat16>{packs_of(spans_.params.size()), packs_at(spans_.params.data(), 0),
                                packs_at(weights_, 0), dither()});

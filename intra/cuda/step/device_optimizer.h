@@ -1,4 +1,4 @@
-// Norm, clipping and AdamW on a Backend, of the whole flat span or of a rank's parts
+// Norm, clipping, AdamW and Muon on a Backend, of the whole flat span or of a rank's parts
 // (optimizer_share.h). Moments stay on the device between steps.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "intra/cuda/step/device_muon.h"
 #include "intra/cuda/step/mirror.h"
 #include "intra/cuda/step/training_spans.h"
 #include "intra/step/optimizer_share.h"
@@ -18,10 +19,12 @@ class DeviceOptimizer {
   // `weights`: what the products multiply, which follows the parameters; null: the parameters
   // themselves. All outlive the optimizer.
   DeviceOptimizer(const WorkerOptions& options, const diloco::Layout& layout,
-                  const TrainingSpans& spans, Bfloat16* weights, StepResult* result,
-                  Backend& backend);
+                  const GradientBuckets& buckets, const TrainingSpans& spans, Bfloat16* weights,
+                  StepResult* result, Backend& backend);
 
-  // From here to leave() it steps the share's parts, whose parameters `group` completes; null: all.
+  // From here to leave() it is one of the group's ranks; null: it is alone. With a share it steps
+  // the share's parts, and without one all but the matrices that Muon steps on other ranks. The
+  // group brings what other ranks stepped.
   void join(OptimizerShare* share, Collective* group);
   void leave() { join(nullptr, nullptr); }
 
@@ -40,11 +43,17 @@ class DeviceOptimizer {
   std::int64_t measure_parts();
   void measure_all_ranks();
   template <typename T>
-  void step(const Range& part, std::size_t moments, Pack<T>* weights);
+  void step_parts(T* weights);
+  template <typename T>
+  void step_part(const Range& part, std::size_t first, std::size_t second, T* weights);
+  void step_muon(Bfloat16* weights);
+  // Other ranks step some of the parameters.
+  bool is_shared_out() const { return share_ != nullptr || (group_ != nullptr && !muon_.empty()); }
   void complete();
   const PhiloxKey* dither() const;
 
   const WorkerOptions& options_;
+  const GradientBuckets& buckets_;
   TrainingSpans spans_;
   Bfloat16* weights_;
   StepResult* result_;
@@ -54,6 +63,9 @@ class DeviceOptimizer {
   UpdateScalars* update_;
   double* partials_;
   std::optional<Mirror> first_moment_, second_moment_;
+  DeviceMuon muon_;
+  TrainingState* state_ = nullptr;  // of the step under way
+  float lr_ = 0;                    // its
   OptimizerShare* share_ = nullptr;
   Collective* group_ = nullptr;
 };

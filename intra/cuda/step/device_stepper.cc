@@ -10,6 +10,7 @@
 #include "intra/cuda/step/device_optimizer.h"
 #include "intra/cuda/step/device_spans.h"
 #include "intra/cuda/step/host_sums.h"
+#include "intra/step/muon_matrices.h"
 
 namespace causeway::intra::cuda {
 namespace {
@@ -21,13 +22,13 @@ class DeviceStepper final : public Stepper {
         micro_batch_(micro_batch_of(options)),
         backend_(std::move(backend)),
         layout_(parameter_tensors(options.model)),
-        buckets_(layout_, options.train.bucket_bytes),
+        buckets_(layout_, options.train.bucket_bytes, muon_elements(options.inner, layout_)),
         params_(*backend_, layout_.size(), slack(options.model)),
         gradients_(*backend_, layout_.size(), slack(options.model)),
         result_(reinterpret_cast<StepResult*>(backend_->allocate(sizeof(StepResult)))),
         decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
                               spans(), result_, *backend_)),
-        optimizer_(options, layout_, spans(), decoder_->weights(), result_, *backend_),
+        optimizer_(options, layout_, buckets_, spans(), decoder_->weights(), result_, *backend_),
         beside_(has_rounds_beside_steps() ? backend_->beside() : nullptr),
         outer_(layout_, *backend_, outer_queue(), params_, outer_scratch(),
                options.train.offload_outer_state) {}
@@ -161,10 +162,8 @@ class DeviceStepper final : public Stepper {
       group_ = make_host_sums(hosts, *backend_);
       outer_sums_ = make_host_sums(hosts, outer_queue());
     }
-    if (options_.train.shard_optimizer) {
-      share_.emplace(buckets_, hosts, *state_);
-      optimizer_.join(&*share_, group_.get());
-    }
+    if (options_.train.shard_optimizer) share_.emplace(buckets_, hosts, *state_);
+    optimizer_.join(share_ ? &*share_ : nullptr, group_.get());
     reducer_.emplace(*group_, buckets_, gradients_.device(),
                      share_ ? Result::own_parts : Result::everywhere,
                      [this] { return [point = backend_->point()] { point->wait(); }; });

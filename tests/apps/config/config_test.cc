@@ -175,11 +175,6 @@ TEST(Config, RegionsComputeOnCpusOrGpus) {
             "run.toml:11: regions.device: must be cpu or cuda");
 }
 
-TEST(Config, MuonIsRefusedWhereAGpuWouldComputeIt) {
-  EXPECT_THAT(problem_of("[inner]\noptimizer = \"muon\"\n" + kSmallConfig + "device = \"cuda\"\n"),
-              HasSubstr("inner.optimizer: muon is computed on CPUs so far"));
-}
-
 TEST(Config, ControlCharactersOfAKeyDoNotReachTheMessage) {
   EXPECT_EQ(problem_of("[model]\n\"a\\u001b[2Jb\" = 4\n" + kSmallConfig).find('\x1b'),
             std::string::npos);

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "intra/model/initialise.h"
+#include "tests/intra/collective/on_ranks.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/rounds_beside_steps.h"
 #include "tests/intra/cuda/serial_backend.h"
@@ -83,6 +84,68 @@ TEST(DeviceStepper, TakesTheCpusStepsInFp32) {
 TEST(DeviceStepper, TakesTheCpusStepsInBf16) {
   compare_ten_steps(options_of(gpt2(), ModelOptions::Precision::bf16), 2e-2, 8e-2);
   compare_ten_steps(options_of(llama(), ModelOptions::Precision::bf16), 2e-2, 8e-2);
+}
+
+WorkerOptions with_muon(WorkerOptions options) {
+  options.inner.optimizer = InnerOptions::Optimizer::muon;
+  return options;
+}
+
+TEST(DeviceStepper, TakesTheCpusStepsWithMuon) {
+  ModelOptions narrow = gpt2();  // the serial backend multiplies slowly
+  narrow.width = 64;
+  narrow.heads = narrow.kv_heads = 4;
+  for (const ModelOptions& model : {narrow, llama()}) {
+    compare_ten_steps(with_muon(options_of(model, ModelOptions::Precision::fp32)), 1e-4, 1e-3);
+    compare_ten_steps(with_muon(options_of(model, ModelOptions::Precision::bf16)), 2e-2, 8e-2);
+  }
+}
+
+// Two ranks' parameters after three steps, each of one of two sequences.
+std::vector<std::vector<float>> steps_of_two_ranks(WorkerOptions options) {
+  options.world = 2;
+  std::vector<std::vector<float>> params(2);
+  on_ranks(2, [&](Collective& group) {
+    const diloco::Layout layout(parameter_tensors(options.model));
+    TrainingState state(options.inner, layout);
+    const auto stepper = make_device_stepper(options, std::make_unique<SerialBackend>());
+    initialise_parameters(options.model, layout, 1, state.params);
+    stepper->join(group, state);
+    for (std::int64_t step = 0; step < 3; ++step) {
+      const tiny::Sequences sequences(options.model, kBatch, kLength, step);
+      stepper->begin(kLr);
+      stepper->accumulate(sequences.part(static_cast<std::int64_t>(group.rank()), 1), {},
+                          1 / static_cast<float>(kBatch), true);
+      stepper->finish();
+      EXPECT_TRUE(std::isfinite(stepper->update()));
+      ++state.optimizer_steps;
+    }
+    stepper->settle(Settle::all);
+    stepper->leave();
+    EXPECT_TRUE(state.intact);
+    params[group.rank()] = state.params;
+  });
+  return params;
+}
+
+TEST(DeviceStepper, RanksStepMuonsMatricesForEachOther) {
+  for (const auto precision : {ModelOptions::Precision::fp32, ModelOptions::Precision::bf16}) {
+    WorkerOptions options = with_muon(options_of(llama(), precision));
+    Trainee alone = on_device(options);
+    const auto before = alone.state.params;
+    for (std::int64_t step = 0; step < 3; ++step)
+      alone.step(tiny::Sequences(options.model, kBatch, kLength, step));
+    alone.stepper->settle(Settle::all);
+    EXPECT_GT(tiny::relative_difference(alone.state.params, before), 1e-2);
+    const double tolerance = precision == ModelOptions::Precision::fp32 ? 1e-3 : 2e-2;
+    const auto replicated = steps_of_two_ranks(options);
+    options.train.shard_optimizer = true;
+    const auto shared_out = steps_of_two_ranks(options);
+    EXPECT_EQ(replicated[1], replicated[0]);
+    EXPECT_EQ(shared_out[1], shared_out[0]);
+    EXPECT_LT(tiny::relative_difference(replicated[0], alone.state.params), tolerance);
+    EXPECT_LT(tiny::relative_difference(shared_out[0], alone.state.params), tolerance);
+  }
 }
 
 TEST(DeviceStepper, StateFollowsWhenAskedAndTheDeviceFollowsTheState) {

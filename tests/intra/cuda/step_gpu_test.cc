@@ -41,7 +41,7 @@ class Step : public OnGpu {
       CudaBackend gpu;
       const Gradients expected = gradients_on(cpu, model, each.recompute);
       const Gradients found = gradients_on(gpu, model, each.recompute);
-      EXPECT_NEAR(found.loss, expected.loss, loss_tolerance);
+      EXPECT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss);
       expect_close(diloco::Layout(parameter_tensors(model)), found.values, expected.values,
                    gradient_tolerance);
     }
@@ -53,7 +53,7 @@ TEST_F(Step, GradientsAreThoseOfTheCpuInFp32) {
 }
 
 TEST_F(Step, GradientsAreThoseOfTheCpuInBf16) {
-  compare(Precision::bf16, 1e-2, 3e-2);
+  compare(Precision::bf16, 3e-3, 3e-2);
 }
 
 // Head sizes and lengths that cuDNN has kernels for.
@@ -86,33 +86,74 @@ TEST_F(Step, RepeatsItsBitsRecordedOrNot) {
   EXPECT_EQ(gradients_on(plain, model, 1).values, expected.values);
 }
 
+// The parameters after ten steps.
+std::vector<float> train(const WorkerOptions& options, std::unique_ptr<Backend> backend) {
+  const diloco::Layout layout(parameter_tensors(options.model));
+  TrainingState state(options.inner, layout);
+  const auto group = make_solo_collective();
+  const auto stepper = make_device_stepper(options, std::move(backend));
+  initialise_parameters(options.model, layout, 1, state.params);
+  stepper->join(*group, state);
+  for (std::int64_t step = 0; step < 10; ++step) {
+    const tiny::Sequences sequences(options.model, kBatch, 16, step);
+    stepper->begin(1e-3F);
+    stepper->accumulate(sequences.all(), {}, 1, true);
+    EXPECT_TRUE(std::isfinite(stepper->finish().loss));
+    EXPECT_TRUE(std::isfinite(stepper->update()));
+    ++state.optimizer_steps;
+  }
+  stepper->settle(Settle::all);
+  return std::move(state.params);
+}
+
 TEST_F(Step, TakesTenStepsAsTheCpuDoes) {
+  using enum InnerOptions::Optimizer;
   WorkerOptions options;
   options.model = llama();
   options.train.batch = kBatch;
-  options.model.precision = Precision::fp32;
   options.inner.clip_norm = 0.5F;
-  const auto train = [&](std::unique_ptr<Backend> backend) {
-    const diloco::Layout layout(parameter_tensors(options.model));
-    TrainingState state(options.inner, layout);
-    const auto group = make_solo_collective();
-    const auto stepper = make_device_stepper(options, std::move(backend));
-    initialise_parameters(options.model, layout, 1, state.params);
-    stepper->join(*group, state);
-    for (std::int64_t step = 0; step < 10; ++step) {
-      const tiny::Sequences sequences(options.model, kBatch, 16, step);
-      stepper->begin(1e-3F);
-      stepper->accumulate(sequences.all(), {}, 1, true);
-      EXPECT_TRUE(std::isfinite(stepper->finish().loss));
-      EXPECT_TRUE(std::isfinite(stepper->update()));
-      ++state.optimizer_steps;
+  for (const bool bf16 : {false, true}) {
+    for (const auto optimizer : {adamw, muon}) {
+      SCOPED_TRACE(testing::Message() << "bf16 " << bf16 << ", muon " << (optimizer == muon));
+      options.model.precision = bf16 ? Precision::bf16 : Precision::fp32;
+      options.inner.optimizer = optimizer;
+      const auto expected = train(options, std::make_unique<SerialBackend>());
+      const auto found = train(options, std::make_unique<CudaBackend>());
+      EXPECT_LT(tiny::relative_difference(found, expected), bf16 ? 2e-2 : 1e-3);
     }
-    stepper->settle(Settle::all);
-    return std::move(state.params);
+  }
+}
+
+// What Muon multiplies: each matrix by its own, stored either way, against the serial backend.
+TEST_F(Step, SeveralProductsAreEachThatOfTheirMatrices) {
+  constexpr std::int64_t kCount = 3, kM = 16, kN = 8, kK = 24;
+  std::vector<float> a(kCount * kM * kK), b(kCount * kK * kN);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 13);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 7);
+  const auto multiply = [&](Backend&& backend, bool transposed) {
+    std::vector<float> c(kCount * kM * kN);
+    const auto on_device = [&](const std::vector<float>& values) {
+      std::byte* const memory = backend.allocate(values.size() * sizeof(float));
+      backend.upload(values.data(), memory, values.size() * sizeof(float));
+      return memory;
+    };
+    Product product;
+    product.element = product.result = Element::fp32;
+    product.m = kM;
+    product.n = kN;
+    product.k = kK;
+    product.count = kCount;
+    product.a = {on_device(a), transposed ? kM : kK, transposed};
+    product.b = {on_device(b), transposed ? kK : kN, transposed};
+    product.c = backend.allocate(c.size() * sizeof(float));
+    product.c_stride = kN;
+    backend.multiply(product);
+    backend.download(product.c, c.data(), c.size() * sizeof(float));
+    return c;
   };
-  const auto expected = train(std::make_unique<SerialBackend>());
-  const auto found = train(std::make_unique<CudaBackend>());
-  EXPECT_LT(tiny::relative_difference(found, expected), 1e-3);
+  for (const bool transposed : {false, true}) {
+    EXPECT_EQ(multiply(CudaBackend(), transposed), multiply(SerialBackend(), transposed));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+// Muon's step (step/muon.h) on a Backend.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "intra/cuda/jobs/backend.h"
+#include "intra/cuda/step/training_spans.h"
+#include "intra/step/muon_matrices.h"
+#include "intra/step/worker_options.h"
+
+namespace causeway::intra::cuda {
+
+class DeviceMuon {
+ public:
+  // Of one step.
+  struct Update {
+    float lr = 0;
+    std::span<const Range> own;         // the parts whose matrices are stepped here
+    const AdamW& moments;               // where they are in
+    Pack<float>* momentum = nullptr;    // this
+    Bfloat16* weights = nullptr;        // all that the products multiply; null: the parameters
+    const PhiloxKey* dither = nullptr;  // of the weights; null: to the nearest
+  };
+
+  // As many matrices as have so many elements are stepped together, which takes at most some 400
+  // MB: each alone would leave most of a large GPU idle.
+  static constexpr std::int64_t kBatchElements = std::int64_t{1} << 25;
+
+  // No matrices unless Muon is the optimizer. `result`: how gradients are clipped.
+  DeviceMuon(const WorkerOptions& options, const diloco::Layout& layout, const TrainingSpans& spans,
+             const StepResult* result, Backend& backend);
+
+  bool empty() const { return matrices_.empty(); }
+  // Momentum of all matrices that `moments` has, and a step of the own ones.
+  void step(const Update& update);
+
+ private:
+  struct Batch;
+
+  // Into the momentum, of which `copy` becomes a copy; null: without.
+  void add_gradient(const MuonMatrix& matrix, const Update& update, Pack<float>* copy);
+  template <typename T>
+  void step_batch(std::span<const MuonMatrix> matrices, const Update& update);
+  template <typename T>
+  void iterate(const float (&polynomial)[3], const Batch& batch);
+  void apply(const MuonMatrix& matrix, const Pack<float>* step, const Update& update);
+  // What products multiply of these: fp32 themselves, bf16 as rounded.
+  template <typename T>
+  static const T* operand(const float* values, const Bfloat16* as_bf16) {
+    if constexpr (std::is_same_v<T, float>)
+      return values;
+    else
+      return as_bf16;
+  }
+  // Where a job is to round to, if at all.
+  template <typename T>
+  static Pack<T>* rounded(Bfloat16* as_bf16) {
+    return reinterpret_cast<Pack<T>*>(as_bf16);  // null for fp32
+  }
+
+  const WorkerOptions& options_;
+  TrainingSpans spans_;
+  const StepResult* result_;
+  Backend& backend_;
+  std::vector<MuonMatrix> matrices_;  // by shape
+  float *values_ = nullptr, *product_ = nullptr, *gram_ = nullptr, *square_ = nullptr;
+  Bfloat16 *values_operand_ = nullptr, *gram_operand_ = nullptr;  // null: fp32
+  double* partials_ = nullptr;
+};
+
+}  // namespace causeway::intra::cuda
