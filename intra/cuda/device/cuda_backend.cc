@@ -56,8 +56,7 @@ void OnStream<Kind>::upload(const void* from, void* to, std::size_t bytes) {
 
 template <typename Kind>
 void OnStream<Kind>::download(const void* from, void* to, std::size_t bytes) {
-  copy_bytes(from, to, bytes, stream_);
-  stream_.synchronize();
+  staging_.download(from, to, bytes, stream_);
 }
 
 template <typename Kind>

@@ -1,9 +1,25 @@
 #include "intra/cuda/device/device.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 
 namespace causeway::intra::cuda {
+namespace {
+
+// On several threads: one is slower than the bus to a GPU.
+void copy_on_host(const std::byte* from, std::byte* to, std::size_t bytes) {
+  constexpr std::size_t kPart = std::size_t{1} << 18;
+  const std::size_t parts = (bytes + kPart - 1) / kPart;
+#pragma omp parallel for num_threads(std::min(4, omp_get_max_threads())) if (parts > 1)
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t begin = part * kPart;
+    std::memcpy(to + begin, from + begin, std::min(kPart, bytes - begin));
+  }
+}
+
+}  // namespace
 
 std::string use_device(int index) {
   int count = 0;
@@ -104,12 +120,35 @@ void Staging::upload(const void* from, void* to, std::size_t bytes, const Stream
     const std::size_t piece = std::min(kSlotBytes, bytes - done);
     std::byte* const slot = &memory_.span()[next_ * kSlotBytes];
     left_[next_].synchronize();
-    std::memcpy(slot, static_cast<const std::byte*>(from) + done, piece);
+    copy_on_host(static_cast<const std::byte*>(from) + done, slot, piece);
     copy_bytes(slot, static_cast<std::byte*>(to) + done, piece, stream);
     stream.record(left_[next_]);
     next_ = (next_ + 1) % kSlots;
     done += piece;
   }
+}
+
+void Staging::download(const void* from, void* to, std::size_t bytes, const Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t pieces = (bytes + kSlotBytes - 1) / kSlotBytes;
+  const auto slot_of = [&](std::size_t piece) { return (next_ + piece) % kSlots; };
+  const auto size_of = [&](std::size_t piece) {
+    return std::min(kSlotBytes, bytes - piece * kSlotBytes);
+  };
+  std::size_t asked = 0;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    for (; asked < std::min(pieces, piece + kSlots); ++asked) {
+      const std::size_t slot = slot_of(asked);
+      copy_bytes(static_cast<const std::byte*>(from) + asked * kSlotBytes,
+                 &memory_.span()[slot * kSlotBytes], size_of(asked), stream);
+      stream.record(left_[slot]);
+    }
+    const std::size_t slot = slot_of(piece);
+    left_[slot].synchronize();
+    copy_on_host(&memory_.span()[slot * kSlotBytes],
+                 static_cast<std::byte*>(to) + piece * kSlotBytes, size_of(piece));
+  }
+  next_ = (next_ + pieces) % kSlots;
 }
 
 }  // namespace causeway::intra::cuda

@@ -102,16 +102,19 @@ void copy(std::span<const T> from, std::span<T> to, const Stream& stream) {
   copy_bytes(from.data(), to.data(), from.size_bytes(), stream);
 }
 
-// The way of pageable memory to a GPU: through pinned slots, whose copies the host need not wait
-// for. (The driver has a way as well, but may make the host wait for the stream.)
+// The way between pageable memory and a GPU: through pinned slots, whose copies the host need not
+// wait for. (The driver has a way as well, but may make the host wait for the stream, and copies on
+// one thread.) In the order of one stream; on any thread.
 class Staging {
  public:
   Staging();
-  // In stream order. `from` may change when it returns. On any thread.
+  // `from` may change when it returns.
   void upload(const void* from, void* to, std::size_t bytes, const Stream& stream);
+  // It is there when it returns.
+  void download(const void* from, void* to, std::size_t bytes, const Stream& stream);
 
  private:
-  static constexpr std::size_t kSlots = 32, kSlotBytes = 512U << 10;
+  static constexpr std::size_t kSlots = 32, kSlotBytes = std::size_t{1} << 20;
 
   PinnedArray<std::byte> memory_;
   std::array<Event, kSlots> left_;  // the slot can be used again

@@ -2,7 +2,9 @@
 // without fused multiply-adds (outer_kernels.cu), and what they compute is what the CPU does.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "compression/base/chunk.h"
 #include "diloco/maths/outer_element.h"
@@ -46,23 +48,31 @@ struct TakeDelta {
   }
 };
 
-// The sums of global_norm().
+// The sums of global_norm(), of many spans at once: each thread goes through a block's part one
+// number after the other, so that one span alone would leave most of a GPU idle.
+struct SquareBlock {
+  std::size_t begin = 0, elements = 0;  // a multiple of kSquareSums
+};
+// Those of one span.
+inline void append_blocks(std::size_t begin, std::size_t elements,
+                          std::vector<SquareBlock>& blocks) {
+  for (; elements > kSquareBlock; begin += kSquareBlock, elements -= kSquareBlock)
+    blocks.push_back({begin, kSquareBlock});
+  if (elements > 0) blocks.push_back({begin, elements});
+}
 struct BlockSquares {
-  std::size_t elements = 0;  // a multiple of kSquareSums
+  std::size_t blocks_count = 0;
+  const SquareBlock* blocks = nullptr;
   const float* values = nullptr;
   double* sums = nullptr;  // kSquareSums of each block
 
-  static constexpr std::size_t blocks_of(std::size_t elements) {
-    return (elements + kSquareBlock - 1) / kSquareBlock;
-  }
   constexpr std::int64_t count() const {
-    return static_cast<std::int64_t>(blocks_of(elements) * kSquareSums);
+    return static_cast<std::int64_t>(blocks_count * kSquareSums);
   }
   constexpr void element(std::int64_t i) const {
     const auto index = static_cast<std::size_t>(i);
-    const std::size_t begin = index / kSquareSums * kSquareBlock, left = elements - begin;
-    sums[index] =
-        square_sum(values + begin, left < kSquareBlock ? left : kSquareBlock, index % kSquareSums);
+    const SquareBlock block = blocks[index / kSquareSums];
+    sums[index] = square_sum(values + block.begin, block.elements, index % kSquareSums);
   }
 };
 

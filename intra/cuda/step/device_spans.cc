@@ -31,6 +31,7 @@ DeviceSpans::DeviceSpans(const diloco::Layout& layout, Backend& backend, Queue& 
       bytes_(backend),
       norms_(backend),
       sums_(backend),
+      square_blocks_(backend),
       bad_(backend),
       digests_(backend) {}
 

@@ -109,6 +109,7 @@ class DeviceSpans final : public OuterSpans {
   DeviceBuffer<std::uint8_t> bytes_;              // encodings of a run
   DeviceBuffer<compression::cuda::ChunkNorms> norms_;
   DeviceBuffer<double> sums_;
+  DeviceBuffer<SquareBlock> square_blocks_;
   DeviceBuffer<std::uint32_t> bad_;  // of each chunk of the layout, where something was not right
   DeviceBuffer<diloco::Digest> digests_;
 };

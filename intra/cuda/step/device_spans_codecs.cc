@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "intra/cuda/step/device_spans.h"
@@ -91,26 +92,28 @@ void DeviceSpans::encode_run(const Format& format, std::uint8_t codec, float bet
 
 // Of each segment of the run: ||delta||^2.
 std::vector<double> DeviceSpans::squares(const Run& run) {
-  const auto count_of = [&](std::size_t index) { return layout().segments()[index].count; };
-  std::size_t blocks = 0;
-  for (const std::size_t index : run.segments) blocks += BlockSquares::blocks_of(count_of(index));
-  double* const sums = sums_.at_least(blocks * kSquareSums);
-  const float* values = at(Flat::scratch, run);
-  std::size_t at = 0;
+  std::vector<SquareBlock> blocks;
+  std::vector<std::size_t> ends;  // of each segment's blocks
+  std::size_t begin = 0;
   for (const std::size_t index : run.segments) {
-    queue_.run(BlockSquares{count_of(index), values, sums + at});
-    values += count_of(index);
-    at += BlockSquares::blocks_of(count_of(index)) * kSquareSums;
+    const std::size_t count = layout().segments()[index].count;
+    append_blocks(begin, count, blocks);
+    ends.push_back(blocks.size());
+    begin += count;
   }
-  std::vector<double> all(at);
-  queue_.download(sums, all.data(), all.size() * sizeof all[0]);
+  SquareBlock* const on_device = square_blocks_.at_least(blocks.size());
+  queue_.upload(blocks.data(), on_device, blocks.size() * sizeof blocks[0]);
+  std::vector<double> sums(blocks.size() * kSquareSums);
+  double* const sums_on_device = sums_.at_least(sums.size());
+  queue_.run(BlockSquares{blocks.size(), on_device, at(Flat::scratch, run), sums_on_device});
+  queue_.download(sums_on_device, sums.data(), sums.size() * sizeof sums[0]);
   std::vector<double> squares;
-  std::span<const double> rest(all);
-  for (const std::size_t index : run.segments) {
-    const std::size_t own = BlockSquares::blocks_of(count_of(index)) * kSquareSums;
-    const double norm = norm_of(rest.first(own));
+  std::size_t first = 0;
+  for (const std::size_t end : ends) {
+    const double norm = norm_of(
+        std::span(std::as_const(sums)).subspan(first * kSquareSums, (end - first) * kSquareSums));
     squares.push_back(norm * norm);
-    rest = rest.subspan(own);
+    first = end;
   }
   return squares;
 }

@@ -83,9 +83,11 @@ TEST(BlockSquares, AddUpToTheGlobalNorm) {
   std::mt19937_64 engine(1);
   std::normal_distribution<float> normal(0, 1e-3F);
   for (float& value : values) value = normal(engine);
-  std::vector<double> sums(BlockSquares::blocks_of(values.size()) * kSquareSums);
+  std::vector<SquareBlock> blocks;
+  append_blocks(0, values.size(), blocks);
+  std::vector<double> sums(blocks.size() * kSquareSums);
   SerialBackend backend;
-  backend.run(BlockSquares{values.size(), values.data(), sums.data()});
+  backend.run(BlockSquares{blocks.size(), blocks.data(), values.data(), sums.data()});
   backend.point()->wait();
   double total = 0;
   for (std::size_t block = 0; block < sums.size(); block += kSquareSums) {
