@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "intra/cuda/jobs/job_pointwise.h"
 #include "intra/cuda/jobs/numbers.h"
 #include "intra/cuda/jobs/scalars.h"
 
@@ -25,23 +26,30 @@ struct Classify {
   const BatchScalars* scalars = nullptr;
   float* losses = nullptr;
 
+  // Logits are scaled by this for powers of two.
+  static constexpr float kLog2E = 1.4426950408889634F;
   struct Exponentials {
-    float top = -std::numeric_limits<float>::infinity();
-    float sum = 0;  // of exp(logit - top)
+    float top = -std::numeric_limits<float>::infinity();  // the largest logit, scaled
+    float sum = 0;                                        // of exp(logit) / 2^top
   };
 
-  constexpr float logit(const Floats& pack, std::int64_t p, unsigned k) const {
-    const bool real = p * kPack + k < vocabulary;
-    return real ? pack.v[k] : -std::numeric_limits<float>::infinity();
+  // Scaled. What is no token's counts nothing.
+  constexpr Floats pack(const Pack<T>* row, std::int64_t p) const {
+    Floats v = unpack(row[p]);
+    for (float& value : v.v) value *= kLog2E;
+    if ((p + 1) * kPack <= vocabulary) return v;
+    for (unsigned k = 0; k < kPack; ++k)
+      if (p * kPack + k >= vocabulary) v.v[k] = -std::numeric_limits<float>::infinity();
+    return v;
   }
   constexpr Exponentials of_lane(const Pack<T>* row, unsigned lane) const {
     Exponentials own;
     for (std::int64_t p = lane; p * kPack < vocabulary; p += kLanes) {
-      const Floats v = unpack(row[p]);
+      const Floats v = pack(row, p);
       float top = own.top;
-      for (unsigned k = 0; k < kPack; ++k) top = logit(v, p, k) > top ? logit(v, p, k) : top;
-      float sum = own.sum * std::exp(own.top - top);
-      for (unsigned k = 0; k < kPack; ++k) sum += std::exp(logit(v, p, k) - top);
+      for (const float value : v.v) top = value > top ? value : top;
+      float sum = own.sum * power_of_two(own.top - top);
+      for (const float value : v.v) sum += power_of_two(value - top);
       own = {top, sum};
     }
     return own;
@@ -56,16 +64,16 @@ struct Classify {
     group.each([&](unsigned lane) { own.of(lane) = of_lane(row, lane); });
     const float top = group.max([&](unsigned lane) { return own.of(lane).top; });
     const float sum = group.sum(
-        [&](unsigned lane) { return own.of(lane).sum * std::exp(own.of(lane).top - top); });
+        [&](unsigned lane) { return own.of(lane).sum * power_of_two(own.of(lane).top - top); });
     group.each([&](unsigned lane) {
-      if (lane == 0) losses[r] = std::log(sum) + top - target_logit;
+      if (lane == 0) losses[r] = std::log(sum) + top / kLog2E - target_logit;
       if (!gradients) return;
       const float scale = scalars->gradient_scale, share = scale / sum;
       for (std::int64_t p = lane; p < packs; p += kLanes) {
-        Floats v = unpack(row[p]);
-        for (unsigned k = 0; k < kPack; ++k) {
-          const bool is_target = p * kPack + k == target;
-          v.v[k] = share * std::exp(logit(v, p, k) - top) - (is_target ? scale : 0.0F);
+        Floats v = pack(row, p);
+        for (float& value : v.v) value = share * power_of_two(value - top);
+        if (p == target / kPack) {
+          for (unsigned k = 0; k < kPack; ++k) v.v[k] -= k == target % kPack ? scale : 0.0F;
         }
         store(v, row[p]);
       }

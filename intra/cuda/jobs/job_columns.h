@@ -69,7 +69,7 @@ struct NormColumnSums {
 
 // sums[p] += the partial sums of all stripes.
 struct FoldStripes {
-  static constexpr unsigned kLanes = 32;
+  static constexpr unsigned kLanes = 256;  // a narrow model has some hundred rows only
   struct Memory {};
 
   std::int64_t rows = 0;  // packs of a row

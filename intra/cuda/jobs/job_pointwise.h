@@ -11,6 +11,18 @@
 
 namespace causeway::intra::cuda {
 
+// 2^x. On the device as its own instruction has it (two units in the last place): a softmax over a
+// large vocabulary is bound by its exponentials.
+constexpr float power_of_two(float x) {
+#ifdef __CUDA_ARCH__
+  float power = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+#else
+  return std::exp2(x);
+#endif
+}
+
 template <typename Float>
 constexpr Float sigmoid(Float x) {
   return 1 / (1 + std::exp(-x));
