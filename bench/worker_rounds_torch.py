@@ -1,4 +1,4 @@
-"""bench/worker_rounds.cc in PyTorch: worker_rounds_torch.py TENSORS ROWS COLUMNS, started by `causeway simulate --worker`."""
+"""bench/worker_rounds.cc in PyTorch: worker_rounds_torch.py TENSORS ROWS COLUMNS [DEVICE], started by `causeway simulate --worker`."""
 import resource
 import sys
 
@@ -7,9 +7,9 @@ import torch
 from causeway.torch import Run
 
 
-def main(tensors, rows, columns):
+def main(tensors, rows, columns, device="cpu"):
     torch.set_num_threads(1)
-    model = torch.nn.ParameterList(torch.zeros(rows, columns) for _ in range(tensors))
+    model = torch.nn.ParameterList(torch.zeros(int(rows), int(columns), device=device) for _ in range(int(tensors)))
     with Run(model, save_rounds=1000) as run:
         for _ in run:
             with torch.no_grad():
@@ -20,4 +20,4 @@ def main(tensors, rows, columns):
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

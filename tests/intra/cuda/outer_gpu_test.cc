@@ -24,8 +24,12 @@ TEST_P(RoundsOnGpu, DoSoWithoutRecordedSteps) {
       GetParam(), [] { return std::make_unique<CudaBackend>(0, CudaOptions{.graphs = false}); });
 }
 
-// Large enough that steps and rounds are under way at the same time.
+// On a GPU large enough that steps and rounds are under way at the same time; a double works when
+// somebody waits for it, however little it is.
 ModelOptions larger_llama() {
+#ifdef CAUSEWAY_ON_DOUBLE
+  return llama();
+#endif
   return {.family = ModelOptions::Family::llama,
           .vocabulary = 4096,
           .context = 512,
