@@ -21,6 +21,9 @@ struct cublasLtMatmulDescInner {
   void* auxiliary = nullptr;
   std::int64_t auxiliary_stride = 0;
 };
+struct cublasLtMatmulPreferenceInner {
+  std::uint64_t workspace_bytes = 0;
+};
 struct cublasLtMatrixLayoutInner {
   cudaDataType type = CUDA_R_32F;
   std::uint64_t rows = 0, columns = 0;
@@ -41,6 +44,28 @@ Description& of(cublasLtMatmulDesc_t opaque) {
 }
 const Layout& of(cublasLtMatrixLayout_t opaque) {
   return *reinterpret_cast<const Layout*>(opaque);
+}
+
+// An algorithm is for what it was chosen for, and works in this much memory.
+constexpr std::uint64_t kWorkspaceBytes = std::uint64_t{1} << 20;
+
+std::uint64_t fingerprint(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  const auto add = [&](auto value) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001B3;
+  };
+  for (const auto value : {d.a, d.b}) add(value);
+  add(d.epilogue);
+  add(d.auxiliary_stride);
+  for (const Layout* layout : {&a, &b, &c}) {
+    add(layout->type);
+    add(layout->rows);
+    add(layout->columns);
+    add(layout->stride);
+    add(layout->count);
+    add(layout->apart);
+  }
+  return hash;
 }
 
 cublasStatus_t wrong(const char* what) {
@@ -259,24 +284,27 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t opaque,
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
-  static int some = 0;
-  *made = reinterpret_cast<cublasLtMatmulPreference_t>(&some);
+  *made = reinterpret_cast<cublasLtMatmulPreference_t>(new cublasLtMatmulPreferenceInner);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<cublasLtMatmulPreferenceInner*>(preference);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void*, size_t bytes) {
-  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4;
-  return bytes == expected ? CUBLAS_STATUS_SUCCESS : wrong("a preference has another size");
+                                                    const void* value, size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+    return take(value, bytes,
+                reinterpret_cast<cublasLtMatmulPreferenceInner*>(preference)->workspace_bytes);
+  }
+  return bytes == 4 ? CUBLAS_STATUS_SUCCESS : wrong("a preference has another size");
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t preference, int,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
   *found = 0;
@@ -286,8 +314,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   // As the library: no fused GELU for fp32.
   if (of(a).type == CUDA_R_32F && has_auxiliary(of(description)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (reinterpret_cast<cublasLtMatmulPreferenceInner*>(preference)->workspace_bytes <
+      kWorkspaceBytes)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   *found = 1;
   results[0] = {};
+  results[0].algo.data[0] = fingerprint(of(description), of(a), of(b), of(c));
+  results[0].workspaceSize = kWorkspaceBytes;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -295,11 +328,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               const void* a_values, cublasLtMatrixLayout_t a, const void* b_values,
                               cublasLtMatrixLayout_t b, const void* beta, const void* c_values,
                               cublasLtMatrixLayout_t c, void* d_values, cublasLtMatrixLayout_t d,
-                              const cublasLtMatmulAlgo_t* algorithm, void*, size_t,
-                              cudaStream_t stream) {
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              size_t workspace_bytes, cudaStream_t stream) {
   if (algorithm == nullptr || c_values != d_values || c != d) return wrong("not as it was planned");
   const cublasStatus_t status = check(of(description), of(a), of(b), of(c));
   if (status != CUBLAS_STATUS_SUCCESS) return status;
+  if (algorithm->data[0] != fingerprint(of(description), of(a), of(b), of(c)))
+    return wrong("an algorithm that was chosen for another product");
+  if (workspace_bytes < kWorkspaceBytes ||
+      causeway::gpu_double::where(workspace, workspace_bytes) !=
+          causeway::gpu_double::Where::device)
+    return wrong("the workspace is smaller than the algorithm's, or no device memory");
   for (const void* values : {a_values, b_values, static_cast<const void*>(d_values)}) {
     if (!is_aligned(values)) return wrong("a matrix is not aligned as the preference says");
   }

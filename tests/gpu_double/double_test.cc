@@ -3,13 +3,20 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <cmath>
+#include <latch>
+#include <system_error>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "intra/base/error.h"
+#include "intra/cuda/device/collective_nccl.h"
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/device/device.h"
+#include "intra/cuda/device/nccl.h"
 #include "tests/gpu_double/cudart.h"
+#include "tests/intra/collective/on_ranks.h"
 
 namespace causeway::gpu_double {
 namespace {
@@ -194,6 +201,189 @@ TEST(Doubles, SeveralProductsHaveNoEpilogue) {
   EXPECT_FALSE(is_refused(16, 0, 3));
   EXPECT_FALSE(is_refused(16, 0, 1, intra::cuda::Product::Epilogue::bias));
   EXPECT_TRUE(is_refused(16, 0, 3, intra::cuda::Product::Epilogue::bias));
+}
+
+// What a heuristic chose for one product, used for another.
+TEST(Doubles, AnAlgorithmOfAnotherProductAndASmallWorkspaceAreRefused) {
+  const intra::cuda::SharedLibrary library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR));
+  const auto find = [&]<typename Function>(const char* name, Function* = nullptr) {
+    Function* function = nullptr;
+    library.find(name, function);
+    return function;
+  };
+  const auto create_description =
+      find.operator()<decltype(cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate");
+  const auto create_layout =
+      find.operator()<decltype(cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
+  const auto create_preference =
+      find.operator()<decltype(cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate");
+  const auto prefer = find.operator()<decltype(cublasLtMatmulPreferenceSetAttribute)>(
+      "cublasLtMatmulPreferenceSetAttribute");
+  const auto choose =
+      find.operator()<decltype(cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic");
+  const auto multiply = find.operator()<decltype(cublasLtMatmul)>("cublasLtMatmul");
+
+  cublasLtMatmulDesc_t description = nullptr;
+  ASSERT_EQ(create_description(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+            CUBLAS_STATUS_SUCCESS);
+  cublasLtMatrixLayout_t small = nullptr, large = nullptr;
+  ASSERT_EQ(create_layout(&small, CUDA_R_32F, 16, 16, 16), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(create_layout(&large, CUDA_R_32F, 32, 32, 32), CUBLAS_STATUS_SUCCESS);
+  cublasLtMatmulPreference_t preference = nullptr;
+  ASSERT_EQ(create_preference(&preference), CUBLAS_STATUS_SUCCESS);
+  std::size_t bytes = std::size_t{4} << 20;
+  ASSERT_EQ(prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes),
+            CUBLAS_STATUS_SUCCESS);
+  cublasLtMatmulHeuristicResult_t chosen{};
+  int found = 0;
+  ASSERT_EQ(
+      choose(nullptr, description, small, small, small, small, preference, 1, &chosen, &found),
+      CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(found, 1);
+
+  const DeviceArray<float> matrix(32 * 32);
+  const DeviceArray<std::byte> workspace(bytes);
+  const Stream stream;
+  const float one = 1, zero = 0;
+  const auto product = [&](cublasLtMatrixLayout_t layout, std::size_t workspace_bytes) {
+    float* const values = matrix.span().data();
+    return multiply(nullptr, description, &one, values, layout, values, layout, &zero, values,
+                    layout, values, layout, &chosen.algo, workspace.span().data(), workspace_bytes,
+                    stream.get());
+  };
+  EXPECT_EQ(product(small, bytes), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(product(small, chosen.workspaceSize), CUBLAS_STATUS_SUCCESS);
+  EXPECT_NE(product(small, chosen.workspaceSize - 1), CUBLAS_STATUS_SUCCESS);
+  EXPECT_NE(product(large, bytes), CUBLAS_STATUS_SUCCESS);
+}
+
+// A group of one, and how it is told to go on.
+class NcclDouble : public testing::Test {
+ protected:
+  void begin() {
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    ncclUniqueId id{};
+    ASSERT_EQ(nccl_.get_unique_id(&id), ncclSuccess);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ASSERT_EQ(nccl_.init(&group_, 1, id, 0, &config), ncclInProgress);
+  }
+  bool is_in_progress() {
+    ncclResult_t state = ncclSuccess;
+    EXPECT_EQ(nccl_.async_error(group_, &state), ncclSuccess);
+    EXPECT_TRUE(state == ncclSuccess || state == ncclInProgress);
+    return state == ncclInProgress;
+  }
+  void form() {
+    begin();
+    while (is_in_progress()) {
+    }
+  }
+  ncclResult_t sum() {
+    return nccl_.all_reduce(from_.span().data(), to_.span().data(), 1, ncclFloat, ncclSum, group_,
+                            stream_.get());
+  }
+  void leave() {
+    ASSERT_EQ(nccl_.finalize(group_), ncclInProgress);
+    while (is_in_progress()) {
+    }
+    ASSERT_EQ(nccl_.destroy(group_), ncclSuccess);
+  }
+  int groups() {
+    int (*count)() = nullptr;
+    nccl_.library.find("causewayNcclGroups", count);
+    return count();
+  }
+
+  intra::cuda::Nccl nccl_;
+  ncclComm_t group_ = nullptr;
+  const DeviceArray<float> from_{1}, to_{1};
+  const Stream stream_;
+};
+using NcclDoubleDeathTest = NcclDouble;
+
+TEST_F(NcclDouble, AnEventThatIsRecordedWhileItIsInProgressComesTooEarly) {
+  form();
+  const float before = 7;
+  intra::cuda::copy_bytes(&before, to_.span().data(), sizeof before, stream_);
+  const auto sum_as_seen = [&](bool wait_first) {
+    EXPECT_EQ(sum(), ncclInProgress);
+    while (wait_first && is_in_progress()) {
+    }
+    const Event event;
+    stream_.record(event);
+    event.synchronize();
+    const Stream other;
+    float seen = 0;
+    intra::cuda::copy_bytes(to_.span().data(), &seen, sizeof seen, other);
+    while (is_in_progress()) {
+    }
+    stream_.synchronize();
+    return seen;
+  };
+  EXPECT_EQ(sum_as_seen(false), 7);
+  EXPECT_EQ(sum_as_seen(true), 0);
+  leave();
+}
+
+TEST_F(NcclDoubleDeathTest, CallsOfAGroupAreMadeWhenItEnds) {
+  form();
+  EXPECT_EQ(nccl_.group_start(), ncclSuccess);
+  EXPECT_EQ(sum(), ncclSuccess);
+  EXPECT_EQ(nccl_.group_end(), ncclInProgress);
+  EXPECT_EQ(nccl_.group_end(), ncclInvalidUsage);
+  while (is_in_progress()) {
+  }
+  EXPECT_DEATH(nccl_.finalize(group_), "under way");
+  stream_.synchronize();
+  leave();
+}
+
+TEST_F(NcclDoubleDeathTest, AGroupThatHasNotFormedIsRefused) {
+  begin();
+  EXPECT_DEATH(sum(), "has not formed");
+  while (is_in_progress()) {
+  }
+  leave();
+}
+
+TEST_F(NcclDoubleDeathTest, AGroupOfCallsThatIsNotEndedIsRefused) {
+  form();
+  EXPECT_DEATH(
+      {
+        nccl_.group_start();
+        sum();
+        is_in_progress();
+      },
+      "begun and not ended");
+  leave();
+}
+
+TEST_F(NcclDoubleDeathTest, AGroupThatIsNotFinalisedIsNotDestroyed) {
+  form();
+  EXPECT_DEATH(nccl_.destroy(group_), "not finalised");
+  leave();
+}
+
+// Of two ranks one asks for nothing. Both leave: the one whose sum failed has aborted its group.
+TEST_F(NcclDouble, ARankThatHangsIsAnErrorOfTheOtherAndNoGroupIsLeft) {
+  const int before = groups();
+  std::latch over(1);
+  intra::on_ranks(2, [&](intra::Collective& hosts) {
+    intra::cuda::use_device(static_cast<int>(hosts.rank()));
+    const auto group = intra::cuda::make_nccl_collective(hosts, std::chrono::milliseconds(200));
+    ASSERT_NE(group, nullptr);
+    if (hosts.rank() == 1) return over.wait();
+    const DeviceArray<float> values(4);
+    try {
+      group->all_reduce_sum(values.span());
+      ADD_FAILURE() << "nobody else summed";
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), intra::Errc::collective);
+    }
+    over.count_down();
+  });
+  EXPECT_EQ(groups(), before);
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // A double of the NCCL calls that Causeway makes, as a shared library of its name: ranks are
 // processes or threads of one host that meet in shared memory. Groups form, and operations end,
 // while somebody asks; a rank that died is an error of the others, one that hangs is none.
+//
+// What is asked for is in progress at first, and not in the stream before the second time that
+// somebody asks how it goes. Who uses a group before it formed, forgets to end a group of calls, or
+// destroys what was not finalised ends the program with a message.
 #include <fcntl.h>
 #include <nccl.h>
 #include <signal.h>
@@ -16,6 +20,8 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/gpu_double/cudart.h"
 
@@ -44,7 +50,21 @@ struct ncclComm {
   std::string name;  // of the shared memory
   int rank = 0, ranks = 0;
   std::uint64_t operations = 0;
+  bool told_formed = false;  // and whoever uses it knows
+  bool finalised = false;
   bool failed = false;
+  std::vector<std::function<bool()>> in_progress = {};  // each puts an operation into its stream
+  int asked = 0;                                        // how it goes, since the last of these
+
+  void begin(std::function<bool()> operation) {
+    in_progress.push_back(std::move(operation));
+    asked = 0;
+  }
+  bool is_in_progress() {
+    if (in_progress.empty() || ++asked < 2) return !in_progress.empty();
+    for (const auto& operation : std::exchange(in_progress, {})) failed = !operation() || failed;
+    return false;
+  }
 
   template <typename Member>
   bool all(Member member, std::uint64_t least) const {
@@ -74,6 +94,16 @@ namespace {
 
 using Finish = std::function<void(const ncclComm&, std::uint64_t number)>;
 
+std::atomic<int> groups = 0;  // that nobody left
+
+// Of this thread: calls that are made at once, when the outermost group of calls ends.
+thread_local int depth = 0;
+thread_local std::vector<std::pair<ncclComm_t, std::function<bool()>>> together;
+
+void require_no_open_calls() {
+  if (depth > 0) causeway::gpu_double::refuse("a group of NCCL's calls was begun and not ended");
+}
+
 const float* slot(const ncclComm& group, int rank, std::uint64_t number) {
   return group.meeting->places[rank].slots[number % 2];
 }
@@ -81,6 +111,8 @@ const float* slot(const ncclComm& group, int rank, std::uint64_t number) {
 // Offers `count` numbers to the others, and lets `finish` read theirs when all have offered.
 ncclResult_t meet(ncclComm_t group, const void* values, std::size_t count, cudaStream_t stream,
                   Finish finish) {
+  if (!group->told_formed || group->finalised)
+    causeway::gpu_double::refuse("an operation of a group that has not formed, or is over");
   if (count > kSlotFloats)
     causeway::gpu_double::refuse("more numbers than NCCL's double has room for");
   if (causeway::gpu_double::where(values, count * sizeof(float)) !=
@@ -104,7 +136,13 @@ ncclResult_t meet(ncclComm_t group, const void* values, std::size_t count, cudaS
     own.taken.store(number);
     return true;
   };
-  return causeway::gpu_double::enqueue_until_done(stream, work) ? ncclSuccess : ncclInvalidArgument;
+  auto operation = [=] { return causeway::gpu_double::enqueue_until_done(stream, work); };
+  if (depth > 0) {
+    together.emplace_back(group, std::move(operation));
+    return ncclSuccess;
+  }
+  group->begin(std::move(operation));
+  return ncclInProgress;
 }
 
 void add_up(const ncclComm& group, std::uint64_t number, void* into, std::size_t count) {
@@ -120,6 +158,7 @@ void leave(ncclComm_t group) {
   munmap(group->meeting, sizeof(Meeting));
   shm_unlink(group->name.c_str());  // whoever is first
   delete group;
+  --groups;
 }
 
 bool is_sum(ncclDataType_t type, ncclRedOp_t operation) {
@@ -149,16 +188,20 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id
   close(memory);
   if (mapped == MAP_FAILED) return ncclSystemError;
   auto* meeting = static_cast<Meeting*>(mapped);  // all zeros at first, which is how it begins
-  *made = new ncclComm{meeting, id.internal, rank, ranks};
+  *made = new ncclComm{.meeting = meeting, .name = id.internal, .rank = rank, .ranks = ranks};
+  ++groups;
   meeting->places[rank].process.store(getpid());
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t group, ncclResult_t* state) {
+  require_no_open_calls();
+  const bool in_progress = !group->is_formed() || group->is_in_progress();
   group->failed = group->is_broken();
   if (group->is_formed())
     shm_unlink(group->name.c_str());  // nobody else comes; killed ranks leave nothing then
-  *state = group->failed ? ncclRemoteError : group->is_formed() ? ncclSuccess : ncclInProgress;
+  *state = group->failed ? ncclRemoteError : in_progress ? ncclInProgress : ncclSuccess;
+  group->told_formed = group->told_formed || *state == ncclSuccess;
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
@@ -168,10 +211,17 @@ const char* ncclGetLastError(ncclComm_t) {
   return "";
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t) {
-  return ncclSuccess;
+ncclResult_t ncclCommFinalize(ncclComm_t group) {
+  require_no_open_calls();
+  if (group->meeting->places[group->rank].taken.load() < group->operations)
+    causeway::gpu_double::refuse("a group is left while its operations are under way");
+  group->finalised = true;
+  group->begin([] { return true; });
+  return ncclInProgress;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t group) {
+  if (!group->finalised || !group->in_progress.empty())
+    causeway::gpu_double::refuse("a group is destroyed that was not finalised");
   leave(group);
   return ncclSuccess;
 }
@@ -184,10 +234,20 @@ ncclResult_t ncclCommAbort(ncclComm_t group) {
 }
 
 ncclResult_t ncclGroupStart() {
+  ++depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  return ncclSuccess;
+  if (depth == 0) return ncclInvalidUsage;
+  if (--depth > 0) return ncclSuccess;
+  const auto calls = std::exchange(together, {});
+  for (const auto& [group, operation] : calls) group->begin(operation);
+  return calls.empty() ? ncclSuccess : ncclInProgress;
+}
+
+// Not NCCL's: groups of this process that nobody left.
+int causewayNcclGroups() {
+  return groups;
 }
 
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,

@@ -1,6 +1,8 @@
 // The training step on a GPU against the same jobs played on the CPU, which decoder_test.cc and
 // device_stepper_test.cc compare with the CPU's own model.
 #include <cmath>
+#include <tuple>
+#include <vector>
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/step/device_stepper.h"
@@ -154,6 +156,51 @@ TEST_F(Step, SeveralProductsAreEachThatOfTheirMatrices) {
   for (const bool transposed : {false, true}) {
     EXPECT_EQ(multiply(CudaBackend(), transposed), multiply(SerialBackend(), transposed));
   }
+}
+
+// A kernel that was chosen for one is not taken for the other.
+TEST_F(Step, ProductsThatDifferInTheirStridesAloneAreDifferent) {
+  constexpr std::int64_t kSize = 16, kWide = 24;
+  std::vector<float> values(kSize * kWide);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 11);
+  const auto products = [&](Backend&& backend) {
+    std::vector<std::vector<float>> results;
+    std::byte* const there = backend.allocate(values.size() * sizeof(float));
+    backend.upload(values.data(), there, values.size() * sizeof(float));
+    for (const auto& [a, b, c] :
+         {std::tuple(kSize, kSize, kSize), std::tuple(kWide, kSize, kSize),
+          std::tuple(kSize, kWide, kSize), std::tuple(kSize, kSize, kWide)}) {
+      Product product;
+      product.element = product.result = Element::fp32;
+      product.m = product.n = product.k = kSize;
+      product.a = {there, a, false};
+      product.b = {there, b, true};
+      product.c = backend.allocate(values.size() * sizeof(float));
+      product.c_stride = c;
+      backend.multiply(product);
+      std::vector<float>& result = results.emplace_back(kSize * c);
+      backend.download(product.c, result.data(), result.size() * sizeof(float));
+    }
+    return results;
+  };
+  EXPECT_EQ(products(CudaBackend()), products(SerialBackend()));
+}
+
+// What was recorded of one is not replayed for the other.
+TEST_F(Step, SequencesOfTwoLengthsAreEachRecorded) {
+  const ModelOptions model = llama();
+  const auto train = [&](Backend&& backend) {
+    DecoderUnderTest device(backend, {model, kBatch, 0});
+    for (std::uint64_t repeat = 0; repeat < 3; ++repeat) {
+      for (const std::int64_t length : {model.context, model.context / 2}) {
+        const tiny::Sequences sequences(model, kBatch, length);
+        device.decoder->train(sequences.all(), {.seed = 7, .step = repeat}, 0.5F, {});
+      }
+    }
+    return device.values(device.spans.gradients);
+  };
+  expect_close(diloco::Layout(parameter_tensors(model)), train(CudaBackend()),
+               train(SerialBackend()), 1e-4);
 }
 
 }  // namespace
