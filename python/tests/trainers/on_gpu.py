@@ -1,6 +1,6 @@
 """A region on a GPU or a CPU: on_gpu.py HOW DEVICE TYPE DIRECTORY STORE. HOW is plain, ddp or fsdp: of one rank, which meets over NCCL on a
-GPU. TYPE is float32, bfloat16, or float16, whose gradients are scaled as small ones need. Half of the model's hidden numbers pass a
-dropout. Prints the loss before and after.
+GPU. TYPE is float32, bfloat16, or float16: float32 that is multiplied as float16, with gradients that are scaled as small ones need. Some of
+the model's hidden numbers pass a dropout. Prints the loss before and after.
 CAUSEWAY_TEST_DIE_AT: the schedule step before which the process kills itself.
 """
 import os
@@ -14,7 +14,8 @@ from causeway.torch import Run
 
 how, device, type_name, directory, store = sys.argv[1:]
 BATCH, WIDTH = 64, 32
-dtype = getattr(torch, type_name)
+half = type_name == "float16"
+dtype = torch.float32 if half else getattr(torch, type_name)
 torch.set_num_threads(1)
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(WIDTH, 4 * WIDTH), torch.nn.Tanh(), torch.nn.Dropout(0.1),
@@ -29,13 +30,15 @@ elif how == "fsdp":
     from torch.distributed.fsdp import fully_shard
     wrapped = fully_shard(model, mesh=init_device_mesh(device, (1,)))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, eps=1e-4)
-scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
+scaler = torch.amp.GradScaler(device, enabled=half)
 
 
 def loss_of(number):
     chance = torch.Generator().manual_seed(number)
     inputs = torch.randn(BATCH, WIDTH, generator=chance).to(device, dtype)
-    return (wrapped(inputs).float() - inputs.float().flip(1)).square().mean()
+    with torch.autocast(device, torch.float16, enabled=half):
+        outputs = wrapped(inputs)
+    return (outputs.float() - inputs.float().flip(1)).square().mean()
 
 
 def held_out_loss():
@@ -48,7 +51,8 @@ def held_out_loss():
 
 print(f"loss before {held_out_loss():.4f}", flush=True)
 die_at = int(os.environ.get("CAUSEWAY_TEST_DIE_AT", -1))
-with Run(model, optimizer, directory=directory, samples_per_step=BATCH, tokens_per_step=BATCH, save_rounds=1) as run:
+with Run(model, optimizer, directory=directory, samples_per_step=BATCH, tokens_per_step=BATCH, save_rounds=1,
+         also={"scaler": scaler} if half else {}) as run:
     for step in run:
         if step.sample // BATCH == die_at:
             os.kill(os.getpid(), signal.SIGKILL)
