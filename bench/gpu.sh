@@ -104,7 +104,7 @@ run() {
   return $failed
 }
 
-# Without recorded steps, which would be one kernel to the tool. The product of the rate is left out of the sums by its name alone.
+# Without recorded steps, which would be one kernel to the tool. The table also has the products of the rate, before the first Embed.
 profile() {
   local libraries filter failed=0
   find_libraries no

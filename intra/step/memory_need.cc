@@ -34,7 +34,7 @@ void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout
   for (const MuonMatrix& matrix : matrices) elements -= matrix.elements.count();
   need.push_back(
       {matrices.empty() ? "AdamW moments" : "moments of Muon and AdamW", sizeof(float) * elements});
-  if (!matrices.empty())
+  if (!matrices.empty() && options.train.device == Device::cpu)
     need.push_back({"Muon's products", Muon::working_bytes(options.inner, layout)});
 }
 

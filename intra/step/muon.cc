@@ -121,7 +121,8 @@ void Muon::step(float lr, float gradient_scale, std::span<const Range> own, Adam
     });
   }
   for (std::span<const MuonMatrix> left = mine; !left.empty();) {
-    const std::size_t count = muon_batch(left, kBatchElements);
+    const std::size_t count =
+        muon_batch(left, kBatchElements / (left.front().out * left.front().in));
     step_batch(lr, left.first(count), moments, params);
     left = left.subspan(count);
   }

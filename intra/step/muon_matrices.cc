@@ -32,12 +32,11 @@ std::vector<Range> muon_elements(const InnerOptions& options, const diloco::Layo
   return elements;
 }
 
-std::size_t muon_batch(std::span<const MuonMatrix> matrices, std::int64_t elements_max) {
-  const MuonMatrix& first = matrices.front();
-  const auto most =
-      static_cast<std::size_t>(std::max<std::int64_t>(elements_max / (first.out * first.in), 1));
+std::size_t muon_batch(std::span<const MuonMatrix> matrices, std::int64_t most) {
+  const std::size_t end =
+      std::min(static_cast<std::size_t>(std::max<std::int64_t>(most, 1)), matrices.size());
   std::size_t count = 1;
-  while (count < std::min(most, matrices.size()) && shape(matrices[count]) == shape(first)) ++count;
+  while (count < end && shape(matrices[count]) == shape(matrices.front())) ++count;
   return count;
 }
 

@@ -31,9 +31,9 @@ std::vector<MuonMatrix> muon_matrices_by_shape(const InnerOptions& options,
                                                const diloco::Layout& layout);
 // The elements of each, ascending.
 std::vector<Range> muon_elements(const InnerOptions& options, const diloco::Layout& layout);
-// How many of `matrices`, the first ones, are stepped together: of one shape, and no more than
-// `elements_max` elements unless one alone has more.
-std::size_t muon_batch(std::span<const MuonMatrix> matrices, std::int64_t elements_max);
+// How many of `matrices`, the first ones, are stepped together: of one shape, and at most `most`,
+// or one if that is less.
+std::size_t muon_batch(std::span<const MuonMatrix> matrices, std::int64_t most);
 
 bool lies_in(std::span<const Range> parts, const Range& range);
 

@@ -69,11 +69,14 @@ class GpuRegion(WithDouble, EndToEnd):
     def test_two_ranks_of_one_gpu_sum_by_way_of_the_host(self):
         self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE)))
 
+    def test_it_does_so_with_muon_which_two_ranks_of_one_gpu_step_for_each_other(self):
+        self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE), inner='optimizer = "muon"'))
+
     @with_two_gpus
     def test_two_ranks_of_two_gpus_sum_over_nccl(self):
         os.environ["CAUSEWAY_DOUBLE_GPUS"] = "2"
         self.addCleanup(os.environ.pop, "CAUSEWAY_DOUBLE_GPUS")
-        self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE)))
+        self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE), inner='optimizer = "muon"'))
         self.assertIn("GPU 0000:1b:00.0", self.log_of(REGIONS[0], 1))
         self.assertNotIn("summed by way of the host", self.log_of(REGIONS[0]))
 

@@ -121,9 +121,13 @@ void run_gelu(Backend& backend, const Product& product) {
   }
 }
 
-// An epilogue that cuBLASLt has no kernel for, as a job of its own.
+// What cuBLASLt has no kernel for: several products one by one, an epilogue as a job of its own.
 void CudaBackend::multiply_in_steps(const Product& product) {
   using enum Product::Epilogue;
+  if (product.count > 1) {
+    for (std::int64_t i = 0; i < product.count; ++i) multiply(product_at(product, i));
+    return;
+  }
   Product plain = product;
   plain.before_gelu = nullptr;
   if (product.epilogue == bias_gelu) {
@@ -153,7 +157,10 @@ void CudaBackend::attend(const AttentionArrays<float>& arrays) {
 }
 
 void CudaBackend::attend(const AttentionArrays<Bfloat16>& arrays) {
-  if (attention_ && attention_->run(arrays, stream().get())) return;
+  if (attention_ && attention_->run(arrays, stream().get())) {
+    ++fused_attentions_;
+    return;
+  }
   attend_by_jobs(*this, arrays);
 }
 

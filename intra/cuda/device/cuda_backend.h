@@ -59,6 +59,8 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
   std::unique_ptr<Queue> beside() override;
   std::byte* allocate(std::size_t bytes) override;
   std::uint64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
+  // How often cuDNN did what attend() was asked for.
+  std::uint64_t fused_attentions() const { return fused_attentions_; }
   void release(std::byte* memory) override;
   using OnStream::run;
   void run(const Job& job) override;
@@ -81,6 +83,7 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
   std::unique_ptr<FusedAttention> attention_;  // null: by jobs
   std::vector<std::unique_ptr<std::byte, FreeDevice>> memory_;
   std::uint64_t memory_peak_bytes_ = 0;
+  std::uint64_t fused_attentions_ = 0;
   std::map<std::uint64_t, Recording> recordings_;  // null: done once
 };
 

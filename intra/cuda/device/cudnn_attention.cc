@@ -57,11 +57,20 @@ class CudnnAttention final : public FusedAttention {
     if (found == plans_.end()) found = plans_.emplace(key, build(arrays)).first;
     std::unique_ptr<Plan>& plan = found->second;
     if (!plan) return false;
-    auto pointers = pointers_of(arrays);
-    fe::error_t error = plan->graph.execute(handle_, pointers, plan->workspace->span().data());
-    if (error.is_good()) return true;
-    warn_of(error.get_message());
+    if (execute(*plan, arrays)) return true;
     plan.reset();  // plain kernels from now on
+    return false;
+  }
+
+  bool execute(Plan& plan, const AttentionArrays<Bfloat16>& arrays) {
+    auto pointers = pointers_of(arrays);
+    try {
+      fe::error_t error = plan.graph.execute(handle_, pointers, plan.workspace->span().data());
+      if (error.is_good()) return true;
+      warn_of(error.get_message());
+    } catch (const std::exception& error) {  // of the frontend
+      warn_of(error.what());
+    }
     return false;
   }
 

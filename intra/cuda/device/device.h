@@ -102,9 +102,10 @@ void copy(std::span<const T> from, std::span<T> to, const Stream& stream) {
   copy_bytes(from.data(), to.data(), from.size_bytes(), stream);
 }
 
-// The way between pageable memory and a GPU: through pinned slots, whose copies the host need not
-// wait for. (The driver has a way as well, but may make the host wait for the stream, and copies on
-// one thread.) In the order of one stream; on any thread.
+// The way between pageable memory and a GPU: through pinned slots. Uploads are not waited for; a
+// download is, and until then other threads' copies by the same way wait too. (The driver has a way
+// as well, but may make the host wait for the stream, and copies on one thread.) In the order of
+// one stream; on any thread.
 class Staging {
  public:
   Staging();

@@ -72,7 +72,8 @@ cudaDataType type_of(Element element) {
 }
 
 std::string shape_of(const Product& product) {
-  return std::to_string(product.m) + " x " + std::to_string(product.n) + " x " +
+  return (product.count > 1 ? std::to_string(product.count) + " times " : std::string()) +
+         std::to_string(product.m) + " x " + std::to_string(product.n) + " x " +
          std::to_string(product.k);
 }
 
@@ -216,9 +217,9 @@ class MatrixProducts::Implementation {
     made.c = layout(product.result, m, n, product.c_stride, product.count);
     made.algorithm = choose(made);
     if (!made.algorithm)
-      spdlog::warn(
-          "cuBLASLt has no kernel for the product {} with its epilogue: it is done in steps",
-          shape_of(product));
+      spdlog::warn("cuBLASLt has no kernel for the product {}{}: it is done in steps",
+                   shape_of(product),
+                   product.epilogue == Product::Epilogue::none ? "" : " with its epilogue");
     return made;
   }
 

@@ -41,6 +41,23 @@ struct Product {
   void* before_gelu = nullptr;  // as c
 };
 
+// Product `i` of several.
+inline Product product_at(const Product& several, std::int64_t i) {
+  Product one = several;
+  one.count = 1;
+  const auto bytes = [](Element element, std::int64_t elements) {
+    return elements * static_cast<std::int64_t>(element == Element::fp32 ? 4 : 2);
+  };
+  const auto move = [&](Product::Operand& of, std::int64_t rows, std::int64_t columns) {
+    const std::int64_t stored = (of.transposed ? columns : rows) * of.stride;
+    of.values = static_cast<const std::byte*>(of.values) + bytes(one.element, i * stored);
+  };
+  move(one.a, one.m, one.k);
+  move(one.b, one.k, one.n);
+  one.c = static_cast<std::byte*>(one.c) + bytes(one.result, i * one.m * one.c_stride);
+  return one;
+}
+
 // What a queue has been asked for by some moment. For any thread.
 class Point {
  public:

@@ -18,6 +18,10 @@ struct SquareSums {
   static constexpr std::int64_t kBlockPacks = 4096;
   struct Memory {};
 
+  static constexpr std::int64_t blocks_of(std::int64_t packs) {
+    return (packs + kBlockPacks - 1) / kBlockPacks;
+  }
+
   std::int64_t rows = 0;  // blocks
   std::int64_t packs = 0;
   const Pack<float>* values = nullptr;
@@ -31,7 +35,7 @@ struct SquareSums {
       double own = 0;
       for (std::int64_t p = begin + lane; p < end; p += kLanes) {
         const Floats v = unpack(values[p]);
-        own += static_cast<double>(dot(v, v));
+        for (const float value : v.v) own += static_cast<double>(value) * value;
       }
       return own;
     });

@@ -12,25 +12,34 @@ std::int64_t packs_of(std::int64_t elements) {
 Pack<float>* packs_at(float* values, std::int64_t offset = 0) {
   return reinterpret_cast<Pack<float>*>(values + offset);
 }
-std::int64_t blocks_of(std::int64_t packs) {
-  return (packs + SquareSums::kBlockPacks - 1) / SquareSums::kBlockPacks;
-}
-
-// What it takes to step `matrices` at once.
+// Elements of what a step of `count` such matrices works in. Of the first two there are an fp32
+// array and another for results, and one of bf16 unless products are of fp32.
 struct Room {
-  std::int64_t values = 0, grams = 0, partials = 0;  // elements
+  Room(std::int64_t count, const MuonMatrix& each)
+      : values(count * each.out * each.in),
+        grams(count * std::min(each.out, each.in) * std::min(each.out, each.in)),
+        partials(count * SquareSums::blocks_of(packs_of(each.out * each.in))) {}
+
+  std::int64_t bytes() const {
+    constexpr std::int64_t kEach = 2 * sizeof(float) + sizeof(Bfloat16);
+    return kEach * (values + grams);
+  }
+
+  std::int64_t values, grams, partials;
 };
 
+std::size_t batch_of(std::span<const MuonMatrix> matrices) {
+  return muon_batch(matrices, DeviceMuon::kRoomBytes / Room(1, matrices.front()).bytes());
+}
+
 Room room_for(std::span<const MuonMatrix> matrices) {
-  Room most;
+  Room most(0, matrices.front());
   for (auto left = matrices; !left.empty();) {
-    const std::size_t together = muon_batch(left, DeviceMuon::kBatchElements);
-    const std::int64_t out = left.front().out, in = left.front().in;
-    const auto count = static_cast<std::int64_t>(together);
-    const std::int64_t small = std::min(out, in);
-    most.values = std::max(most.values, count * out * in);
-    most.grams = std::max(most.grams, count * small * small);
-    most.partials = std::max(most.partials, count * blocks_of(packs_of(out * in)));
+    const std::size_t together = batch_of(left);
+    const Room room(static_cast<std::int64_t>(together), left.front());
+    most.values = std::max(most.values, room.values);
+    most.grams = std::max(most.grams, room.grams);
+    most.partials = std::max(most.partials, room.partials);
     left = left.subspan(together);
   }
   return most;
@@ -82,7 +91,7 @@ void DeviceMuon::step(const Update& update) {
     }
   }
   for (std::span<const MuonMatrix> left = own; !left.empty();) {
-    const std::size_t count = muon_batch(left, kBatchElements);
+    const std::size_t count = batch_of(left);
     if (values_operand_ != nullptr) {
       step_batch<Bfloat16>(left.first(count), update);
     } else {
@@ -107,7 +116,7 @@ template <typename T>
 void DeviceMuon::step_batch(std::span<const MuonMatrix> matrices, const Update& update) {
   const Batch batch{static_cast<std::int64_t>(matrices.size()), matrices.front().out,
                     matrices.front().in};
-  const std::int64_t blocks = blocks_of(batch.packs());
+  const std::int64_t blocks = SquareSums::blocks_of(batch.packs());
   for (std::int64_t i = 0; i < batch.count; ++i) {
     Pack<float>* const values = packs_at(values_) + i * batch.packs();
     add_gradient(matrices[static_cast<std::size_t>(i)], update, values);

@@ -19,15 +19,15 @@ class DeviceMuon {
   struct Update {
     float lr = 0;
     std::span<const Range> own;         // the parts whose matrices are stepped here
-    const AdamW& moments;               // where they are in
-    Pack<float>* momentum = nullptr;    // this
+    const AdamW& moments;               // says where `momentum` has each matrix
+    Pack<float>* momentum = nullptr;    // the first moments, on the device
     Bfloat16* weights = nullptr;        // all that the products multiply; null: the parameters
     const PhiloxKey* dither = nullptr;  // of the weights; null: to the nearest
   };
 
-  // As many matrices as have so many elements are stepped together, which takes at most some 400
-  // MB: each alone would leave most of a large GPU idle.
-  static constexpr std::int64_t kBatchElements = std::int64_t{1} << 25;
+  // As many matrices are stepped together as this much room is enough for, or one: each alone would
+  // leave most of a large GPU idle.
+  static constexpr std::int64_t kRoomBytes = std::int64_t{512} << 20;
 
   // No matrices unless Muon is the optimizer. `result`: how gradients are clipped.
   DeviceMuon(const WorkerOptions& options, const diloco::Layout& layout, const TrainingSpans& spans,

@@ -17,7 +17,7 @@ std::int64_t packs_of(std::size_t elements) {
 }
 
 std::int64_t blocks_of(const Range& part) {
-  return (packs_of(part.count()) + SquareSums::kBlockPacks - 1) / SquareSums::kBlockPacks;
+  return SquareSums::blocks_of(packs_of(part.count()));
 }
 
 }  // namespace

@@ -37,6 +37,10 @@ TEST_F(Device, WhatIsUploadedThroughStagingMayChangeAtOnce) {
   copy<int>(on_device.span(), back, stream);
   stream.synchronize();
   EXPECT_EQ(back, expected);
+  // In the other direction it begins with a slot in the middle.
+  std::ranges::fill(back, -1);
+  staging.download(on_device.span().data(), back.data(), kCount * sizeof(int), stream);
+  EXPECT_EQ(back, expected);
 }
 
 TEST_F(Device, MemoryBeginsAsZeros) {

@@ -166,7 +166,7 @@ class SerialBackend final : public SerialQueue<Backend> {
   }
   void multiply(const Product& product) override {
     later([this, product] {
-      for (std::int64_t i = 0; i < product.count; ++i) multiply_one(matrices_of(product, i));
+      for (std::int64_t i = 0; i < product.count; ++i) multiply_one(product_at(product, i));
     });
   }
   void attend(const AttentionArrays<float>& arrays) override { attend_by_jobs(*this, arrays); }
@@ -177,21 +177,6 @@ class SerialBackend final : public SerialQueue<Backend> {
   struct alignas(256) Piece {
     std::byte bytes[256];
   };
-
-  static Product matrices_of(Product product, std::int64_t i) {
-    const auto bytes = [](Element element, std::int64_t elements) {
-      return elements * static_cast<std::int64_t>(element == Element::fp32 ? 4 : 2);
-    };
-    const auto move_to = [&](Product::Operand& of, std::int64_t rows, std::int64_t columns) {
-      const std::int64_t stored = (of.transposed ? columns : rows) * of.stride;
-      of.values = static_cast<const std::byte*>(of.values) + bytes(product.element, i * stored);
-    };
-    move_to(product.a, product.m, product.k);
-    move_to(product.b, product.k, product.n);
-    product.c = static_cast<std::byte*>(product.c) +
-                bytes(product.result, i * product.m * product.c_stride);
-    return product;
-  }
 
   void multiply_one(const Product& product) const {
     if (product.element == Element::fp32) return multiply<float, float>(product);

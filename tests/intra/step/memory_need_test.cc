@@ -46,6 +46,20 @@ TEST(MemoryNeed, OfTheStateIsWhatItsSpansHave) {
   EXPECT_EQ(parts.at("residual"), bytes(state.residual));
 }
 
+// A region on a GPU has its moments on the host for checkpoints, but multiplies on the GPU.
+TEST(MemoryNeed, OfMuonHasProductsWhereTheyAreComputed) {
+  WorkerOptions options = small();
+  options.inner.optimizer = InnerOptions::Optimizer::muon;
+  TrainingState state(options.inner, diloco::Layout(parameter_tensors(options.model)));
+  const std::uint64_t moments =
+      state.optimizer.first_moment().size_bytes() + state.optimizer.second_moment().size_bytes();
+  EXPECT_EQ(parts_of(options).at("moments of Muon and AdamW"), moments);
+  EXPECT_GT(parts_of(options).at("Muon's products"), 0);
+  options.train.device = Device::cuda;
+  EXPECT_EQ(parts_of(options).at("moments of Muon and AdamW"), moments);
+  EXPECT_FALSE(parts_of(options).contains("Muon's products"));
+}
+
 // One micro-batch of a rank, and the largest batch of an evaluation.
 TEST(MemoryNeed, OfActivationsIsOfTheMostSequencesAtOnce) {
   WorkerOptions options = small();
