@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the compiler made of each kernel for one architecture: registers, spills, shared memory, and how wide its accesses to global memory are.
+"""What the compiler made of each kernel for one architecture: registers, spills, shared memory, how wide its accesses to global memory are,
+how often lanes wait for each other and exchange values, and how often numbers are cut where they become bf16, and not rounded.
 
     sass_table.py sm_90 OBJECT...     prints the table, as tests/golden/sass_sm_90.tsv has it
 
@@ -15,7 +16,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ("registers", "spills", "shared", "loads_128", "loads_64", "loads_32", "loads_16", "loads_8",
-           "stores_128", "stores_64", "stores_32", "stores_16", "stores_8")
+           "stores_128", "stores_64", "stores_32", "stores_16", "stores_8", "barriers", "shuffles", "cuts")
+OTHERS = {"spills": re.compile(r"\b(LDL|STL)\b"), "barriers": re.compile(r"\bBAR\."), "shuffles": re.compile(r"\bSHFL\."),
+          "cuts": re.compile(r"\bF2FP?\.BF16\S*RZ")}
 ACCESS = re.compile(r"\b(LDG|STG)\.E((?:\.\w+)*)")
 WIDTH = {"128": 128, "64": 64, "U16": 16, "S16": 16, "U8": 8, "S8": 8}
 
@@ -54,7 +57,7 @@ def resources(architecture, file):
 
 
 def accesses(architecture, file):
-    """By kernel: how often each access stands in the code."""
+    """By kernel: how often each of what is counted stands in the code."""
     found, kernel = {}, None
     for line in run("cuobjdump", "-arch", architecture, "-sass", file).splitlines():
         if match := re.search(r"Function : (\S+)", line):
@@ -63,8 +66,7 @@ def accesses(architecture, file):
             if match := ACCESS.search(line):
                 width = next((WIDTH[part] for part in match[2].split(".") if part in WIDTH), 32)
                 kernel[f"{'loads' if match[1] == 'LDG' else 'stores'}_{width}"] += 1
-            elif re.search(r"\b(LDL|STL)\b", line):
-                kernel["spills"] += 1
+            kernel.update(name for name, pattern in OTHERS.items() if pattern.search(line))
     return found
 
 
