@@ -180,7 +180,7 @@ class Damage(RunByHand):
         # What is still written, or torn by a crash: it is a blob only once it has the blob's hash.
         if path.suffix in (".map", ".part") or path.name.startswith("draft-"):
             return "spool/, not complete", "checked by its hash"
-        # A payload that a worker reads in the moment after the coordinator has checked it.
+        # Likely a payload that flipped after the coordinator had checked it and before the worker read it.
         if place.startswith("spool/") and opened and "is not the one that the other regions agreed on" in said:
             return "spool/", "noticed by the state's digest, takes a snapshot"
         self.unread.append(place)

@@ -203,58 +203,70 @@ TEST(Doubles, SeveralProductsHaveNoEpilogue) {
   EXPECT_TRUE(is_refused(16, 0, 3, intra::cuda::Product::Epilogue::bias));
 }
 
-// What a heuristic chose for one product, used for another.
-TEST(Doubles, AnAlgorithmOfAnotherProductAndASmallWorkspaceAreRefused) {
-  const intra::cuda::SharedLibrary library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR));
-  const auto find = [&]<typename Function>(const char* name, Function* = nullptr) {
-    Function* function = nullptr;
-    library.find(name, function);
-    return function;
-  };
-  const auto create_description =
-      find.operator()<decltype(cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate");
-  const auto create_layout =
-      find.operator()<decltype(cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
-  const auto create_preference =
-      find.operator()<decltype(cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate");
-  const auto prefer = find.operator()<decltype(cublasLtMatmulPreferenceSetAttribute)>(
-      "cublasLtMatmulPreferenceSetAttribute");
-  const auto choose =
-      find.operator()<decltype(cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic");
-  const auto multiply = find.operator()<decltype(cublasLtMatmul)>("cublasLtMatmul");
+// cuBLASLt's functions as the program finds them, and an algorithm for products of 16 x 16
+// matrices.
+class CublasLtDouble : public testing::Test {
+ protected:
+  CublasLtDouble() {
+    library_.find("cublasLtMatmulDescCreate", create_description_);
+    library_.find("cublasLtMatrixLayoutCreate", create_layout_);
+    library_.find("cublasLtMatmulPreferenceCreate", create_preference_);
+    library_.find("cublasLtMatmulPreferenceSetAttribute", prefer_);
+    library_.find("cublasLtMatmulAlgoGetHeuristic", choose_);
+    library_.find("cublasLtMatmul", multiply_);
+  }
+  void SetUp() override {
+    ASSERT_EQ(create_description_(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+              CUBLAS_STATUS_SUCCESS);
+    cublasLtMatmulPreference_t preference = nullptr;
+    ASSERT_EQ(create_preference_(&preference), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(prefer_(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kMost, sizeof kMost),
+              CUBLAS_STATUS_SUCCESS);
+    const cublasLtMatrixLayout_t matrix = layout(16);
+    int found = 0;
+    ASSERT_EQ(choose_(nullptr, description_, matrix, matrix, matrix, matrix, preference, 1,
+                      &chosen_, &found),
+              CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(found, 1);
+  }
+  cublasLtMatrixLayout_t layout(std::uint64_t size) {
+    cublasLtMatrixLayout_t made = nullptr;
+    EXPECT_EQ(create_layout_(&made, CUDA_R_32F, size, size, static_cast<std::int64_t>(size)),
+              CUBLAS_STATUS_SUCCESS);
+    return made;
+  }
+  // Of size x size matrices, by the algorithm that was chosen.
+  cublasStatus_t multiply(std::uint64_t size, std::size_t workspace_bytes) {
+    const float one = 1, zero = 0;
+    float* const values = matrix_.span().data();
+    const cublasLtMatrixLayout_t of = layout(size);
+    return multiply_(nullptr, description_, &one, values, of, values, of, &zero, values, of, values,
+                     of, &chosen_.algo, workspace_.span().data(), workspace_bytes, stream_.get());
+  }
 
-  cublasLtMatmulDesc_t description = nullptr;
-  ASSERT_EQ(create_description(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-            CUBLAS_STATUS_SUCCESS);
-  cublasLtMatrixLayout_t small = nullptr, large = nullptr;
-  ASSERT_EQ(create_layout(&small, CUDA_R_32F, 16, 16, 16), CUBLAS_STATUS_SUCCESS);
-  ASSERT_EQ(create_layout(&large, CUDA_R_32F, 32, 32, 32), CUBLAS_STATUS_SUCCESS);
-  cublasLtMatmulPreference_t preference = nullptr;
-  ASSERT_EQ(create_preference(&preference), CUBLAS_STATUS_SUCCESS);
-  std::size_t bytes = std::size_t{4} << 20;
-  ASSERT_EQ(prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes),
-            CUBLAS_STATUS_SUCCESS);
-  cublasLtMatmulHeuristicResult_t chosen{};
-  int found = 0;
-  ASSERT_EQ(
-      choose(nullptr, description, small, small, small, small, preference, 1, &chosen, &found),
-      CUBLAS_STATUS_SUCCESS);
-  ASSERT_EQ(found, 1);
+  static constexpr std::size_t kMost = std::size_t{4} << 20;
+  const intra::cuda::SharedLibrary library_{"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)};
+  decltype(cublasLtMatmulDescCreate)* create_description_ = nullptr;
+  decltype(cublasLtMatrixLayoutCreate)* create_layout_ = nullptr;
+  decltype(cublasLtMatmulPreferenceCreate)* create_preference_ = nullptr;
+  decltype(cublasLtMatmulPreferenceSetAttribute)* prefer_ = nullptr;
+  decltype(cublasLtMatmulAlgoGetHeuristic)* choose_ = nullptr;
+  decltype(cublasLtMatmul)* multiply_ = nullptr;
+  cublasLtMatmulDesc_t description_ = nullptr;
+  cublasLtMatmulHeuristicResult_t chosen_{};
+  const DeviceArray<float> matrix_{32 * 32};
+  const DeviceArray<std::byte> workspace_{kMost};
+  const Stream stream_;
+};
 
-  const DeviceArray<float> matrix(32 * 32);
-  const DeviceArray<std::byte> workspace(bytes);
-  const Stream stream;
-  const float one = 1, zero = 0;
-  const auto product = [&](cublasLtMatrixLayout_t layout, std::size_t workspace_bytes) {
-    float* const values = matrix.span().data();
-    return multiply(nullptr, description, &one, values, layout, values, layout, &zero, values,
-                    layout, values, layout, &chosen.algo, workspace.span().data(), workspace_bytes,
-                    stream.get());
-  };
-  EXPECT_EQ(product(small, bytes), CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(product(small, chosen.workspaceSize), CUBLAS_STATUS_SUCCESS);
-  EXPECT_NE(product(small, chosen.workspaceSize - 1), CUBLAS_STATUS_SUCCESS);
-  EXPECT_NE(product(large, bytes), CUBLAS_STATUS_SUCCESS);
+TEST_F(CublasLtDouble, AnAlgorithmOfAnotherProductIsRefused) {
+  EXPECT_EQ(multiply(16, kMost), CUBLAS_STATUS_SUCCESS);
+  EXPECT_NE(multiply(32, kMost), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_F(CublasLtDouble, AWorkspaceThatIsTooSmallIsRefused) {
+  EXPECT_EQ(multiply(16, chosen_.workspaceSize), CUBLAS_STATUS_SUCCESS);
+  EXPECT_NE(multiply(16, chosen_.workspaceSize - 1), CUBLAS_STATUS_SUCCESS);
 }
 
 // A group of one, and how it is told to go on.

@@ -12,8 +12,9 @@ std::int64_t packs_of(std::int64_t elements) {
 Pack<float>* packs_at(float* values, std::int64_t offset = 0) {
   return reinterpret_cast<Pack<float>*>(values + offset);
 }
-// Elements of what a step of `count` such matrices works in. Of the first two there are an fp32
-// array and another for results, and one of bf16 unless products are of fp32.
+
+// How many elements the arrays have in which `count` such matrices are stepped. `values` and
+// `grams` are each needed twice in fp32, and once more in bf16 where products are of bf16.
 struct Room {
   Room(std::int64_t count, const MuonMatrix& each)
       : values(count * each.out * each.in),

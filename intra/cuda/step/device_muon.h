@@ -47,7 +47,7 @@ class DeviceMuon {
   template <typename T>
   void iterate(const float (&polynomial)[3], const Batch& batch);
   void apply(const MuonMatrix& matrix, const Pack<float>* step, const Update& update);
-  // What products multiply of these: fp32 themselves, bf16 as rounded.
+  // What the products multiply: in fp32 the values, in bf16 what they were rounded to.
   template <typename T>
   static const T* operand(const float* values, const Bfloat16* as_bf16) {
     if constexpr (std::is_same_v<T, float>)
@@ -55,10 +55,10 @@ class DeviceMuon {
     else
       return as_bf16;
   }
-  // Where a job is to round to, if at all.
+  // Where a job rounds the values to; null in fp32.
   template <typename T>
   static Pack<T>* rounded(Bfloat16* as_bf16) {
-    return reinterpret_cast<Pack<T>*>(as_bf16);  // null for fp32
+    return reinterpret_cast<Pack<T>*>(as_bf16);
   }
 
   const WorkerOptions& options_;
