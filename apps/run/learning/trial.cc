@@ -1,0 +1,235 @@
+#include "apps/run/learning/trial.h"
+
+#include <algorithm>
+#include <cassert>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "diloco/files/file_io.h"
+#include "diloco/files/random_name.h"
+#include "diloco/maths/digest.h"
+#include "diloco/pacing/weights.h"
+#include "intra/model/model.h"
+#include "intra/outer/outer_round.h"
+#include "intra/step/training_state.h"
+#include "intra/worker/make_inner_trainer.h"
+#include "intra/worker/run_synchronous.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr double kMissProbability = 0.5;
+
+class Region {
+ public:
+  Region(const Config& config, const std::string& name, bool feedback)
+      : options_(worker_options(config, name, 0, {})),
+        layout_(intra::parameter_tensors(options_.model)),
+        state_(options_.inner, layout_),
+        group_(intra::make_solo_collective()),
+        trainer_(intra::make_inner_trainer(options_)),
+        round_({.region = name,
+                .region_index = static_cast<std::uint32_t>(options_.region_index),
+                .rank = 0,
+                .world = 1,
+                .seed = options_.train.seed},
+               with(options_.codec, feedback), options_.outer, options_.overlap, layout_) {
+    intra::initial_weights(options_, layout_, state_.params);
+    state_.anchor = state_.params;
+    state_.digest = intra::whole_digest(state_);
+    trainer_->join(*group_, state_);
+  }
+
+  const std::string& name() const { return options_.region; }
+  const intra::OuterState& state() const { return state_; }
+
+  intra::InFlight contribute() {
+    state_.work.data_cursor = state_.steps * batch().samples;
+    while (state_.work.steps < options_.train.k) {
+      trainer_->step({state_.steps, state_.work.data_cursor + state_.work.steps * batch().samples},
+                     false);
+      ++state_.work.steps;
+      ++state_.steps;
+    }
+    trainer_->settle(intra::Settle::params);
+    round_.encode(*group_, batch(), state_);
+    return state_.in_flight.back();
+  }
+
+  void apply(const diloco::CommitRecord& record,
+             std::span<const std::span<const std::byte>> payloads) {
+    round_.apply(*group_, record, payloads, state_);
+    trainer_->params_changed();
+  }
+
+  double loss() { return trainer_->evaluate(state_.anchor, options_.train.validation_sequences); }
+
+ private:
+  static intra::CodecOptions with(intra::CodecOptions codec, bool feedback) {
+    codec.feedback = feedback;
+    return codec;
+  }
+  intra::OuterRound::Batch batch() const {
+    const auto samples = static_cast<std::uint64_t>(options_.train.batch);
+    return {samples, samples * static_cast<std::uint64_t>(options_.model.context)};
+  }
+
+  intra::WorkerOptions options_;
+  diloco::Layout layout_;
+  intra::TrainingState state_;
+  std::unique_ptr<intra::Collective> group_;
+  std::unique_ptr<intra::InnerTrainer> trainer_;
+  intra::OuterRound round_;
+};
+
+class Rounds {
+ public:
+  Rounds(const Config& config, Missing missing)
+      : missing_(missing),
+        rounds_(config.train.steps / config.train.k),
+        chance_(config.train.seed) {
+    const bool feedback = missing != Missing::dropped && config.codec.feedback;
+    for (const std::string& name : names_of(config))
+      regions_.push_back(std::make_unique<Region>(config, name, feedback));
+    liveness_.assign(regions_.size(), 1.0);
+  }
+
+  TrialResult train() {
+    for (diloco::Round t = 0; t < rounds_; ++t) one_round(t);
+    for (const auto& region : regions_) assert(region->state().digest == first().digest);
+    return {.loss = regions_.front()->loss(),
+            .missed = double(missed_) / double(rounds_ * regions_.size()),
+            .payload_bytes = payload_bytes_,
+            .rounds = rounds_,
+            .digest = diloco::to_hex(first().digest)};
+  }
+
+ private:
+  const intra::OuterState& first() const { return regions_.front()->state(); }
+
+  std::vector<bool> draw() {
+    std::vector<bool> misses(regions_.size());
+    std::bernoulli_distribution miss(missing_ == Missing::never ? 0 : kMissProbability);
+    for (std::size_t i = 0; i < misses.size(); ++i) misses[i] = miss(chance_);
+    if (std::ranges::find(misses, false) == misses.end()) misses[chance_() % misses.size()] = false;
+    missed_ += static_cast<std::uint64_t>(std::ranges::count(misses, true));
+    return misses;
+  }
+
+  void one_round(diloco::Round t) {
+    const std::vector<bool> misses = draw();
+    std::vector<intra::InFlight> listed = std::exchange(late_, {});
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      intra::InFlight made = regions_[i]->contribute();
+      payload_bytes_ += made.payload.bytes().size();
+      if (!misses[i]) {
+        listed.push_back(std::move(made));
+      } else if (missing_ == Missing::late) {
+        late_.push_back(std::move(made));
+      }
+    }
+    std::ranges::sort(listed, {}, [](const auto& one) { return key_of(one.contribution); });
+    commit(t, listed);
+    for (std::size_t i = 0; i < regions_.size(); ++i)
+      liveness_[i] = diloco::liveness_after(liveness_[i], !misses[i]);
+  }
+
+  void commit(diloco::Round t, std::span<const intra::InFlight> listed) {
+    const diloco::Weights weights = weigh(t, listed);
+    diloco::CommitRecord record;
+    record.round = t;
+    record.state = first().digest;
+    record.expired_before = missing_ == Missing::late ? t : t + 1;
+    record.skip_momentum = weights.skip_momentum;
+    std::vector<std::span<const std::byte>> payloads;
+    for (std::size_t i = 0; i < listed.size(); ++i) {
+      record.participants.push_back(
+          diloco::participant_of(listed[i].identified(), weights.values[i]));
+      payloads.push_back(listed[i].payload.bytes());
+    }
+    for (const auto& region : regions_) region->apply(record, payloads);
+  }
+
+  diloco::Weights weigh(diloco::Round t, std::span<const intra::InFlight> listed) const {
+    std::vector<diloco::Offer> offers;
+    for (const intra::InFlight& one : listed) {
+      const auto region = std::ranges::find(regions_, one.contribution.region,
+                                            [](const auto& each) { return each->name(); });
+      const double liveness = liveness_[static_cast<std::size_t>(region - regions_.begin())];
+      offers.push_back({.contribution = one.contribution,
+                        .liveness = diloco::liveness_as_weight(liveness),
+                        .staleness = t - one.contribution.round});
+    }
+    return diloco::weigh(offers, regions_.size());
+  }
+
+  Missing missing_;
+  diloco::Round rounds_;
+  std::mt19937_64 chance_;
+  std::vector<std::unique_ptr<Region>> regions_;
+  std::vector<double> liveness_;       // of the regions
+  std::vector<intra::InFlight> late_;  // missed the last round
+  std::uint64_t missed_ = 0, payload_bytes_ = 0;
+};
+
+// A directory of its own, gone when this is.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory()
+      : path_(std::filesystem::temp_directory_path() / ("causeway-" + diloco::random_name())) {
+    diloco::create_private_directories(path_);
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TrialResult train_in_rounds(const Config& config, Missing missing) {
+  using Variant = diloco::OverlapOptions::Variant;
+  if (config.overlap.variant != Variant::synchronous)
+    throw ConfigError("sync.variant: must be synchronous in a trial in one process");
+  return Rounds(config, missing).train();
+}
+
+TrialResult train_in_lockstep(const Config& config) {
+  const TemporaryDirectory directory;
+  const std::vector<std::string> names = names_of(config);
+  std::vector<intra::WorkerResult> results(names.size());
+  std::vector<std::exception_ptr> failures(names.size());
+  {
+    std::vector<std::jthread> ranks;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      ranks.emplace_back([&, i] {
+        try {
+          intra::WorkerOptions options =
+              worker_options(config, names[i], 0, directory.path() / names[i]);
+          options.synchronous = {.rank = i, .world = names.size(), .generation = "trial"};
+          results[i] = intra::run_synchronous(options, [] { return false; });
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  TrialResult result;
+  result.loss = results.front().val_loss.value();
+  result.digest = results.front().params_digest;
+  return result;
+}
+
+}  // namespace causeway::run
