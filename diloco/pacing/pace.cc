@@ -1,6 +1,7 @@
 #include "diloco/pacing/pace.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace causeway::diloco {
 
@@ -16,6 +17,12 @@ Round Pace::rounds() const {
   Round rounds = fragments - 1;
   for (std::uint64_t step = 0; step < steps; step += round_steps(step)) ++rounds;
   return rounds;
+}
+
+// One machine computes it, so that all use the same bits.
+std::optional<float> momentum_after(std::uint64_t since, std::uint32_t k, float momentum) {
+  if (momentum == 0 || since == k || k == 0) return std::nullopt;
+  return static_cast<float>(std::pow(momentum, static_cast<double>(since) / k));
 }
 
 }  // namespace causeway::diloco

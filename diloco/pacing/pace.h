@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "diloco/maths/round_number.h"
 
@@ -28,5 +29,9 @@ struct Pace {
   // Of the whole run, if K is not changed on the way.
   Round rounds() const;
 };
+
+// The outer momentum of a round whose fragment was exchanged `since` steps ago, of those that have
+// `momentum` after k steps: it decays with steps, not with rounds. Nothing where that is the same.
+std::optional<float> momentum_after(std::uint64_t since, std::uint32_t k, float momentum);
 
 }  // namespace causeway::diloco

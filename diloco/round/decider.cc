@@ -202,7 +202,8 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
                       .state = agreed,
                       .expired_before = past > cap ? past - cap : 0,
                       .skip_momentum = weights.skip_momentum,
-                      .momentum = momentum(steps.since_exchange),
+                      .momentum = momentum_after(steps.since_exchange, options_.pace.k,
+                                                 options_.outer_momentum),
                       .next_k = steps.next_k,
                       .next_grace_ms = static_cast<std::uint32_t>(
                           duration_cast<milliseconds>(grace_.length()).count()),
@@ -235,14 +236,6 @@ std::optional<RoundMeasure> Decider::measured(const std::vector<Offer>& offers,
     if (is_fresh(key_of(offer.contribution))) fresh.push_back(&offer.contribution);
   }
   return measure(fresh, k);
-}
-
-// One machine computes it, so that all use the same bits.
-std::optional<float> Decider::momentum(std::uint64_t since_exchange) const {
-  const std::uint32_t k = options_.pace.k;
-  if (options_.outer_momentum == 0 || since_exchange == k || k == 0) return std::nullopt;
-  const double exponent = static_cast<double>(since_exchange) / k;
-  return static_cast<float>(std::pow(options_.outer_momentum, exponent));
 }
 
 std::vector<Standing> Decider::standings(std::uint32_t next_k) const {

@@ -39,7 +39,8 @@ class Region {
                 .rank = 0,
                 .world = 1,
                 .seed = options_.train.seed},
-               with(options_.codec, feedback), options_.outer, options_.overlap, layout_) {
+               with(options_.codec, feedback), options_.outer, options_.overlap, layout_),
+        ahead_(protocol_options(config, name).overlap_steps) {
     intra::initial_weights(options_, layout_, state_.params);
     state_.anchor = state_.params;
     state_.digest = intra::whole_digest(state_);
@@ -49,17 +50,20 @@ class Region {
   const std::string& name() const { return options_.region; }
   const intra::OuterState& state() const { return state_; }
 
-  intra::InFlight contribute() {
-    state_.work.data_cursor = state_.steps * batch().samples;
-    while (state_.work.steps < options_.train.k) {
-      trainer_->step({state_.steps, state_.work.data_cursor + state_.work.steps * batch().samples},
-                     false);
-      ++state_.work.steps;
-      ++state_.steps;
-    }
+  // The round's steps, less those that were taken ahead.
+  intra::InFlight contribute(std::uint32_t steps) {
+    if (state_.work.steps == 0) state_.work.data_cursor = state_.steps * batch().samples;
+    step_until(steps);
     trainer_->settle(intra::Settle::params);
     round_.encode(*group_, batch(), state_);
+    trainer_->params_changed();
     return state_.in_flight.back();
+  }
+
+  // Steps while the round is decided.
+  void go_ahead(std::uint32_t steps) {
+    step_until(std::min(steps, ahead_));
+    trainer_->settle(intra::Settle::params);
   }
 
   void apply(const diloco::CommitRecord& record,
@@ -71,6 +75,14 @@ class Region {
   double loss() { return trainer_->evaluate(state_.anchor, options_.train.validation_sequences); }
 
  private:
+  void step_until(std::uint32_t steps) {
+    while (state_.work.steps < steps) {
+      trainer_->step({state_.steps, state_.work.data_cursor + state_.work.steps * batch().samples},
+                     false);
+      ++state_.work.steps;
+      ++state_.steps;
+    }
+  }
   static intra::CodecOptions with(intra::CodecOptions codec, bool feedback) {
     codec.feedback = feedback;
     return codec;
@@ -86,14 +98,13 @@ class Region {
   std::unique_ptr<intra::Collective> group_;
   std::unique_ptr<intra::InnerTrainer> trainer_;
   intra::OuterRound round_;
+  std::uint32_t ahead_;  // at most, as the overlap variant has it
 };
 
 class Rounds {
  public:
   Rounds(const Config& config, Missing missing)
-      : missing_(missing),
-        rounds_(config.train.steps / config.train.k),
-        chance_(config.train.seed) {
+      : missing_(missing), pace_(pace(config)), outer_momentum_(config.outer.momentum), chance_(config.train.seed) {
     const bool feedback = missing != Missing::dropped && config.codec.feedback;
     for (const std::string& name : names_of(config))
       regions_.push_back(std::make_unique<Region>(config, name, feedback));
@@ -101,13 +112,13 @@ class Rounds {
   }
 
   TrialResult train() {
-    for (diloco::Round t = 0; t < rounds_; ++t) one_round(t);
+    for (diloco::Round t = 0; t < pace_.rounds(); ++t) one_round(t);
     for (const auto& region : regions_) assert(region->state().digest == first().digest);
     return {.loss = regions_.front()->loss(),
-            .missed = double(missed_) / double(rounds_ * regions_.size()),
+            .missed = double(missed_) / double(pace_.rounds() * regions_.size()),
             .payload_bytes = payload_bytes_,
-            .rounds = rounds_,
-            .digest = diloco::to_hex(first().digest)};
+            .rounds = pace_.rounds(),
+            .digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(first().anchor)))};
   }
 
  private:
@@ -123,10 +134,12 @@ class Rounds {
   }
 
   void one_round(diloco::Round t) {
+    const std::uint32_t steps = pace_.round_steps(steps_before_.back());
+    steps_before_.push_back(steps_before_.back() + steps);
     const std::vector<bool> misses = draw();
     std::vector<intra::InFlight> listed = std::exchange(late_, {});
     for (std::size_t i = 0; i < regions_.size(); ++i) {
-      intra::InFlight made = regions_[i]->contribute();
+      intra::InFlight made = regions_[i]->contribute(steps);
       payload_bytes_ += made.payload.bytes().size();
       if (!misses[i]) {
         listed.push_back(std::move(made));
@@ -134,6 +147,8 @@ class Rounds {
         late_.push_back(std::move(made));
       }
     }
+    for (const auto& region : regions_) 
+      region->go_ahead(pace_.round_steps(steps_before_.back()));
     std::ranges::sort(listed, {}, [](const auto& one) { return key_of(one.contribution); });
     commit(t, listed);
     for (std::size_t i = 0; i < regions_.size(); ++i)
@@ -147,6 +162,7 @@ class Rounds {
     record.state = first().digest;
     record.expired_before = missing_ == Missing::late ? t : t + 1;
     record.skip_momentum = weights.skip_momentum;
+    record.momentum = diloco::momentum_after(steps_since_exchange(t), pace_.k, outer_momentum_);
     std::vector<std::span<const std::byte>> payloads;
     for (std::size_t i = 0; i < listed.size(); ++i) {
       record.participants.push_back(
@@ -154,6 +170,10 @@ class Rounds {
       payloads.push_back(listed[i].payload.bytes());
     }
     for (const auto& region : regions_) region->apply(record, payloads);
+  }
+
+  std::uint64_t steps_since_exchange(diloco::Round t) const {
+    return steps_before_[t + 1] - steps_before_[t + 1 - std::min<diloco::Round>(t + 1, pace_.fragments)];
   }
 
   diloco::Weights weigh(diloco::Round t, std::span<const intra::InFlight> listed) const {
@@ -170,7 +190,9 @@ class Rounds {
   }
 
   Missing missing_;
-  diloco::Round rounds_;
+  diloco::Pace pace_;
+  float outer_momentum_;
+  std::vector<std::uint64_t> steps_before_{0};  // each round, and the next
   std::mt19937_64 chance_;
   std::vector<std::unique_ptr<Region>> regions_;
   std::vector<double> liveness_;       // of the regions
@@ -199,8 +221,8 @@ class TemporaryDirectory {
 
 TrialResult train_in_rounds(const Config& config, Missing missing) {
   using Variant = diloco::OverlapOptions::Variant;
-  if (config.overlap.variant != Variant::synchronous)
-    throw ConfigError("sync.variant: must be synchronous in a trial in one process");
+  if (missing != Missing::never && config.overlap.variant != Variant::synchronous)
+    throw ConfigError("sync.variant: must be synchronous in a trial in which contributions miss rounds");
   return Rounds(config, missing).train();
 }
 

@@ -24,15 +24,15 @@ struct TrialResult {
   double missed = 0;  // share of the contributions
   std::uint64_t payload_bytes = 0;  // of all contributions that were made
   std::uint64_t rounds = 0;
-  std::string digest = {};  // of the agreed state, in hexadecimal
+  std::string digest = {};  // of the agreed parameters, as in summary.json
 };
 
-// Trains `config` to its end: synchronous rounds of fixed K, one worker per region. Throws what the
-// trainer and its data throw, and ConfigError for another variant.
+// Trains `config` to its end, with fixed K and one worker per region. Throws what the trainer and
+// its data throw, and ConfigError where contributions are to miss rounds that overlap.
 TrialResult train_in_rounds(const Config& config, Missing missing = Missing::never);
 
 // The same regions synchronised every step, as `causeway simulate` runs its baseline; in threads,
-// which meet in a temporary directory. digest: of the parameters.
+// which meet in a temporary directory.
 TrialResult train_in_lockstep(const Config& config);
 
 }  // namespace causeway::run
