@@ -3,7 +3,7 @@
     python3 bench/learning.py PATH/TO/bench_trial RESULTS.jsonl GRID... [--seeds 1,2,3] [--jobs 2] [--minutes N] [--data FILE]
     python3 bench/learning.py --report RESULTS.jsonl
 
-GRID: names of GRIDS below. Every run is configs/overlap.toml with other settings, all regions in one process (bench/trial.cc): the same inner
+GRID: names of GRIDS below. Every run is configs/overlap.toml, or configs/quickstart.toml, with other settings, all regions in one process (bench/trial.cc): the same inner
 steps, codec and outer rounds as a run of processes, without links. Resumable: a run whose line is in RESULTS.jsonl is not run again.
 """
 import argparse
@@ -36,6 +36,7 @@ CODECS = {
     "2bit": codec("dense:2bit"),
     "ternary": codec("dense:ternary"),
     "1bit": codec("dense:1bit,block=128"),
+    "top106": codec("topk:k=106,chunk=4096,value=2bit,index=rice", vector="dense:1bit", decay=1.0),
     "top128": codec("topk:k=128,chunk=4096,value=2bit,index=rice", decay=1.0),
     "top256": codec("topk:k=256,chunk=4096,value=2bit,index=rice", decay=1.0),
     "top512": codec("topk:k=512,chunk=4096,value=2bit,index=rice", decay=1.0),
@@ -49,6 +50,8 @@ def outer(lr, momentum=None):
 
 
 def name_of(step):
+    if not step:
+        return "-"
     return "sgd " + str(step[0]) if len(step) == 1 else "/".join(map(str, step))
 
 
@@ -58,6 +61,14 @@ def run(inner, regions, k, codec, step, **more):
 
 def lockstep(inner, regions, **more):
     return dict(inner=inner, regions=regions, k=1, codec="-", outer="-", step=[]) | more
+
+
+MUON_QUICKSTART = ["train.batch=8", "train.steps=1200", "inner.warmup_steps=75"]
+
+
+def quickstart(inner, k, codec, step, more=()):
+    rate = ["inner.lr=2.2e-3"] if inner == "adamw" else ["inner.lr=8e-3"]
+    return run(inner, 3, k, codec, step, config="configs/quickstart.toml", more=rate + list(more))
 
 
 STEPS = [(0.7, 0.6), (1.0, 0.4), (1.0, 0.6), (1.0, 0.8), (0.7, 0.8)]
@@ -71,8 +82,18 @@ GRIDS = {
     "sparse-muon": [run("muon", 4, 30, c, step) for c, step in
                     itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
     "sparse-adamw": [run("adamw", 4, 30, "top128", step) for step in [(2.0,)]],
+    # The quickstart's model, text and tokens: as it is, and with Muon and larger batches in fewer steps.
+    "quickstart": [
+        quickstart("adamw", 25, "top106", (1.7,)),
+        quickstart("muon", 6, "top106", (1.7,), MUON_QUICKSTART),
+        quickstart("muon", 30, "2bit", (0.7, 0.6), MUON_QUICKSTART),
+        quickstart("muon", 30, "int8", (0.7, 0.6), MUON_QUICKSTART),
+        quickstart("muon", 60, "2bit", (0.7, 0.6), MUON_QUICKSTART),
+        quickstart("adamw", 1, "-", ()),
+        quickstart("muon", 1, "-", (), MUON_QUICKSTART),
+    ],
 }
-FIELDS = ("inner", "regions", "k", "codec", "outer", "seed", "more", "data")
+FIELDS = ("config", "inner", "regions", "k", "codec", "outer", "seed", "more", "data")
 
 
 def key(row):
@@ -89,7 +110,7 @@ def settings_of(row):
 
 
 def train(trial, row):
-    text = pathlib.Path("configs/overlap.toml").read_text()
+    text = pathlib.Path(row.get("config", "configs/overlap.toml")).read_text()
     text = text[:text.index("[[regions]]")] + "".join(f'[[regions]]\nname = "r{i}"\n' for i in range(row["regions"]))
     with tempfile.TemporaryDirectory() as temporary:
         config = pathlib.Path(temporary) / "overlap.toml"
@@ -125,7 +146,8 @@ def measure(arguments):
 
 
 def name(row):
-    words = [row["inner"], f"R={row['regions']}", "every step" if not row["step"] else f"K={row['k']} {row['codec']} {row['outer']}"]
+    words = [pathlib.Path(row["config"]).stem] if "config" in row else []
+    words += [row["inner"], f"R={row['regions']}", "every step" if not row["step"] else f"K={row['k']} {row['codec']} {row['outer']}"]
     return " ".join(words + row.get("more", []) + ([row["data"]] if row.get("data") else []) + [f"seed {row['seed']}"])
 
 

@@ -7,6 +7,7 @@
 
 #include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/parsed_config.h"
 #include "inter/base/append_item.h"
 #include "intra/base/error.h"
@@ -84,6 +85,26 @@ std::vector<std::string> region_names_sorted(const Config& config) {
   return names;
 }
 
+// After all else is filled in and found right.
+void choose_outer(ParsedConfig& parsed) {
+  Config& config = parsed.config;
+  const bool named = parsed.places.contains("outer.optimizer");
+  for (const char* key : {"outer.lr", "outer.momentum"}) {
+    const auto place = parsed.places.find(key);
+    if (config.outer_kind || place == parsed.places.end()) continue;
+    if (named)
+      throw ConfigError(place->second + ": " + key +
+                        " must be left out where outer.optimizer is auto, which chooses it; or set "
+                        "outer.optimizer");
+    config.outer_kind = config.outer.kind;
+  }
+  if (config.outer_kind) {
+    config.outer.kind = *config.outer_kind;
+  } else {
+    take_suitable_outer(config);
+  }
+}
+
 }  // namespace
 
 Config load_config_text(const std::string& text, const std::string& file,
@@ -98,6 +119,7 @@ Config load_config_text(const std::string& text, const std::string& file,
   }
   resolve(parsed);
   check_combinations(parsed, file);
+  choose_outer(parsed);
   return std::move(parsed.config);
 }
 

@@ -217,16 +217,22 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+Config with_one_worker_each(Config config) {
+  for (RegionConfig& region : config.regions) region.workers = 1;
+  return config;
+}
+
 }  // namespace
 
 TrialResult train_in_rounds(const Config& config, Missing missing) {
   using Variant = diloco::OverlapOptions::Variant;
   if (missing != Missing::never && config.overlap.variant != Variant::synchronous)
     throw ConfigError("sync.variant: must be synchronous in a trial in which contributions miss rounds");
-  return Rounds(config, missing).train();
+  return Rounds(with_one_worker_each(config), missing).train();
 }
 
-TrialResult train_in_lockstep(const Config& config) {
+TrialResult train_in_lockstep(const Config& configured) {
+  const Config config = with_one_worker_each(configured);
   const TemporaryDirectory directory;
   const std::vector<std::string> names = names_of(config);
   std::vector<intra::WorkerResult> results(names.size());

@@ -1,0 +1,60 @@
+#include "apps/run/learning/recipe.h"
+
+#include "apps/run/config/config_schema.h"
+#include "apps/run/config/outer_choice.h"
+#include "compression/base/chunk.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
+
+namespace causeway::run {
+namespace {
+
+using Optimizer = intra::InnerOptions::Optimizer;
+
+constexpr float kMuonRate = 2;          // of AdamW's (bench/RESULTS.md, "Overlap")
+constexpr double kBitsWithFeedback = 6;  // below: what compression drops must be kept
+
+std::string name_of(Optimizer optimizer) {
+  return optimizer == Optimizer::muon ? "muon" : "adamw";
+}
+
+double bits_per_value(const std::string& spec) {
+  const auto codec = compression::make_codec(spec);
+  return 8.0 * static_cast<double>(codec->encoded_bytes_max(compression::kChunk)) /
+         compression::kChunk;
+}
+
+}  // namespace
+
+Recipe recipe_of(const Config& config) {
+  return {.inner = config.built_in_trainer() ? name_of(config.inner.optimizer) : "",
+          .codec = config.codec.matrix};
+}
+
+Config with(Config config, const Recipe& recipe) {
+  const Recipe own = recipe_of(config);
+  if (recipe == own) return config;
+  if (recipe.inner != own.inner) {
+    const bool muon = recipe.inner == name_of(Optimizer::muon);
+    config.inner.optimizer = muon ? Optimizer::muon : Optimizer::adamw;
+    config.inner.lr *= muon ? kMuonRate : 1 / kMuonRate;
+  }
+  if (recipe.codec != own.codec) {
+    config.codec.matrix = recipe.codec;
+    config.codec.feedback = config.codec.feedback || bits_per_value(recipe.codec) < kBitsWithFeedback;
+  }
+  take_suitable_outer(config);
+  return config;
+}
+
+std::vector<std::string> settings_between(const Config& from, const Config& to) {
+  std::vector<std::string> lines;
+  for (const Key<Config>& key : config_keys()) {
+    if (from.outer_chosen && key.name.starts_with("outer.")) continue;
+    if (key.get(from) != key.get(to))
+      lines.push_back(key.name + " = " + format_value(key.get(to)));
+  }
+  return lines;
+}
+
+}  // namespace causeway::run
