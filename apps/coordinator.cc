@@ -22,6 +22,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/open_files.h"
@@ -173,6 +174,8 @@ void write_report(const std::filesystem::path& directory) {
 int run_coordinator(const CoordinatorFlags& flags) {
   run::raise_open_files_limit();
   const run::Config config = run::load_config(flags.config, flags.overrides);
+  if (const std::string concern = run::outer_concern(config); !concern.empty())
+    spdlog::warn("{}", concern);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
   if (flags.automatic) {
     options.start =

@@ -43,54 +43,61 @@ CODECS = {
 }
 
 
-def outer(lr, momentum=None):
-    if momentum is None:
-        return ["outer.optimizer='sgd'", f"outer.lr={lr}"]
-    return ["outer.optimizer='nesterov'", f"outer.lr={lr}", f"outer.momentum={momentum}"]
+def outer(step):
+    if step == "auto":
+        return ["outer.optimizer='auto'"]
+    if len(step) == 1:
+        return ["outer.optimizer='sgd'", f"outer.lr={step[0]}"]
+    return ["outer.optimizer='nesterov'", f"outer.lr={step[0]}", f"outer.momentum={step[1]}"]
 
 
 def name_of(step):
-    if not step:
-        return "-"
-    return "sgd " + str(step[0]) if len(step) == 1 else "/".join(map(str, step))
+    return step if step == "auto" else "sgd " + str(step[0]) if len(step) == 1 else "/".join(map(str, step))
 
 
 def run(inner, regions, k, codec, step, **more):
-    return dict(inner=inner, regions=regions, k=k, codec=codec, outer=name_of(step), step=list(step)) | more
+    return dict(inner=inner, regions=regions, k=k, codec=codec, outer=name_of(step), step=step) | more
 
 
 def lockstep(inner, regions, **more):
-    return dict(inner=inner, regions=regions, k=1, codec="-", outer="-", step=[]) | more
+    return dict(inner=inner, regions=regions, k=1, codec="-", outer="-", step=None) | more
 
 
 MUON_QUICKSTART = ["train.batch=8", "train.steps=1200", "inner.warmup_steps=75"]
 
 
 def quickstart(inner, k, codec, step, more=()):
-    rate = ["inner.lr=2.2e-3"] if inner == "adamw" else ["inner.lr=8e-3"]
-    return run(inner, 3, k, codec, step, config="configs/quickstart.toml", more=rate + list(more))
+    shape = dict(config="configs/quickstart.toml", more=["inner.lr=2.2e-3" if inner == "adamw" else "inner.lr=8e-3", *more])
+    return run(inner, 3, k, codec, step, **shape) if step else lockstep(inner, 3, **shape)
 
 
 STEPS = [(0.7, 0.6), (1.0, 0.4), (1.0, 0.6), (1.0, 0.8), (0.7, 0.8)]
+BATCH_16 = ["train.batch=16", "train.steps=1000"]
 GRIDS = {
-    "lockstep": [lockstep(inner, r) for r, inner in itertools.product([2, 4], INNER)],
+    # The outer step by hand, from which the law of outer.optimizer = "auto" comes.
     "outer-muon-4": [run("muon", 4, k, "int8", step) for k, step in itertools.product([30, 100], STEPS + [(1.0,)])],
-    "outer-adamw-4": [run("adamw", 4, k, "int8", step) for k, step in itertools.product([30, 100], STEPS)],
-    "outer-muon-2": [run("muon", 2, k, "int8", step) for k, step in itertools.product([30, 100], STEPS + [(1.0,)])],
-    "codecs-muon": [run("muon", 4, k, c, step) for k, c, step in
-                    itertools.product([30, 100], ["2bit", "1bit", "int4", "ternary"], [(0.7, 0.6)])],
-    "sparse-muon": [run("muon", 4, 30, c, step) for c, step in
-                    itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
-    "sparse-adamw": [run("adamw", 4, 30, "top128", step) for step in [(2.0,)]],
+    "outer-muon-2": [run("muon", 2, k, "int8", step) for k, step in itertools.product([30, 100], STEPS[:3])],
+    "outer-adamw-4": [run("adamw", 4, 100, "int8", step) for step in STEPS],
+    # With the outer step that is chosen: three seeds are wanted of these.
+    "lockstep": [lockstep(inner, r) for r, inner in itertools.product([2, 4], INNER)],
+    "dense": [run(inner, r, k, "int8", "auto") for r, k, inner in itertools.product([2, 4], [30, 100], INNER)],
+    "codecs-muon": [run("muon", 4, k, c, (0.7, 0.6)) for k, c in itertools.product([30, 100], ["2bit", "1bit", "int4", "ternary"])],
+    "codecs": [run(inner, 4, k, c, "auto") for inner, k, c in itertools.product(INNER, [30, 100], ["2bit", "1bit"])],
+    "rare": [run("muon", 4, k, c, "auto") for k, c in itertools.product([210, 300], ["int8", "2bit"])],
+    "sparse-muon": [run("muon", 4, 30, c, step) for c, step in itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
+    "sparse": [run(inner, 4, 30, "top128", "auto") for inner in INNER],
+    "eager": [run(inner, 4, 30, "int8", "auto", more=["sync.variant='eager'"]) for inner in INNER],
+    "batch-16": [run(inner, 4, 100, "int8", "auto", more=BATCH_16) for inner in INNER]
+    + [lockstep(inner, 4, more=BATCH_16) for inner in INNER],
     # The quickstart's model, text and tokens: as it is, and with Muon and larger batches in fewer steps.
     "quickstart": [
         quickstart("adamw", 25, "top106", (1.7,)),
         quickstart("muon", 6, "top106", (1.7,), MUON_QUICKSTART),
-        quickstart("muon", 30, "2bit", (0.7, 0.6), MUON_QUICKSTART),
-        quickstart("muon", 30, "int8", (0.7, 0.6), MUON_QUICKSTART),
-        quickstart("muon", 60, "2bit", (0.7, 0.6), MUON_QUICKSTART),
-        quickstart("adamw", 1, "-", ()),
-        quickstart("muon", 1, "-", (), MUON_QUICKSTART),
+        quickstart("muon", 30, "2bit", "auto", MUON_QUICKSTART),
+        quickstart("muon", 60, "2bit", "auto", MUON_QUICKSTART),
+        quickstart("muon", 60, "1bit", "auto", MUON_QUICKSTART),
+        quickstart("adamw", 1, "-", None),
+        quickstart("muon", 1, "-", None, MUON_QUICKSTART),
     ],
 }
 FIELDS = ("config", "inner", "regions", "k", "codec", "outer", "seed", "more", "data")
@@ -103,7 +110,7 @@ def key(row):
 def settings_of(row):
     settings = [f"run.seed={row['seed']}", f"train.k={row['k']}"] + INNER[row["inner"]]
     if row["step"]:
-        settings += CODECS[row["codec"]] + outer(*row["step"])
+        settings += CODECS[row["codec"]] + outer(row["step"])
     if row.get("data"):
         settings.append(f"data.files=['{row['data']}']")
     return settings + row.get("more", [])

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/page/format.h"
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
@@ -69,6 +70,8 @@ class Tuner {
       out_.prices = load_prices(options_.prices, known);
     }
     out_.warnings = not_rehearsed(config_);
+    if (const std::string concern = outer_concern(config_); !concern.empty())
+      out_.warnings.push_back(concern);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
     refuse_what_programs_cannot();
     probe_machine();
