@@ -17,6 +17,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/outer_choice.h"
 #include "apps/run/config/starter.h"
+#include "apps/run/learning/recipe.h"
 #include "apps/set_option.h"
 #include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
@@ -101,8 +102,8 @@ void add_config(CLI::App& app, int&) {
     }
     const run::Config config = run::load_config(flags->file, flags->overrides);
     std::cout << run::to_toml(config);
-    if (const std::string concern = run::outer_concern(config); !concern.empty())
-      std::cerr << "WARNING: " << concern << "\n";
+    for (const std::string& concern : {run::outer_concern(config), run::muon_concern(config)})
+      if (!concern.empty()) std::cerr << "WARNING: " << concern << "\n";
   });
 }
 

@@ -33,6 +33,10 @@ INT8 = codec("dense:int8,block=128", feedback=False)
 CODECS = {
     "int8": INT8,
     "int4": codec("dense:int4,block=128"),
+    "e3m0": codec("dense:e3m0,block=128"),
+    "e2m1": codec("dense:e2m1,block=128"),
+    "nf4": codec("dense:nf4,block=128"),
+    "rand128": codec("randk:k=128,chunk=4096,value=2bit", decay=1.0),
     "2bit": codec("dense:2bit"),
     "ternary": codec("dense:ternary"),
     "1bit": codec("dense:1bit,block=128"),
@@ -83,6 +87,7 @@ GRIDS = {
     "dense": [run(inner, r, k, "int8", "auto") for r, k, inner in itertools.product([2, 4], [30, 100], INNER)],
     "codecs-muon": [run("muon", 4, k, c, (0.7, 0.6)) for k, c in itertools.product([30, 100], ["2bit", "1bit", "int4", "ternary"])],
     "codecs": [run(inner, 4, k, c, "auto") for inner, k, c in itertools.product(INNER, [30, 100], ["2bit", "1bit"])],
+    "four-bits": [run(inner, 4, 30, c, "auto") for c, inner in itertools.product(["int4", "e3m0", "e2m1", "nf4"], INNER)],
     "rare": [run("muon", 4, k, c, "auto") for k, c in itertools.product([210, 300], ["int8", "2bit"])],
     "sparse-muon": [run("muon", 4, 30, c, step) for c, step in itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
     "sparse": [run(inner, 4, 30, "top128", "auto") for inner in INNER],

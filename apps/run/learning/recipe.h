@@ -21,6 +21,12 @@ Recipe recipe_of(const Config& config);
 // (outer_choice.h). With its own recipe a configuration stays as it is.
 Config with(Config config, const Recipe& recipe);
 
+// What Muon's iterations are of the arithmetic of a worker's step, which does not grow with its
+// tokens; 0 without Muon.
+double muon_share(const Config& config);
+// In words, where it is above a tenth; empty: it is not.
+std::string muon_concern(const Config& config);
+
 // What to set in a configuration file to get from one to the other: "key = value" lines. An outer
 // step that is chosen stays so.
 std::vector<std::string> settings_between(const Config& from, const Config& to);

@@ -88,6 +88,14 @@ void judge_price(Tuning& tuning) {
   }
 }
 
+// What a step with another inner optimizer takes was measured here; on GPUs it may be another share.
+void judge_inner(Tuning& tuning, const diloco::tuner::Row& row) {
+  if (row.inner == tuning.configured.inner) return;
+  tuning.reasons.push_back("a step with " + row.inner + " takes " +
+                           format_fixed(row.inner_step_ratio, 2) + " times as long as one with " +
+                           tuning.configured.inner + ", measured on this machine");
+}
+
 bool is_sparse(const std::string& codec) {
   return compression::make_codec(codec)->is_sparse();
 }
@@ -146,6 +154,7 @@ void judge_choice(Tuning& tuning) {
         "the price of applying an exchange late is that of a published run "
         "of 500M parameters with K = 30, not measured here");
   }
+  judge_inner(tuning, row);
   judge_codec(tuning, row);
   const auto edge = [&](auto compare) {
     return std::ranges::none_of(tuning.forecast.rows, [&](const diloco::tuner::Row& other) {

@@ -52,5 +52,16 @@ TEST(Recipe, SaysWhatToSet) {
               Not(Contains(StartsWith("outer."))));
 }
 
+TEST(Recipe, MuonsShareFallsWithTheTokensOfAStep) {
+  const auto share = [](const std::string& batch) {
+    return muon_share(load({"inner.optimizer=muon", "train.batch=" + batch}));
+  };
+  EXPECT_EQ(muon_share(load({})), 0);
+  EXPECT_GT(share("1"), share("64"));
+  EXPECT_THAT(muon_concern(load({"inner.optimizer=muon", "train.batch=1"})),
+              testing::HasSubstr("% of a step's arithmetic"));
+  EXPECT_EQ(muon_concern(load({"inner.optimizer=muon", "train.batch=65536"})), "");
+}
+
 }  // namespace
 }  // namespace causeway::run
