@@ -58,8 +58,9 @@ Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
   Lines lines;
   for (auto& [key, line] : grouped) {
     std::ranges::sort(line, {}, [&](std::size_t i) { return rows[i].k; });
-    const Choice choice = choose(line, rows, rows[line.front()].price.value_or(price));
-    lines.push_back({std::move(line), choice, doubt_of(rows[line.front()])});
+    const Row& first = rows[line.front()];
+    const Choice choice = choose(line, rows, first.price.value_or(price));
+    lines.push_back({std::move(line), choice, doubt_of(first)});
   }
   return lines;
 }
