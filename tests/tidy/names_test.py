@@ -38,11 +38,11 @@ COLLECTIONS = {
         "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",
         "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h", "diloco/worker/worker_report.h",
         "intra/base/foreign_json.h", "intra/published/model_weights.h",
-        "intra/published/token_shard.h", "wan-sim/scenario/event_reader.h"),
+        "intra/published/token_shard.h",),
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
     "a subject of its own, as textbooks name it": (
         "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
-        "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h",
+        "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",
         "diloco/maths/hash_chain.h", "intra/base/flat_parts.h"),
     "a type without methods": ("diloco/maths/round_number.h",),
     "the act, where the function is the verb": (

@@ -11,7 +11,6 @@
 #include <queue>
 #include <vector>
 
-#include "wan-sim/link/flow_table.h"
 #include "wan-sim/link/link_rules.h"
 
 namespace causeway::wan_sim {

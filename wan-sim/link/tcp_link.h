@@ -14,7 +14,6 @@
 #include <queue>
 #include <vector>
 
-#include "wan-sim/link/flow_table.h"
 #include "wan-sim/link/link_rules.h"
 #include "wan-sim/link/tcp_sender.h"
 

@@ -9,7 +9,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "wan-sim/scenario/keys.h"
+#include "wan-sim/scenario/timeline.h"
 
 namespace causeway::wan_sim {
 namespace {
