@@ -23,7 +23,7 @@
 #include "diloco/files/error.h"
 #include "inter/base/file.h"
 #include "inter/base/link_error.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 #include "wan-sim/base/error.h"
 

@@ -20,7 +20,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/storage_failure.h"
 #include "diloco/region/wait_log.h"
-#include "inter/base/log_budget.h"
+#include "inter/base/retry.h"
 
 namespace causeway::diloco {
 namespace {

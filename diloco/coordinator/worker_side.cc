@@ -14,7 +14,7 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {

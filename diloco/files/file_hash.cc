@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "diloco/files/file_io.h"
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
 
 namespace causeway::diloco {
 

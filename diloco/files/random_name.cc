@@ -6,7 +6,7 @@
 
 #include <openssl/rand.h>
 
-#include "inter/base/hex.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 

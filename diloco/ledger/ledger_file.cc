@@ -4,7 +4,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/hash_chain.h"
-#include "inter/base/little_endian.h"
+#include "inter/base/wire.h"
 
 namespace causeway::diloco {
 namespace {

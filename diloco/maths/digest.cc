@@ -4,8 +4,8 @@
 #include <cassert>
 #include <initializer_list>
 
-#include "inter/base/hex.h"
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {

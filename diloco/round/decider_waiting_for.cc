@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "diloco/round/decider.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "diloco/log/withdraw.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "diloco/worker/worker_messages.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 

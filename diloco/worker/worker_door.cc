@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "diloco/worker/stream/worker_tls_stream.h"
-#include "inter/base/accept.h"
+#include "inter/base/async.h"
 #include "inter/mesh/resolve.h"
 
 namespace causeway::diloco {

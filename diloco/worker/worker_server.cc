@@ -21,7 +21,6 @@
 #include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
 #include "diloco/worker/worker_report.h"
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
 
 namespace causeway::diloco {

@@ -14,6 +14,7 @@ COLLECTIONS = {
     "functions on numbers of one kind": (
         "compression/base/bit_math.h", "compression/base/float16.h", "compression/base/random.h",
         "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
+    "functions on text": ("inter/base/text.h",),
     "the makers behind a table of names": (
         "compression/codecs/compose.h", "compression/index/index_formats.h",
         "compression/sparsifier/sparsifier_formats.h", "compression/value/value_formats.h", "apps/commands.h",

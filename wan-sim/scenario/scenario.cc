@@ -4,7 +4,7 @@
 #include <set>
 #include <system_error>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "wan-sim/base/error.h"
 #include "wan-sim/scenario/link_spec.h"
 #include "wan-sim/scenario/toml_reader.h"

@@ -8,7 +8,7 @@
 #include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/parsed_config.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 
 namespace causeway::run {

@@ -22,7 +22,6 @@
 #include <asio/write.hpp>
 
 #include "apps/run/config/config.h"
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
 #include "inter/base/link_error.h"
 #include "inter/door/strangers.h"

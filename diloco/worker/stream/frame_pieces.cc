@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "diloco/files/file_io.h"
-#include "inter/base/little_endian.h"
+#include "inter/base/wire.h"
 
 namespace causeway::diloco {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
-#include "inter/base/little_endian.h"
+#include "inter/base/wire.h"
 
 namespace causeway::diloco {
 namespace {

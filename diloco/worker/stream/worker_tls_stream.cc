@@ -7,7 +7,7 @@
 
 #include "diloco/files/error.h"
 #include "inter/base/tcp.h"
-#include "inter/tls/socket_bio.h"
+#include "inter/tls/tls_stream.h"
 
 namespace causeway::diloco {
 namespace {

@@ -1,8 +1,8 @@
-#include "inter/base/little_endian.h"
-
-#include <gtest/gtest.h>
+#include "inter/base/wire.h"
 
 #include <cstdint>
+
+#include <gtest/gtest.h>
 
 namespace causeway::inter {
 namespace {
@@ -21,4 +21,5 @@ TEST(LittleEndian, EveryBitComesBack) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

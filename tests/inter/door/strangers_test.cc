@@ -1,5 +1,6 @@
 // How many handshakes strangers, crowds of them and members may ask for.
-#include "inter/door/handshake_budget.h"
+
+#include "inter/door/strangers.h"
 
 #include <string>
 
@@ -67,4 +68,5 @@ TEST_F(Handshakes, ManyAddressesAreForgottenAgain) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

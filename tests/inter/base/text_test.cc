@@ -1,4 +1,4 @@
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -38,4 +38,5 @@ TEST(Printable, OnOneLineHasNoEndsOfLines) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

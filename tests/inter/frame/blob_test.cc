@@ -1,4 +1,4 @@
-#include "inter/frame/chunk_map.h"
+#include "inter/frame/blob.h"
 
 #include <gtest/gtest.h>
 
@@ -65,4 +65,5 @@ TEST(ChunkMap, BytesComeBackAndBadOnesDoNot) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

@@ -1,4 +1,4 @@
-// SHA-256, the only one of ours that runs on a CPU.
+// SHA-256, the only one of ours that runs on a CPU, and a fast checksum for accidents.
 #pragma once
 
 #include <array>
@@ -10,6 +10,11 @@
 
 namespace causeway::inter {
 
+// A fast checksum against torn and damaged files.
+// XXH3. For accidents, not attackers. Never 0.
+std::uint64_t checksum(std::span<const std::byte> bytes);
+
+// SHA-256, the only one of ours that runs on a CPU.
 using Sha256Hash = std::array<std::uint8_t, 32>;
 
 // Of a stream, or of one after the other: finish() begins anew. For many short ones keep the

@@ -1,4 +1,4 @@
-#include "inter/mesh/control_queue.h"
+#include "inter/mesh/session.h"
 
 #include <gtest/gtest.h>
 
@@ -42,4 +42,5 @@ TEST(ControlQueue, APeerThatDoesNotReadShows) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

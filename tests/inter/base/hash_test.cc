@@ -1,10 +1,10 @@
-#include "inter/base/sha256.h"
-
-#include <gtest/gtest.h>
+#include "inter/base/hash.h"
 
 #include <string_view>
 
-#include "inter/base/hex.h"
+#include <gtest/gtest.h>
+
+#include "inter/base/text.h"
 
 namespace causeway::inter {
 namespace {
@@ -22,4 +22,5 @@ TEST(Sha256, MatchesPublishedVectorsOneAfterTheOther) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

@@ -1,4 +1,4 @@
-#include "inter/door/handshake_budget.h"
+#include "inter/door/strangers.h"
 
 #include <algorithm>
 #include <cstddef>

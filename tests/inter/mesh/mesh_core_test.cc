@@ -1,5 +1,6 @@
 // When a region that connects again and again is taken for two.
-#include "inter/mesh/contest.h"
+
+#include "inter/mesh/mesh_core.h"
 
 #include <gtest/gtest.h>
 
@@ -37,4 +38,5 @@ TEST_F(Contests, ARegionThatRestartsIsOne) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

@@ -1,4 +1,4 @@
-#include "inter/base/accept.h"
+#include "inter/base/async.h"
 
 #include <spdlog/spdlog.h>
 

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -9,6 +8,8 @@
 #include <algorithm>
 #include <fstream>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "inter/base/error.h"
 #include "inter/base/file.h"
@@ -203,4 +204,5 @@ TEST(SpareFilesDeathTest, GiveWayWhenTheDiskIsFull) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

@@ -1,6 +1,5 @@
-#include "inter/base/accept.h"
+#include "inter/base/async.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <functional>
 #include <future>
 
+#include <gtest/gtest.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
@@ -78,4 +78,5 @@ TEST_F(AcceptAll, GoesOnWhenThereAreDescriptorsAgain) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

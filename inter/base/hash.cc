@@ -1,8 +1,15 @@
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
 
 #include <cassert>
 
+#include <xxhash.h>
+
 namespace causeway::inter {
+
+std::uint64_t checksum(std::span<const std::byte> bytes) {
+  const std::uint64_t value = XXH3_64bits(bytes.data(), bytes.size());
+  return value == 0 ? 1 : value;
+}
 
 Sha256::Sha256() : algorithm_(EVP_MD_fetch(nullptr, "SHA256", nullptr)), digest_(EVP_MD_CTX_new()) {
   assert(algorithm_ && digest_);

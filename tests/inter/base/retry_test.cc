@@ -1,13 +1,12 @@
 // How many lines others can put into our log.
-#include "inter/base/log_budget.h"
+
+#include "inter/base/retry.h"
 
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "inter/base/retry.h"
 
 namespace causeway::inter {
 namespace {
@@ -69,4 +68,5 @@ TEST(LogThrottle, StrangersOfManyAddressesGetFewLinesAMinute) {
 }
 
 }  // namespace
+
 }  // namespace causeway::inter

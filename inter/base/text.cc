@@ -1,4 +1,4 @@
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 #include <algorithm>
 #include <cstddef>
