@@ -16,8 +16,7 @@ COLLECTIONS = {
         "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
     "functions on text": ("inter/base/text.h",),
     "the makers behind a table of names": (
-        "compression/codecs/compose.h", "compression/index/index_formats.h",
-        "compression/sparsifier/sparsifier_formats.h", "compression/value/value_formats.h", "apps/commands.h",
+        "compression/value/value_formats.h", "apps/commands.h",
         "apps/run/config/config_schema.h", "apps/run/config/key_builders.h"),
     "the ways to launch kernels, or the kernels": (
         "compression/cuda/kernels.h", "intra/cuda/jobs/kernels.h", "intra/cuda/jobs/element_kernel.cuh",
