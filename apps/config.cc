@@ -17,7 +17,6 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/starter.h"
 #include "apps/set_option.h"
-#include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::apps {

@@ -14,12 +14,12 @@
 
 #include "diloco/coordinator/archive_fill.h"
 #include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/coordinator_status.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/worker_side.h"
+#include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
-#include "diloco/files/storage_failure.h"
-#include "diloco/region/wait_log.h"
 #include "inter/base/retry.h"
 
 namespace causeway::diloco {

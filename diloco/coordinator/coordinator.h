@@ -10,7 +10,7 @@
 //   peer_links.h           what other regions say (inter), and what is said to them
 //   worker_side.h          what this region's worker says, and what it is told
 //   contribution_intake.h  what the worker hands over, on its way into the spool
-//   ending.h               why it ends, and what it does while its disk takes nothing
+//   protocol_driver.h               why it ends, and what it does while its disk takes nothing
 #pragma once
 
 #include <chrono>
@@ -26,12 +26,23 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
-#include "diloco/coordinator/origin.h"
 #include "diloco/log/membership.h"
 #include "diloco/region/protocol_options.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::diloco {
+
+// Where a forked run begins: the newest snapshot of another run that the run confirmed. A
+// coordinator never looks inside a payload, so whoever starts one has checked that this is the
+// state that the other run's signed ledger names.
+struct Fork {
+  Origin origin;
+  std::filesystem::path snapshot;  // in the other run's spool
+};
+
+// Into `spool`. Throws std::system_error (Errc::lineage) if the file is gone or is not the origin's
+// blob.
+void copy_origin(const Fork& fork, const std::filesystem::path& spool);
 
 enum class Start { resume, found, join, fork };
 

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLook{250};
+constexpr milliseconds kLookEvery{250};
 constexpr seconds kGoodbye{60};  // without a word from a worker that was told to finish
 constexpr seconds kReturn{10};   // for one that was lost meanwhile
 
@@ -103,7 +103,7 @@ asio::awaitable<void> WorkerSide::say_goodbye() {
   heard_at_ = steady_clock::now();
   if (intake_.stop_waiting()) see_off();
   while (!goodbye_is_over()) {
-    timer.expires_after(kLook);
+    timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "diloco/maths/round_number.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::diloco {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "diloco/log/messages.h"
-#include "diloco/region/outbox.h"
+#include "diloco/region/action.h"
 
 namespace causeway::diloco {
 

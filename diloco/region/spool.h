@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "diloco/region/action.h"
 #include "diloco/region/contributions.h"
-#include "diloco/region/outbox.h"
 #include "diloco/region/protocol_options.h"
 #include "diloco/region/run_history.h"
 

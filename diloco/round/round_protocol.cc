@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "diloco/log/withdraw.h"
+#include "diloco/log/records.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {

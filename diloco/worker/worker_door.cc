@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "diloco/worker/stream/worker_tls_stream.h"
+#include "diloco/worker/stream/worker_stream.h"
 #include "inter/base/async.h"
 #include "inter/mesh/resolve.h"
 

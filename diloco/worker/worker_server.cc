@@ -12,12 +12,10 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/random_name.h"
 #include "diloco/log/wire.h"
 #include "diloco/worker/rank_group.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_connection.h"
 #include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
 #include "diloco/worker/worker_report.h"

@@ -13,7 +13,6 @@
 #include "diloco/worker/coordinator_link.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_dial.h"
 #include "diloco/worker/worker_messages.h"
 #include "diloco/worker/worker_report.h"
 

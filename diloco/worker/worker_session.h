@@ -23,11 +23,10 @@
 #include <variant>
 #include <vector>
 
-#include "diloco/files/mapped_bytes.h"
 #include "diloco/files/sealed_bytes.h"
-#include "diloco/log/named_tensors.h"
+#include "diloco/log/messages.h"
 #include "diloco/log/record.h"
-#include "diloco/maths/data_digest.h"
+#include "diloco/maths/digest.h"
 #include "diloco/maths/train.h"
 
 namespace causeway::diloco {

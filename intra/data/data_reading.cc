@@ -11,8 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "diloco/files/descriptor.h"
-#include "diloco/files/file_hash.h"
+#include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 
 namespace causeway::intra {

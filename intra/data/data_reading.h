@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "diloco/maths/data_digest.h"
+#include "diloco/maths/digest.h"
 #include "intra/data/data.h"
 #include "intra/data/kept_digests.h"
 

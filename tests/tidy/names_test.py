@@ -43,8 +43,8 @@ COLLECTIONS = {
     "a subject of its own, as textbooks name it": (
         "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
         "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",
-        "diloco/maths/hash_chain.h", "intra/base/flat_parts.h"),
-    "a type without methods": ("diloco/maths/round_number.h",),
+        "intra/base/flat_parts.h"),
+    "a type without methods": (),
     "the act, where the function is the verb": (
         "inter/mesh/greeting.h", "apps/run/simulate/simulation.h", "intra/worker/instruction_relay.h"),
     "processes: which, and what is done to them": (

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "diloco/maths/overlap.h"
+#include "diloco/maths/outer.h"
 
 namespace causeway::diloco {
 namespace {

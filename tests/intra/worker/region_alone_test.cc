@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "diloco/files/storage_failure.h"
+#include "diloco/files/error.h"
 #include "tests/intra/full_disk.h"
 #include "tests/intra/worker/region_under_test.h"
 

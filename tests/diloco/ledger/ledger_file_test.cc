@@ -1,9 +1,9 @@
-#include "diloco/ledger/recovery.h"
+#include "diloco/ledger/ledger_file.h"
 
 #include <gtest/gtest.h>
 
 #include "diloco/files/checked_file.h"
-#include "diloco/maths/hash_chain.h"
+#include "diloco/maths/digest.h"
 
 namespace causeway::diloco {
 namespace {
@@ -137,4 +137,5 @@ TEST(CheckedFile, FindsEveryFlippedBitOfAJsonText) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco

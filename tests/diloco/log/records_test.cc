@@ -1,4 +1,4 @@
-#include "diloco/log/withdraw.h"
+#include "diloco/log/records.h"
 
 #include <gtest/gtest.h>
 
@@ -56,4 +56,5 @@ TEST(Withdraw, WhatARecordDoesFollowsFromTheLogAlone) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco

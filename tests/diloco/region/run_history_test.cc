@@ -1,4 +1,4 @@
-#include "diloco/region/data_plan.h"
+#include "diloco/region/run_history.h"
 
 #include <utility>
 
@@ -77,4 +77,5 @@ TEST(DataPlan, IsTheSameWhateverTheRegionRemembersItself) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco

@@ -1,14 +1,16 @@
 // How a session with a worker on another host ends, as either end sees it.
-#include "diloco/worker/stream/worker_tls_stream.h"
+
+#include "diloco/worker/stream/worker_stream.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+
+#include <gtest/gtest.h>
 
 #include "diloco/files/error.h"
 #include "inter/tls/pki.h"
@@ -121,4 +123,5 @@ TEST_F(WorkerTlsStreams, WhatTheOtherSideSaidIsReadAfterASendThatFailed) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco

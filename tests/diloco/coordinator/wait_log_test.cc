@@ -1,6 +1,6 @@
-#include "diloco/region/wait_log.h"
-
 #include <gtest/gtest.h>
+
+#include "diloco/coordinator/coordinator_status.h"
 
 namespace causeway::diloco {
 namespace {
@@ -29,4 +29,5 @@ TEST(WaitLog, NamesWhoWasWaitedForLongestInThisRound) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco
