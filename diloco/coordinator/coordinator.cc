@@ -76,17 +76,7 @@ class Coordinator::Implementation {
   std::optional<double> egress_cost() const;
   std::map<std::string, double> egress_said() const;
 
-  // Each action has one part that knows it.
-  template <typename Body>
-  void carry_out(const Body& body) {
-    if constexpr (requires { links_->carry_out(body); }) {
-      links_->carry_out(body);
-    } else if constexpr (requires { worker_->carry_out(body); }) {
-      worker_->carry_out(body);
-    } else {
-      directory_.carry_out(body);
-    }
-  }
+  void carry_out(const Action& action);
   void carry_out(const RemoveBlob& action);
   void carry_out(const SaveRaft& action);
   void carry_out(const AppendLedger& action);
@@ -138,9 +128,7 @@ asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
 
 void Coordinator::Implementation::open() {
   driver_.emplace(executor_, ending_, directory_.spool(), directory_.protocol_options(),
-                  directory_.state(), [this](const Action& action) {
-                    std::visit([this](const auto& body) { carry_out(body); }, action);
-                  });
+                  directory_.state(), [this](const Action& action) { carry_out(action); });
   directory_.refuse_if_anothers(driver_->protocol().membership());
   own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
   earlier_egress_said_ = directory_.files().earlier_egress_said();
@@ -336,7 +324,25 @@ void Coordinator::Implementation::show_abstaining(const std::string& message) {
   }
 }
 
-// ---- Actions that no part carries out alone ----
+// ---- Actions ----
+
+// Who carries out what.
+void Coordinator::Implementation::carry_out(const Action& action) {
+  std::visit(
+      Cases{[this](const OneOf<SendMessage, PushBlob, FetchBlob, UpdateMembers> auto& one) {
+              links_->carry_out(one);
+            },
+            [this](const OneOf<WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack,
+                               OrderCollect, OrderApply, OrderRestore, OrderFinish,
+                               CheckSnapshot> auto& one) { worker_->carry_out(one); },
+            [this](const OneOf<SaveContributions, SaveSnapshot> auto& one) {
+              directory_.carry_out(one);
+            },
+            [this](const OneOf<RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto& one) {
+              carry_out(one);  // here: no part does it alone
+            }},
+      action);
+}
 
 void Coordinator::Implementation::carry_out(const RemoveBlob& action) {
   if (!archive_fill_ || !archive_fill_->awaits(action.blob)) directory_.carry_out(action);

@@ -2,6 +2,7 @@
 // action is done.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -93,6 +94,17 @@ using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveCo
                             SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger, UpdateMembers,
                             WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
                             OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
+
+// A visitor of actions, events and messages: one lambda for each alternative, or for each that is one
+// of several.
+template <typename... Ones>
+struct Cases : Ones... {
+  using Ones::operator()...;
+};
+template <typename... Ones>
+Cases(Ones...) -> Cases<Ones...>;  // clang 14 needs to be told
+template <typename T, typename... Ones>
+concept OneOf = (std::same_as<T, Ones> || ...);
 
 // What is to be done, in order: the machines of a region put actions here, the protocol hands them
 // out.

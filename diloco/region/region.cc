@@ -97,6 +97,18 @@ std::uint64_t Region::held_bytes(const inter::BlobId& payload) const {
                   payload.size_bytes - std::min<std::uint64_t>(1, payload.size_bytes));
 }
 
+void Region::reject_own(const Diverged& diverged) {
+  const Contribution* own = contributions.own(diverged.round);
+  if (own == nullptr || own->payload != diverged.payload) return;
+  const Applied made_from{diverged.round, own->state};
+  contributions.reject_own(diverged.round);
+  spool.leave_unclaimed(diverged.payload);  // another leader may know nothing of this and list it
+  // In a tie a state that was made again before may be the right one: others have to heal. And it
+  // takes a record to end this region, not the leader's word alone.
+  if (worker.healed_enough(made_from.version)) return;
+  if (worker.applied() == made_from) worker.distrust();
+}
+
 void Region::forget_old() {
   const Round in_use = std::max<Round>(options.records_in_memory,
                                        2 * history.rounds_kept() + options.pace.fragments);

@@ -69,6 +69,8 @@ struct Region {
 
   // Bytes of a payload that are here: all of them only once its hash was checked.
   std::uint64_t held_bytes(const inter::BlobId& payload) const;
+  // The leader says that this region's contribution was made from a wrong state.
+  void reject_own(const Diverged& diverged);
   // Records leave memory when nothing but their place in history is of use any more: their payloads
   // are gone, and no contribution of their time can come.
   void forget_old();

@@ -9,17 +9,6 @@
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
-namespace {
-
-// A visitor of one lambda for each alternative.
-template <typename... Ones>
-struct Cases : Ones... {
-  using Ones::operator()...;
-};
-template <typename... Ones>
-Cases(Ones...) -> Cases<Ones...>;  // clang 14 needs to be told
-
-}  // namespace
 
 // ---- One round ----
 
@@ -191,8 +180,7 @@ void RoundProtocol::note_budget(const CommitRecord& record) {
 }
 
 void RoundProtocol::lead() {
-  const std::optional<Diverged> own = leader_.lead(now_);
-  if (own) exchange_.reject_own(*own);
+  leader_.lead(now_);
   if (leader_.leads()) {
     const auto lost = end_.lost(now_);
     if (lost) leader_.withdraw(lost->round, lost->payloads, now_);
@@ -281,7 +269,7 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
 }
 
 void RoundProtocol::hear(const std::string& peer, const Diverged& diverged) {
-  if (peer == region_.agreement.leader()) exchange_.reject_own(diverged);
+  if (peer == region_.agreement.leader()) region_.reject_own(diverged);
 }
 
 void RoundProtocol::on(const BlobProgress& event) {

@@ -9,7 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "intra/collective/together.h"
+#include "intra/collective/collective.h"
 
 namespace causeway::intra {
 namespace {

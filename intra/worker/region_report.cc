@@ -3,7 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "intra/base/memory_peak.h"
+#include "intra/base/resources.h"
 #include "intra/step/peak_flops.h"
 #include "intra/worker/region_worker.h"
 

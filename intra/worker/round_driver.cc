@@ -14,7 +14,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
-#include "intra/collective/together.h"
+#include "intra/collective/collective.h"
 
 namespace causeway::intra {
 namespace {

@@ -25,12 +25,11 @@ COLLECTIONS = {
         "compression/cuda/chunk_feedback.h", "compression/cuda/chunk_int8.h", "compression/cuda/chunk_jobs.h",
         "compression/cuda/chunk_topk.h", "compression/cuda/chunk_topk_decode.h"),
     "jobs of one part of the model or of an outer round": (
-        "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_columns.h",
-        "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_muon.h", "intra/cuda/jobs/job_norm.h",
+        "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
         "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
         "compression/base/parallel.h", "compression/value/packing.h", "inter/base/async.h", "inter/base/retry.h",
-        "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/published/checkpoint.h",
+        "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/base/resources.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
     "constants": ("inter/base/limits.h",),
     "errors": ("compression/cuda/error.h",),
@@ -42,8 +41,7 @@ COLLECTIONS = {
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
     "a subject of its own, as textbooks name it": (
         "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
-        "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",
-        "intra/base/flat_parts.h"),
+        "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",),
     "a type without methods": (),
     "the act, where the function is the verb": (
         "inter/mesh/greeting.h", "apps/run/simulate/simulation.h", "intra/worker/instruction_relay.h"),

@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "intra/cuda/jobs/backend.h"
-#include "intra/cuda/step/training_spans.h"
+#include "intra/cuda/step/mirror.h"
 #include "intra/model/model.h"
 
 namespace causeway::intra::cuda {

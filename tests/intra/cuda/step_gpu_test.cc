@@ -6,7 +6,7 @@
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/step/device_stepper.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/on_gpu.h"
 #include "tests/intra/cuda/serial_backend.h"

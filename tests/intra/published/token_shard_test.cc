@@ -1,4 +1,4 @@
-#include "intra/published/documents.h"
+#include "intra/published/token_shard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -83,4 +83,5 @@ TEST(Documents, TheNameTellsJsonLinesFromText) {
 }
 
 }  // namespace
+
 }  // namespace causeway::intra

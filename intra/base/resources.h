@@ -1,9 +1,19 @@
-// Time that work takes.
+// What work takes: time and memory.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <chrono>
+#include <cstdint>
 
 namespace causeway::intra {
+
+// How much memory this process needed at most, so far.
+inline std::uint64_t memory_peak_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+}
 
 template <typename Work>
 double seconds_of(const Work& work) {
