@@ -329,18 +329,20 @@ void Coordinator::Implementation::show_abstaining(const std::string& message) {
 // Who carries out what.
 void Coordinator::Implementation::carry_out(const Action& action) {
   std::visit(
-      Cases{[this](const OneOf<SendMessage, PushBlob, FetchBlob, UpdateMembers> auto& one) {
-              links_->carry_out(one);
-            },
-            [this](const OneOf<WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack,
-                               OrderCollect, OrderApply, OrderRestore, OrderFinish,
-                               CheckSnapshot> auto& one) { worker_->carry_out(one); },
-            [this](const OneOf<SaveContributions, SaveSnapshot> auto& one) {
-              directory_.carry_out(one);
-            },
-            [this](const OneOf<RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto& one) {
-              carry_out(one);  // here: no part does it alone
-            }},
+      Cases{
+          [this](const OneOf<SendMessage, PushBlob, FetchBlob, UpdateMembers> auto& one) {
+            links_->carry_out(one);
+          },
+          [this](const OneOf<WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
+                             OrderApply, OrderRestore, OrderFinish, CheckSnapshot> auto& one) {
+            worker_->carry_out(one);
+          },
+          [this](const OneOf<SaveContributions, SaveSnapshot> auto& one) {
+            directory_.carry_out(one);
+          },
+          [this](const OneOf<RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto& one) {
+            carry_out(one);  // here: no part does it alone
+          }},
       action);
 }
 

@@ -95,8 +95,8 @@ using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveCo
                             WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
                             OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
 
-// A visitor of actions, events and messages: one lambda for each alternative, or for each that is one
-// of several.
+// A visitor of actions, events and messages: one lambda for each alternative, or for each that is
+// one of several.
 template <typename... Ones>
 struct Cases : Ones... {
   using Ones::operator()...;

@@ -25,7 +25,8 @@ bool CatchUp::replays_in_vain(Round from) const {
   if (missing == region_.history.version()) return false;
   const auto& listed = region_.history.record(missing).participants;
   return std::ranges::any_of(listed, [this](const Participant& participant) {
-    return !region_.spool.holds(participant.payload) && region_.fetcher.in_vain(participant.payload);
+    return !region_.spool.holds(participant.payload) &&
+           region_.fetcher.in_vain(participant.payload);
   });
 }
 
@@ -63,16 +64,19 @@ bool CatchUp::most_others_hold(const Applied& state) const {
 }
 
 bool CatchUp::helps(const Snapshot& snapshot) const {
-  const bool leads_on = region_.worker.distrusted() || snapshot.version > region_.worker.applied()->version;
+  const bool leads_on =
+      region_.worker.distrusted() || snapshot.version > region_.worker.applied()->version;
   return leads_on && trusted(snapshot) && can_replay(snapshot.version);
 }
 
 // ---- Snapshots ----
 
 void CatchUp::confirm_snapshot() {
-  if (region_.spool.offered() && region_.spool.offered()->version == 0 && region_.history.version() == 0)
+  if (region_.spool.offered() && region_.spool.offered()->version == 0 &&
+      region_.history.version() == 0)
     return confirm_initial();
-  if (!region_.spool.offered() || region_.spool.offered()->version >= region_.history.version()) return;
+  if (!region_.spool.offered() || region_.spool.offered()->version >= region_.history.version())
+    return;
   const Snapshot offered = region_.spool.take_offered();
   if (!trusted(offered)) return region_.spool.discard(offered.blob);
   region_.spool.adopt(offered);
@@ -91,14 +95,16 @@ void CatchUp::confirm_initial() {
 
 void CatchUp::confirm_final_snapshot() {
   const std::optional<Snapshot>& offered = region_.spool.offered();
-  if (!offered || !region_.worker.applied() || offered->version != region_.history.version()) return;
+  if (!offered || !region_.worker.applied() || offered->version != region_.history.version())
+    return;
   if (offered->state == region_.worker.applied()->state) region_.spool.adopt_offered_at_end();
 }
 
 void CatchUp::on_checked(const Snapshot& snapshot, bool right) {
   if (checking_ == snapshot) checking_.reset();
   if (!right) return refuse(snapshot);
-  if (region_.spool.target() == snapshot && region_.spool.holds(snapshot.blob)) region_.spool.adopt_target();
+  if (region_.spool.target() == snapshot && region_.spool.holds(snapshot.blob))
+    region_.spool.adopt_target();
 }
 
 // Its bytes may be something that others name.
@@ -126,7 +132,8 @@ void CatchUp::check_state() {
 void CatchUp::check_origin() {
   const std::optional<Origin>& origin = region_.agreement.origin();
   const bool begins = origin && region_.worker.attached() && region_.worker.applied()->version == 0;
-  if (begins && region_.worker.applied()->state != origin->state) region_.worker.distrust_initial_state();
+  if (begins && region_.worker.applied()->state != origin->state)
+    region_.worker.distrust_initial_state();
 }
 
 // ---- Fetching ----
@@ -169,11 +176,12 @@ std::optional<Snapshot> CatchUp::find_target() const {
   for (const std::string& name : region_.peers.linked()) {
     const Status* status = region_.peers.status(name);
     if (status == nullptr || !status->snapshot) continue;
-    if (status->revision != region_.history.revision()) continue;  // it may be of what was taken back
+    if (status->revision != region_.history.revision())
+      continue;  // it may be of what was taken back
     const Snapshot& offered = *status->snapshot;
     if (!may_be_taken(name, offered)) continue;
-    const bool useful =
-        region_.worker.distrusted() ? helps(offered) : offered.version > applied && trusted(offered);
+    const bool useful = region_.worker.distrusted() ? helps(offered)
+                                                    : offered.version > applied && trusted(offered);
     if (!useful) continue;
     if (region_.spool.target() == offered) return offered;  // already on its way
     const int wrong = wrong_announced_by(name) + (is_remade(offered) ? 1 : 0);
@@ -190,8 +198,8 @@ bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) con
   // Without bytes it would stand for the initial weights.
   if (offered.blob.size_bytes == 0 || region_.fetcher.in_vain(offered.blob)) return false;
   if (wrong_announced_by(peer) >= kWrongMax || refused_.contains(offered)) return false;
-  const bool recorded =
-      offered.version < region_.history.version() || (offered.version == 0 && region_.agreement.origin());
+  const bool recorded = offered.version < region_.history.version() ||
+                        (offered.version == 0 && region_.agreement.origin());
   return recorded || !contradicted({offered.version, offered.state});
 }
 
@@ -243,7 +251,8 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
   add_target(needs);
   const Round from = replay_from(), later = needed_later_from();
   add_listed(needs, from, later, true);
-  const bool waits_for_others = from == region_.history.version();  // its worker has applied all there is
+  const bool waits_for_others =
+      from == region_.history.version();  // its worker has applied all there is
   for (const auto& [key, contribution] : region_.contributions.open()) {
     if (contribution.sits_out || region_.spool.holds(contribution.payload)) continue;
     needs.push_back(
@@ -307,7 +316,8 @@ std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>&
   for (const Need& need : needs) {
     const auto [want, added] = wanted.try_emplace(need.blob);
     if (!added) continue;
-    const std::uint64_t bytes = region_.spool.begun().contains(need.blob) ? 0 : need.blob.size_bytes;
+    const std::uint64_t bytes =
+        region_.spool.begun().contains(need.blob) ? 0 : need.blob.size_bytes;
     const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
     const bool fits = bytes <= room && room - bytes >= spare;
     if (fits) {
@@ -323,8 +333,10 @@ std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>&
 // For what the worker makes next.
 std::uint64_t CatchUp::kept_free_bytes() const {
   std::uint64_t bytes = 0;
-  if (region_.spool.snapshot() && !region_.spool.offered()) bytes += region_.spool.snapshot()->blob.size_bytes;
-  if (region_.contributions.newest_own() && region_.contributions.own(region_.history.version()) == nullptr)
+  if (region_.spool.snapshot() && !region_.spool.offered())
+    bytes += region_.spool.snapshot()->blob.size_bytes;
+  if (region_.contributions.newest_own() &&
+      region_.contributions.own(region_.history.version()) == nullptr)
     bytes += region_.contributions.newest_own()->payload.size_bytes;
   return bytes;
 }

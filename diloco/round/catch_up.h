@@ -28,12 +28,15 @@ class CatchUp {
   bool trusted(const Snapshot& snapshot) const;
   // A worker that adopts it can go on from there.
   bool helps(const Snapshot& snapshot) const;
-  bool own_snapshot_helps() const { return region_.spool.snapshot() && helps(*region_.spool.snapshot()); }
+  bool own_snapshot_helps() const {
+    return region_.spool.snapshot() && helps(*region_.spool.snapshot());
+  }
   // What the worker needs next, if everybody was asked for it in vain and no snapshot helps.
   std::vector<inter::BlobId> missing_in_vain() const;
   // Every worker can make the initial weights; a program only those that it brought.
   bool can_begin_again() const {
-    return !region_.agreement.origin() && !region_.worker.brings_other_initial_values() && can_replay(0);
+    return !region_.agreement.origin() && !region_.worker.brings_other_initial_values() &&
+           can_replay(0);
   }
 
   // ---- Snapshots ----

@@ -48,7 +48,8 @@ void Exchange::announce(const Contribution& contribution) {
 
 void Exchange::time_outcome(Time now) {
   const std::optional<Round> awaited = region_.contributions.awaited();
-  if (awaited && region_.spool.holds_all(region_.history.record(*awaited))) region_.contributions.outcome_is_here(now);
+  if (awaited && region_.spool.holds_all(region_.history.record(*awaited)))
+    region_.contributions.outcome_is_here(now);
 }
 
 // ---- Others' ----
@@ -57,7 +58,9 @@ void Exchange::hear(const std::string& peer, const Holding& holding, Time now) {
   const ContributionKey key = key_of(holding.contribution);
   const Contribution* before = region_.contributions.find(key);
   const bool made_again = before != nullptr && before->payload != holding.contribution.payload;
-  if (region_.history.run_id().empty() || !region_.peers.reads_the_log_as(peer, region_.history.revision())) return;
+  if (region_.history.run_id().empty() ||
+      !region_.peers.reads_the_log_as(peer, region_.history.revision()))
+    return;
   if (!region_.contributions.judge(peer, holding.contribution, region_.agreement.members())) return;
   if (!is_news(peer, holding.contribution)) return;
   // What is known of another region's contribution, nobody else can change.
@@ -86,7 +89,8 @@ bool Exchange::is_news(const std::string& peer, const Contribution& contribution
   const bool own = key.region == region_.options.self;
   if (known == nullptr) {
     if (own) return false;  // of a lost disk
-    if (contribution.sits_out && peer != key.region && region_.peers.is_up(key.region)) return false;
+    if (contribution.sits_out && peer != key.region && region_.peers.is_up(key.region))
+      return false;
     return peer == key.region ? displaces_older(key)
                               : key.round <= region_.history.version() + kRecordsAhead;
   }
@@ -114,7 +118,8 @@ bool Exchange::displaces_older(const ContributionKey& key) {
 void Exchange::tell(const std::string& peer) {
   for (const auto& [key, contribution] : region_.contributions.open()) {
     if (key.region != region_.options.self && region_.agreement.leader() != peer) continue;
-    region_.peers.send(peer, Holding{contribution, region_.held_bytes(contribution.payload), false});
+    region_.peers.send(peer,
+                       Holding{contribution, region_.held_bytes(contribution.payload), false});
   }
 }
 
@@ -157,20 +162,23 @@ void Exchange::on_lost(const inter::BlobId& blob, Time now) {
   report_all_of(blob, 0, now);
   // The worker still has what it made for the open round: it is asked for the round again.
   const Contribution* own = region_.contributions.own(region_.history.version());
-  if (own != nullptr && own->payload == blob) region_.contributions.reject_own(region_.history.version());
+  if (own != nullptr && own->payload == blob)
+    region_.contributions.reject_own(region_.history.version());
 }
 
 bool Exchange::on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now) {
   const std::uint64_t growth_bytes = region_.fetcher.on_progress(blob, received_bytes, now);
   if (growth_bytes == 0) return false;
   region_.report.add_received(growth_bytes);
-  if (region_.spool.may_report_progress(blob, now)) report_all_of(blob, region_.held_bytes(blob), now);
+  if (region_.spool.may_report_progress(blob, now))
+    report_all_of(blob, region_.held_bytes(blob), now);
   return true;
 }
 
 void Exchange::settle(const CommitRecord& record) {
   region_.spool.list(record);
-  for (const inter::BlobId& blob : region_.contributions.settle(record)) region_.spool.discard(blob);
+  for (const inter::BlobId& blob : region_.contributions.settle(record))
+    region_.spool.discard(blob);
 }
 
 void Exchange::open_next(const CommitRecord& record, Time now) {

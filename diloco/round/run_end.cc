@@ -49,7 +49,8 @@ void RunEnd::check_data(bool just_attached) {
   text +=
       ": give all regions the same files in data.files and data.validation_files, or set "
       "data.mode = \"per-region\" in all of them";
-  const bool begins = attached || region_.history.version() == 0 || region_.worker.data_is_unproven();
+  const bool begins =
+      attached || region_.history.version() == 0 || region_.worker.data_is_unproven();
   const std::size_t most = begins ? (members.size() + 1) / 2 : members.size() / 2 + 1;
   if (others.size() >= most) return region_.out.end(2, text);
   if (news) region_.out.note(Note::Severity::warning, text);
@@ -173,11 +174,12 @@ Time RunEnd::longest_round(const std::set<std::string>& waiting) const {
     if (!leader_.decider()->knows_speed(region)) unknown = kUnknownRound;
     const Status* status = region_.peers.status(region);
     const std::optional<Applied> applied = region == region_.options.self ? region_.worker.applied()
-                                           : status != nullptr     ? status->applied
-                                                                   : std::nullopt;
+                                           : status != nullptr            ? status->applied
+                                                                          : std::nullopt;
     const Round at = applied ? applied->version : region_.history.version();
     const Round known = std::max(at, region_.history.kept_from());
-    if (known < region_.history.version()) steps = std::max(steps, region_.history.nominal_k(known));
+    if (known < region_.history.version())
+      steps = std::max(steps, region_.history.nominal_k(known));
   }
   if (steps == 0) unknown = kUnknownRound;  // it is at a round that is forgotten here
   return std::max(unknown, leader_.decider()->slowest(steps));
@@ -201,7 +203,8 @@ void RunEnd::check_as_leader(Time now) {
   }
   // A follower that hears of the end closes its links.
   if (!region_.peers.up().empty() && now < *finished_at_ + kGoodbye) return;
-  if (!worker_done()) return region_.out.end(3, "this region's worker did not reach the last version");
+  if (!worker_done())
+    return region_.out.end(3, "this region's worker did not reach the last version");
   end_well();
 }
 
@@ -212,10 +215,12 @@ void RunEnd::check_as_follower(Time now) {
     return;
   }
   if (finished_at_ && end && now >= *end) {
-    if (region_.options.witness) return region_.out.end(0, "the run is complete without this witness");
-    region_.out.end(3,
-             "the run ended before this region could catch up: restart it while another region "
-             "still runs to take the final state");
+    if (region_.options.witness)
+      return region_.out.end(0, "the run is complete without this witness");
+    region_.out.end(
+        3,
+        "the run ended before this region could catch up: restart it while another region "
+        "still runs to take the final state");
   }
 }
 
@@ -247,19 +252,20 @@ void RunEnd::end_well() {
 void RunEnd::check_barren(Time now) {
   if (!barren_until_ || now < *barren_until_) return;
   region_.out.end(2, "in " + std::to_string(barren_) +
-                  " rounds in a row too few regions had anything finite to offer: training "
-                  "diverges. The model of version " +
-                  std::to_string(region_.history.version() - barren_) +
-                  " is the last that changed, and sound; lower inner.lr, clip harder with "
-                  "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
+                         " rounds in a row too few regions had anything finite to offer: training "
+                         "diverges. The model of version " +
+                         std::to_string(region_.history.version() - barren_) +
+                         " is the last that changed, and sound; lower inner.lr, clip harder with "
+                         "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
 }
 
 // ---- What is needed is nowhere ----
 
 std::size_t RunEnd::contributions_wanted() const {
   const std::size_t regions = region_.agreement.members().regions().size();
-  return region_.options.contributions_min == 0 ? regions / 2 + 1
-                                         : std::min(region_.options.contributions_min, regions);
+  return region_.options.contributions_min == 0
+             ? regions / 2 + 1
+             : std::min(region_.options.contributions_min, regions);
 }
 
 // Regions that can be reached and know the same records as this one, with what they say.
@@ -273,7 +279,8 @@ std::map<std::string, Status> RunEnd::living() const {
     }
   }
   std::erase_if(living, [this](const auto& one) {
-    return one.second.revision != region_.history.revision() || one.second.version != region_.history.version();
+    return one.second.revision != region_.history.revision() ||
+           one.second.version != region_.history.version();
   });
   return living;
 }
@@ -294,7 +301,8 @@ std::optional<RunEnd::Lost> RunEnd::find_lost() const {
     if (status.applied && !is_wrong(*status.applied)) ++at[status.applied->version];
   std::size_t beyond = 0;
   for (const auto& [version, count] : at) {
-    const bool at_end = region_.history.over() && beyond > 0;  // they finish, and have the last state
+    const bool at_end =
+        region_.history.over() && beyond > 0;  // they finish, and have the last state
     if (beyond >= contributions_wanted() || at_end) return std::nullopt;
     std::optional<std::set<inter::BlobId>> lost;
     for (const auto& [name, status] : regions) {
@@ -341,7 +349,8 @@ bool RunEnd::run_is_stuck() const {
     if (status == nullptr) return false;
     if (!region_.peers.linked().contains(name) && status->snapshot)
       return false;  // it may help once it is back
-    if (region_.peers.is_up(name) && !status->missing.empty()) return false;  // the others will go on
+    if (region_.peers.is_up(name) && !status->missing.empty())
+      return false;  // the others will go on
     able += status->applied && status->applied->version >= region_.history.version() ? 1 : 0;
   }
   return able < contributions_wanted();
@@ -359,10 +368,11 @@ void RunEnd::check_stuck(Time now) {
   if (!stuck_since_) stuck_since_ = now;
   if (now < *stuck_deadline()) return;
   region_.out.end(4, "no region has a snapshot that the run agreed on, so version " +
-                  std::to_string(region_.history.version()) + " cannot be reached from version " +
-                  std::to_string(region_.worker.applied()->version) +
-                  ": begin a new run from the newest snapshot that is left, with `causeway "
-                  "coordinator --fork DIRECTORY`, a region's directory of this run");
+                         std::to_string(region_.history.version()) +
+                         " cannot be reached from version " +
+                         std::to_string(region_.worker.applied()->version) +
+                         ": begin a new run from the newest snapshot that is left, with `causeway "
+                         "coordinator --fork DIRECTORY`, a region's directory of this run");
 }
 
 }  // namespace causeway::diloco

@@ -1,4 +1,4 @@
-#include "diloco/round/waiting_for.h"
+#include "diloco/round/round_protocol.h"
 
 #include "inter/base/text.h"
 

@@ -14,7 +14,7 @@ void WorkerOrders::welcome() {
   const bool pending = region_.contributions.own(holds) != nullptr;
   const bool decided = holds < region_.history.version() && newest && newest->round == holds;
   region_.out.push(WelcomeWorker{run_id, pending || decided, beginning_.needs_initial_snapshot(),
-                          region_.spool.newest_snapshot().value_or(0) + 1});
+                                 region_.spool.newest_snapshot().value_or(0) + 1});
 }
 
 void WorkerOrders::instruct(Time now) {
@@ -24,18 +24,19 @@ void WorkerOrders::instruct(Time now) {
   if (region_.worker.distrusted()) return restore();
   const Applied& applied = *region_.worker.applied();
   if (applied.version < region_.history.version()) return catch_up(now);
-  const bool behind =
-      region_.peers.are_ahead_of(region_.history.revision(), region_.history.version(), region_.agreement.leader());
+  const bool behind = region_.peers.are_ahead_of(
+      region_.history.revision(), region_.history.version(), region_.agreement.leader());
   if (applied.version > region_.history.version() || behind) return;
-  if (region_.history.over()) return region_.worker.finish(OrderFinish{region_.history.version(), applied.state});
+  if (region_.history.over())
+    return region_.worker.finish(OrderFinish{region_.history.version(), applied.state});
   instruct_idle(now);
 }
 
 // Its steps beyond the round are for when there is nothing else to do.
 void WorkerOrders::call_back() {
   const Round applied = region_.worker.applied()->version;
-  const bool waits =
-      applied == region_.history.version() || (applied < region_.history.version() && !can_catch_up());
+  const bool waits = applied == region_.history.version() ||
+                     (applied < region_.history.version() && !can_catch_up());
   if (!waits || region_.worker.distrusted()) region_.worker.call_back();
 }
 
@@ -46,7 +47,8 @@ void WorkerOrders::instruct_idle(Time now) {
   if (!share) return;
   if (region_.contributions.own(region_.history.version()) != nullptr) {
     // The outcome comes by record; without a majority within reach, nobody knows when.
-    if (region_.agreement.cut_off(now)) go_on(region_.history.version(), region_.history.schedule_step());
+    if (region_.agreement.cut_off(now))
+      go_on(region_.history.version(), region_.history.schedule_step());
     return;
   }
   if (knows_where_the_run_stands(now) && !beginning_.holds_back(now)) train(*share);
@@ -64,19 +66,20 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
 // In a round that it contributed to, or that was decided without it.
 void WorkerOrders::go_on(Round round, std::uint64_t schedule_step) {
   region_.worker.order_to_continue({.round = round,
-                             .k = region_.history.k_of(region_.options.self),
-                             .data_cursor = region_.contributions.data_cursor(),
-                             .schedule_step = schedule_step,
-                             .share = *region_.history.share()});
+                                    .k = region_.history.k_of(region_.options.self),
+                                    .data_cursor = region_.contributions.data_cursor(),
+                                    .schedule_step = schedule_step,
+                                    .share = *region_.history.share()});
 }
 
 void WorkerOrders::train(const DataShare& share) {
-  region_.worker.order(OrderTrain{.round = region_.history.version(),
-                           .k = region_.history.k_of(region_.options.self),
-                           .data_cursor = region_.contributions.data_cursor(),
-                           .schedule_step = region_.history.schedule_step(),
-                           .share = share,
-                           .ahead = std::min(region_.options.overlap_steps, region_.history.nominal_next_k())});
+  region_.worker.order(OrderTrain{
+      .round = region_.history.version(),
+      .k = region_.history.k_of(region_.options.self),
+      .data_cursor = region_.contributions.data_cursor(),
+      .schedule_step = region_.history.schedule_step(),
+      .share = share,
+      .ahead = std::min(region_.options.overlap_steps, region_.history.nominal_next_k())});
   region_.worker.drop_more();
 }
 
@@ -90,7 +93,8 @@ void WorkerOrders::catch_up(Time now) {
 }
 
 bool WorkerOrders::can_catch_up() const {
-  return region_.spool.holds_all(region_.history.record(region_.worker.applied()->version)) || may_restore();
+  return region_.spool.holds_all(region_.history.record(region_.worker.applied()->version)) ||
+         may_restore();
 }
 
 bool WorkerOrders::may_restore() const {
@@ -107,8 +111,11 @@ bool WorkerOrders::may_restore() const {
 // are there.
 void WorkerOrders::wait_for_payloads(Time now) {
   const bool has_detours = region_.peers.up().size() > region_.peers.linked().size();
-  const bool by_witness = has_detours && !region_.peers.any_keeps_payloads(region_.agreement.members());
-  if ((!region_.agreement.cut_off(now) && !by_witness) || !region_.history.share() || region_.history.over()) return;
+  const bool by_witness =
+      has_detours && !region_.peers.any_keeps_payloads(region_.agreement.members());
+  if ((!region_.agreement.cut_off(now) && !by_witness) || !region_.history.share() ||
+      region_.history.over())
+    return;
   const Round applied = region_.worker.applied()->version;
   go_on(applied, region_.history.schedule_step(applied));
 }
