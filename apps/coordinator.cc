@@ -207,7 +207,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     });
   });
 
-  diloco::Outcome outcome;
+  diloco::RunOutcome outcome;
   std::exception_ptr failure;
   const auto follow_run = [&]() -> asio::awaitable<void> {
     co_await hook.run();
@@ -219,7 +219,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     signals.cancel();
     pulse.cancel();
   });
-  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
+  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::RunOutcome result) {
     failure = error;
     outcome = std::move(result);
     is_over = true;

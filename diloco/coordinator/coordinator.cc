@@ -55,7 +55,7 @@ class Coordinator::Implementation {
         tasks_(executor) {}
 
   // Nothing: the storage failed and works again; another one of these is to begin anew.
-  asio::awaitable<std::optional<Outcome>> run();
+  asio::awaitable<std::optional<RunOutcome>> run();
   void stop() { ending_.finish({130, "interrupted"}); }
   std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
   const CoordinatorOptions& options() const { return options_; }
@@ -103,10 +103,10 @@ class Coordinator::Implementation {
 
 // ---- Life ----
 
-asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
+asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
   bool opened = false;
   try {
-    if (std::optional<Outcome> refusal = directory_.open()) co_return *refusal;
+    if (std::optional<RunOutcome> refusal = directory_.open()) co_return *refusal;
     open();
     opened = true;
     tasks_.spawn(pulse());
@@ -383,9 +383,9 @@ Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions opti
     : executor_(executor),
       implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
 Coordinator::~Coordinator() = default;
-asio::awaitable<Outcome> Coordinator::run() {
+asio::awaitable<RunOutcome> Coordinator::run() {
   for (;;) {
-    if (std::optional<Outcome> outcome = co_await implementation_->run()) co_return *outcome;
+    if (std::optional<RunOutcome> outcome = co_await implementation_->run()) co_return *outcome;
     // What it knew may be ahead of what is on disk.
     CoordinatorOptions options = implementation_->options();
     if (options.start != Start::join) options.start = Start::resume;

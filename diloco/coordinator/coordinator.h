@@ -86,7 +86,7 @@ Membership configured_membership(const CoordinatorOptions& options);
 
 // Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
 // lineage.
-struct Outcome {
+struct RunOutcome {
   int exit_code = 0;
   std::string message;
 };
@@ -99,7 +99,7 @@ class Coordinator {
   // Runs until the run is over, fails for good, or is stopped. While the disk fails it promises
   // nothing and is out of the run, and its worker trains on; it is back when the disk works again.
   // Throws std::system_error for what must reach main.
-  asio::awaitable<Outcome> run();
+  asio::awaitable<RunOutcome> run();
 
   // Ends run() soon: workers were told, links are closed, state is on disk.
   void stop();

@@ -9,7 +9,7 @@
 
 namespace causeway::diloco {
 
-void Ending::finish(Outcome outcome) {
+void Ending::finish(RunOutcome outcome) {
   if (!outcome_) outcome_ = std::move(outcome);
   changed_.notify();
 }

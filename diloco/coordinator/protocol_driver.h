@@ -30,7 +30,7 @@ class Ending {
   explicit Ending(const asio::any_io_executor& executor) : changed_(executor) {}
 
   // Of several outcomes, and of several failures, the first counts.
-  void finish(Outcome outcome);
+  void finish(RunOutcome outcome);
   void fail(std::exception_ptr failure);           // of the disk, or for good
   void fail_for_good(std::exception_ptr failure);  // whatever it is
   // Runs `body`; what it throws is such a failure.
@@ -44,7 +44,7 @@ class Ending {
   }
 
   bool going_on() const { return !outcome_ && !failure_ && storage_failure_.empty(); }
-  const std::optional<Outcome>& outcome() const { return outcome_; }
+  const std::optional<RunOutcome>& outcome() const { return outcome_; }
   bool succeeded() const { return outcome_ && outcome_->exit_code == 0; }
   const std::exception_ptr& failure() const { return failure_; }  // for good
   bool storage_fails() const { return !storage_failure_.empty(); }
@@ -58,7 +58,7 @@ class Ending {
   asio::awaitable<void> change() { return changed_.wait(); }
 
  private:
-  std::optional<Outcome> outcome_;
+  std::optional<RunOutcome> outcome_;
   std::exception_ptr failure_;
   std::string storage_failure_;
   bool closing_ = false;

@@ -55,8 +55,8 @@ std::string objection(const CoordinatorOptions& options) {
 
 }  // namespace
 
-std::optional<Outcome> RegionDirectory::open() {
-  if (std::optional<Outcome> refusal = open_ledger()) return refusal;
+std::optional<RunOutcome> RegionDirectory::open() {
+  if (std::optional<RunOutcome> refusal = open_ledger()) return refusal;
   const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
                                            ? std::numeric_limits<std::uint64_t>::max()
                                            : options_.protocol.spool_bytes;
@@ -67,8 +67,8 @@ std::optional<Outcome> RegionDirectory::open() {
   return std::nullopt;
 }
 
-std::optional<Outcome> RegionDirectory::open_ledger() {
-  if (const std::string text = objection(options_); !text.empty()) return Outcome{2, text};
+std::optional<RunOutcome> RegionDirectory::open_ledger() {
+  if (const std::string text = objection(options_); !text.empty()) return RunOutcome{2, text};
   create_private_directories(options_.directory);
   const std::string directory = options_.directory.string();
   signing_key_.emplace(options_.mesh.credentials.key);
@@ -87,7 +87,7 @@ std::optional<Outcome> RegionDirectory::open_ledger() {
                    options_.region, directory);
       return std::nullopt;
     }
-    return Outcome{4, directory + " already holds run " + ledger_->run_id() +
+    return RunOutcome{4, directory + " already holds run " + ledger_->run_id() +
                           ": start without --found or --fork to resume it, or use another "
                           "directory"};
   }
@@ -96,7 +96,7 @@ std::optional<Outcome> RegionDirectory::open_ledger() {
     found_run();
     return std::nullopt;
   }
-  return Outcome{4,
+  return RunOutcome{4,
                  directory +
                      " holds no run: start one region with --found to begin a new run (--fork to "
                      "begin with another run's weights), and the others with --join to take "

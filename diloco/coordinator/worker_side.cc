@@ -85,7 +85,7 @@ asio::awaitable<void> WorkerSide::reopen() {
   open();
 }
 
-void WorkerSide::refuse(const Outcome& outcome) {
+void WorkerSide::refuse(const RunOutcome& outcome) {
   switch (outcome.exit_code) {
     case 2:
       return server_->refuse(outcome.message, Errc::config_mismatch);
@@ -307,7 +307,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   told_.clear();
   reached(ProtocolState::workers_gathered);
   // It came back to end, or to go on while nothing can be decided here.
-  const std::optional<Outcome>& outcome = context_.ending.outcome();
+  const std::optional<RunOutcome>& outcome = context_.ending.outcome();
   if (outcome && !context_.ending.succeeded()) return refuse(*outcome);
   if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);

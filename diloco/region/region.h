@@ -12,13 +12,13 @@
 #include "diloco/log/messages.h"
 #include "diloco/region/action.h"
 #include "diloco/region/agreement.h"
+#include "diloco/region/attached_worker.h"
 #include "diloco/region/contributions.h"
 #include "diloco/region/fetcher.h"
 #include "diloco/region/peers.h"
 #include "diloco/region/protocol_options.h"
-#include "diloco/region/region_worker.h"
 #include "diloco/region/run_history.h"
-#include "diloco/region/spool.h"
+#include "diloco/region/spool_index.h"
 
 namespace causeway::diloco {
 
@@ -37,7 +37,7 @@ struct PersistentState {
 class StatusReport {
  public:
   // All must outlive this.
-  StatusReport(const RunHistory& history, const RegionWorker& worker, const Spool& spool,
+  StatusReport(const RunHistory& history, const AttachedWorker& worker, const SpoolIndex& spool,
                Peers& peers)
       : history_(history), worker_(worker), spool_(spool), peers_(peers) {}
 
@@ -53,8 +53,8 @@ class StatusReport {
   std::optional<Snapshot> snapshot() const;
 
   const RunHistory& history_;
-  const RegionWorker& worker_;
-  const Spool& spool_;
+  const AttachedWorker& worker_;
+  const SpoolIndex& spool_;
   Peers& peers_;
   std::uint64_t received_bytes_ = 0;
   std::vector<inter::BlobId> missing_;
@@ -82,9 +82,9 @@ struct Region {
   Agreement agreement;
   RunHistory history;
   Contributions contributions;
-  Spool spool;
+  SpoolIndex spool;
   Fetcher fetcher;
-  RegionWorker worker;
+  AttachedWorker worker;
   StatusReport report;
 
  private:

@@ -29,7 +29,7 @@ void RoundProtocol::start(Time now) {
 }
 
 void RoundProtocol::take_in(const Event& event) {
-  RegionWorker& worker = region_.worker;
+  AttachedWorker& worker = region_.worker;
   const auto attach = [this, &worker](const WorkerAttached& by) {
     worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt,
                   by.common_data, by.tensors);

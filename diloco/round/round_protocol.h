@@ -9,7 +9,7 @@
 // - The leader proposes a record; Raft commits it; every region appends it (leader.h).
 // - Every region fetches what it lacks (catch_up.h); its worker applies record after record, or
 //   adopts a snapshot if too far behind or of another state (worker_orders.h).
-// - Payloads that nobody can need any more are removed (region/spool.h).
+// - Payloads that nobody can need any more are removed (region/spool_index.h).
 // - At the last version the leader waits for the others, then everybody ends (run_end.h).
 #pragma once
 

@@ -2,8 +2,8 @@
 # (shared_library.h).
 target_sources(
   causeway_intra
-  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_backward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/step/decoder_forward.cc
+  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer_backward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer_forward.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_muon.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc)

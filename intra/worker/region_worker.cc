@@ -14,7 +14,7 @@
 #include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
-#include "intra/worker/agreement.h"
+#include "intra/worker/heal_ranks.h"
 #include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::intra {
@@ -127,17 +127,16 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
 void RegionWorker::gather() {
   for (int reloads = 0;; ++reloads) {
     gathering_ = attach();
-    const Agreement agreed =
-        agree_on_state(gathering_->group(), options_.directory, layout_, state_);
+    const Healing agreed = heal_ranks(gathering_->group(), options_.directory, layout_, state_);
     state_.leaves = {};  // a rank that comes from disk has none
-    if (agreed == Agreement::same) break;
+    if (agreed == Healing::same) break;
     if (reloads == kReloadsMax) {
       throw std::system_error(Errc::bad_checkpoint,
                               "the ranks of this region cannot agree on a state");
     }
     // The coordinator must hear of the version that all really have.
     gathering_.reset();
-    if (agreed == Agreement::newest) continue;
+    if (agreed == Healing::newest) continue;
     spdlog::warn(
         "an outer round broke off, so no rank holds a whole state; all ranks take the one on disk");
     open_state();

@@ -20,7 +20,7 @@ BANNED = {
 }
 # getaddrinfo and sigwait cannot be ended: whoever joined their threads would wait for a name server that is gone, or
 # for a signal that nobody sends.
-ALLOWED = {("inter/mesh/resolve.cc", ".detach()"), ("apps/run/region/signals.cc", ".detach()")}
+ALLOWED = {("inter/mesh/resolve.cc", ".detach()"), ("apps/run/region/stop_signals.cc", ".detach()")}
 
 
 def tracked():

@@ -70,12 +70,12 @@ class FlowTable {
   std::vector<std::uint32_t> free_;
 };
 
-enum class Ending : std::uint8_t { none, finish, reset };  // what TCP calls FIN and RST
+enum class StreamEnd : std::uint8_t { none, finish, reset };  // what TCP calls FIN and RST
 
 struct Arrival {
   std::uint64_t flow = 0;
   std::uint64_t bytes = 0;
-  Ending ending = Ending::none;  // after these bytes
+  StreamEnd ending = StreamEnd::none;  // after these bytes
   Time at{0};
 };
 
@@ -97,7 +97,7 @@ class LinkRules {
 
   virtual void offer(std::uint64_t flow, std::uint64_t bytes, Time now) = 0;
   // The sender has ended; travels behind the flow's bytes. A reset may follow a finish.
-  virtual void end(std::uint64_t flow, Ending ending, Time now) = 0;
+  virtual void end(std::uint64_t flow, StreamEnd ending, Time now) = 0;
 
   // Nothing enters the link for `length`; what it carries already still arrives.
   virtual void stall(Time now, Time length) = 0;

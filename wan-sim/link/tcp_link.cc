@@ -29,14 +29,14 @@ void TcpLink::remove_flow(std::uint64_t flow) {
 void TcpLink::offer(std::uint64_t id, std::uint64_t bytes, Time now) {
   process_until(now);
   Flow& flow = flows_.at(id);
-  assert(flow.ending == Ending::none);
+  assert(flow.ending == StreamEnd::none);
   stalls_.start(now);
   if (flow.queued_bytes == 0) flow.sender->restart_if_idle(now);
   flow.queued_bytes += bytes;
   pump(id, now);
 }
 
-void TcpLink::end(std::uint64_t id, Ending ending, Time now) {
+void TcpLink::end(std::uint64_t id, StreamEnd ending, Time now) {
   process_until(now);
   flows_.at(id).ending = ending;
   pump(id, now);
@@ -177,15 +177,15 @@ void TcpLink::arm(std::uint64_t id, Flow& flow, Time now) {
 }
 
 void TcpLink::send_ending(std::uint64_t id, Flow& flow, Time now) {
-  if (flow.ending == Ending::none || black_hole_ || flow.queued_bytes > 0) return;
-  queue_.push_back({id, flow.sent_offset, 0, 0, std::exchange(flow.ending, Ending::none)});
+  if (flow.ending == StreamEnd::none || black_hole_ || flow.queued_bytes > 0) return;
+  queue_.push_back({id, flow.sent_offset, 0, 0, std::exchange(flow.ending, StreamEnd::none)});
   serve(now);
 }
 
 void TcpLink::on_arrival(const Event& event) {
   Flow& flow = flows_.at(event.piece.flow);
   const Piece& piece = event.piece;
-  if (piece.ending != Ending::none) {
+  if (piece.ending != StreamEnd::none) {
     flow.arrived_ending = piece.ending;
   } else if (Run* run = flow.sender->find(piece.offset)) {
     run->arrived = true;
@@ -203,8 +203,8 @@ void TcpLink::hand_over(std::uint64_t id, Flow& flow, Time at) {
   }
   const std::uint64_t bytes = until - std::exchange(flow.arrived_until, until);
   const bool complete = until == flow.sent_offset && flow.queued_bytes == 0;
-  const Ending ending = complete ? std::exchange(flow.arrived_ending, Ending::none) : Ending::none;
-  if (bytes > 0 || ending != Ending::none) arrived_.push_back({id, bytes, ending, at});
+  const StreamEnd ending = complete ? std::exchange(flow.arrived_ending, StreamEnd::none) : StreamEnd::none;
+  if (bytes > 0 || ending != StreamEnd::none) arrived_.push_back({id, bytes, ending, at});
 }
 
 // How a TcpLink's senders send: what the socket and the window allow, what chance loses, and what
@@ -321,7 +321,7 @@ void TcpLink::inject(std::uint64_t id, Flow& flow, std::uint64_t offset, Time no
     run = flow.sender->find(offset);
   }
   if (!queue_.empty()) queued_bytes_ += run->bytes;  // the first one is on the wire
-  queue_.push_back({id, offset, run->bytes, run->order, Ending::none});
+  queue_.push_back({id, offset, run->bytes, run->order, StreamEnd::none});
   serve(now);
 }
 

@@ -66,7 +66,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void remove_flow(std::uint64_t flow);
   // `at`: when they were there; bytes that come from another link, at their arrival from it.
   void offer(std::uint64_t flow, std::uint64_t bytes, Time at);
-  void end(std::uint64_t flow, Ending ending, Time at);
+  void end(std::uint64_t flow, StreamEnd ending, Time at);
   void stop() { timer_.cancel(); }  // after the last flow is removed; figures stay
   std::optional<Time> traverse(Time from, std::uint64_t key) { return rules_->traverse(from, key); }
   std::uint64_t window_bytes() const { return rules_->window_bytes(); }

@@ -8,9 +8,9 @@
 #include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/collective/gradient_reducer.h"
-#include "intra/cuda/step/decoder.h"
 #include "intra/cuda/step/device_optimizer.h"
 #include "intra/cuda/step/device_spans.h"
+#include "intra/cuda/step/device_transformer.h"
 #include "intra/step/muon_matrices.h"
 
 namespace causeway::intra::cuda {
@@ -63,8 +63,8 @@ class DeviceStepper final : public Stepper {
         params_(*backend_, layout_.size(), slack(options.model)),
         gradients_(*backend_, layout_.size(), slack(options.model)),
         result_(reinterpret_cast<StepResult*>(backend_->allocate(sizeof(StepResult)))),
-        decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
-                              spans(), result_, *backend_)),
+        decoder_(make_device_transformer({options.model, micro_batch_, options.train.recompute},
+                                         layout_, spans(), result_, *backend_)),
         optimizer_(options, layout_, buckets_, spans(), decoder_->weights(), result_, *backend_),
         beside_(has_rounds_beside_steps() ? backend_->beside() : nullptr),
         outer_(layout_, *backend_, outer_queue(), params_, outer_scratch(),
@@ -224,7 +224,7 @@ class DeviceStepper final : public Stepper {
   const GradientBuckets buckets_;
   Mirror params_, gradients_;
   StepResult* result_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<DeviceTransformer> decoder_;
   DeviceOptimizer optimizer_;
   std::unique_ptr<Queue> beside_;  // the rounds', if they overlap with steps
   std::optional<Mirror> delta_;    // their scratch then

@@ -1,4 +1,4 @@
-#include "intra/worker/agreement.h"
+#include "intra/worker/heal_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +15,13 @@ class StateAgreement : public testing::Test {
 
   // Three ranks with the same fresh state, but for what `change` does to it.
   void agree(
-      const Change& change, Agreement expected,
+      const Change& change, Healing expected,
       const std::function<void(TrainingState&)>& check = [](auto&) {}) {
     on_ranks(3, [&](Collective& group) {
       TrainingState state({}, layout_);
       state.digest = whole_digest(state);
       change(group.rank(), state);
-      EXPECT_EQ(agree_on_state(group, directory_.path(), layout_, state), expected);
+      EXPECT_EQ(heal_ranks(group, directory_.path(), layout_, state), expected);
       check(state);
     });
   }
@@ -31,7 +31,7 @@ class StateAgreement : public testing::Test {
 };
 
 TEST_F(StateAgreement, EqualStatesAreLeftAlone) {
-  agree([](std::size_t, TrainingState& state) { state.params[3] = 1; }, Agreement::same);
+  agree([](std::size_t, TrainingState& state) { state.params[3] = 1; }, Healing::same);
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "checkpoints")) << "nothing is written";
 }
 
@@ -43,7 +43,7 @@ TEST_F(StateAgreement, TheHighestVersionCounts) {
     state.optimizer.first_moment()[3] = static_cast<float>(rank);
     state.run_id = "run";
   };
-  agree(change, Agreement::newest, [](TrainingState& state) {
+  agree(change, Healing::newest, [](TrainingState& state) {
     EXPECT_EQ(state.version, 7);
     EXPECT_EQ(state.work.steps, 0);
     EXPECT_EQ(state.params[3], 1);
@@ -56,7 +56,7 @@ TEST_F(StateAgreement, OfOneVersionTheMostStepsCount) {
     state.work.steps = rank == 2 ? 3 : 2;
     state.params[0] = rank == 2 ? 3 : 2;
   };
-  agree(change, Agreement::newest, [](TrainingState& state) {
+  agree(change, Healing::newest, [](TrainingState& state) {
     EXPECT_EQ(state.work.steps, 3);
     EXPECT_EQ(state.params[0], 3);
   });
@@ -67,15 +67,16 @@ TEST_F(StateAgreement, WhatIsHalfChangedIsNotTaken) {
     state.version = rank;
     state.intact = rank < 2;
   };
-  agree(change, Agreement::newest, [](TrainingState& state) {
+  agree(change, Healing::newest, [](TrainingState& state) {
     EXPECT_EQ(state.version, 1);
     EXPECT_TRUE(state.intact);
   });
 }
 
 TEST_F(StateAgreement, NobodysStateMayBeWhole) {
-  agree([](std::size_t, TrainingState& state) { state.intact = false; }, Agreement::none_is_whole);
+  agree([](std::size_t, TrainingState& state) { state.intact = false; }, Healing::none_is_whole);
 }
 
 }  // namespace
+
 }  // namespace causeway::intra

@@ -1,4 +1,4 @@
-#include "diloco/region/region_worker.h"
+#include "diloco/region/attached_worker.h"
 
 #include <utility>
 
@@ -13,8 +13,8 @@ constexpr int kHealsMax = 3;
 
 // ---- The session ----
 
-void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_id,
-                          const std::optional<DataDigest>& data, NamedTensors tensors) {
+void AttachedWorker::attach(const Applied& holds, std::optional<std::string> run_id,
+                            const std::optional<DataDigest>& data, NamedTensors tensors) {
   session_ = Session{.run_id = std::move(run_id)};
   voided_.reset();
   data_ = data;
@@ -23,11 +23,11 @@ void RegionWorker::attach(const Applied& holds, std::optional<std::string> run_i
   applied_ = holds;
 }
 
-void RegionWorker::read_data(const DataDigest& data) {
+void AttachedWorker::read_data(const DataDigest& data) {
   data_ = data;
 }
 
-bool RegionWorker::belongs_to(const std::string& run_id) {
+bool AttachedWorker::belongs_to(const std::string& run_id) {
   if (!session_->run_id || *session_->run_id == run_id) return true;
   out_.end(4, "the worker's training state belongs to run " + *session_->run_id +
                   ", but this is run " + run_id +
@@ -37,58 +37,58 @@ bool RegionWorker::belongs_to(const std::string& run_id) {
 
 // ---- What it is at ----
 
-void RegionWorker::ask() {
+void AttachedWorker::ask() {
   if (!session_) return;
   session_->ready = true;
   session_->continuing = false;
 }
 
-void RegionWorker::order(Action action) {
+void AttachedWorker::order(Action action) {
   out_.push(std::move(action));
   session_->ready = false;
   voided_.reset();
 }
 
-void RegionWorker::order_to_continue(const OrderContinue& steps) {
+void AttachedWorker::order_to_continue(const OrderContinue& steps) {
   order(steps);
   session_->continued = session_->continuing = true;
 }
 
-void RegionWorker::call_back() {
+void AttachedWorker::call_back() {
   out_.push(OrderCallBack{});
   session_->continuing = false;
 }
 
-void RegionWorker::drop_more() {
+void AttachedWorker::drop_more() {
   if (session_) session_->continued = false;
 }
 
-void RegionWorker::finish(const OrderFinish& last) {
+void AttachedWorker::finish(const OrderFinish& last) {
   order(last);
   told_to_finish_ = true;
 }
 
 // ---- What it holds ----
 
-void RegionWorker::hold(const Applied& holds) {
+void AttachedWorker::hold(const Applied& holds) {
   applied_ = holds;
   distrusted_.reset();
   doubt_if_void();
   drop_more();
 }
 
-void RegionWorker::correct_state(Round version, const Digest& state) {
+void AttachedWorker::correct_state(Round version, const Digest& state) {
   if (applied_ && applied_->version == version) applied_->state = state;
 }
 
-void RegionWorker::void_after(Round round) {
+void AttachedWorker::void_after(Round round) {
   voided_ = round;
   told_to_finish_ = false;
   doubt_if_void();
   if (ready() || !attached()) voided_.reset();
 }
 
-void RegionWorker::doubt_if_void() {
+void AttachedWorker::doubt_if_void() {
   if (!voided_ || !applied_ || applied_->version <= *voided_ || distrusted_ == applied_) return;
   distrusted_ = applied_;
   out_.note(Note::Severity::warning,
@@ -97,12 +97,12 @@ void RegionWorker::doubt_if_void() {
                 ", as nobody else could get its payload: it takes a snapshot and replays");
 }
 
-bool RegionWorker::heals() const {
+bool AttachedWorker::heals() const {
   if (distrusted_) return true;
   return applied_ && !heals_.empty() && applied_->version < heals_.rbegin()->first;
 }
 
-void RegionWorker::distrust() {
+void AttachedWorker::distrust() {
   if (distrusted_ == applied_) return;
   if (brings_other_initial_values()) {
     distrusted_ = applied_;
@@ -122,7 +122,7 @@ void RegionWorker::distrust() {
   out_.note(Note::Severity::error, which + ": it stops contributing, takes a snapshot and replays");
 }
 
-bool RegionWorker::healed_enough(Round version) const {
+bool AttachedWorker::healed_enough(Round version) const {
   const auto found = heals_.find(version);
   return found != heals_.end() && found->second == kHealsMax;
 }

@@ -1,4 +1,4 @@
-#include "intra/cuda/step/decoder.h"
+#include "intra/cuda/step/device_transformer.h"
 
 #include <algorithm>
 #include <cassert>
@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "intra/base/error.h"
-#include "intra/cuda/step/decoder_of.h"
+#include "intra/cuda/step/device_transformer_of.h"
 #include "intra/model/network.h"
 
 namespace causeway::intra::cuda {
@@ -41,8 +41,8 @@ DecoderBlock<T> take_block(const ModelOptions& model, const Network& network, st
 }  // namespace
 
 template <typename T>
-void DecoderBuffers<T>::lay_out(const DecoderOptions& options, const Network& network,
-                                const Rows& shape, Arena& arena) {
+void DeviceTransformerBuffers<T>::lay_out(const DeviceTransformerOptions& options,
+                                          const Network& network, const Rows& shape, Arena& arena) {
   const ModelOptions& model = options.model;
   const std::int64_t rows = shape.count(), width = rows * model.width;
   for (auto* column : {&tokens, &targets, &order, &sorted})
@@ -81,8 +81,8 @@ void DecoderBuffers<T>::lay_out(const DecoderOptions& options, const Network& ne
   }
 }
 
-template struct DecoderBuffers<float>;
-template struct DecoderBuffers<Bfloat16>;
+template struct DeviceTransformerBuffers<float>;
+template struct DeviceTransformerBuffers<Bfloat16>;
 
 namespace {
 
@@ -114,8 +114,10 @@ std::size_t slack(const ModelOptions& model) {
 }
 
 template <typename T>
-DecoderOf<T>::DecoderOf(const DecoderOptions& options, const diloco::Layout& layout,
-                        const TrainingSpans& spans, StepResult* result, Backend& backend)
+DeviceTransformerOf<T>::DeviceTransformerOf(const DeviceTransformerOptions& options,
+                                            const diloco::Layout& layout,
+                                            const TrainingSpans& spans, StepResult* result,
+                                            Backend& backend)
     : options_(options),
       spans_(spans),
       result_(result),
@@ -135,7 +137,7 @@ DecoderOf<T>::DecoderOf(const DecoderOptions& options, const diloco::Layout& lay
 }
 
 template <typename T>
-void DecoderOf<T>::upload_rotation() {
+void DeviceTransformerOf<T>::upload_rotation() {
   const Rotations tables = make_rotations(options_.model);
   const auto place = [&](const std::vector<float>& table) {
     std::byte* on_device = backend_.allocate(table.size() * sizeof(float));
@@ -147,20 +149,20 @@ void DecoderOf<T>::upload_rotation() {
 }
 
 template <typename T>
-Bfloat16* DecoderOf<T>::weights() {
+Bfloat16* DeviceTransformerOf<T>::weights() {
   if constexpr (std::is_same_v<T, Bfloat16>) return weights_;
   return nullptr;
 }
 
 template <typename T>
-void DecoderOf<T>::params_changed() {
+void DeviceTransformerOf<T>::params_changed() {
   if (weights_ == nullptr) return;
   backend_.run(Round<T>{static_cast<std::int64_t>(params_count_ / kPack),
                         packs_of<float>(spans_.params.data()), packs_of(weights_)});
 }
 
 template <typename T>
-void DecoderOf<T>::begin(const Batch& batch, float probability) {
+void DeviceTransformerOf<T>::begin(const Batch& batch, float probability) {
   assert(batch.batch > 0 && batch.batch <= options_.batch);
   assert(batch.length > 0 && batch.length <= options_.model.context);
   rows_ = {batch.batch, batch.length};
@@ -172,7 +174,7 @@ void DecoderOf<T>::begin(const Batch& batch, float probability) {
 }
 
 template <typename T>
-void DecoderOf<T>::upload_rows(std::span<const std::int32_t> values, std::int32_t* to) {
+void DeviceTransformerOf<T>::upload_rows(std::span<const std::int32_t> values, std::int32_t* to) {
   assert(static_cast<std::int64_t>(values.size()) == rows());
   [[maybe_unused]] const auto in_vocabulary = [this](std::int32_t token) {
     return token >= 0 && token < options_.model.vocabulary;
@@ -182,7 +184,7 @@ void DecoderOf<T>::upload_rows(std::span<const std::int32_t> values, std::int32_
 }
 
 template <typename T>
-void DecoderOf<T>::upload_order(std::span<const std::int32_t> tokens) {
+void DeviceTransformerOf<T>::upload_order(std::span<const std::int32_t> tokens) {
   // A counting sort: the host does this before each step. A token's rows keep their order.
   const auto vocabulary = static_cast<std::size_t>(options_.model.vocabulary);
   std::vector<std::size_t> next(vocabulary + 1);
@@ -199,15 +201,15 @@ void DecoderOf<T>::upload_order(std::span<const std::int32_t> tokens) {
 }
 
 template <typename T>
-std::uint64_t DecoderOf<T>::name_of(Work work) const {
+std::uint64_t DeviceTransformerOf<T>::name_of(Work work) const {
   return (static_cast<std::uint64_t>(rows_.batch) << 24 | static_cast<std::uint64_t>(rows_.length))
              << 1 |
          static_cast<std::uint64_t>(work);
 }
 
 template <typename T>
-void DecoderOf<T>::train(const Batch& batch, const DropoutKey& dropout, float scale,
-                         const Model::GradientReady& ready) {
+void DeviceTransformerOf<T>::train(const Batch& batch, const DropoutKey& dropout, float scale,
+                                   const Model::GradientReady& ready) {
   begin(batch, options_.model.dropout);
   upload_order(batch.tokens);
   const BatchScalars scalars{.dropout_key = dropout_key(dropout),
@@ -227,7 +229,7 @@ void DecoderOf<T>::train(const Batch& batch, const DropoutKey& dropout, float sc
 }
 
 template <typename T>
-double DecoderOf<T>::evaluate(const Batch& batch) {
+double DeviceTransformerOf<T>::evaluate(const Batch& batch) {
   begin(batch, 0);
   const BatchScalars scalars{.gradient_scale = 1.0F / static_cast<float>(rows())};
   backend_.upload(&scalars, scalars_, sizeof scalars);
@@ -245,7 +247,7 @@ double DecoderOf<T>::evaluate(const Batch& batch) {
 }
 
 template <typename T>
-Dropout DecoderOf<T>::dropout(Site site, std::size_t layer) const {
+Dropout DeviceTransformerOf<T>::dropout(Site site, std::size_t layer) const {
   constexpr std::uint32_t kSitesPerLayer = 3;
   return {scalars_,
           static_cast<std::uint32_t>(site) + kSitesPerLayer * static_cast<std::uint32_t>(layer),
@@ -253,7 +255,7 @@ Dropout DecoderOf<T>::dropout(Site site, std::size_t layer) const {
 }
 
 template <typename T>
-AttentionArrays<T> DecoderOf<T>::attention(std::size_t layer) const {
+AttentionArrays<T> DeviceTransformerOf<T>::attention(std::size_t layer) const {
   const ModelOptions& model = options_.model;
   const DecoderBlock<T>& block = buffers_.blocks[layer];
   AttentionArrays<T> arrays;
@@ -268,33 +270,34 @@ AttentionArrays<T> DecoderOf<T>::attention(std::size_t layer) const {
 }
 
 template <typename T>
-const float* DecoderOf<T>::param(const FlatRange& range) const {
+const float* DeviceTransformerOf<T>::param(const FlatRange& range) const {
   return range.count == 0 ? nullptr : spans_.params.data() + range.offset;
 }
 
 template <typename T>
-float* DecoderOf<T>::grad(const FlatRange& range) const {
+float* DeviceTransformerOf<T>::grad(const FlatRange& range) const {
   return range.count == 0 ? nullptr : spans_.gradients.data() + range.offset;
 }
 
 template <typename T>
-const T* DecoderOf<T>::weight(const FlatRange& range) const {
+const T* DeviceTransformerOf<T>::weight(const FlatRange& range) const {
   if (range.count == 0) return nullptr;
   if constexpr (std::is_same_v<T, float>) return spans_.params.data() + range.offset;
   return weights_ + range.offset;
 }
 
-template class DecoderOf<float>;
-template class DecoderOf<Bfloat16>;
+template class DeviceTransformerOf<float>;
+template class DeviceTransformerOf<Bfloat16>;
 
-std::unique_ptr<Decoder> make_decoder(const DecoderOptions& options, const diloco::Layout& layout,
-                                      const TrainingSpans& spans, StepResult* result,
-                                      Backend& backend) {
+std::unique_ptr<DeviceTransformer> make_device_transformer(const DeviceTransformerOptions& options,
+                                                           const diloco::Layout& layout,
+                                                           const TrainingSpans& spans,
+                                                           StepResult* result, Backend& backend) {
   check_model(options.model);
   if (options.model.precision == ModelOptions::Precision::fp32) {
-    return std::make_unique<DecoderOf<float>>(options, layout, spans, result, backend);
+    return std::make_unique<DeviceTransformerOf<float>>(options, layout, spans, result, backend);
   }
-  return std::make_unique<DecoderOf<Bfloat16>>(options, layout, spans, result, backend);
+  return std::make_unique<DeviceTransformerOf<Bfloat16>>(options, layout, spans, result, backend);
 }
 
 }  // namespace causeway::intra::cuda

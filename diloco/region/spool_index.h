@@ -20,11 +20,11 @@
 
 namespace causeway::diloco {
 
-class Spool {
+class SpoolIndex {
  public:
   // All must outlive this.
-  Spool(const ProtocolOptions& options, const RunHistory& history,
-        const Contributions& contributions, Outbox& out)
+  SpoolIndex(const ProtocolOptions& options, const RunHistory& history,
+             const Contributions& contributions, Outbox& out)
       : options_(options), history_(history), contributions_(contributions), out_(out) {}
 
   // What is on disk when a coordinator starts. claim_restored() is for when all that names blobs is

@@ -1,17 +1,17 @@
 #include <algorithm>
 #include <array>
 
-#include "intra/cuda/step/decoder_of.h"
+#include "intra/cuda/step/device_transformer_of.h"
 
 namespace causeway::intra::cuda {
 
 template <typename T>
-void DecoderOf<T>::report(const FlatRange& range) {
+void DeviceTransformerOf<T>::report(const FlatRange& range) {
   if (*ready_ && range.count > 0) (*ready_)(range.offset, range.count);
 }
 
 template <typename T>
-void DecoderOf<T>::backward() {
+void DeviceTransformerOf<T>::backward() {
   backward_head();
   for (std::size_t layer = network_.blocks.size(); layer-- > 0;) {
     backward_mlp(layer);
@@ -22,7 +22,7 @@ void DecoderOf<T>::backward() {
 
 // Losses, and the gradient of the residual stream after the last block.
 template <typename T>
-void DecoderOf<T>::backward_head() {
+void DeviceTransformerOf<T>::backward_head() {
   Linear head = network_.head;
   head.out = logit_stride(options_.model);
   head.y_stride = head.out;
@@ -47,8 +47,8 @@ void DecoderOf<T>::backward_head() {
 
 // dW += dy^T x.
 template <typename T>
-void DecoderOf<T>::weight_gradient(const Linear& linear, std::int64_t rows, const T* x,
-                                   const T* dy) {
+void DeviceTransformerOf<T>::weight_gradient(const Linear& linear, std::int64_t rows, const T* x,
+                                             const T* dy) {
   Product product = product_of<T>(linear.out, linear.in, rows);
   product.result = Element::fp32;
   product.a = {dy + linear.column, linear.y_stride, true};
@@ -61,7 +61,8 @@ void DecoderOf<T>::weight_gradient(const Linear& linear, std::int64_t rows, cons
 
 // into += the sum of the stripes' partial sums.
 template <typename T>
-void DecoderOf<T>::fold(std::int64_t stripes, const Pack<float>* partials, const FlatRange& into) {
+void DeviceTransformerOf<T>::fold(std::int64_t stripes, const Pack<float>* partials,
+                                  const FlatRange& into) {
   if (into.count == 0) return;
   backend_.run(FoldStripes{static_cast<std::int64_t>(into.count / kPack), stripes, partials,
                            packs_of(grad(into))});
@@ -69,7 +70,7 @@ void DecoderOf<T>::fold(std::int64_t stripes, const Pack<float>* partials, const
 }
 
 template <typename T>
-void DecoderOf<T>::bias_gradient(const Linear& linear, const T* dy) {
+void DeviceTransformerOf<T>::bias_gradient(const Linear& linear, const T* dy) {
   if (linear.bias.count == 0) return;
   const Stripes stripes = stripes_of(rows(), linear.y_stride / kPack);
   backend_.run(ColumnSums<T>{stripes, packs_of(dy), buffers_.partials[0]});
@@ -79,8 +80,8 @@ void DecoderOf<T>::bias_gradient(const Linear& linear, const T* dy) {
 // Linear layers that share the input x, from the last to the first. Weight gradients come first, so
 // that they can be sent while dx is computed.
 template <typename T>
-void DecoderOf<T>::backward_linears(std::span<const Linear> linears, const T* x, const T* dy, T* dx,
-                                    const T* before_gelu) {
+void DeviceTransformerOf<T>::backward_linears(std::span<const Linear> linears, const T* x,
+                                              const T* dy, T* dx, const T* before_gelu) {
   for (std::size_t i = linears.size(); i-- > 0;) {
     const Linear& linear = linears[i];
     bias_gradient(linear, dy);
@@ -104,7 +105,7 @@ void DecoderOf<T>::backward_linears(std::span<const Linear> linears, const T* x,
 
 // The gradient of a residual branch's output: the residual stream's, through dropout.
 template <typename T>
-const T* DecoderOf<T>::branch_gradient(const Dropout& dropout) {
+const T* DeviceTransformerOf<T>::branch_gradient(const Dropout& dropout) {
   if (dropout.probability == 0) return buffers_.gradient;
   backend_.run(Drop<T>{rows(), width_packs(), rows_.length, dropout, packs_of(buffers_.gradient),
                        packs_of(buffers_.branch)});
@@ -113,7 +114,8 @@ const T* DecoderOf<T>::branch_gradient(const Dropout& dropout) {
 
 // gradient += the norm's gradient for buffers_.branch.
 template <typename T>
-void DecoderOf<T>::backward_norm(const Norm& norm, const T* x, const Statistics* statistics) {
+void DeviceTransformerOf<T>::backward_norm(const Norm& norm, const T* x,
+                                           const Statistics* statistics) {
   const bool centred = norm.bias.count > 0;
   const Stripes stripes = stripes_of(rows(), width_packs());
   const Pack<T>* dy = packs_of(buffers_.branch);
@@ -127,7 +129,7 @@ void DecoderOf<T>::backward_norm(const Norm& norm, const T* x, const Statistics*
 }
 
 template <typename T>
-void DecoderOf<T>::backward_mlp(std::size_t layer) {
+void DeviceTransformerOf<T>::backward_mlp(std::size_t layer) {
   const Block& block = network_.blocks[layer];
   const DecoderBlock<T>& kept = buffers_.blocks[layer];
   if (options_.recompute >= 1) activate(kept);
@@ -149,7 +151,7 @@ void DecoderOf<T>::backward_mlp(std::size_t layer) {
 }
 
 template <typename T>
-void DecoderOf<T>::backward_attention(std::size_t layer) {
+void DeviceTransformerOf<T>::backward_attention(std::size_t layer) {
   const Block& block = network_.blocks[layer];
   const DecoderBlock<T>& kept = buffers_.blocks[layer];
   backward_linears({&block.attention_out, 1}, kept.attention_out,
@@ -168,7 +170,7 @@ void DecoderOf<T>::backward_attention(std::size_t layer) {
 }
 
 template <typename T>
-void DecoderOf<T>::backward_embedding() {
+void DeviceTransformerOf<T>::backward_embedding() {
   const T* gradient = branch_gradient(dropout(Site::embedding));
   if (network_.position_embedding.count > 0) {
     backend_.run(PositionGradient<T>{rows_.batch, rows_.length, width_packs(), packs_of(gradient),
@@ -187,7 +189,7 @@ void DecoderOf<T>::backward_embedding() {
   report(network_.token_embedding);
 }
 
-template void DecoderOf<float>::backward();
-template void DecoderOf<Bfloat16>::backward();
+template void DeviceTransformerOf<float>::backward();
+template void DeviceTransformerOf<Bfloat16>::backward();
 
 }  // namespace causeway::intra::cuda

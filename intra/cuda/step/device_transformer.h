@@ -17,7 +17,7 @@
 
 namespace causeway::intra::cuda {
 
-struct DecoderOptions {
+struct DeviceTransformerOptions {
   ModelOptions model;
   std::int64_t batch = 0;  // most sequences at a time, each of at most model.context tokens
   // What backward computes again instead of keeping: 0 nothing; 1 the activation function's output;
@@ -25,9 +25,9 @@ struct DecoderOptions {
   int recompute = 0;
 };
 
-class Decoder {
+class DeviceTransformer {
  public:
-  virtual ~Decoder() = default;
+  virtual ~DeviceTransformer() = default;
 
   // gradients += scale * d(mean loss); result->loss += scale * mean loss. Asynchronous: `ready` is
   // called when what makes a range final has been asked for.
@@ -46,8 +46,9 @@ std::size_t slack(const ModelOptions& options);
 
 // Throws Errc::bad_model if the backend's jobs cannot run the model. `spans` are in the backend's
 // memory, and like `result` and `backend` outlive the decoder.
-std::unique_ptr<Decoder> make_decoder(const DecoderOptions& options, const diloco::Layout& layout,
-                                      const TrainingSpans& spans, StepResult* result,
-                                      Backend& backend);
+std::unique_ptr<DeviceTransformer> make_device_transformer(const DeviceTransformerOptions& options,
+                                                           const diloco::Layout& layout,
+                                                           const TrainingSpans& spans,
+                                                           StepResult* result, Backend& backend);
 
 }  // namespace causeway::intra::cuda

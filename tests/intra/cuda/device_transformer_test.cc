@@ -1,12 +1,12 @@
 // The device's training step, played on the CPU, against the CPU's own model: every tensor. In fp32
 // only the order of sums differs. In bf16 the device also keeps activations and the residual stream
 // in bf16, which the CPU keeps in fp32: tolerances are of that rounding, 2^-9 an element.
-#include "intra/cuda/step/decoder.h"
-
-#include <gtest/gtest.h>
 
 #include <string>
 
+#include <gtest/gtest.h>
+
+#include "intra/cuda/step/device_transformer.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/serial_backend.h"
 
@@ -34,7 +34,7 @@ class OnTheCpu : public testing::TestWithParam<Case> {
   void compare(bool backwards, double loss_tolerance, double gradient_tolerance) {
     Reference reference(options());
     SerialBackend backend(backwards);
-    DecoderUnderTest device(backend, {options(), kBatch, GetParam().recompute});
+    DeviceTransformerUnderTest device(backend, {options(), kBatch, GetParam().recompute});
     device.set_params(reference.params);
     double loss = 0;
     for (const std::int64_t length : {options().context, options().context - 4}) {
@@ -68,7 +68,7 @@ TEST_P(OnTheCpu, GradientsAreTheModelsInBf16) {
 TEST_P(OnTheCpu, EvaluatesAsTheModelDoes) {
   Reference reference(options());
   SerialBackend backend;
-  DecoderUnderTest device(backend, {options(), kBatch, GetParam().recompute});
+  DeviceTransformerUnderTest device(backend, {options(), kBatch, GetParam().recompute});
   const tiny::Sequences sequences(options(), kBatch, options().context - 4);
   EXPECT_NEAR(device.decoder->evaluate(sequences.all()),
               reference.model->evaluate(sequences.all(), reference.params), 1e-5);
@@ -76,7 +76,7 @@ TEST_P(OnTheCpu, EvaluatesAsTheModelDoes) {
 
 TEST_P(OnTheCpu, ReportsEveryTensorOnce) {
   SerialBackend backend;
-  DecoderUnderTest device(backend, {options(), 1, GetParam().recompute});
+  DeviceTransformerUnderTest device(backend, {options(), 1, GetParam().recompute});
   std::vector<int> reported(device.layout.size());
   std::size_t frontier = device.layout.size();
   const tiny::Sequences sequences(options(), 1, 8);
@@ -98,8 +98,9 @@ INSTANTIATE_TEST_SUITE_P(Models, OnTheCpu, testing::ValuesIn(cases()),
 
 TEST(DeviceModel, RefusesHeadsThatItsJobsCannotRun) {
   SerialBackend backend;
-  EXPECT_THROW(DecoderUnderTest(backend, {tiny::gpt2(), 1}), std::system_error);
+  EXPECT_THROW(DeviceTransformerUnderTest(backend, {tiny::gpt2(), 1}), std::system_error);
 }
 
 }  // namespace
+
 }  // namespace causeway::intra::cuda

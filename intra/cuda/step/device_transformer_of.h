@@ -1,5 +1,5 @@
-// The decoder for one element type; decoder.cc has what both directions share, decoder_forward.cc
-// and decoder_backward.cc the rest.
+// The device transformer for one element type; device_transformer.cc has what both directions
+// share, device_transformer_forward.cc and device_transformer_backward.cc the rest.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "intra/base/arena.h"
-#include "intra/cuda/step/decoder.h"
+#include "intra/cuda/step/device_transformer.h"
 #include "intra/model/network.h"
 
 namespace causeway::intra::cuda {
@@ -41,8 +41,8 @@ struct DecoderBlock {
 };
 
 template <typename T>
-struct DecoderBuffers {
-  void lay_out(const DecoderOptions& options, const Network& network, const Rows& rows,
+struct DeviceTransformerBuffers {
+  void lay_out(const DeviceTransformerOptions& options, const Network& network, const Rows& rows,
                Arena& arena);
 
   std::int32_t* tokens;   // (rows)
@@ -87,10 +87,10 @@ Product product_of(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 template <typename T>
-class DecoderOf final : public Decoder {
+class DeviceTransformerOf final : public DeviceTransformer {
  public:
-  DecoderOf(const DecoderOptions& options, const diloco::Layout& layout, const TrainingSpans& spans,
-            StepResult* result, Backend& backend);
+  DeviceTransformerOf(const DeviceTransformerOptions& options, const diloco::Layout& layout,
+                      const TrainingSpans& spans, StepResult* result, Backend& backend);
 
   void train(const Batch& batch, const DropoutKey& dropout, float scale,
              const Model::GradientReady& ready) override;
@@ -109,7 +109,7 @@ class DecoderOf final : public Decoder {
   void upload_rotation();
   std::uint64_t name_of(Work work) const;
 
-  // decoder_forward.cc
+  // device_transformer_forward.cc
   void forward();
   void forward_attention(std::size_t layer);
   void forward_mlp(std::size_t layer);
@@ -121,7 +121,7 @@ class DecoderOf final : public Decoder {
   void activate(const DecoderBlock<T>& block);
   void rotate(T* qkv, float direction);
 
-  // decoder_backward.cc
+  // device_transformer_backward.cc
   void backward();
   void backward_head();
   void backward_mlp(std::size_t layer);
@@ -146,7 +146,7 @@ class DecoderOf final : public Decoder {
   float* grad(const FlatRange& range) const;
   const T* weight(const FlatRange& range) const;
 
-  DecoderOptions options_;
+  DeviceTransformerOptions options_;
   TrainingSpans spans_;
   StepResult* result_;
   Backend& backend_;
@@ -158,7 +158,7 @@ class DecoderOf final : public Decoder {
   Pack<float>* cosine_ = nullptr;
   Pack<float>* sine_ = nullptr;
   std::byte* memory_;
-  DecoderBuffers<T> buffers_;
+  DeviceTransformerBuffers<T> buffers_;
 
   // The step in progress.
   Rows rows_;

@@ -1,4 +1,4 @@
-#include "diloco/region/region_worker.h"
+#include "diloco/region/attached_worker.h"
 
 #include <string>
 #include <variant>
@@ -9,9 +9,9 @@
 namespace causeway::diloco {
 namespace {
 
-TEST(RegionWorker, IsBusyWithAnOrderUntilItAsksAgain) {
+TEST(AttachedWorker, IsBusyWithAnOrderUntilItAsksAgain) {
   Outbox out;
-  RegionWorker worker(out);
+  AttachedWorker worker(out);
   worker.ask();  // nobody is attached: of no effect
   worker.attach({}, std::nullopt);
   EXPECT_FALSE(worker.ready());
@@ -26,9 +26,9 @@ TEST(RegionWorker, IsBusyWithAnOrderUntilItAsksAgain) {
   EXPECT_TRUE(worker.applied());  // what it held is known still
 }
 
-TEST(RegionWorker, WhatItDidBeyondTheRoundIsRememberedUntilItIsToldOf) {
+TEST(AttachedWorker, WhatItDidBeyondTheRoundIsRememberedUntilItIsToldOf) {
   Outbox out;
-  RegionWorker worker(out);
+  AttachedWorker worker(out);
   worker.attach({}, std::nullopt);
   worker.ask();
   worker.order_to_continue({.round = 2});
@@ -40,9 +40,9 @@ TEST(RegionWorker, WhatItDidBeyondTheRoundIsRememberedUntilItIsToldOf) {
   EXPECT_FALSE(worker.has_more());
 }
 
-TEST(RegionWorker, OfAnotherRunEndsTheRegion) {
+TEST(AttachedWorker, OfAnotherRunEndsTheRegion) {
   Outbox out;
-  RegionWorker worker(out);
+  AttachedWorker worker(out);
   worker.attach({}, std::nullopt);
   EXPECT_TRUE(worker.belongs_to("run1"));
   worker.attach({}, "run1");
@@ -52,9 +52,9 @@ TEST(RegionWorker, OfAnotherRunEndsTheRegion) {
   EXPECT_TRUE(out.ended());
 }
 
-TEST(RegionWorker, AWrongStateIsMadeAgainThreeTimes) {
+TEST(AttachedWorker, AWrongStateIsMadeAgainThreeTimes) {
   Outbox out;
-  RegionWorker worker(out);
+  AttachedWorker worker(out);
   const Applied wrong{5, Digest{1}};
   for (int time = 1; time <= 3; ++time) {
     worker.attach(wrong, "run1");
@@ -73,4 +73,5 @@ TEST(RegionWorker, AWrongStateIsMadeAgainThreeTimes) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco

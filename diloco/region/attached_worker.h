@@ -11,9 +11,9 @@
 
 namespace causeway::diloco {
 
-class RegionWorker {
+class AttachedWorker {
  public:
-  explicit RegionWorker(Outbox& out) : out_(out) {}
+  explicit AttachedWorker(Outbox& out) : out_(out) {}
 
   // ---- The session ----
   // `run_id`: of the run that its training state belongs to, if it has one.

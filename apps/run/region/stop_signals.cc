@@ -1,6 +1,7 @@
-#include "apps/run/region/signals.h"
+#include "apps/run/region/stop_signals.h"
 
 #include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <thread>
@@ -20,7 +21,7 @@ sigset_t watched_signals() {
 
 }  // namespace
 
-void watch_signals() {
+void watch_stop_signals() {
   const sigset_t watched = watched_signals();
   pthread_sigmask(SIG_BLOCK, &watched, nullptr);
   // Detached: nothing ends sigwait but a signal, and it touches nothing that the end destroys.
@@ -37,7 +38,7 @@ bool stop_requested() {
   return stop;
 }
 
-void unblock_signals() {
+void unblock_stop_signals() {
   const sigset_t watched = watched_signals();
   pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
 }

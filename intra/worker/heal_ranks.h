@@ -11,7 +11,7 @@
 
 namespace causeway::intra {
 
-enum class Agreement {
+enum class Healing {
   same,           // all ranks hold the same state
   newest,         // they do now: the newest whole one, which went through the region's directory
   none_is_whole,  // every rank's is half changed; the one on disk is the newest there is
@@ -19,7 +19,7 @@ enum class Agreement {
 
 // All ranks of `group` call it, and get the same answer. The newest state is the one of the highest
 // version and of the most inner steps since. Throws what saving and loading throw, on all ranks.
-Agreement agree_on_state(Collective& group, const std::filesystem::path& region_directory,
-                         const diloco::Layout& layout, TrainingState& state);
+Healing heal_ranks(Collective& group, const std::filesystem::path& region_directory,
+                   const diloco::Layout& layout, TrainingState& state);
 
 }  // namespace causeway::intra

@@ -1,5 +1,6 @@
-// Contributions and Spool: what is known of open rounds, and what of it the disk keeps.
-#include "diloco/region/spool.h"
+// Contributions and SpoolIndex: what is known of open rounds, and what of it the disk keeps.
+
+#include "diloco/region/spool_index.h"
 
 #include <string>
 #include <vector>
@@ -78,7 +79,7 @@ class SpoolTest : public ::testing::Test {
   RaftLog log_{{}, 1, nullptr};
   RunHistory history_{options_, log_};
   Contributions contributions_{options_, history_, out_};
-  Spool spool_{options_, history_, contributions_, out_};
+  SpoolIndex spool_{options_, history_, contributions_, out_};
 };
 
 using ContributionsTest = SpoolTest;
@@ -268,4 +269,5 @@ TEST_F(SpoolTest, ProgressIsReportedOnceASecond) {
 }
 
 }  // namespace
+
 }  // namespace causeway::diloco

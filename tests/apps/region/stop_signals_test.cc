@@ -1,11 +1,12 @@
-#include "apps/run/region/signals.h"
-
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <thread>
+
+#include <gtest/gtest.h>
+
+#include "apps/run/region/stop_signals.h"
 
 namespace causeway::run {
 namespace {
@@ -24,7 +25,7 @@ bool has_handler(int signal) {
   return action.sa_handler != SIG_DFL;
 }
 
-// Of a thread that begins after watch_signals, as those of OpenMP and Gloo do.
+// Of a thread that begins after watch_stop_signals, as those of OpenMP and Gloo do.
 bool can_be_interrupted() {
   bool can = false;
   std::thread([&can] {
@@ -44,7 +45,7 @@ class Signals : public testing::Test {
 
 TEST_F(Signals, InterruptNoThreadThatComputes) {
   const auto statement = [] {
-    watch_signals();
+    watch_stop_signals();
     if (can_be_interrupted() || stop_requested()) std::exit(1);
     kill(getpid(), SIGTERM);
     wait_for_the_first();
@@ -55,7 +56,7 @@ TEST_F(Signals, InterruptNoThreadThatComputes) {
 
 TEST_F(Signals, TheSecondEndsAtOnce) {
   const auto statement = [] {
-    watch_signals();
+    watch_stop_signals();
     kill(getpid(), SIGINT);
     wait_for_the_first();
     kill(getpid(), SIGINT);
@@ -66,12 +67,13 @@ TEST_F(Signals, TheSecondEndsAtOnce) {
 
 TEST_F(Signals, ReachAProgramStartedMeanwhile) {
   const auto statement = [] {
-    watch_signals();
-    unblock_signals();
+    watch_stop_signals();
+    unblock_stop_signals();
     ::execlp("sh", "sh", "-c", "kill -TERM $$; exit 1", nullptr);
   };
   EXPECT_EXIT(statement(), testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace
+
 }  // namespace causeway::run

@@ -1,4 +1,4 @@
-#include "intra/worker/agreement.h"
+#include "intra/worker/heal_ranks.h"
 
 #include <cassert>
 #include <cstring>
@@ -49,17 +49,17 @@ std::optional<std::size_t> newest(const std::vector<Fingerprint>& all) {
 
 }  // namespace
 
-Agreement agree_on_state(Collective& group, const std::filesystem::path& region_directory,
-                         const diloco::Layout& layout, TrainingState& state) {
+Healing heal_ranks(Collective& group, const std::filesystem::path& region_directory,
+                   const diloco::Layout& layout, TrainingState& state) {
   const std::vector<Fingerprint> all = gather(group, state);
   const std::optional<std::size_t> donor = newest(all);
-  if (!donor) return Agreement::none_is_whole;
+  if (!donor) return Healing::none_is_whole;
   const auto differs = [&](std::size_t rank) {
     return std::memcmp(&all[rank], &all[*donor], sizeof(Fingerprint)) != 0;
   };
   std::size_t different = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) different += differs(rank) ? 1 : 0;
-  if (different == 0) return Agreement::same;
+  if (different == 0) return Healing::same;
   spdlog::info("{} of {} ranks take the state of version {}, step {} of the round, from another",
                different, all.size(), all[*donor].version, all[*donor].steps);
   together(group, "handing the state over", [&] {
@@ -68,7 +68,7 @@ Agreement agree_on_state(Collective& group, const std::filesystem::path& region_
   together(group, "taking the state over", [&] {
     if (differs(group.rank())) load_state(region_directory, layout, state);
   });
-  return Agreement::newest;
+  return Healing::newest;
 }
 
 }  // namespace causeway::intra

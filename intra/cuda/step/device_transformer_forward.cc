@@ -1,9 +1,9 @@
-#include "intra/cuda/step/decoder_of.h"
+#include "intra/cuda/step/device_transformer_of.h"
 
 namespace causeway::intra::cuda {
 
 template <typename T>
-void DecoderOf<T>::forward() {
+void DeviceTransformerOf<T>::forward() {
   const auto& first = buffers_.blocks.front();
   const float* by_position = param(network_.position_embedding);
   backend_.run(Embed<T>{rows(), width_packs(), rows_.length, buffers_.tokens,
@@ -20,9 +20,9 @@ void DecoderOf<T>::forward() {
 
 // sum = x + dropout(branch), and its norm. Without a branch: the norm of x.
 template <typename T>
-void DecoderOf<T>::add_and_normalise(const T* x, const T* branch, const Dropout& dropout,
-                                     const Norm& norm, T* sum, Statistics* statistics,
-                                     T* normalised) {
+void DeviceTransformerOf<T>::add_and_normalise(const T* x, const T* branch, const Dropout& dropout,
+                                               const Norm& norm, T* sum, Statistics* statistics,
+                                               T* normalised) {
   AddNorm<T> job;
   job.rows = rows();
   job.packs = width_packs();
@@ -41,8 +41,8 @@ void DecoderOf<T>::add_and_normalise(const T* x, const T* branch, const Dropout&
 
 // y = x W^T, then what the epilogue says.
 template <typename T>
-void DecoderOf<T>::multiply(const Linear& linear, std::int64_t rows, const T* x, T* y,
-                            Product::Epilogue epilogue, T* before_gelu) {
+void DeviceTransformerOf<T>::multiply(const Linear& linear, std::int64_t rows, const T* x, T* y,
+                                      Product::Epilogue epilogue, T* before_gelu) {
   Product product = product_of<T>(rows, linear.out, linear.in);
   product.a = {x, linear.x_stride, false};
   product.b = {weight(linear.weights.front()), linear.in, true};
@@ -58,7 +58,7 @@ void DecoderOf<T>::multiply(const Linear& linear, std::int64_t rows, const T* x,
 }
 
 template <typename T>
-void DecoderOf<T>::rotate(T* qkv, float direction) {
+void DeviceTransformerOf<T>::rotate(T* qkv, float direction) {
   if (cosine_ == nullptr) return;
   const ModelOptions& model = options_.model;
   backend_.run(Rotate<T>{rows(), network_.qkv_stride / kPack, rows_.length,
@@ -67,7 +67,7 @@ void DecoderOf<T>::rotate(T* qkv, float direction) {
 }
 
 template <typename T>
-void DecoderOf<T>::forward_attention(std::size_t layer) {
+void DeviceTransformerOf<T>::forward_attention(std::size_t layer) {
   const Block& block = network_.blocks[layer];
   const DecoderBlock<T>& kept = buffers_.blocks[layer];
   for (const Linear& linear : block.qkv) multiply(linear, rows(), kept.attention_in, kept.qkv);
@@ -80,7 +80,7 @@ void DecoderOf<T>::forward_attention(std::size_t layer) {
 
 // hidden from hidden_in.
 template <typename T>
-void DecoderOf<T>::activate(const DecoderBlock<T>& block) {
+void DeviceTransformerOf<T>::activate(const DecoderBlock<T>& block) {
   const std::int64_t packs = options_.model.hidden / kPack;
   if (gpt2()) {
     backend_.run(Gelu<T>{rows() * packs, packs_of(block.hidden_in), packs_of(block.hidden)});
@@ -90,7 +90,7 @@ void DecoderOf<T>::activate(const DecoderBlock<T>& block) {
 }
 
 template <typename T>
-void DecoderOf<T>::forward_mlp(std::size_t layer) {
+void DeviceTransformerOf<T>::forward_mlp(std::size_t layer) {
   const Block& block = network_.blocks[layer];
   const DecoderBlock<T>& kept = buffers_.blocks[layer];
   if (gpt2()) {
@@ -116,7 +116,7 @@ void DecoderOf<T>::forward_mlp(std::size_t layer) {
 
 // The logits of rows from `first` on, their losses, and their gradients in place.
 template <typename T>
-void DecoderOf<T>::classify(std::int64_t first, std::int64_t count, bool gradients) {
+void DeviceTransformerOf<T>::classify(std::int64_t first, std::int64_t count, bool gradients) {
   Linear head = network_.head;
   head.out = logit_stride(options_.model);
   head.y_stride = head.out;
@@ -127,18 +127,19 @@ void DecoderOf<T>::classify(std::int64_t first, std::int64_t count, bool gradien
 }
 
 // What the other files of the class call.
-template void DecoderOf<float>::forward();
-template void DecoderOf<float>::classify(std::int64_t, std::int64_t, bool);
-template void DecoderOf<float>::add_and_normalise(const float*, const float*, const Dropout&,
-                                                  const Norm&, float*, Statistics*, float*);
-template void DecoderOf<float>::activate(const DecoderBlock<float>&);
-template void DecoderOf<float>::rotate(float*, float);
-template void DecoderOf<Bfloat16>::forward();
-template void DecoderOf<Bfloat16>::classify(std::int64_t, std::int64_t, bool);
-template void DecoderOf<Bfloat16>::add_and_normalise(const Bfloat16*, const Bfloat16*,
-                                                     const Dropout&, const Norm&, Bfloat16*,
-                                                     Statistics*, Bfloat16*);
-template void DecoderOf<Bfloat16>::activate(const DecoderBlock<Bfloat16>&);
-template void DecoderOf<Bfloat16>::rotate(Bfloat16*, float);
+template void DeviceTransformerOf<float>::forward();
+template void DeviceTransformerOf<float>::classify(std::int64_t, std::int64_t, bool);
+template void DeviceTransformerOf<float>::add_and_normalise(const float*, const float*,
+                                                            const Dropout&, const Norm&, float*,
+                                                            Statistics*, float*);
+template void DeviceTransformerOf<float>::activate(const DecoderBlock<float>&);
+template void DeviceTransformerOf<float>::rotate(float*, float);
+template void DeviceTransformerOf<Bfloat16>::forward();
+template void DeviceTransformerOf<Bfloat16>::classify(std::int64_t, std::int64_t, bool);
+template void DeviceTransformerOf<Bfloat16>::add_and_normalise(const Bfloat16*, const Bfloat16*,
+                                                               const Dropout&, const Norm&,
+                                                               Bfloat16*, Statistics*, Bfloat16*);
+template void DeviceTransformerOf<Bfloat16>::activate(const DecoderBlock<Bfloat16>&);
+template void DeviceTransformerOf<Bfloat16>::rotate(Bfloat16*, float);
 
 }  // namespace causeway::intra::cuda
