@@ -112,7 +112,7 @@ asio::awaitable<void> WorkerSide::say_goodbye() {
 bool WorkerSide::goodbye_is_over() const {
   const steady_clock::time_point now = steady_clock::now();
   if (server_->attached()) return now >= heard_at_ + kGoodbye;
-  return progress_.phase == kPhaseDone || !lost_at_ || now >= *lost_at_ + kReturn;
+  return progress_.phase() == kPhaseDone || !lost_at_ || now >= *lost_at_ + kReturn;
 }
 
 asio::awaitable<void> WorkerSide::stop() {

@@ -18,7 +18,6 @@
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
-#include "diloco/worker/worker_report.h"
 #include "inter/base/async.h"
 
 namespace causeway::diloco {
@@ -180,7 +179,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                                      decode_digest(message.offer_snapshot().state()),
                                      std::move(descriptors[0]));
       case WorkerMessage::kReport:
-        return handler_->on_report(decode(message.report()));
+        return handler_->on_report(message.report());
       default:
         throw_malformed("a worker's message has no known body");
     }

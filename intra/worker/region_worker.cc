@@ -232,7 +232,7 @@ void RegionWorker::reset_moments() {
 void RegionWorker::anchor_moved() {
   if (gathering_->leads()) {
     spdlog::info("round {} applied: step {} of {}, loss {:.4f}, {:.0f} tokens/s", state_.version,
-                 state_.steps, options_.train.steps, progress_.loss, progress_.tokens_per_s);
+                 state_.steps, options_.train.steps, progress_.loss(), progress_.tokens_per_s());
   }
   if (state_.version % options_.overlap.fragments != 0) return;
   validate();
@@ -250,8 +250,8 @@ void RegionWorker::validate() {
   const std::span<const float> anchor = spans().settled(Flat::anchor);
   const std::uint64_t sequences = options_.train.validation_sequences;
   const auto common = trainer_->evaluate_common(anchor, sequences);
-  progress_.val_loss = common ? *common : trainer_->evaluate(anchor, sequences);
-  progress_.val_version = state_.version;
+  progress_.set_val_loss(common ? *common : trainer_->evaluate(anchor, sequences));
+  progress_.set_val_version(state_.version);
   enter("apply");
 }
 
@@ -285,8 +285,8 @@ WorkerResult RegionWorker::finish() {
   enter("evaluate");
   WorkerResult result = make_result();
   if (result.val_loss && std::isfinite(*result.val_loss) && !result.timed_steps) {
-    progress_.val_loss = result.val_loss;
-    progress_.val_version = state_.version;
+    progress_.set_val_loss(*result.val_loss);
+    progress_.set_val_version(state_.version);
   }
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;
