@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 
 namespace causeway::inter {
 

@@ -35,7 +35,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/blob/spool.h"
 #include "inter/frame/blob.h"
 #include "inter/route/topology.h"

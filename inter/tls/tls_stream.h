@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/base/openssl.h"
 #include "inter/tls/tls.h"
 
