@@ -219,12 +219,13 @@ int run_coordinator(const CoordinatorFlags& flags) {
     signals.cancel();
     pulse.cancel();
   });
-  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::RunOutcome result) {
-    failure = error;
-    outcome = std::move(result);
-    is_over = true;
-    failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
-  });
+  asio::co_spawn(context, coordinator.run(),
+                 [&](std::exception_ptr error, diloco::RunOutcome result) {
+                   failure = error;
+                   outcome = std::move(result);
+                   is_over = true;
+                   failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
+                 });
   context.run();
   if (flags.region != config.witness.name) write_report(directory);
   if (failure) std::rethrow_exception(failure);

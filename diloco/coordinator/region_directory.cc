@@ -88,19 +88,19 @@ std::optional<RunOutcome> RegionDirectory::open_ledger() {
       return std::nullopt;
     }
     return RunOutcome{4, directory + " already holds run " + ledger_->run_id() +
-                          ": start without --found or --fork to resume it, or use another "
-                          "directory"};
+                             ": start without --found or --fork to resume it, or use another "
+                             "directory"};
   }
   if (options_.start == Start::join) return std::nullopt;
   if (founds) {
     found_run();
     return std::nullopt;
   }
-  return RunOutcome{4,
-                 directory +
-                     " holds no run: start one region with --found to begin a new run (--fork to "
-                     "begin with another run's weights), and the others with --join to take "
-                     "part"};
+  return RunOutcome{
+      4, directory +
+             " holds no run: start one region with --found to begin a new run (--fork to "
+             "begin with another run's weights), and the others with --join to take "
+             "part"};
 }
 
 // What came between founding and the first round, such as a port in use, is no reason not to found.

@@ -203,7 +203,8 @@ void TcpLink::hand_over(std::uint64_t id, Flow& flow, Time at) {
   }
   const std::uint64_t bytes = until - std::exchange(flow.arrived_until, until);
   const bool complete = until == flow.sent_offset && flow.queued_bytes == 0;
-  const StreamEnd ending = complete ? std::exchange(flow.arrived_ending, StreamEnd::none) : StreamEnd::none;
+  const StreamEnd ending =
+      complete ? std::exchange(flow.arrived_ending, StreamEnd::none) : StreamEnd::none;
   if (bytes > 0 || ending != StreamEnd::none) arrived_.push_back({id, bytes, ending, at});
 }
 

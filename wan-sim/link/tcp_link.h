@@ -39,11 +39,11 @@ class TcpLink : public LinkRules {
   struct Flow {
     std::uint64_t key = 0;
     std::optional<TcpSender> sender{};
-    std::uint64_t queued_bytes = 0;    // offered, and never sent
-    std::uint64_t sent_offset = 0;     // of new bytes
-    std::uint64_t buffered_until = 0;  // what the sender's socket took
-    std::uint64_t arrived_until = 0;   // handed over in order
-    StreamEnd ending = StreamEnd::none;      // not yet sent
+    std::uint64_t queued_bytes = 0;      // offered, and never sent
+    std::uint64_t sent_offset = 0;       // of new bytes
+    std::uint64_t buffered_until = 0;    // what the sender's socket took
+    std::uint64_t arrived_until = 0;     // handed over in order
+    StreamEnd ending = StreamEnd::none;  // not yet sent
     StreamEnd arrived_ending = StreamEnd::none;
     JitterChain jitter{};
     LossChain loss{0};

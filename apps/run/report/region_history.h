@@ -14,7 +14,7 @@ namespace causeway::run {
 
 struct RegionHistory {
   std::string name, run_id;
-  std::vector<Event> events;         // as they are in events.jsonl
+  std::vector<Event> events;        // as they are in events.jsonl
   std::vector<LoggedRound> rounds;  // each once, in order
   std::optional<RegionStatus> status;
   bool finished = false;                      // the run is over there

@@ -105,7 +105,8 @@ class TestRun {
     std::unique_ptr<asio::io_context> context;
     std::unique_ptr<Coordinator> coordinator;
     std::thread thread;
-    std::shared_ptr<std::optional<RunOutcome>> outcome;  // written by the thread, read after it ended
+    std::shared_ptr<std::optional<RunOutcome>>
+        outcome;  // written by the thread, read after it ended
     std::shared_ptr<std::atomic<bool>> ended;
     std::unique_ptr<FakeWorker> worker;
     std::uint16_t port = 0;
