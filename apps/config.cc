@@ -19,7 +19,6 @@
 #include "apps/run/config/starter.h"
 #include "apps/run/learning/recipe.h"
 #include "apps/set_option.h"
-#include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::apps {

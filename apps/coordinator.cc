@@ -210,7 +210,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     });
   });
 
-  diloco::Outcome outcome;
+  diloco::RunOutcome outcome;
   std::exception_ptr failure;
   const auto follow_run = [&]() -> asio::awaitable<void> {
     co_await hook.run();
@@ -222,12 +222,13 @@ int run_coordinator(const CoordinatorFlags& flags) {
     signals.cancel();
     pulse.cancel();
   });
-  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
-    failure = error;
-    outcome = std::move(result);
-    is_over = true;
-    failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
-  });
+  asio::co_spawn(context, coordinator.run(),
+                 [&](std::exception_ptr error, diloco::RunOutcome result) {
+                   failure = error;
+                   outcome = std::move(result);
+                   is_over = true;
+                   failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
+                 });
   context.run();
   if (flags.region != config.witness.name) write_report(directory);
   if (failure) std::rethrow_exception(failure);

@@ -13,7 +13,7 @@
 #include "apps/set_option.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::apps {
 namespace {

@@ -12,7 +12,7 @@
 #include "apps/run/region/launched_rank.h"
 #include "apps/run/region/open_files.h"
 #include "apps/run/region/run_directory.h"
-#include "apps/run/region/signals.h"
+#include "apps/run/region/stop_signals.h"
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/set_option.h"
@@ -101,7 +101,7 @@ int run_worker(const WorkerFlags& flags) {
   if (flags.synchronous_rank) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
-  run::watch_signals();
+  run::watch_stop_signals();
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: {} steps, {} tokens, validation loss {:.4f}, parameters {}", result.steps,
                result.tokens, result.val_loss.value_or(0), result.params_digest.substr(0, 12));

@@ -6,7 +6,6 @@
 #include <asio/any_io_executor.hpp>
 
 #include "diloco/coordinator/coordinator_status.h"
-#include "diloco/coordinator/ending.h"
 #include "diloco/coordinator/protocol_driver.h"
 #include "diloco/coordinator/region_directory.h"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "diloco/maths/round_number.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::diloco {
 

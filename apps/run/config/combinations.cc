@@ -10,7 +10,7 @@
 #include "apps/run/page/format.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 
 namespace causeway::run {

@@ -9,7 +9,7 @@
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/outer_choice.h"
 #include "apps/run/config/parsed_config.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "intra/base/adamw.h"
 #include "intra/base/error.h"
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "diloco/maths/outer.h"
-#include "diloco/maths/overlap.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
 #include "diloco/pacing/sync_rules.h"

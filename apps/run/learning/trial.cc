@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "diloco/files/file_io.h"
-#include "diloco/files/random_name.h"
 #include "diloco/maths/digest.h"
 #include "diloco/pacing/weights.h"
 #include "intra/model/model.h"

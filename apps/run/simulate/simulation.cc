@@ -28,7 +28,7 @@
 #include "apps/run/simulate/sample_text.h"
 #include "apps/run/simulate/summary.h"
 #include "apps/run/tune/predict.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "intra/data/data.h"
 #include "intra/step/evaluation.h"
 #include "intra/worker/worker_result.h"

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "intra/cuda/jobs/numbers.h"
-#include "intra/cuda/jobs/scalars.h"
 
 namespace causeway::intra::cuda {
 

@@ -70,7 +70,7 @@ class LoneRegion {
   CoordinatorOptions options_;
   Ending ending_{loop_.get_executor()};
   RegionDirectory directory_;
-  std::optional<Outcome> opened_;
+  std::optional<RunOutcome> opened_;
   std::optional<ProtocolDriver> driver_;
   std::vector<Action> actions_;
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "diloco/maths/overlap.h"
+#include "diloco/maths/outer.h"
 
 namespace causeway::diloco {
 namespace {
