@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include <asio/error.hpp>
 #include <asio/ip/address_v6.hpp>
 
 #include "inter/base/error.h"
@@ -55,7 +56,11 @@ Endpoint parse_endpoint(const std::string& text) {
 }
 
 void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
-  throw std::system_error(Errc::cannot_listen,
+  const bool passes = reason == std::errc::address_in_use ||
+                      reason == std::errc::address_not_available || reason == Errc::deadline ||
+                      reason == asio::error::host_not_found_try_again;
+  const auto try_again = std::make_error_code(std::errc::resource_unavailable_try_again);
+  throw std::system_error(passes ? try_again : make_error_code(Errc::cannot_listen),
                           "cannot listen on " + to_string(bind) + " (" + reason.message() +
                               "): end what uses it, or give another address of this host");
 }
