@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include <asio/error.hpp>
@@ -56,9 +57,10 @@ Endpoint parse_endpoint(const std::string& text) {
 }
 
 void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
-  const bool passes = reason == std::errc::address_in_use ||
-                      reason == std::errc::address_not_available || reason == Errc::deadline ||
-                      reason == asio::error::host_not_found_try_again;
+  const bool of_system = reason.category() == asio::error::get_system_category();
+  const bool passes =
+      (of_system && (reason.value() == EADDRINUSE || reason.value() == EADDRNOTAVAIL)) ||
+      reason == Errc::deadline || reason == asio::error::host_not_found_try_again;
   const auto try_again = std::make_error_code(std::errc::resource_unavailable_try_again);
   throw std::system_error(passes ? try_again : make_error_code(Errc::cannot_listen),
                           "cannot listen on " + to_string(bind) + " (" + reason.message() +

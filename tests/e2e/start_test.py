@@ -66,7 +66,7 @@ class Start(RunByHand):
     def test_certificates_that_are_not_mounted_yet(self):
         there, later = self.directory / "certificates", self.directory / "later"
         there.rename(later)
-        lacks = f"{REGIONS[0]}.key: No such file or directory; `causeway certs`"
+        lacks = "ca.crt: No such file or directory; `causeway certs`"
         self.assertIn(lacks, self.finish(self.first(*AT_ONCE), code=TRY_AGAIN))
         worker = self.start("worker", self.configured, "--region", REGIONS[0], "--coordinator", "127.0.0.1:7800", *AT_ONCE)
         self.assertIn(lacks, self.finish(worker, code=TRY_AGAIN))

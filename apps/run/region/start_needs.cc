@@ -130,6 +130,8 @@ void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
                               "interrupted while it waited for this: " + waits_for);
     }
   }
+  if (stop.come_within(std::chrono::seconds(0)))
+    throw std::system_error(intra::Errc::interrupted, "interrupted before it began");
   if (!waits_for.empty()) spdlog::info("{}: what was missing is there", needs.who);
 }
 
