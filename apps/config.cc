@@ -68,18 +68,19 @@ void init(const fs::path& file, StarterTrainer trainer) {
 void add_init(CLI::App& app, int&) {
   struct Flags {
     fs::path file = "causeway.toml";
-    std::string trainer;
+    std::string trainer = "builtin";
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("init", "Write a configuration to begin with");
   command->add_option("FILE", flags->file, "Where to write it; the WAN goes beside it")
       ->capture_default_str();
   command
-      ->add_option("--trainer", flags->trainer,
-                   "pytorch: my PyTorch script. own: a trainer of mine in another language. "
-                   "builtin: just show me, with the model that is built in")
+      ->add_option(
+          "--trainer", flags->trainer,
+          "builtin: the model that is built in. pytorch: my PyTorch script. own: a trainer "
+          "of mine in another language")
       ->check(CLI::IsMember(kTrainers))
-      ->required();
+      ->capture_default_str();
   command->callback([flags] { init(flags->file, kTrainers.at(flags->trainer)); });
 }
 

@@ -1,8 +1,10 @@
 #include "inter/mesh/mesh.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
+#include <asio/error.hpp>
 #include <asio/ip/address_v6.hpp>
 
 #include "inter/base/error.h"
@@ -58,7 +60,12 @@ Endpoint parse_endpoint(const std::string& text) {
 }
 
 void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
-  throw std::system_error(Errc::cannot_listen,
+  const bool of_system = reason.category() == asio::error::get_system_category();
+  const bool passes =
+      (of_system && (reason.value() == EADDRINUSE || reason.value() == EADDRNOTAVAIL)) ||
+      reason == Errc::deadline || reason == asio::error::host_not_found_try_again;
+  const auto try_again = std::make_error_code(std::errc::resource_unavailable_try_again);
+  throw std::system_error(passes ? try_again : make_error_code(Errc::cannot_listen),
                           "cannot listen on " + to_string(bind) + " (" + reason.message() +
                               "): end what uses it, or give another address of this host");
 }

@@ -231,8 +231,11 @@ void RegionWorker::reset_moments() {
 // For whoever chooses K by it (diloco/pacing/k_policy.h).
 void RegionWorker::anchor_moved() {
   if (gathering_->leads()) {
-    spdlog::info("round {} applied: step {} of {}, loss {:.4f}, {:.0f} tokens/s", state_.version,
-                 state_.steps, options_.train.steps, progress_.loss(), progress_.tokens_per_s());
+    const std::uint64_t all = options_.train.steps, taken = state_.steps;
+    const std::string alone =
+        taken > all ? " (+" + std::to_string(taken - all) + " while it was cut off)" : "";
+    spdlog::info("round {} applied: step {} of {}{}, loss {:.4f}, {:.0f} tokens/s", state_.version,
+                 std::min(taken, all), all, alone, progress_.loss(), progress_.tokens_per_s());
   }
   if (state_.version % options_.overlap.fragments != 0) return;
   validate();

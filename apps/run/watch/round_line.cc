@@ -57,8 +57,8 @@ std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_dire
 }
 
 std::string RoundLines::next(const LoggedRound& round) {
-  std::string line =
-      "round " + of_all(round.round + 1, rounds_) + ": step " + of_all(round.step, steps_);
+  std::string line = "round " + of_all(round.round + 1, rounds_) + ": step " +
+                     format_steps(round.step, steps_, " of ");
   if (round.loss > 0) line += ", loss " + format_fixed(round.loss, 4);
   if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);
   line += ", " + format_count(static_cast<std::uint64_t>(round.tokens_per_s)) + " tokens/s, " +
