@@ -8,6 +8,9 @@
 
 #include "intra/base/adamw_element.h"
 #include "intra/model/kernels/philox.h"
+#ifdef __CUDA_ARCH__
+#include "intra/cuda/jobs/ptx.h"
+#endif
 
 namespace causeway::intra::cuda {
 
@@ -32,9 +35,7 @@ constexpr std::uint32_t bf16_bits(float value) {
 // Two to a word, the first in the low half.
 constexpr std::uint32_t bf16_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
-  std::uint32_t word = 0;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
-  return word;
+  return ptx::cvt_rn_bf16x2_f32(second, first);
 #else
   return bf16_bits(first) | bf16_bits(second) << 16;
 #endif
