@@ -1,4 +1,5 @@
-// Validation loss of one run, all regions in this process: what it learns, without processes and links.
+// Validation loss of one run, all regions in this process: what it learns, without processes and
+// links.
 //
 //     bench_trial rounds|lockstep CONFIG [KEY=VALUE]...
 //
@@ -21,9 +22,11 @@ void print(const run::Config& config, bool lockstep) {
       lockstep ? run::train_in_lockstep(config) : run::train_in_rounds(config);
   const double spent_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("{\"loss\": %.6f, \"payload_bytes\": %llu, \"rounds\": %llu, \"digest\": \"%s\", \"wall_s\": %.1f}\n",
-              result.loss, static_cast<unsigned long long>(result.payload_bytes),
-              static_cast<unsigned long long>(result.rounds), result.digest.c_str(), spent_s);
+  std::printf(
+      "{\"loss\": %.6f, \"payload_bytes\": %llu, \"rounds\": %llu, \"digest\": \"%s\", \"wall_s\": "
+      "%.1f}\n",
+      result.loss, static_cast<unsigned long long>(result.payload_bytes),
+      static_cast<unsigned long long>(result.rounds), result.digest.c_str(), spent_s);
 }
 
 }  // namespace
@@ -36,7 +39,8 @@ int main(int count, char** words) {
     return 2;
   }
   try {
-    causeway::print(causeway::run::load_config(words[2], {words + 3, words + count}), how == "lockstep");
+    causeway::print(causeway::run::load_config(words[2], {words + 3, words + count}),
+                    how == "lockstep");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

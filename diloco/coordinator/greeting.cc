@@ -136,8 +136,9 @@ std::string config_differences(const PlacedSettings& ours, const PlacedSettings&
   const bool outer = std::ranges::any_of(
       keys, [&](const std::string& key) { return key.starts_with("outer.") && differs(key); });
   if (outer)
-    text += ". With outer.optimizer = \"auto\" these follow from how many regions a file names: set "
-            "all of outer alike";
+    text +=
+        ". With outer.optimizer = \"auto\" these follow from how many regions a file names: set "
+        "all of outer alike";
   return text;
 }
 

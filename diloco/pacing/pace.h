@@ -36,9 +36,9 @@ struct Pace {
   Round rounds() const;
 };
 
-// Ends of `rounds` rounds, each with the same share of the sum of all inner learning rates: K is large
-// where the rate is small (QSR, arXiv 2310.14423, has its inverse square). A rate below a quarter of
-// the mean counts for that, so that no round is longer than some four times the mean.
+// Ends of `rounds` rounds, each with the same share of the sum of all inner learning rates: K is
+// large where the rate is small (QSR, arXiv 2310.14423, has its inverse square). A rate below a
+// quarter of the mean counts for that, so that no round is longer than some four times the mean.
 std::vector<std::uint64_t> ends_by_rate(std::uint64_t steps, Round rounds,
                                         const std::function<double(std::uint64_t step)>& rate);
 

@@ -56,9 +56,10 @@ struct Recommendation {
 };
 
 // The quickest, with what was measured of its steps taken at one standard error more, so that noise
-// alone recommends no other optimizer or codec than the configured ones. Of combinations that differ
-// by less than 2 % the one with the least overlap and then the most bits. Rows that are not complete, or in which regions miss more than a tenth of
-// the rounds, do not count. Nothing if no row does.
+// alone recommends no other optimizer or codec than the configured ones. Of combinations that
+// differ by less than 2 % the one with the least overlap and then the most bits. Rows that are not
+// complete, or in which regions miss more than a tenth of the rounds, do not count. Nothing if no
+// row does.
 std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price);
 
 }  // namespace causeway::diloco::tuner

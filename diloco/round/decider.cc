@@ -199,19 +199,19 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
   const Weights weights = weigh(offers, membership_.regions().size());
   const Round past = round_ + 1;
   const Round cap = options_.staleness_max * options_.pace.fragments;
-  CommitRecord record{.run_id = {},
-                      .round = round_,
-                      .participants = {},
-                      .state = agreed,
-                      .expired_before = past > cap ? past - cap : 0,
-                      .skip_momentum = weights.skip_momentum,
-                      .momentum = momentum_after(steps.since_exchange, options_.pace.k,
-                                                 options_.outer_momentum),
-                      .next_k = steps.next_k,
-                      .next_grace_ms = static_cast<std::uint32_t>(
-                          duration_cast<milliseconds>(grace_.length()).count()),
-                      .standings = standings(steps.next_k),
-                      .measured = measured(offers, steps.k)};
+  CommitRecord record{
+      .run_id = {},
+      .round = round_,
+      .participants = {},
+      .state = agreed,
+      .expired_before = past > cap ? past - cap : 0,
+      .skip_momentum = weights.skip_momentum,
+      .momentum = momentum_after(steps.since_exchange, options_.pace.k, options_.outer_momentum),
+      .next_k = steps.next_k,
+      .next_grace_ms =
+          static_cast<std::uint32_t>(duration_cast<milliseconds>(grace_.length()).count()),
+      .standings = standings(steps.next_k),
+      .measured = measured(offers, steps.k)};
   for (std::size_t i = 0; i < offers.size(); ++i) {
     record.participants.push_back(participant_of(offers[i].contribution, weights.values[i]));
   }

@@ -48,8 +48,8 @@ diloco::OuterOptions suitable_outer(const Config& config) {
     chosen.lr = two_decimals(square_root_of_regions(config));
     return chosen;
   }
-  const bool muon = config.built_in_trainer() &&
-                    config.inner.optimizer == intra::InnerOptions::Optimizer::muon;
+  const bool muon =
+      config.built_in_trainer() && config.inner.optimizer == intra::InnerOptions::Optimizer::muon;
   const double reach = (muon ? kMuonReach : kAdamWReach) * square_root_of_regions(config);
   const double momentum = momentum_for(reach, double(config.train.steps) / config.train.k);
   chosen.momentum = two_decimals(momentum);

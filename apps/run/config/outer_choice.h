@@ -11,7 +11,8 @@ namespace causeway::run {
 // For this inner optimizer, codec, number of regions and of rounds. Everything but `outer` of the
 // configuration is filled in.
 //
-//   sparse codec   SGD with lr sqrt(R): momentum would carry what a round sent of few values on into
+//   sparse codec   SGD with lr sqrt(R): momentum would carry what a round sent of few values on
+//   into
 //                  rounds that send others.
 //   dense codec    Nesterov. It moves the weights lr / (1 - momentum) times as far as the regions
 //                  agreed on, in the end: 2.5 sqrt(R) times with AdamW, whose steps are scaled by

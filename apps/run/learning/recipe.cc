@@ -17,7 +17,7 @@ namespace {
 
 using Optimizer = intra::InnerOptions::Optimizer;
 
-constexpr float kMuonRate = 2;          // of AdamW's (bench/RESULTS.md, "Overlap")
+constexpr float kMuonRate = 2;           // of AdamW's (bench/RESULTS.md, "Overlap")
 constexpr double kBitsWithFeedback = 6;  // below: what compression drops must be kept
 
 std::string name_of(Optimizer optimizer) {
@@ -47,7 +47,8 @@ Config with(Config config, const Recipe& recipe) {
   }
   if (recipe.codec != own.codec) {
     config.codec.matrix = recipe.codec;
-    config.codec.feedback = config.codec.feedback || bits_per_value(recipe.codec) < kBitsWithFeedback;
+    config.codec.feedback =
+        config.codec.feedback || bits_per_value(recipe.codec) < kBitsWithFeedback;
   }
   take_suitable_outer(config);
   return config;
@@ -78,8 +79,7 @@ std::vector<std::string> settings_between(const Config& from, const Config& to) 
   std::vector<std::string> lines;
   for (const Key<Config>& key : config_keys()) {
     if (from.outer_chosen && key.name.starts_with("outer.")) continue;
-    if (key.get(from) != key.get(to))
-      lines.push_back(key.name + " = " + format_value(key.get(to)));
+    if (key.get(from) != key.get(to)) lines.push_back(key.name + " = " + format_value(key.get(to)));
   }
   return lines;
 }

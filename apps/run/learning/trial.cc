@@ -103,7 +103,10 @@ class Region {
 class Rounds {
  public:
   Rounds(const Config& config, Missing missing)
-      : missing_(missing), pace_(pace(config)), outer_momentum_(config.outer.momentum), chance_(config.train.seed) {
+      : missing_(missing),
+        pace_(pace(config)),
+        outer_momentum_(config.outer.momentum),
+        chance_(config.train.seed) {
     const bool feedback = missing != Missing::dropped && config.codec.feedback;
     for (const std::string& name : names_of(config))
       regions_.push_back(std::make_unique<Region>(config, name, feedback));
@@ -146,8 +149,7 @@ class Rounds {
         late_.push_back(std::move(made));
       }
     }
-    for (const auto& region : regions_) 
-      region->go_ahead(pace_.round_steps(steps_before_.back()));
+    for (const auto& region : regions_) region->go_ahead(pace_.round_steps(steps_before_.back()));
     std::ranges::sort(listed, {}, [](const auto& one) { return key_of(one.contribution); });
     commit(t, listed);
     for (std::size_t i = 0; i < regions_.size(); ++i)
@@ -172,7 +174,8 @@ class Rounds {
   }
 
   std::uint64_t steps_since_exchange(diloco::Round t) const {
-    return steps_before_[t + 1] - steps_before_[t + 1 - std::min<diloco::Round>(t + 1, pace_.fragments)];
+    return steps_before_[t + 1] -
+           steps_before_[t + 1 - std::min<diloco::Round>(t + 1, pace_.fragments)];
   }
 
   diloco::Weights weigh(diloco::Round t, std::span<const intra::InFlight> listed) const {
@@ -226,7 +229,8 @@ Config with_one_worker_each(Config config) {
 TrialResult train_in_rounds(const Config& config, Missing missing) {
   using Variant = diloco::OverlapOptions::Variant;
   if (missing != Missing::never && config.overlap.variant != Variant::synchronous)
-    throw ConfigError("sync.variant: must be synchronous in a trial in which contributions miss rounds");
+    throw ConfigError(
+        "sync.variant: must be synchronous in a trial in which contributions miss rounds");
   return Rounds(with_one_worker_each(config), missing).train();
 }
 

@@ -1,6 +1,6 @@
-// A run in one process: the run's own inner steps, codec, weights and outer rounds for every region,
-// in turn, without coordinators and links. What it learns is what a run learns whose rounds list
-// every region, or those that `missing` leaves, bit for bit where each region has one worker.
+// A run in one process: the run's own inner steps, codec, weights and outer rounds for every
+// region, in turn, without coordinators and links. What it learns is what a run learns whose rounds
+// list every region, or those that `missing` leaves, bit for bit where each region has one worker.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,9 @@ struct TrialResult {
   std::string digest = {};  // of the agreed parameters, as in summary.json
 };
 
-// Trains `config` to its end, with fixed K and one worker per region, whatever it says. Throws what the trainer and
-// its data throw, and ConfigError where contributions are to miss rounds that overlap.
+// Trains `config` to its end, with fixed K and one worker per region, whatever it says. Throws what
+// the trainer and its data throw, and ConfigError where contributions are to miss rounds that
+// overlap.
 TrialResult train_in_rounds(const Config& config, Missing missing = Missing::never);
 
 // The same regions synchronised every step, as `causeway simulate` runs its baseline; in threads,

@@ -109,5 +109,4 @@ std::optional<double> measured_round_s(const std::filesystem::path& run,
   return diloco::tuner::quantile(rounds_s, 0.5);
 }
 
-
 }  // namespace causeway::run

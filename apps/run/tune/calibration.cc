@@ -60,9 +60,7 @@ class Calibrator {
     LossTable losses;
   };
 
-  double steps_per_seed() const {
-    return kStepsPerTriple + kStepsPerPair * double(others_.size());
-  }
+  double steps_per_seed() const { return kStepsPerTriple + kStepsPerPair * double(others_.size()); }
   // Of one trial: its regions share this host.
   double seconds_of(std::uint64_t steps) const {
     return double(steps) * options_.step_s * double(config_.regions.size());
@@ -91,7 +89,8 @@ class Calibrator {
   }
 
   static bool holds_pair(const LossTable& losses, const LossKey& base) {
-    return std::ranges::all_of(pair(base), [&](const LossKey& key) { return losses.find(key).has_value(); });
+    return std::ranges::all_of(pair(base),
+                               [&](const LossKey& key) { return losses.find(key).has_value(); });
   }
   bool complete(const LossKey& base) const {
     return triple(base) && std::ranges::all_of(others_, [&](const Other& other) {
@@ -123,7 +122,8 @@ class Calibrator {
     const auto base_loss = configured_.find(own), rare_loss = configured_.find(rare),
                half_loss = configured_.find(with_half_the_tokens(base));
     if (!base_loss || !rare_loss || !half_loss) return std::nullopt;
-    return tuner::PairedLosses{*base_loss, *rare_loss, *half_loss, configured_.find(base.lockstep())};
+    return tuner::PairedLosses{*base_loss, *rare_loss, *half_loss,
+                               configured_.find(base.lockstep())};
   }
 
   // The longest runs count alone: shorter ones are further from where training ends.

@@ -1,5 +1,5 @@
-// What steps are worth, measured: short paired trials of the run in this process (trial.h), kept for
-// the next tuning of the same model and data.
+// What steps are worth, measured: short paired trials of the run in this process (trial.h), kept
+// for the next tuning of the same model and data.
 //
 // Of each seed, and so with one start and one order of the data: K and T steps, 4K and T steps, K
 // and T/2 steps as configured. From these a, b and lambda = a / b (diloco/pacing/objective.h). The
@@ -43,6 +43,5 @@ inline constexpr std::uint32_t kCalibrationRatio = 4;
 // Nothing is known if `triples` is 0. `note` is told what is trained. Throws what trials throw.
 Calibration calibrate(const Config& config, const CalibrationOptions& options,
                       const std::function<void(const std::string&)>& note);
-
 
 }  // namespace causeway::run

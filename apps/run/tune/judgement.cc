@@ -75,9 +75,9 @@ void judge_price(Tuning& tuning) {
   for (const auto& [recipe, price] : calibration.prices) {
     if (recipe == tuning.configured) continue;
     tuning.reasons.push_back(to_string(recipe) + " needs " +
-                             with_error(price.steps, price.steps_error, 2) + " times the steps of " +
-                             to_string(tuning.configured) + " at K = " +
-                             std::to_string(calibration.k) + ", and its lambda is " +
+                             with_error(price.steps, price.steps_error, 2) +
+                             " times the steps of " + to_string(tuning.configured) +
+                             " at K = " + std::to_string(calibration.k) + ", and its lambda is " +
                              with_error(price.lambda, price.lambda_error, 3));
   }
   if (tuning.steps > 8 * calibration.steps) {
@@ -88,7 +88,8 @@ void judge_price(Tuning& tuning) {
   }
 }
 
-// What a step with another inner optimizer takes was measured here; on GPUs it may be another share.
+// What a step with another inner optimizer takes was measured here; on GPUs it may be another
+// share.
 void judge_inner(Tuning& tuning, const diloco::tuner::Row& row) {
   if (row.inner == tuning.configured.inner) return;
   tuning.reasons.push_back("a step with " + row.inner + " takes " +

@@ -98,7 +98,8 @@ class Predictor {
     options.protocol = rehearsed_protocol(in_.config);
     options.seed = in_.config.train.seed;
     const double round_s =
-        row.k * slowest_step_s(in_) * row.inner_step_ratio + codec.encode_s + codec.apply_s + codec.store_s + 1 +
+        row.k * slowest_step_s(in_) * row.inner_step_ratio + codec.encode_s + codec.apply_s +
+        codec.store_s + 1 +
         kPatience * (1 + exchange_s(in_.links, regions_, double(codec.payload_bytes)));
     options.limit_s = 600 + (options.rounds + options.rounds_before) * round_s +
                       kPatience * options.measured_s_min;

@@ -46,12 +46,9 @@ Json to_json(const tuner::Row& row) {
 }
 
 Json to_json(const Recipe& recipe, const tuner::StatisticalPrice& price) {
-  return {{"inner_optimizer", recipe.inner},
-          {"codec", recipe.codec},
-          {"steps_factor", price.steps},
-          {"steps_standard_error", finite(price.steps_error)},
-          {"lambda", price.lambda},
-          {"lambda_standard_error", finite(price.lambda_error)}};
+  return {{"inner_optimizer", recipe.inner}, {"codec", recipe.codec},
+          {"steps_factor", price.steps},     {"steps_standard_error", finite(price.steps_error)},
+          {"lambda", price.lambda},          {"lambda_standard_error", finite(price.lambda_error)}};
 }
 
 Json to_json(const Probe& probe) {
@@ -217,8 +214,8 @@ std::string describe(const tuner::Overlap& overlap) {
 }
 
 std::string describe(const tuner::Row& row) {
-  return (row.price && !row.inner.empty() ? row.inner + ", " : "") + row.codec + ", " + describe(row.overlap) +
-         (row.topology ? ", " + topology_name(row.topology) : "");
+  return (row.price && !row.inner.empty() ? row.inner + ", " : "") + row.codec + ", " +
+         describe(row.overlap) + (row.topology ? ", " + topology_name(row.topology) : "");
 }
 
 std::string topology_name(const std::optional<inter::Shape>& topology) {

@@ -107,8 +107,8 @@ std::string bytes_chart(const Tuning& tuning) {
   for (Series& one : series) std::ranges::sort(one.points);
   return html_chart({.title = "Loss against bytes",
                      .x_label = "GB over the WAN in the whole run",
-                     .y_label = "nats above K = " + format_fixed(tuning.price.k_reference, 0) + " as configured" +
-                                " at equal tokens, " +
+                     .y_label = "nats above K = " + format_fixed(tuning.price.k_reference, 0) +
+                                " as configured" + " at equal tokens, " +
                                 (calibrated ? "as calibrated" : "as published, not measured here"),
                      .series = std::move(series),
                      .from_zero = true,

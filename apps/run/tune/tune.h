@@ -47,8 +47,8 @@ struct Tuning {
   std::string name;
   std::string links;  // where they come from
   std::vector<std::string> regions;
-  bool by_program = false;       // trained by the user's own: nobody else can calibrate or time it
-  std::uint64_t steps = 0;       // of the configuration: what its target loss needs at K0
+  bool by_program = false;  // trained by the user's own: nobody else can calibrate or time it
+  std::uint64_t steps = 0;  // of the configuration: what its target loss needs at K0
   Recipe configured;
   diloco::tuner::Variant configured_variant =
       diloco::tuner::Variant::synchronous;  // calibrations are made with it

@@ -1,6 +1,6 @@
-// Instructions that C++ has no words for, for code that runs on a GPU alone. Each is named after its
-// text, and takes its operands in the order of the PTX ISA. The tests play kernels on the host with
-// another such header (tests/gpu_double/host_kernels).
+// Instructions that C++ has no words for, for code that runs on a GPU alone. Each is named after
+// its text, and takes its operands in the order of the PTX ISA. The tests play kernels on the host
+// with another such header (tests/gpu_double/host_kernels).
 #pragma once
 
 #include <cstdint>

@@ -57,8 +57,11 @@ TEST(OuterChoice, IsOfWhatWasLeftOut) {
   EXPECT_TRUE(load({"outer.optimizer=auto"}).outer_chosen);
   expect_outer(load({"outer.optimizer=nesterov"}), Kind::nesterov, 0.6F, 0.9F);
   expect_outer(load({"outer.lr=0.5"}), Kind::nesterov, 0.5F, 0.9F);
-  EXPECT_THAT([] { load({"outer.optimizer=auto", "outer.momentum=0.5"}); },
-              testing::ThrowsMessage<ConfigError>(HasSubstr("outer.momentum must be left out")));
+  EXPECT_THAT(
+      [] {
+        load({"outer.optimizer=auto", "outer.momentum=0.5"});
+      },
+      testing::ThrowsMessage<ConfigError>(HasSubstr("outer.momentum must be left out")));
 }
 
 TEST(OuterChoice, IsWrittenOut) {

@@ -1,4 +1,5 @@
-// Runs in one process. That they learn what runs of processes do, bit for bit: tests/e2e/tune_test.py.
+// Runs in one process. That they learn what runs of processes do, bit for bit:
+// tests/e2e/tune_test.py.
 #include "apps/run/learning/trial.h"
 
 #include <gtest/gtest.h>
@@ -12,15 +13,23 @@ class TrialTest : public testing::Test {
  protected:
   TrialTest() {
     std::string text;
-    for (int i = 0; i < 400; ++i) text += "to be or not to be, line " + std::to_string(i % 7) + "\n";
+    for (int i = 0; i < 400; ++i)
+      text += "to be or not to be, line " + std::to_string(i % 7) + "\n";
     file_ = directory_.write("text", text);
   }
   Config config(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> overrides = {
-        "data.files=" + file_.string(), "data.format=text",       "model.layers=1",
-        "model.width=16",               "model.heads=2",          "model.context=16",
-        "model.vocabulary=256",         "train.steps=40",         "train.k=10",
-        "inner.lr=0.01",                "inner.warmup_steps=2",   "train.validation_sequences=8"};
+    std::vector<std::string> overrides = {"data.files=" + file_.string(),
+                                          "data.format=text",
+                                          "model.layers=1",
+                                          "model.width=16",
+                                          "model.heads=2",
+                                          "model.context=16",
+                                          "model.vocabulary=256",
+                                          "train.steps=40",
+                                          "train.k=10",
+                                          "inner.lr=0.01",
+                                          "inner.warmup_steps=2",
+                                          "train.validation_sequences=8"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     return load_text(kSmallConfig, overrides);
   }

@@ -51,7 +51,8 @@ TEST(Pace, ByRateHasAsManyRoundsAndLongOnesWhereTheRateIsLow) {
     longest = std::max(longest, length);
   }
   EXPECT_EQ(pace.round_steps(kSteps), 0U);
-  EXPECT_NEAR(pace.round_steps(0), 54, 3);  // 100 steps of the mean rate are as much as 50 of twice it
+  EXPECT_NEAR(pace.round_steps(0), 54,
+              3);  // 100 steps of the mean rate are as much as 50 of twice it
   EXPECT_GT(longest, 250U);
   EXPECT_LE(longest, 400U);
 }

@@ -1,5 +1,5 @@
-// Before kernels that the host plays (fibres.h): CUDA's words, for a C++ compiler. They are compiled
-// as for a device, so that the code is in that only devices run.
+// Before kernels that the host plays (fibres.h): CUDA's words, for a C++ compiler. They are
+// compiled as for a device, so that the code is in that only devices run.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -49,7 +49,8 @@ T unpacked(std::uint64_t word) {
 
 // f<<<blocks, threads, 0, stream>>>(job), which the build writes as launch_on_host(...)(job).
 template <typename Kernel>
-auto launch_on_host(Kernel kernel, unsigned blocks, unsigned threads, unsigned, cudaStream_t stream) {
+auto launch_on_host(Kernel kernel, unsigned blocks, unsigned threads, unsigned,
+                    cudaStream_t stream) {
   return [=](const auto& job) {
     if (blocks == 0) refuse("a grid of no blocks");
     enqueue(stream, [=] { run_grid(blocks, threads, [&] { kernel(job); }); });

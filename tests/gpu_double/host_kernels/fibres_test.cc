@@ -47,8 +47,7 @@ TEST(Fibres, MeetWithWhatEachBrings) {
     const unsigned own = thread_of_block();
     for (unsigned time = 0; time < 5; ++time) {
       const std::uint64_t* const all = meet_warp("numbers", 100 * time + own);
-      for (unsigned i = 0; i < 32; ++i)
-        ASSERT_EQ(all[i], 100 * time + own / 32 * 32 + i);
+      for (unsigned i = 0; i < 32; ++i) ASSERT_EQ(all[i], 100 * time + own / 32 * 32 + i);
     }
     const std::uint64_t* const block = meet_block("numbers", own);
     for (unsigned i = 0; i < kThreads; ++i) ASSERT_EQ(block[i], i);
@@ -61,18 +60,15 @@ TEST(FibresDeathTest, ThreadsThatWaitForWhatCannotComeAreNamed) {
                           if (thread_of_block() != 5) meet_warp("shuffle", 0);
                         }),
                "left the kernel");
-  EXPECT_DEATH(run_grid(1, 64,
-                        [] {
-                          thread_of_block() % 2 == 0 ? meet_warp("shuffle", 0)
-                                                     : meet_warp("ballot", 0);
-                        }),
-               "different things");
-  EXPECT_DEATH(run_grid(1, 64,
-                        [] {
-                          thread_of_block() < 32 ? meet_block("barrier", 0)
-                                                 : meet_warp("shuffle", 0);
-                        }),
-               "left the kernel|for ever|of which one has left");
+  EXPECT_DEATH(
+      run_grid(
+          1, 64,
+          [] { thread_of_block() % 2 == 0 ? meet_warp("shuffle", 0) : meet_warp("ballot", 0); }),
+      "different things");
+  EXPECT_DEATH(
+      run_grid(1, 64,
+               [] { thread_of_block() < 32 ? meet_block("barrier", 0) : meet_warp("shuffle", 0); }),
+      "left the kernel|for ever|of which one has left");
 }
 
 }  // namespace
