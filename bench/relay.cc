@@ -2,8 +2,8 @@
 //
 // The relay runs on its own thread; a sender and a receiver with blocking sockets on two others.
 // Beside every figure stands what was asked for.
-#include <record.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>

@@ -86,7 +86,7 @@ class Coordinator::Implementation {
   asio::any_io_executor executor_;
   CoordinatorOptions options_;
   bool again_;
-  Ending ending_;
+  CoordinatorEnd ending_;
   RegionDirectory directory_;
   std::optional<ProtocolDriver> driver_;
   std::optional<PeerLinks> links_;

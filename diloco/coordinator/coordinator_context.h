@@ -14,7 +14,7 @@ namespace causeway::diloco {
 struct CoordinatorContext {
   asio::any_io_executor executor;
   const CoordinatorOptions& options;
-  Ending& ending;
+  CoordinatorEnd& ending;
   RegionDirectory& directory;
   ProtocolDriver& driver;
   std::function<CoordinatorStatus()> status;       // as it would be shown now

@@ -9,12 +9,12 @@
 
 namespace causeway::diloco {
 
-void Ending::finish(RunOutcome outcome) {
+void CoordinatorEnd::finish(RunOutcome outcome) {
   if (!outcome_) outcome_ = std::move(outcome);
   changed_.notify();
 }
 
-void Ending::fail(std::exception_ptr failure) {
+void CoordinatorEnd::fail(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::system_error& error) {
@@ -26,7 +26,7 @@ void Ending::fail(std::exception_ptr failure) {
   }
 }
 
-void Ending::fail_for_good(std::exception_ptr failure) {
+void CoordinatorEnd::fail_for_good(std::exception_ptr failure) {
   if (!failure_) failure_ = std::move(failure);
   changed_.notify();
 }
@@ -47,7 +47,7 @@ ProtocolOptions with_clock(ProtocolOptions options) {
 
 }  // namespace
 
-ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, Ending& ending,
+ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, CoordinatorEnd& ending,
                                const inter::Spool& spool, ProtocolOptions options,
                                PersistentState state, CarryOut carry_out)
     : ending_(ending),

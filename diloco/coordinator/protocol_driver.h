@@ -25,9 +25,9 @@ namespace causeway::diloco {
 // What ends a coordinator's part in the run, whoever brings it about: an outcome, a failure that
 // must reach main, or a disk that fails. From then on nothing is promised any more, and the
 // protocol hears of nothing.
-class Ending {
+class CoordinatorEnd {
  public:
-  explicit Ending(const asio::any_io_executor& executor) : changed_(executor) {}
+  explicit CoordinatorEnd(const asio::any_io_executor& executor) : changed_(executor) {}
 
   // Of several outcomes, and of several failures, the first counts.
   void finish(RunOutcome outcome);
@@ -71,8 +71,9 @@ class ProtocolDriver {
 
   // `ending` and `spool` must outlive it. What `carry_out` throws goes to the former, and no later
   // action is done.
-  ProtocolDriver(const asio::any_io_executor& executor, Ending& ending, const inter::Spool& spool,
-                 ProtocolOptions options, PersistentState state, CarryOut carry_out);
+  ProtocolDriver(const asio::any_io_executor& executor, CoordinatorEnd& ending,
+                 const inter::Spool& spool, ProtocolOptions options, PersistentState state,
+                 CarryOut carry_out);
 
   // Does nothing once the end has come.
   void handle(const Event& event);
@@ -86,7 +87,7 @@ class ProtocolDriver {
  private:
   void arm_tick();
 
-  Ending& ending_;
+  CoordinatorEnd& ending_;
   const inter::Spool& spool_;
   RoundProtocol protocol_;
   CarryOut carry_out_;

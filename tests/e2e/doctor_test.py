@@ -11,7 +11,7 @@ from harness import REGIONS, change_a_byte, free_port, large_data, namespaces_al
 from run_by_hand import RunByHand
 
 SLOW_DISK = """
-#include <record.h>
+#include <time.h>
 #include <unistd.h>
 int fsync(int file) { struct timespec pause = {0, 700000000}; (void)file; return nanosleep(&pause, 0); }
 int fdatasync(int file) { return fsync(file); }

@@ -68,7 +68,7 @@ class LoneRegion {
   test::TemporaryDirectory root_{test::in_memory()};
   test::TestPki pki_{{"a"}};
   CoordinatorOptions options_;
-  Ending ending_{loop_.get_executor()};
+  CoordinatorEnd ending_{loop_.get_executor()};
   RegionDirectory directory_;
   std::optional<RunOutcome> opened_;
   std::optional<ProtocolDriver> driver_;

@@ -17,7 +17,7 @@ namespace {
 class EndingTest : public testing::Test {
  protected:
   asio::io_context loop_;
-  Ending ending_{loop_.get_executor()};
+  CoordinatorEnd ending_{loop_.get_executor()};
 };
 
 TEST_F(EndingTest, TheFirstOutcomeCounts) {
