@@ -90,6 +90,10 @@ add_custom_command(OUTPUT ${changelog} DEPENDS ${PROJECT_SOURCE_DIR}/cmake/debia
 add_custom_target(changelog ALL DEPENDS ${changelog})
 add_dependencies(changelog describe)  # after what makes the directory
 install(FILES ${changelog} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+foreach(file cmake/debian/copyright ${changelog})
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/causeway-dev COMPONENT development EXCLUDE_FROM_ALL)
+endforeach()
+install(FILES cmake/debian/lintian-overrides-dev DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME causeway-dev COMPONENT development EXCLUDE_FROM_ALL)
 install(FILES cmake/debian/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME causeway COMPONENT program)
 
 install(FILES deploy/systemd/causeway-coordinator.service deploy/systemd/causeway-worker@.service DESTINATION lib/systemd/system COMPONENT program)
