@@ -22,7 +22,9 @@ Config load(std::vector<std::string> overrides) {
 void expect_outer(const Config& config, Kind kind, float lr, float momentum) {
   EXPECT_EQ(config.outer.kind, kind);
   EXPECT_FLOAT_EQ(config.outer.lr, lr);
-  if (kind != Kind::sgd) EXPECT_FLOAT_EQ(config.outer.momentum, momentum);
+  if (kind != Kind::sgd) {
+    EXPECT_FLOAT_EQ(config.outer.momentum, momentum);
+  }
 }
 
 const std::string kDense = "codec.matrix=dense:int8,block=128";

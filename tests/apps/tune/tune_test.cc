@@ -24,7 +24,7 @@ using testing::ThrowsMessage;
 
 TEST_F(TuneTest, RehearsesEveryChoiceAndRecommendsOne) {
   const Tuning tuning = tuned(options());
-  EXPECT_EQ(tuning.forecast.rows.size(), 3U * 2 * 3);  // K, codecs, variants
+  EXPECT_EQ(tuning.forecast.rows.size(), 3U * 3 * 3);  // K, codecs, variants
   ASSERT_TRUE(tuning.recommendation);
   for (const auto& row : tuning.forecast.rows) {
     EXPECT_TRUE(row.complete);

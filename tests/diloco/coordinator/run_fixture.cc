@@ -109,8 +109,12 @@ void FakeWorker::begin_again() {
 }
 
 void FakeWorker::train(WorkerSession& session, const Train& order, const std::string& run_id) {
-  session.report(
-      {.step = 4 * (order.round + 1), .round = order.round, .loss = 2.0, .phase = "compute"});
+  Progress progress;
+  progress.set_step(4 * (order.round + 1));
+  progress.set_round(order.round);
+  progress.set_loss(2.0);
+  progress.set_phase("compute");
+  session.report(progress);
   while (order.round >= held_from_ && !stopping_) {
     if (session.lost()) return;  // the next call says so
     ::poll(nullptr, 0, 5);
