@@ -15,9 +15,10 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/starter.h"
+#include "apps/run/learning/recipe.h"
 #include "apps/set_option.h"
-#include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::apps {
@@ -95,9 +96,14 @@ void add_config(CLI::App& app, int&) {
   command->add_option("CONFIG", flags->file, "The run's configuration file");
   add_set_option(*command, flags->overrides);
   command->callback([flags] {
-    std::cout << (flags->file.empty()
-                      ? run::reference_markdown()
-                      : run::to_toml(run::load_config(flags->file, flags->overrides)));
+    if (flags->file.empty()) {
+      std::cout << run::reference_markdown();
+      return;
+    }
+    const run::Config config = run::load_config(flags->file, flags->overrides);
+    std::cout << run::to_toml(config);
+    for (const std::string& concern : {run::outer_concern(config), run::muon_concern(config)})
+      if (!concern.empty()) std::cerr << "WARNING: " << concern << "\n";
   });
 }
 

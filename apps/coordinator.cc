@@ -22,6 +22,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/open_files.h"
@@ -187,6 +188,8 @@ void write_report(const std::filesystem::path& directory) {
 int run_coordinator(const CoordinatorFlags& flags) {
   run::raise_open_files_limit();
   const run::Config config = run::load_config(flags.config, flags.overrides);
+  if (const std::string concern = run::outer_concern(config); !concern.empty())
+    spdlog::warn("{}", concern);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
   run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
   if (flags.automatic) {
@@ -222,7 +225,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     });
   });
 
-  diloco::Outcome outcome;
+  diloco::RunOutcome outcome;
   std::exception_ptr failure;
   const auto follow_run = [&]() -> asio::awaitable<void> {
     co_await hook.run();
@@ -234,12 +237,13 @@ int run_coordinator(const CoordinatorFlags& flags) {
     signals.cancel();
     pulse.cancel();
   });
-  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
-    failure = error;
-    outcome = std::move(result);
-    is_over = true;
-    failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
-  });
+  asio::co_spawn(context, coordinator.run(),
+                 [&](std::exception_ptr error, diloco::RunOutcome result) {
+                   failure = error;
+                   outcome = std::move(result);
+                   is_over = true;
+                   failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
+                 });
   context.run();
   if (flags.region != config.witness.name) write_report(directory);
   if (failure) std::rethrow_exception(failure);

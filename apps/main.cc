@@ -25,9 +25,9 @@
 #include "apps/run/region/wait_passively.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/error.h"
+#include "inter/base/error.h"
 #include "inter/base/file.h"
-#include "inter/base/link_error.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 #include "wan-sim/base/error.h"
 

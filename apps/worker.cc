@@ -15,8 +15,8 @@
 #include "apps/run/region/launched_rank.h"
 #include "apps/run/region/open_files.h"
 #include "apps/run/region/run_directory.h"
-#include "apps/run/region/signals.h"
 #include "apps/run/region/start_needs.h"
+#include "apps/run/region/stop_signals.h"
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/set_option.h"
@@ -118,7 +118,7 @@ int run_worker(const WorkerFlags& flags) {
   if (flags.synchronous_rank) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
-  run::watch_signals();
+  run::watch_stop_signals();
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: step {}, {} tokens, validation loss {:.4f}, parameters {}",
                run::format_steps(result.steps, result.run_steps, " of "), result.tokens,

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "diloco/maths/overlap.h"
+#include "diloco/maths/outer.h"
 
 namespace causeway::intra {
 namespace {

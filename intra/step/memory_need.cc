@@ -6,7 +6,7 @@
 #include <numeric>
 #include <system_error>
 
-#include "compression/base/append_item.h"
+#include "compression/base/spec.h"
 #include "diloco/maths/layout.h"
 #include "intra/base/error.h"
 #include "intra/outer/codec_policy.h"

@@ -23,7 +23,6 @@
 #include <asio/use_awaitable.hpp>
 
 #include "apps/run/region/signal_tree.h"
-#include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::run {

@@ -22,9 +22,8 @@
 #include <asio/write.hpp>
 
 #include "apps/run/config/config.h"
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/door/strangers.h"
 #include "inter/mesh/resolve.h"
 

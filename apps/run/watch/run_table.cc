@@ -8,7 +8,7 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {
