@@ -1,13 +1,14 @@
 # `cpack` in a build directory makes Debian packages (causeway, causeway-dev) and an archive (.tar.zst). The program in them runs wherever
 # glibc is 2.34 or newer: libraries whose versions differ from distribution to distribution lie beside it, in lib/causeway. What every
-# distribution has under one name, and mends itself, stays out of the package. The archive, which can depend on nothing, has all but glibc.
+# distribution has under one name, and mends itself, stays out of the package. The archive, which can depend on nothing, has all but glibc,
+# which must be no older than that where it was made (CausewayCpack.cmake): it has libraries of that system.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY TRUE)  # cpack packs what was built
 set(own_libraries "prometheus-cpp|spdlog|fmt|protobuf|tomlplusplus|gloo|hiredis|dnnl|hwy")
 install(RUNTIME_DEPENDENCY_SET causeway_loaded
         PRE_INCLUDE_REGEXES "/?lib(${own_libraries})[-.]" PRE_EXCLUDE_REGEXES ".*"
         LIBRARY DESTINATION lib/causeway COMPONENT bundle EXCLUDE_FROM_ALL)
 install(RUNTIME_DEPENDENCY_SET causeway_loaded
-        PRE_EXCLUDE_REGEXES "/?lib(${own_libraries})[-.]" "^ld-linux" "/?lib(c|m|dl|rt|pthread|resolv|causeway)\\.so"
+        PRE_EXCLUDE_REGEXES "^ld-linux" "/?lib(c|m|dl|rt|pthread|resolv|causeway)\\.so"
         LIBRARY DESTINATION lib/causeway COMPONENT bundle_of_archive EXCLUDE_FROM_ALL)
 
 set(CPACK_GENERATOR DEB TZST)

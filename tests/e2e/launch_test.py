@@ -130,12 +130,12 @@ class Slurm(RunByHand):
         self.slurm.stop()
         super().tearDown()
 
-    def submit(self, config, region, nodes, *flags, own_program=False):
+    def submit(self, config, region, nodes, *flags, own_program=False, directory=None):
         port = str(free_port())
         worker = f"exec {CAUSEWAY} worker {config} --region $CAUSEWAY_REGION --directory $CAUSEWAY_DIRECTORY --coordinator 127.0.0.1:{port}"
         shown = self.slurm.run("sbatch", "--parsable", f"--nodes={nodes}", f"--ntasks={nodes}", *flags, SOURCE / "deploy/slurm/region.sbatch",
                                CAUSEWAY=CAUSEWAY, CAUSEWAY_CONFIG=str(config), CAUSEWAY_REGION=region, CAUSEWAY_HOST="127.0.0.1",
-                               CAUSEWAY_DIRECTORY=str(self.region_directory(region)), CAUSEWAY_WORKER_PORT=port, CAUSEWAY_WORKER=worker if own_program else "")
+                               CAUSEWAY_DIRECTORY=str(self.region_directory(region)) if directory is None else directory, CAUSEWAY_WORKER_PORT=port, CAUSEWAY_WORKER=worker if own_program else "")
         self.assertRegex(shown, r"^\d+$")
         return shown.strip()
 
@@ -183,9 +183,10 @@ class Slurm(RunByHand):
 
     def test_a_job_that_may_not_be_requeued_ends_at_its_time_limit_with_a_code_of_its_own(self):
         config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
-        job = self.submit(config, REGIONS[0], 1, *SHORT, "--no-requeue")
+        job = self.submit(config, REGIONS[0], 1, *SHORT, "--no-requeue", directory="")
         wait_until(lambda: self.slurm.state(job) == "FAILED", "the job to end")
         self.assertIn("ExitCode=124:0", self.slurm.run("scontrol", "show", "job", job))
+        self.assertTrue((self.directory / "runs/e2e" / REGIONS[0] / "worker-0.log").exists())  # as without Slurm
 
     def test_a_mistake_in_the_configuration_ends_the_job_with_its_code(self):
         config = self.config(addresses=self.addresses)

@@ -42,8 +42,8 @@ TEST(Display, ShowsTheRoundTimesAndEveryRegion) {
             "quickstart  training  round 12/40  [#######-----------------]  1 min 12 s, about 2 "
             "min 48 s left\n"
             "region          step     loss  tokens/s  state\n"
-            "us-east   367/1,200   2.1034     1,824  compute\n"
-            "eu-west   360/1,200   2.1120     1,790  waits for us-east\n"
+            "us-east    367/1,200   2.1034     1,824  compute\n"
+            "eu-west    360/1,200   2.1120     1,790  waits for us-east\n"
             "WAN  1.23 MB sent, 45.3 kB/s   eu-west <-> us-east 71 ms\n");
 }
 
