@@ -14,7 +14,7 @@ namespace {
   throw std::system_error(value, std::generic_category(), "write");
 }
 
-class EndingTest : public testing::Test {
+class EndingTest : public ::testing::Test {
  protected:
   asio::io_context loop_;
   CoordinatorEnd ending_{loop_.get_executor()};
