@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -83,7 +84,7 @@ class AdamW {
   void step_part(const AdamWFactors& factors, const Range& part, std::size_t first,
                  std::size_t second, std::span<float> params, std::span<const float> gradients);
   std::vector<Range> all_parts() const;
-  std::size_t second_moment_at(std::size_t element) const;
+  std::optional<std::size_t> second_moment_of_all(const Range& part) const;
 
   InnerOptions options_;
   std::size_t decay_end_;  // elements before this one are matrices
