@@ -11,7 +11,7 @@ SLACK = 0.05
 SPARSE = ('codec.matrix="topk:k=64,chunk=4096,value=2bit,index=rice"', "codec.feedback=true")
 DENSE = ("codec.feedback=false",)
 TIMED = ("train.timed_step_ms=20",)
-STREAMING = ("sync.variant=streaming", "sync.fragments=3", "sync.overlap_steps=1")
+STREAMING = ("sync.variant=streaming", "sync.fragments=2", "sync.overlap_steps=1")
 EAGER = ("sync.variant=eager", "sync.overlap_steps=1")
 
 
@@ -85,7 +85,7 @@ spool_gib = 16
         # A control group's limit is what a test can set; a host has what it has.
         config = self.config_of(10)
         told = subprocess.run([CAUSEWAY, "simulate", config, "--wan", "none", "--no-baseline", "--out", self.out,
-                               "--set", "model.layers=4000", "--set", "model.width=16384", "--set", "model.heads=128",
+                               "--set", "model.layers=200", "--set", "model.width=8192", "--set", "model.heads=64",
                                "--set", "sync.spool_gib=1000000"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(told.returncode, 2, told.stderr)
