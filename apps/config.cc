@@ -15,9 +15,10 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/starter.h"
+#include "apps/run/learning/recipe.h"
 #include "apps/set_option.h"
-#include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::apps {
@@ -67,18 +68,19 @@ void init(const fs::path& file, StarterTrainer trainer) {
 void add_init(CLI::App& app, int&) {
   struct Flags {
     fs::path file = "causeway.toml";
-    std::string trainer;
+    std::string trainer = "builtin";
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("init", "Write a configuration to begin with");
   command->add_option("FILE", flags->file, "Where to write it; the WAN goes beside it")
       ->capture_default_str();
   command
-      ->add_option("--trainer", flags->trainer,
-                   "pytorch: my PyTorch script. own: a trainer of mine in another language. "
-                   "builtin: just show me, with the model that is built in")
+      ->add_option(
+          "--trainer", flags->trainer,
+          "builtin: the model that is built in. pytorch: my PyTorch script. own: a trainer "
+          "of mine in another language")
       ->check(CLI::IsMember(kTrainers))
-      ->required();
+      ->capture_default_str();
   command->callback([flags] { init(flags->file, kTrainers.at(flags->trainer)); });
 }
 
@@ -94,9 +96,14 @@ void add_config(CLI::App& app, int&) {
   command->add_option("CONFIG", flags->file, "The run's configuration file");
   add_set_option(*command, flags->overrides);
   command->callback([flags] {
-    std::cout << (flags->file.empty()
-                      ? run::reference_markdown()
-                      : run::to_toml(run::load_config(flags->file, flags->overrides)));
+    if (flags->file.empty()) {
+      std::cout << run::reference_markdown();
+      return;
+    }
+    const run::Config config = run::load_config(flags->file, flags->overrides);
+    std::cout << run::to_toml(config);
+    for (const std::string& concern : {run::outer_concern(config), run::muon_concern(config)})
+      if (!concern.empty()) std::cerr << "WARNING: " << concern << "\n";
   });
 }
 

@@ -22,11 +22,13 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/open_files.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
+#include "apps/run/region/start_needs.h"
 #include "apps/run/report/run_report.h"
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/watch/begin_log.h"
@@ -34,6 +36,7 @@
 #include "apps/run/watch/fitting_start.h"
 #include "apps/run/watch/region_watch.h"
 #include "apps/set_option.h"
+#include "apps/start_wait.h"
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
 #include "intra/outer/wrong_snapshot.h"
@@ -47,6 +50,7 @@ struct CoordinatorFlags : run::LinkFlags {
   std::filesystem::path directory;
   std::string worker_listen;
   std::string metrics;  // HOST:PORT; empty: none are served
+  std::uint32_t start_wait_s = run::kStartWait.count();
   bool found = false;
   bool join = false;
   bool automatic = false;
@@ -123,6 +127,17 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   return options;
 }
 
+run::StartNeeds start_needs(const diloco::CoordinatorOptions& options, const std::string& metrics) {
+  run::StartNeeds needs{.who = options.region,
+                        .directory = options.directory,
+                        .credentials = options.mesh.credentials,
+                        .listens = {}};
+  if (!options.mesh.dial_only) needs.listens.push_back(options.mesh.bind);
+  if (options.worker_listen) needs.listens.push_back(*options.worker_listen);
+  if (!metrics.empty()) needs.listens.push_back(inter::parse_endpoint(metrics));
+  return needs;
+}
+
 // Shows that this thread still gets around to its work. Until it is over, and the timer cancelled:
 // a timer that had expired just before is not.
 asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch, const bool& over) {
@@ -173,7 +188,10 @@ void write_report(const std::filesystem::path& directory) {
 int run_coordinator(const CoordinatorFlags& flags) {
   run::raise_open_files_limit();
   const run::Config config = run::load_config(flags.config, flags.overrides);
+  if (const std::string concern = run::outer_concern(config); !concern.empty())
+    spdlog::warn("{}", concern);
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
+  run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
   if (flags.automatic) {
     options.start =
         run::fitting_start(config, flags.region, options.directory,
@@ -207,7 +225,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
     });
   });
 
-  diloco::Outcome outcome;
+  diloco::RunOutcome outcome;
   std::exception_ptr failure;
   const auto follow_run = [&]() -> asio::awaitable<void> {
     co_await hook.run();
@@ -219,12 +237,13 @@ int run_coordinator(const CoordinatorFlags& flags) {
     signals.cancel();
     pulse.cancel();
   });
-  asio::co_spawn(context, coordinator.run(), [&](std::exception_ptr error, diloco::Outcome result) {
-    failure = error;
-    outcome = std::move(result);
-    is_over = true;
-    failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
-  });
+  asio::co_spawn(context, coordinator.run(),
+                 [&](std::exception_ptr error, diloco::RunOutcome result) {
+                   failure = error;
+                   outcome = std::move(result);
+                   is_over = true;
+                   failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
+                 });
   context.run();
   if (flags.region != config.witness.name) write_report(directory);
   if (failure) std::rethrow_exception(failure);
@@ -253,6 +272,7 @@ void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags
   command->add_option("--metrics", flags->metrics,
                       "HOST:PORT where /metrics (for Prometheus), /healthz and /readyz are served, "
                       "to anybody who reaches it");
+  add_start_wait(*command, flags->start_wait_s);
   add_repeated(*command, "--peer", flags->peers,
                "NAME=HOST:PORT to dial instead of the advertised one");
 }

@@ -1,5 +1,7 @@
 // `causeway`: parses the command line, runs one subcommand, and turns every failure into a message
 // that says what to do and an exit code.
+#include <sysexits.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -18,18 +20,21 @@
 #include "apps/describe/command.h"
 #include "apps/printable_output.h"
 #include "apps/run/config/config.h"
+#include "apps/run/config/config_schema.h"
+#include "apps/run/region/start_needs.h"
 #include "apps/run/region/wait_passively.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/error.h"
+#include "inter/base/error.h"
 #include "inter/base/file.h"
-#include "inter/base/link_error.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 #include "wan-sim/base/error.h"
 
 namespace {
 
 constexpr int kNoRoom = 5;
+constexpr int kTryAgain = EX_TEMPFAIL;  // 75
 
 // Of what somebody gave: addresses, names and certificates.
 bool is_usage(const std::error_code& code) {
@@ -50,6 +55,7 @@ int exit_code_of(const std::system_error& error) {
     return 3;
   }
   if (dynamic_cast<const causeway::inter::LinkError*>(&error) != nullptr) return 3;
+  if (causeway::run::is_transient(code)) return kTryAgain;
   if (code == make_error_code(causeway::diloco::Errc::lineage) ||
       code == make_error_code(causeway::diloco::Errc::divergence) ||
       code == make_error_code(causeway::intra::Errc::bad_checkpoint)) {
@@ -107,6 +113,7 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
 int report_place(const std::filesystem::filesystem_error& error) {
   const std::string text = error.path1().string() + ": " + error.code().message() +
                            "; name a place that can be read and written";
+  if (causeway::run::is_transient(error.code())) return report(text, kTryAgain);
   return report(text, causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
 }
 
@@ -137,6 +144,13 @@ void add_log_options(CLI::App& app) {
          "The least that is logged")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->envname("CAUSEWAY_LOG_LEVEL");
+}
+
+// What `--set` takes. Keys of one region are left out: its name stands within them.
+std::vector<std::string> names_of_settings() {
+  std::vector<std::string> names;
+  for (const auto& key : causeway::run::config_keys()) names.push_back(key.name);
+  return names;
 }
 
 }  // namespace
@@ -175,7 +189,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_prepare(app, exit_code);
   causeway::apps::add_config(app, exit_code);
   causeway::apps::add_protocol_states(app, exit_code);
-  causeway::describe::add_describe(app, CAUSEWAY_VERSION);
+  causeway::describe::add_describe(app, CAUSEWAY_VERSION, names_of_settings());
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())

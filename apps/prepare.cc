@@ -10,7 +10,6 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
-#include "intra/published/documents.h"
 #include "intra/published/token_shard.h"
 #include "intra/published/tokenizer.h"
 

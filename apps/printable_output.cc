@@ -1,6 +1,6 @@
 #include "apps/printable_output.h"
 
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::apps {
 

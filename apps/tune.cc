@@ -13,7 +13,7 @@
 #include "apps/set_option.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::apps {
 namespace {
@@ -112,7 +112,8 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
   command
       .add_option(
           "--calibrate", options.calibrate_s,
-          "Measure the price of K in steps by short real runs on this host, for this many seconds")
+          "Measure what K, inner optimizer and codec cost in steps by short runs on this host, for "
+          "this many seconds")
       ->check(number_from(0, 1e6));
   command
       .add_option("--measure", options.measure_s,

@@ -1,4 +1,6 @@
 // causeway worker: one rank of one region.
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -9,13 +11,16 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/page/format.h"
 #include "apps/run/region/launched_rank.h"
 #include "apps/run/region/open_files.h"
 #include "apps/run/region/run_directory.h"
-#include "apps/run/region/signals.h"
+#include "apps/run/region/start_needs.h"
+#include "apps/run/region/stop_signals.h"
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/set_option.h"
+#include "apps/start_wait.h"
 #include "diloco/files/file_io.h"
 #include "intra/collective/local_address.h"
 #include "intra/cuda/jobs/backend.h"
@@ -36,6 +41,7 @@ struct WorkerFlags {
   std::optional<std::size_t> synchronous_rank;
   std::size_t synchronous_world = 0;
   std::string generation;
+  std::uint32_t start_wait_s = run::kStartWait.count();
 };
 
 std::optional<std::string> variable(const std::string& name) {
@@ -74,6 +80,16 @@ void choose_cores(const run::Config& config, const std::string& region,
   spdlog::info("rank {}: {}", launched.rank, placement.text);
 }
 
+run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options) {
+  run::StartNeeds needs{.who = "rank " + std::to_string(options.rank),
+                        .directory = options.directory,
+                        .credentials = {},
+                        .listens = {}};
+  if (!options.coordinator.empty())
+    needs.credentials = inter::credentials_in(options.certificates, flags.region);
+  return needs;
+}
+
 // Two workers of one rank would take its place from each other without end.
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
@@ -91,20 +107,22 @@ int run_worker(const WorkerFlags& flags) {
   const run::LaunchedRank launched = place(flags, config);
   intra::WorkerOptions options =
       run::worker_options(config, flags.region, launched.rank, directory);
+  options.coordinator = flags.coordinator;
+  options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;
+  run::wait_for(start_needs(flags, options), std::chrono::seconds(flags.start_wait_s));
   const diloco::Descriptor claimed = claim(directory, launched.rank);
   run::log_to_file(directory / ("worker-" + std::to_string(launched.rank) + ".log"));
   choose_cores(config, flags.region, launched);
   options.local_rank = launched.local_rank;
   options.meeting_host = launched.meeting_host;
-  options.coordinator = flags.coordinator;
-  options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;
   if (flags.synchronous_rank) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
-  run::watch_signals();
+  run::watch_stop_signals();
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
-  spdlog::info("done: {} steps, {} tokens, validation loss {:.4f}, parameters {}", result.steps,
-               result.tokens, result.val_loss.value_or(0), result.params_digest.substr(0, 12));
+  spdlog::info("done: step {}, {} tokens, validation loss {:.4f}, parameters {}",
+               run::format_steps(result.steps, result.run_steps, " of "), result.tokens,
+               result.val_loss.value_or(0), result.params_digest.substr(0, 12));
   return 0;
 }
 
@@ -130,6 +148,7 @@ void add_worker(CLI::App& app, int& exit_code) {
                       "there); the directory must be shared");
   command->add_option("--certificates", flags->certificates,
                       "Directory of certificates for that (default: certificates.directory)");
+  add_start_wait(*command, flags->start_wait_s);
   CLI::Option* rank =
       command->add_option("--synchronous-rank", flags->synchronous_rank,
                           "Fully synchronous baseline: rank among all regions' workers");

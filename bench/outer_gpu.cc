@@ -11,7 +11,7 @@
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/step/device_spans.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "intra/outer/outer_round.h"
 
 namespace causeway::bench {

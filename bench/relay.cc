@@ -20,7 +20,7 @@
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
-#include "wan-sim/base/punctual.h"
+#include "wan-sim/base/verdict.h"
 #include "wan-sim/relay/relay.h"
 
 namespace {

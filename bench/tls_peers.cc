@@ -15,11 +15,9 @@
 #include <asio/write.hpp>
 
 #include "inter/base/file.h"
-#include "inter/base/page_buffer.h"
 #include "inter/frame/blob.h"
 #include "inter/frame/frame_body.h"
 #include "inter/tls/pki.h"
-#include "inter/tls/socket_bio.h"
 #include "inter/tls/tls_stream.h"
 
 namespace bench {

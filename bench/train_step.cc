@@ -20,7 +20,6 @@
 #include "intra/base/adamw.h"
 #include "intra/model/gemm.h"
 #include "intra/model/model.h"
-#include "intra/model/products.h"
 
 namespace causeway::bench {
 namespace {

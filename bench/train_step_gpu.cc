@@ -17,7 +17,7 @@
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/step/device_stepper.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "intra/outer/outer_round.h"
 #include "intra/step/peak_flops.h"
 

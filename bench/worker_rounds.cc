@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "intra/base/memory_peak.h"
+#include "intra/base/resources.h"
 #include "intra/worker/worker.h"
 
 namespace {

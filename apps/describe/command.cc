@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "apps/describe/completion.h"
 #include "apps/describe/man_page.h"
@@ -20,22 +21,28 @@ std::vector<std::string> choices_of(const std::string& type) {
   return choices;
 }
 
-Option option_of(const CLI::Option& option) {
+constexpr const char* kSettingType = "SECTION.KEY=VALUE";
+
+Option option_of(const CLI::Option& option, const std::vector<std::string>& settings) {
   Option out{.meaning = option.get_description(), .positional = option.get_positional()};
   const bool takes_value = option.get_type_size_max() > 0;
   const std::string type = option.get_type_name();
   if (takes_value) out.type = type.substr(0, type.find(":{"));
   out.choices = choices_of(type);
+  if (out.type == kSettingType) {
+    for (const std::string& name : settings) out.beginnings.push_back(name + "=");
+  }
   for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
   for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
   if (out.positional) out.names = {option.get_name(true)};
   return out;
 }
 
-void add(const CLI::App& app, const std::string& before, std::vector<Command>& all) {
+void add(const CLI::App& app, const std::string& before, const std::vector<std::string>& settings,
+         std::vector<Command>& all) {
   Command command{.path = before + app.get_name(), .meaning = app.get_description()};
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_group().empty()) command.options.push_back(option_of(*option));
+    if (!option->get_group().empty()) command.options.push_back(option_of(*option, settings));
   }
   std::vector<const CLI::App*> below;
   for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -45,32 +52,32 @@ void add(const CLI::App& app, const std::string& before, std::vector<Command>& a
   }
   const std::string path = command.path + " ";
   all.push_back(std::move(command));
-  for (const CLI::App* one : below) add(*one, path, all);
+  for (const CLI::App* one : below) add(*one, path, settings, all);
 }
 
 }  // namespace
 
-std::vector<Command> commands_of(const CLI::App& app) {
+std::vector<Command> commands_of(const CLI::App& app, const std::vector<std::string>& settings) {
   std::vector<Command> all;
-  add(app, "", all);
+  add(app, "", settings, all);
   return all;
 }
 
-void add_describe(CLI::App& app, const std::string& version) {
+void add_describe(CLI::App& app, const std::string& version, std::vector<std::string> settings) {
   CLI::App* completion =
       app.add_subcommand("completion", "Print the completion of this program for a shell");
   auto shell = std::make_shared<std::string>();
   completion->add_option("SHELL", *shell, "Whose")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  completion->callback([&app, shell] {
-    const std::vector<Command> all = commands_of(app);
+  completion->callback([&app, shell, settings = std::move(settings)] {
+    const std::vector<Command> all = commands_of(app, settings);
     std::cout << (*shell == "bash"  ? bash_completion(all)
                   : *shell == "zsh" ? zsh_completion(all)
                                     : fish_completion(all));
   });
   app.add_subcommand("man-page", "Print the manual page of this program, for man(1)")
-      ->callback([&app, version] { std::cout << man_page(commands_of(app), version); });
+      ->callback([&app, version] { std::cout << man_page(commands_of(app, {}), version); });
 }
 
 }  // namespace causeway::describe

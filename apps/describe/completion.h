@@ -10,7 +10,8 @@ namespace causeway::describe {
 
 // Subcommands and options; where none fits, names of files.
 std::string bash_completion(const std::vector<Command>& all);
-std::string zsh_completion(const std::vector<Command>& all);   // the same by way of bash's
-std::string fish_completion(const std::vector<Command>& all);  // with what each means
+// The same with what each means.
+std::string zsh_completion(const std::vector<Command>& all);
+std::string fish_completion(const std::vector<Command>& all);
 
 }  // namespace causeway::describe

@@ -14,7 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/run/region/signals.h"
+#include "apps/run/region/stop_signals.h"
 #include "apps/wan/wan_sim.h"
 #include "wan-sim/packet/packet_wan.h"
 
@@ -37,7 +37,7 @@ pid_t start_program(const wan_sim::PacketWan& wan, const std::string& region,
   // Nothing may leave the child: unwinding would take the parent's namespaces away.
   try {
     wan.namespaces().enter(region);
-    run::unblock_signals();
+    run::unblock_stop_signals();
     ::execvp(argv[0], argv.data());
     std::fprintf(stderr, "causeway: cannot run %s: %s\n", argv[0],
                  std::generic_category().message(errno).c_str());
@@ -76,7 +76,7 @@ int run_wan_packet(const WanSimFlags& flags, const wan_sim::Scenario& scenario) 
   wan_sim::PacketWan wan(scenario);
   if (!flags.run_in.empty()) wan.namespaces().address(flags.run_in);  // an unknown one is refused
   print_regions(wan, scenario);
-  run::watch_signals();
+  run::watch_stop_signals();
   const auto begin = Clock::now();
   const auto over = [&] {
     return flags.seconds &&

@@ -22,7 +22,7 @@
 
 #include "apps/wan/wan_sim.h"
 #include "inter/mesh/mesh.h"
-#include "wan-sim/base/punctual.h"
+#include "wan-sim/base/verdict.h"
 #include "wan-sim/relay/control.h"
 #include "wan-sim/relay/recording.h"
 #include "wan-sim/relay/relay.h"

@@ -100,3 +100,12 @@ class Codec {
 
 template <>
 struct std::is_error_code_enum<causeway::compression::Errc> : std::true_type {};
+
+namespace causeway::compression {
+
+// How this folder reports a failed operation.
+[[noreturn]] inline void fail(Errc code, const std::string& what) {
+  throw std::system_error(make_error_code(code), what);
+}
+
+}  // namespace causeway::compression

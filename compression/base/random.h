@@ -3,7 +3,9 @@
 // (2011). constexpr, so that device code may call the same lines.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstdint>
 #include <span>
 
@@ -41,6 +43,16 @@ constexpr float unit_interval(std::uint32_t word) {
 
 // One number in [0, 1) for each value of a chunk that begins at key.first_element. With
 // e = first_element + i: word e % 4 of philox({e / 4, high half of e / 4, round, region}, seed).
-void draw_units(const EncodeKey& key, std::span<float> units);
+inline void draw_units(const EncodeKey& key, std::span<float> units) {
+  constexpr std::size_t kWords = PhiloxBlock{}.size();
+  assert(key.first_element % kWords == 0);
+  for (std::size_t i = 0; i < units.size(); i += kWords) {
+    const std::uint64_t block = (key.first_element + i) / kWords;
+    const PhiloxBlock words = philox({low_word(block), high_word(block), key.round, key.region},
+                                     {low_word(key.seed), high_word(key.seed)});
+    const std::size_t count = std::min(kWords, units.size() - i);
+    for (std::size_t j = 0; j < count; ++j) units[i + j] = unit_interval(words[j]);
+  }
+}
 
 }  // namespace causeway::compression

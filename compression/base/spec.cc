@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "compression/base/codec.h"
-#include "compression/base/fail.h"
 
 namespace causeway::compression {
 namespace {

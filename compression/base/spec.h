@@ -12,6 +12,12 @@
 
 namespace causeway::compression {
 
+// Lists in messages: "a, b, c".
+inline void append_item(std::string& list, std::string_view item) {
+  list += list.empty() ? "" : ", ";
+  list += item;
+}
+
 // A spec taken apart. The codec's factory takes the settings it knows; what is left then is
 // refused. All members throw Errc::bad_spec with the spec, the part that is wrong, and what is
 // allowed.

@@ -1,9 +1,9 @@
 #include <cassert>
 
 #include "compression/base/chunk.h"
-#include "compression/base/fail.h"
+#include "compression/base/codec.h"
 #include "compression/base/parallel.h"
-#include "compression/codecs/compose.h"
+#include "compression/codecs/make_codec.h"
 
 namespace causeway::compression {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compression/base/chunk.h"
-#include "compression/base/fail.h"
+#include "compression/base/codec.h"
 #include "compression/base/parallel.h"
 
 namespace causeway::compression {

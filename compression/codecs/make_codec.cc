@@ -3,11 +3,9 @@
 #include <array>
 #include <string>
 
-#include "compression/base/append_item.h"
 #include "compression/base/spec.h"
-#include "compression/codecs/compose.h"
-#include "compression/index/index_formats.h"
-#include "compression/sparsifier/sparsifier_formats.h"
+#include "compression/index/index.h"
+#include "compression/sparsifier/sparsifier.h"
 #include "compression/value/value_formats.h"
 
 namespace causeway::compression {

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "compression/base/bytes.h"
-#include "compression/base/fail.h"
+#include "compression/base/codec.h"
 
 namespace causeway::compression {
 namespace {

@@ -6,9 +6,9 @@
 #include <cassert>
 
 #include "compression/base/bytes.h"
-#include "compression/base/fail.h"
+#include "compression/base/codec.h"
 #include "compression/base/random.h"
-#include "compression/codecs/compose.h"
+#include "compression/codecs/make_codec.h"
 
 namespace causeway::compression {
 namespace {

@@ -2,23 +2,22 @@
 
 #include <array>
 
-#include "compression/base/append_item.h"
-#include "compression/index/index_formats.h"
+#include "compression/base/spec.h"
 
 namespace causeway::compression {
 namespace {
 
-struct Entry {
+struct IndexEntry {
   const char* name;
   std::unique_ptr<IndexFormat> (*make)();
 };
 
-constexpr std::array kFormats{
-    Entry{"elias-fano", make_elias_fano},
-    Entry{"rice", make_rice},
-    Entry{"packed-12", make_packed_12},
-    Entry{"bitmap", make_bitmap},
-    Entry{"raw", make_raw},
+constexpr std::array kIndexFormats{
+    IndexEntry{"elias-fano", make_elias_fano},
+    IndexEntry{"rice", make_rice},
+    IndexEntry{"packed-12", make_packed_12},
+    IndexEntry{"bitmap", make_bitmap},
+    IndexEntry{"raw", make_raw},
 };
 
 }  // namespace
@@ -26,7 +25,7 @@ constexpr std::array kFormats{
 std::unique_ptr<IndexFormat> make_index(Spec& spec, const std::string& otherwise) {
   const std::string name = spec.take_text("index", otherwise);
   std::string names;
-  for (const Entry& entry : kFormats) {
+  for (const IndexEntry& entry : kIndexFormats) {
     if (name == entry.name) return entry.make();
     append_item(names, entry.name);
   }

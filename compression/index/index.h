@@ -38,4 +38,11 @@ class IndexFormat {
 // Throws Errc::bad_spec if the setting `index` names none.
 std::unique_ptr<IndexFormat> make_index(Spec& spec, const std::string& otherwise);
 
+// The index formats behind the table of index.cc.
+std::unique_ptr<IndexFormat> make_elias_fano();
+std::unique_ptr<IndexFormat> make_rice();
+std::unique_ptr<IndexFormat> make_packed_12();
+std::unique_ptr<IndexFormat> make_bitmap();
+std::unique_ptr<IndexFormat> make_raw();
+
 }  // namespace causeway::compression

@@ -3,7 +3,7 @@
 #include <cassert>
 
 #include "compression/base/bytes.h"
-#include "compression/index/index_formats.h"
+#include "compression/index/index.h"
 
 namespace causeway::compression {
 namespace {

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "compression/base/codec.h"
+#include "compression/base/spec.h"
 
 namespace causeway::compression {
 
@@ -30,5 +32,11 @@ class Sparsifier {
   // unless count_varies().
   virtual void select(std::span<const float> segment, const Visit& visit) const = 0;
 };
+
+// The sparsifiers behind the families of make_codec.cc. Each takes its settings from the spec and
+// throws Errc::bad_spec.
+std::unique_ptr<Sparsifier> make_topk(Spec& spec);
+std::unique_ptr<Sparsifier> make_global_topk(Spec& spec);
+std::unique_ptr<Sparsifier> make_threshold(Spec& spec);
 
 }  // namespace causeway::compression

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compression/base/chunk.h"
-#include "compression/sparsifier/sparsifier_formats.h"
+#include "compression/sparsifier/sparsifier.h"
 
 namespace causeway::compression {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "compression/base/chunk.h"
-#include "compression/sparsifier/sparsifier_formats.h"
+#include "compression/sparsifier/sparsifier.h"
 
 namespace causeway::compression {
 namespace {

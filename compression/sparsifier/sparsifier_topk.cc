@@ -3,7 +3,7 @@
 #include <array>
 
 #include "compression/sparsifier/select.h"
-#include "compression/sparsifier/sparsifier_formats.h"
+#include "compression/sparsifier/sparsifier.h"
 
 namespace causeway::compression {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "compression/base/chunk.h"
-#include "compression/base/ufloat16.h"
+#include "compression/base/scale.h"
 
 namespace causeway::compression {
 

@@ -14,7 +14,7 @@
 
 #include "compression/base/bit_math.h"
 #include "compression/base/bytes.h"
-#include "compression/base/ufloat16.h"
+#include "compression/base/scale.h"
 
 namespace causeway::compression {
 

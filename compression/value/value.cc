@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "compression/base/append_item.h"
+#include "compression/base/spec.h"
 #include "compression/value/value_formats.h"
 
 namespace causeway::compression {

@@ -76,7 +76,7 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
   } catch (...) {
     failure = std::current_exception();
   }
-  Ending& ending = context_.ending;
+  CoordinatorEnd& ending = context_.ending;
   ending.guard([&] {
     const bool full = failure && is_spool_full(failure);
     if (failure && !full && !ending.outcome()) std::rethrow_exception(failure);

@@ -16,7 +16,7 @@
 #include <asio/thread_pool.hpp>
 
 #include "diloco/coordinator/coordinator_context.h"
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 #include "inter/base/async.h"
 
 namespace causeway::diloco {

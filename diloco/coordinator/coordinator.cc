@@ -14,13 +14,13 @@
 
 #include "diloco/coordinator/archive_fill.h"
 #include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/coordinator_status.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/worker_side.h"
+#include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
-#include "diloco/files/storage_failure.h"
-#include "diloco/region/wait_log.h"
-#include "inter/base/log_budget.h"
+#include "inter/base/retry.h"
 
 namespace causeway::diloco {
 namespace {
@@ -55,7 +55,7 @@ class Coordinator::Implementation {
         tasks_(executor) {}
 
   // Nothing: the storage failed and works again; another one of these is to begin anew.
-  asio::awaitable<std::optional<Outcome>> run();
+  asio::awaitable<std::optional<RunOutcome>> run();
   void stop() { ending_.finish({130, "interrupted"}); }
   std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
   const CoordinatorOptions& options() const { return options_; }
@@ -76,17 +76,7 @@ class Coordinator::Implementation {
   std::optional<double> egress_cost() const;
   std::map<std::string, double> egress_said() const;
 
-  // Each action has one part that knows it.
-  template <typename Body>
-  void carry_out(const Body& body) {
-    if constexpr (requires { links_->carry_out(body); }) {
-      links_->carry_out(body);
-    } else if constexpr (requires { worker_->carry_out(body); }) {
-      worker_->carry_out(body);
-    } else {
-      directory_.carry_out(body);
-    }
-  }
+  void carry_out(const Action& action);
   void carry_out(const RemoveBlob& action);
   void carry_out(const SaveRaft& action);
   void carry_out(const AppendLedger& action);
@@ -96,7 +86,7 @@ class Coordinator::Implementation {
   asio::any_io_executor executor_;
   CoordinatorOptions options_;
   bool again_;
-  Ending ending_;
+  CoordinatorEnd ending_;
   RegionDirectory directory_;
   std::optional<ProtocolDriver> driver_;
   std::optional<PeerLinks> links_;
@@ -113,10 +103,10 @@ class Coordinator::Implementation {
 
 // ---- Life ----
 
-asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
+asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
   bool opened = false;
   try {
-    if (std::optional<Outcome> refusal = directory_.open()) co_return *refusal;
+    if (std::optional<RunOutcome> refusal = directory_.open()) co_return *refusal;
     open();
     opened = true;
     tasks_.spawn(pulse());
@@ -138,9 +128,7 @@ asio::awaitable<std::optional<Outcome>> Coordinator::Implementation::run() {
 
 void Coordinator::Implementation::open() {
   driver_.emplace(executor_, ending_, directory_.spool(), directory_.protocol_options(),
-                  directory_.state(), [this](const Action& action) {
-                    std::visit([this](const auto& body) { carry_out(body); }, action);
-                  });
+                  directory_.state(), [this](const Action& action) { carry_out(action); });
   directory_.refuse_if_anothers(driver_->protocol().membership());
   own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
   earlier_egress_said_ = directory_.files().earlier_egress_said();
@@ -336,7 +324,27 @@ void Coordinator::Implementation::show_abstaining(const std::string& message) {
   }
 }
 
-// ---- Actions that no part carries out alone ----
+// ---- Actions ----
+
+// Who carries out what.
+void Coordinator::Implementation::carry_out(const Action& action) {
+  std::visit(
+      Cases{
+          [this](const OneOf<SendMessage, PushBlob, FetchBlob, UpdateMembers> auto& one) {
+            links_->carry_out(one);
+          },
+          [this](const OneOf<WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
+                             OrderApply, OrderRestore, OrderFinish, CheckSnapshot> auto& one) {
+            worker_->carry_out(one);
+          },
+          [this](const OneOf<SaveContributions, SaveSnapshot> auto& one) {
+            directory_.carry_out(one);
+          },
+          [this](const OneOf<RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto& one) {
+            carry_out(one);  // here: no part does it alone
+          }},
+      action);
+}
 
 void Coordinator::Implementation::carry_out(const RemoveBlob& action) {
   if (!archive_fill_ || !archive_fill_->awaits(action.blob)) directory_.carry_out(action);
@@ -375,9 +383,9 @@ Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions opti
     : executor_(executor),
       implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
 Coordinator::~Coordinator() = default;
-asio::awaitable<Outcome> Coordinator::run() {
+asio::awaitable<RunOutcome> Coordinator::run() {
   for (;;) {
-    if (std::optional<Outcome> outcome = co_await implementation_->run()) co_return *outcome;
+    if (std::optional<RunOutcome> outcome = co_await implementation_->run()) co_return *outcome;
     // What it knew may be ahead of what is on disk.
     CoordinatorOptions options = implementation_->options();
     if (options.start != Start::join) options.start = Start::resume;

@@ -10,7 +10,7 @@
 //   peer_links.h           what other regions say (inter), and what is said to them
 //   worker_side.h          what this region's worker says, and what it is told
 //   contribution_intake.h  what the worker hands over, on its way into the spool
-//   ending.h               why it ends, and what it does while its disk takes nothing
+//   protocol_driver.h               why it ends, and what it does while its disk takes nothing
 #pragma once
 
 #include <chrono>
@@ -26,12 +26,23 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
-#include "diloco/coordinator/origin.h"
 #include "diloco/log/membership.h"
 #include "diloco/region/protocol_options.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::diloco {
+
+// Where a forked run begins: the newest snapshot of another run that the run confirmed. A
+// coordinator never looks inside a payload, so whoever starts one has checked that this is the
+// state that the other run's signed ledger names.
+struct Fork {
+  Origin origin;
+  std::filesystem::path snapshot;  // in the other run's spool
+};
+
+// Into `spool`. Throws std::system_error (Errc::lineage) if the file is gone or is not the origin's
+// blob.
+void copy_origin(const Fork& fork, const std::filesystem::path& spool);
 
 enum class Start { resume, found, join, fork };
 
@@ -75,7 +86,7 @@ Membership configured_membership(const CoordinatorOptions& options);
 
 // Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
 // lineage.
-struct Outcome {
+struct RunOutcome {
   int exit_code = 0;
   std::string message;
 };
@@ -88,7 +99,7 @@ class Coordinator {
   // Runs until the run is over, fails for good, or is stopped. While the disk fails it promises
   // nothing and is out of the run, and its worker trains on; it is back when the disk works again.
   // Throws std::system_error for what must reach main.
-  asio::awaitable<Outcome> run();
+  asio::awaitable<RunOutcome> run();
 
   // Ends run() soon: workers were told, links are closed, state is on disk.
   void stop();

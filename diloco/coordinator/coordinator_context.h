@@ -6,7 +6,6 @@
 #include <asio/any_io_executor.hpp>
 
 #include "diloco/coordinator/coordinator_status.h"
-#include "diloco/coordinator/ending.h"
 #include "diloco/coordinator/protocol_driver.h"
 #include "diloco/coordinator/region_directory.h"
 
@@ -15,7 +14,7 @@ namespace causeway::diloco {
 struct CoordinatorContext {
   asio::any_io_executor executor;
   const CoordinatorOptions& options;
-  Ending& ending;
+  CoordinatorEnd& ending;
   RegionDirectory& directory;
   ProtocolDriver& driver;
   std::function<CoordinatorStatus()> status;       // as it would be shown now

@@ -265,26 +265,26 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
   const double time_s = unix_seconds();
   const bool catches_up = status.round > round.record.round + 2;
   // A worker that attached anew has not said where it is.
-  const std::uint64_t step = std::max(status.progress.step, round.steps_so_far);
+  const std::uint64_t step = std::max(status.progress.step(), round.steps_so_far);
   time_left_.add(time_s, step, catches_up);
   applied_unix_s_ = time_s;
   Json json = {{"round", round.record.round},
                {"region", region_},
                {"participants", participants},
                {"listed", listed},
-               {"loss", status.progress.loss},
+               {"loss", status.progress.loss()},
                {"val_loss", nullptr},
-               {"tokens_per_s", status.progress.tokens_per_s},
+               {"tokens_per_s", status.progress.tokens_per_s()},
                {"waited_for", status.waited_for},
                {"step", step},
-               {"tokens", status.progress.tokens},
+               {"tokens", status.progress.tokens()},
                {"delta_norm", nullptr},
                {"error_norm", nullptr},
                {"payload_bytes", nullptr},
                {"wan_tx_bytes", traffic.tx_bytes},
                {"wan_rx_bytes", traffic.rx_bytes},
-               {"compute_s", status.progress.compute_s},
-               {"wait_s", status.progress.wait_s},
+               {"compute_s", status.progress.compute_s()},
+               {"wait_s", status.progress.wait_s()},
                {"late", late(round.record)},
                {"steps", round.steps},
                {"held_out_loss", nullptr},
@@ -298,8 +298,8 @@ std::string StatusFiles::add_round(const AppliedRound& round, const CoordinatorS
   }
   if (round.record.measured && round.record.measured->held_out_loss)
     json["held_out_loss"] = *round.record.measured->held_out_loss;
-  if (status.progress.val_version == round.record.round + 1 && status.progress.val_loss)
-    json["val_loss"] = *status.progress.val_loss;
+  if (status.progress.val_version() == round.record.round + 1 && status.progress.has_val_loss())
+    json["val_loss"] = status.progress.val_loss();
   std::string line = json.dump();
   append_line(line);
   if (round.record.k_decision) add_k_decision(round.record);

@@ -114,12 +114,16 @@ std::string config_differences(const PlacedSettings& ours, const PlacedSettings&
   for (const auto& [key, value] : here) keys.insert(key);
   for (const auto& [key, value] : there) keys.insert(key);
 
+  const auto differs = [&](const std::string& key) {
+    const auto mine = here.find(key), other = there.find(key);
+    return mine == here.end() || other == there.end() || mine->second != other->second;
+  };
   std::string text;
   std::size_t count = 0;
   for (const std::string& key : keys) {
     const auto mine = here.find(key);
     const auto other = there.find(key);
-    if (mine != here.end() && other != there.end() && mine->second == other->second) continue;
+    if (!differs(key)) continue;
     if (++count > kDifferencesShown) continue;
     const std::string left = mine == here.end() ? "not set" : mine->second;
     const std::string right = other == there.end() ? "not set" : other->second;
@@ -129,6 +133,12 @@ std::string config_differences(const PlacedSettings& ours, const PlacedSettings&
   if (count > kDifferencesShown) {
     text += "; and " + std::to_string(count - kDifferencesShown) + " more";
   }
+  const bool outer = std::ranges::any_of(
+      keys, [&](const std::string& key) { return key.starts_with("outer.") && differs(key); });
+  if (outer)
+    text +=
+        ". With outer.optimizer = \"auto\" these follow from how many regions a file names: set "
+        "all of outer alike";
   return text;
 }
 

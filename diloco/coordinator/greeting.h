@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "diloco/log/record.h"
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 
 namespace causeway::diloco {
 

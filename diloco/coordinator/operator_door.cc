@@ -12,7 +12,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/worker/stream/frame.h"
-#include "inter/base/accept.h"
+#include "inter/base/async.h"
 
 namespace causeway::diloco {
 namespace {

@@ -1,12 +1,36 @@
-#include "inter/blob/spool.h"
-
 #include "diloco/coordinator/protocol_driver.h"
 
 #include <chrono>
 #include <optional>
 #include <utility>
 
+#include "diloco/files/error.h"
+#include "inter/blob/spool.h"
+
 namespace causeway::diloco {
+
+void CoordinatorEnd::finish(RunOutcome outcome) {
+  if (!outcome_) outcome_ = std::move(outcome);
+  changed_.notify();
+}
+
+void CoordinatorEnd::fail(std::exception_ptr failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) return fail_for_good(failure);
+    if (storage_failure_.empty()) storage_failure_ = error.what();
+    changed_.notify();
+  } catch (...) {
+    fail_for_good(failure);
+  }
+}
+
+void CoordinatorEnd::fail_for_good(std::exception_ptr failure) {
+  if (!failure_) failure_ = std::move(failure);
+  changed_.notify();
+}
+
 namespace {
 
 using std::chrono::steady_clock;
@@ -23,7 +47,7 @@ ProtocolOptions with_clock(ProtocolOptions options) {
 
 }  // namespace
 
-ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, Ending& ending,
+ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, CoordinatorEnd& ending,
                                const inter::Spool& spool, ProtocolOptions options,
                                PersistentState state, CarryOut carry_out)
     : ending_(ending),

@@ -1,11 +1,15 @@
 #include "diloco/coordinator/region_directory.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -13,12 +17,13 @@
 
 #include <spdlog/spdlog.h>
 
-#include "diloco/coordinator/origin.h"
+#include "diloco/coordinator/coordinator.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/random_name.h"
+#include "diloco/files/sealed_bytes.h"
+#include "inter/blob/spool.h"
 
 namespace causeway::diloco {
 namespace {
@@ -50,8 +55,8 @@ std::string objection(const CoordinatorOptions& options) {
 
 }  // namespace
 
-std::optional<Outcome> RegionDirectory::open() {
-  if (std::optional<Outcome> refusal = open_ledger()) return refusal;
+std::optional<RunOutcome> RegionDirectory::open() {
+  if (std::optional<RunOutcome> refusal = open_ledger()) return refusal;
   const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
                                            ? std::numeric_limits<std::uint64_t>::max()
                                            : options_.protocol.spool_bytes;
@@ -62,8 +67,8 @@ std::optional<Outcome> RegionDirectory::open() {
   return std::nullopt;
 }
 
-std::optional<Outcome> RegionDirectory::open_ledger() {
-  if (const std::string text = objection(options_); !text.empty()) return Outcome{2, text};
+std::optional<RunOutcome> RegionDirectory::open_ledger() {
+  if (const std::string text = objection(options_); !text.empty()) return RunOutcome{2, text};
   create_private_directories(options_.directory);
   const std::string directory = options_.directory.string();
   signing_key_.emplace(options_.mesh.credentials.key);
@@ -82,20 +87,20 @@ std::optional<Outcome> RegionDirectory::open_ledger() {
                    options_.region, directory);
       return std::nullopt;
     }
-    return Outcome{4, directory + " already holds run " + ledger_->run_id() +
-                          ": start without --found or --fork to resume it, or use another "
-                          "directory"};
+    return RunOutcome{4, directory + " already holds run " + ledger_->run_id() +
+                             ": start without --found or --fork to resume it, or use another "
+                             "directory"};
   }
   if (options_.start == Start::join) return std::nullopt;
   if (founds) {
     found_run();
     return std::nullopt;
   }
-  return Outcome{4,
-                 directory +
-                     " holds no run: start one region with --found to begin a new run (--fork to "
-                     "begin with another run's weights), and the others with --join to take "
-                     "part"};
+  return RunOutcome{
+      4, directory +
+             " holds no run: start one region with --found to begin a new run (--fork to "
+             "begin with another run's weights), and the others with --join to take "
+             "part"};
 }
 
 // What came between founding and the first round, such as a port in use, is no reason not to found.
@@ -201,6 +206,26 @@ bool RegionDirectory::takes_bytes() const {
   std::error_code ignored;
   std::filesystem::remove(probe, ignored);
   return taken;
+}
+
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& snapshot, const std::string& what) {
+  throw std::system_error(make_error_code(Errc::lineage), snapshot.string() + what);
+}
+
+}  // namespace
+
+void copy_origin(const Fork& fork, const std::filesystem::path& spool) {
+  const int descriptor = ::open(fork.snapshot.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENOENT) {
+    refuse(fork.snapshot, " was replaced by a newer snapshot while it was read; try again");
+  }
+  if (descriptor < 0) throw_errno("open", fork.snapshot);
+  const MappedBytes content(descriptor, fork.origin.blob.size_bytes);
+  inter::Spool own(spool, std::numeric_limits<std::uint64_t>::max());
+  if (own.put(content.bytes()) == fork.origin.blob) return;
+  refuse(fork.snapshot, " is damaged; take another region's directory");
 }
 
 }  // namespace causeway::diloco

@@ -22,7 +22,7 @@ class RegionDirectory {
 
   // Before anything else. Founding, joining and resuming are explicit: returns why the region
   // cannot take part like this; none if it can. Throws std::system_error.
-  std::optional<Outcome> open();
+  std::optional<RunOutcome> open();
   // Whoever starts this region again may open the directory from here on.
   void close() { ledger_.reset(); }
 
@@ -48,7 +48,7 @@ class RegionDirectory {
   bool takes_bytes() const;
 
  private:
-  std::optional<Outcome> open_ledger();
+  std::optional<RunOutcome> open_ledger();
   bool is_founded_and_not_begun() const;
   void found_run();
 

@@ -21,8 +21,7 @@
 #include "diloco/files/file_io.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
-#include "inter/base/page_buffer.h"
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
 
 namespace causeway::diloco {
 namespace {

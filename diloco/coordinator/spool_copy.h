@@ -10,7 +10,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::diloco {
 

@@ -14,7 +14,7 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLook{250};
+constexpr milliseconds kLookEvery{250};
 constexpr seconds kGoodbye{60};  // without a word from a worker that was told to finish
 constexpr seconds kReturn{10};   // for one that was lost meanwhile
 
@@ -85,7 +85,7 @@ asio::awaitable<void> WorkerSide::reopen() {
   open();
 }
 
-void WorkerSide::refuse(const Outcome& outcome) {
+void WorkerSide::refuse(const RunOutcome& outcome) {
   switch (outcome.exit_code) {
     case 2:
       return server_->refuse(outcome.message, Errc::config_mismatch);
@@ -103,7 +103,7 @@ asio::awaitable<void> WorkerSide::say_goodbye() {
   heard_at_ = steady_clock::now();
   if (intake_.stop_waiting()) see_off();
   while (!goodbye_is_over()) {
-    timer.expires_after(kLook);
+    timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
 }
@@ -112,7 +112,7 @@ asio::awaitable<void> WorkerSide::say_goodbye() {
 bool WorkerSide::goodbye_is_over() const {
   const steady_clock::time_point now = steady_clock::now();
   if (server_->attached()) return now >= heard_at_ + kGoodbye;
-  return progress_.phase == kPhaseDone || !lost_at_ || now >= *lost_at_ + kReturn;
+  return progress_.phase() == kPhaseDone || !lost_at_ || now >= *lost_at_ + kReturn;
 }
 
 asio::awaitable<void> WorkerSide::stop() {
@@ -307,7 +307,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   told_.clear();
   reached(ProtocolState::workers_gathered);
   // It came back to end, or to go on while nothing can be decided here.
-  const std::optional<Outcome>& outcome = context_.ending.outcome();
+  const std::optional<RunOutcome>& outcome = context_.ending.outcome();
   if (outcome && !context_.ending.succeeded()) return refuse(*outcome);
   if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);

@@ -25,7 +25,7 @@ class WorkerSide : public WorkerServerHandler {
   // Ends every session and opens anew: the worker may wait for something that will not come.
   asio::awaitable<void> reopen();
   // Tells it why it may not take part any more, if that is the outcome's reason.
-  void refuse(const Outcome& outcome);
+  void refuse(const RunOutcome& outcome);
   // A worker that was told to finish still evaluates and saves; its ranks must not take the closed
   // socket for a crash.
   asio::awaitable<void> say_goodbye();

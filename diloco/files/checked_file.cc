@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <span>
 
-#include "inter/base/checksum.h"
-#include "inter/base/little_endian.h"
+#include "inter/base/hash.h"
+#include "inter/base/wire.h"
 
 namespace causeway::diloco {
 namespace {

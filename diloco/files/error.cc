@@ -1,5 +1,9 @@
 #include "diloco/files/error.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
 namespace causeway::diloco {
 namespace {
 
@@ -34,6 +38,16 @@ std::error_code make_error_code(Errc code) {
 
 void throw_lost(const std::string& why) {
   throw std::system_error(make_error_code(Errc::coordinator_lost), why);
+}
+
+bool is_storage_failure(const std::system_error& error) {
+  if (error.code().category() != std::generic_category() &&
+      error.code().category() != std::system_category()) {
+    return false;
+  }
+  // Without a free descriptor no file can be opened either, and that passes as well.
+  constexpr std::array kOfDisks{ENOSPC, EDQUOT, EFBIG, EIO, EROFS, EMFILE, ENFILE};
+  return std::ranges::find(kOfDisks, error.code().value()) != kOfDisks.end();
 }
 
 }  // namespace causeway::diloco

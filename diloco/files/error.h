@@ -22,3 +22,10 @@ std::error_code make_error_code(Errc code);
 
 template <>
 struct std::is_error_code_enum<causeway::diloco::Errc> : std::true_type {};
+
+namespace causeway::diloco {
+
+// Of the disk, not of the program: worth trying again when somebody has looked after it.
+bool is_storage_failure(const std::system_error& error);
+
+}  // namespace causeway::diloco

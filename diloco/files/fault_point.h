@@ -9,9 +9,15 @@
 #include <span>
 #include <string_view>
 
-#include "diloco/files/fault_injection.h"
-
 namespace causeway::diloco {
+
+// Whether this build can be made to fail on purpose: builds with tests can, others have no such
+// code.
+#ifdef CAUSEWAY_NO_FAULT_INJECTION
+inline constexpr bool kFaultInjection = false;
+#else
+inline constexpr bool kFaultInjection = true;
+#endif
 
 enum class ProtocolState {
   // Of a coordinator.

@@ -3,11 +3,37 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <system_error>
+#include <vector>
+
+#include <openssl/rand.h>
+
+#include "inter/base/hash.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Descriptor Descriptor::duplicate() const {
+  const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) throw std::system_error(errno, std::system_category(), "duplicating a descriptor");
+  return Descriptor(fd);
+}
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
 namespace {
 
 // Of the whole file, and of whoever opened it: gone when the last copy of the descriptor is.
@@ -79,6 +105,44 @@ void replace_file(const std::filesystem::path& path, std::span<const std::byte> 
 void replace_file(const std::filesystem::path& path, std::string_view content,
                   Durability durability) {
   replace_file(path, std::as_bytes(std::span(content)), durability);
+}
+
+std::optional<std::array<std::uint8_t, 32>> file_hash(int descriptor,
+                                                      const std::filesystem::path& path,
+                                                      const std::function<bool()>& stop) {
+  constexpr std::size_t kReadBytes = 4U << 20;
+  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+  inter::Sha256 sha256;
+  std::vector<std::byte> buffer(kReadBytes);
+  off_t offset = 0;
+  while (!stop()) {
+    const ssize_t count = ::pread(descriptor, buffer.data(), buffer.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_errno("read", path);
+    if (count == 0) return sha256.finish();
+    sha256.update(std::span(buffer).first(static_cast<std::size_t>(count)));
+    offset += count;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+constexpr std::size_t kNameDigits = 32;
+
+}  // namespace
+
+bool is_random_name(const std::string& text) {
+  return text.size() == kNameDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+std::string random_name() {
+  std::array<std::uint8_t, kNameDigits / 2> bytes{};
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+    throw std::system_error(std::make_error_code(std::errc::io_error), "no random bytes");
+  }
+  return inter::hex(bytes);
 }
 
 }  // namespace causeway::diloco

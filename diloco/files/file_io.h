@@ -1,16 +1,36 @@
-// Small files that must survive a crash whole.
+// Small files that must survive a crash whole, descriptors with an owner, hashes of files, and
+// names that no two share.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "diloco/files/descriptor.h"
 #include "inter/base/file.h"
 
 namespace causeway::diloco {
+
+// A file descriptor that has an owner.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+  int get() const { return fd_; }
+  Descriptor duplicate() const;  // of the same open file; throws std::system_error
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
 
 // Throws std::system_error with errno, the operation and the path.
 [[noreturn]] void throw_errno(const std::string& what, const std::filesystem::path& path);
@@ -42,5 +62,16 @@ std::optional<Descriptor> lock_file(const std::filesystem::path& path);
 bool is_locked(const std::filesystem::path& path);
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
+
+// SHA-256 of a whole file.
+// Of an open file, from its beginning. Nothing if `stop`, which is asked every few megabytes, says
+// so. Throws std::system_error naming the path.
+std::optional<std::array<std::uint8_t, 32>> file_hash(int descriptor,
+                                                      const std::filesystem::path& path,
+                                                      const std::function<bool()>& stop);
+
+// Names that no two runs or disks share.
+std::string random_name();  // 32 hexadecimal digits. Throws std::system_error
+bool is_random_name(const std::string& text);
 
 }  // namespace causeway::diloco

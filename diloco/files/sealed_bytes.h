@@ -6,9 +6,24 @@
 #include <memory>
 #include <span>
 
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::diloco {
+
+// Read-only bytes of a file, mapped while this lives.
+class MappedBytes {
+ public:
+  // Takes the descriptor. Throws Errc::malformed for a file of fewer bytes.
+  MappedBytes(int fd, std::size_t size);
+  MappedBytes(MappedBytes&&) noexcept;
+  MappedBytes& operator=(MappedBytes&&) noexcept;
+  ~MappedBytes();
+  std::span<const std::byte> bytes() const;
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
 
 class SealedBytes {
  public:

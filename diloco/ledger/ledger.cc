@@ -11,10 +11,9 @@
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/random_name.h"
-#include "diloco/ledger/recovery.h"
+#include "diloco/ledger/ledger_file.h"
 #include "diloco/log/wire.h"
-#include "diloco/maths/hash_chain.h"
+#include "diloco/maths/digest.h"
 
 namespace causeway::diloco {
 namespace {

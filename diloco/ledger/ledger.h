@@ -3,7 +3,7 @@
 //   run            the run's id
 //   incarnation    the name of this directory as a voter
 //   records        the committed log: ledger_file.h
-//   raft           what this voter has promised, and the rest of its log: recovery.h
+//   raft           what this voter has promised, and the rest of its log: ledger_file.h
 //   contributions  this region's own that are not settled, and its newest (payloads: spool)
 //   finished       version and digest that the worker was told to finish at, signed
 //   snapshot       version, digest and blob of the newest snapshot in the spool
@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/messages.h"
 #include "diloco/log/raft.h"

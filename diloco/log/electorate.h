@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,8 +17,55 @@
 #include "diloco/log/membership.h"
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft_log.h"
+#include "diloco/log/record.h"
 
 namespace causeway::diloco {
+
+// What other regions say of Raft's term, and how far it counts. One member that lies must not stop
+// the others: its word alone moves a region's term by a step at most, and not at will.
+class TermClaims {
+ public:
+  enum class Step { candidate, word, leader };  // from the smallest to the largest
+
+  // `election`: the election timeout.
+  TermClaims(Time election, PlantedBug planted) : election_(election), planted_(planted) {}
+
+  void connect(const std::string& region) { said_[region] = 0; }
+  void disconnect(const std::string& region) { said_.erase(region); }
+  // By its last word, it is in this term.
+  void note(const std::string& region, Term term) { said_[region] = term; }
+  bool is_later(const std::string& region, Term own) const { return said_.at(region) > own; }
+
+  // As far as one may go from the own term towards that which somebody claims, or the latest that
+  // anybody does.
+  Term towards(Term said, Term own, Step step = Step::word) const;
+  // As far as two say alike it goes at once: they do not lie both.
+  Term towards_latest(Term own, Step step) const;
+
+  // Whether a candidate may raise the term now. By chance, so that a member that raises one
+  // region's term as often as it may does not keep it out of the others' reach for ever.
+  bool may_raise(const std::string& candidate, Time now, std::mt19937_64& random);
+  // Whether a leader may have itself elected again, above a later term.
+  bool may_renew(Time now);
+  // Until a region in a later term follows its leader again: the leader may have itself elected.
+  Time renewal_max() const;
+
+  void note_commit(Time now);
+  void note_new_leader(Time now) { progress_at_ = now; }
+  // Whether that region has led, or leads now, in name only: it was followed for long, and nothing
+  // was committed. `fruitful`: something of its term was.
+  bool is_barren(const std::string& region, bool leads, bool fruitful, Time now);
+
+ private:
+  Time election_;
+  PlantedBug planted_;
+  std::map<std::string, Term> said_;      // by who is connected
+  std::map<std::string, Time> raise_at_;  // not before
+  Time renew_at_{0};                      // not before
+  Time progress_at_{0};                   // more was committed, or another leader was followed
+  std::string shunned_;                   // a region that led in name only
+  Time shunned_until_{0};
+};
 
 class Electorate {
  public:

@@ -1,7 +1,7 @@
 // Bugs to plant, so that tests of the protocol can be seen to find them.
 #pragma once
 
-#include "diloco/files/fault_injection.h"
+#include "diloco/files/fault_point.h"
 
 namespace causeway::diloco {
 

@@ -3,7 +3,7 @@
 // add two, as any quorum after it meets the one before it, which is the founder). A pure state
 // machine: calls and the time go in, take() gives what is to be done.
 //
-// One member that lies must not stop the others, whatever it says about terms (term_claims.h):
+// One member that lies must not stop the others, whatever it says about terms (electorate.h):
 // - A word alone raises the own term by a step at most, and only while no leader is followed. A
 //   leader, and who follows one, give way when those left in their term are no quorum.
 // - Who is at a later term than a healthy leader is brought in by that leader, which has itself
@@ -30,8 +30,6 @@
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft_log.h"
 #include "diloco/log/record.h"
-#include "diloco/log/term_claims.h"
-#include "diloco/log/time.h"
 
 namespace causeway::diloco {
 

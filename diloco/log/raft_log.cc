@@ -7,7 +7,7 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr Index kChunk = 64;               // entries that are read again at once
+constexpr Index kReadAtOnce = 64;          // entries that are read again at once
 constexpr std::size_t kChunksAgain = 256;  // some 1 kB an entry with ten regions: 16 MB
 
 }  // namespace
@@ -22,7 +22,7 @@ RaftLog::RaftLog(std::vector<LogEntry> newest, Index first, const CommittedLog* 
 const LogEntry& RaftLog::at(Index index) const {
   assert(index > 0 && index <= last());
   if (index >= first_) return newest_[index - first_];
-  const Index begin = index - index % kChunk;
+  const Index begin = index - index % kReadAtOnce;
   const Index first = std::max<Index>(begin, 1);
   const auto held = again_.find(first);
   if (held != again_.end() && index < first + held->second.size()) {
@@ -30,7 +30,7 @@ const LogEntry& RaftLog::at(Index index) const {
   }
   if (again_.size() >= kChunksAgain) again_.clear();
   std::vector<LogEntry>& chunk = again_[first];
-  chunk = earlier_->read(first, std::min(begin + kChunk, first_) - first);
+  chunk = earlier_->read(first, std::min(begin + kReadAtOnce, first_) - first);
   return chunk[index - first];
 }
 

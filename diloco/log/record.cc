@@ -44,14 +44,14 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
 
 namespace {
 
-void encode(const RoundMeasure& measured, wire::RoundMeasure* out) {
+void put(const RoundMeasure& measured, wire::RoundMeasure* out) {
   out->set_step_s(measured.step_s);
   out->set_overhead_s(measured.overhead_s);
   out->set_exchange_s(measured.exchange_s);
   if (measured.held_out_loss) out->set_held_out_loss(*measured.held_out_loss);
 }
 
-void encode(const Participant& participant, wire::Participant* out) {
+void put(const Participant& participant, wire::Participant* out) {
   out->set_region(participant.region);
   out->set_round(participant.round);
   out->set_part(participant.part);
@@ -59,7 +59,7 @@ void encode(const Participant& participant, wire::Participant* out) {
   out->set_data_begin(participant.data_begin);
   out->set_data_cursor(participant.data_cursor);
   out->set_tokens(participant.tokens);
-  diloco::encode(participant.payload, out->mutable_payload());
+  encode(participant.payload, out->mutable_payload());
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ Participant participant_of(const Contribution& contribution, float weight) {
 void encode(const CommitRecord& record, wire::CommitRecord* out) {
   out->set_run_id(record.run_id);
   out->set_round(record.round);
-  for (const Participant& one : record.participants) encode(one, out->add_participants());
+  for (const Participant& one : record.participants) put(one, out->add_participants());
   encode(record.state, out->mutable_state());
   out->set_expired_before(record.expired_before);
   out->set_skip_momentum(record.skip_momentum);
@@ -91,7 +91,7 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
     entry->set_liveness_bits(std::bit_cast<std::uint32_t>(standing.liveness));
     entry->set_next_k(standing.next_k);
   }
-  if (record.measured) encode(*record.measured, out->mutable_measured());
+  if (record.measured) put(*record.measured, out->mutable_measured());
   if (record.k_decision) encode(*record.k_decision, out->mutable_k_decision());
   out->set_decided_unix_s(record.decided_unix_s);
   for (const EgressCost& egress : record.egress) {
@@ -99,7 +99,7 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
     entry->set_region(egress.region);
     entry->set_cost(egress.cost);
   }
-  for (const Participant& one : record.withdrawn) encode(one, out->add_withdrawn());
+  for (const Participant& one : record.withdrawn) put(one, out->add_withdrawn());
   out->set_revision(record.revision);
 }
 

@@ -10,10 +10,14 @@
 #include <vector>
 
 #include "diloco/maths/digest.h"
-#include "diloco/maths/round_number.h"
+#include "diloco/maths/train.h"
 #include "inter/frame/blob.h"
 
 namespace causeway::diloco {
+
+// The time that the protocol's state machines are told; they read no clock.
+// A point in time: since any fixed instant, never going back.
+using Time = std::chrono::microseconds;
 
 // One region's offer; its payload is the blob. Identified by region, round and part.
 struct Contribution {
@@ -149,7 +153,7 @@ struct CommitRecord {
   std::vector<EgressCost> egress{};  // ascending region
   // Contributions that nobody could supply any more, and that this record takes out of its round
   // again: it takes the place of the round's record, and voids the records of later rounds
-  // (diloco/log/withdraw.h). Otherwise nothing.
+  // (diloco/log/records.h). Otherwise nothing.
   std::vector<Participant> withdrawn{};
   std::uint32_t revision = 0;  // how many of that kind came before this record
 };

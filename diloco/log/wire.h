@@ -6,7 +6,6 @@
 #include <string>
 
 #include "diloco/log/messages.h"
-#include "diloco/log/named_tensors.h"
 #include "diloco/log/protocol.pb.h"
 #include "diloco/log/record.h"
 

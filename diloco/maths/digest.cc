@@ -4,10 +4,11 @@
 #include <bit>
 #include <cassert>
 #include <initializer_list>
+#include <span>
 
 #include "compression/base/parallel.h"
-#include "inter/base/hex.h"
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {
@@ -94,6 +95,32 @@ Digest state_digest(const Digest& anchor_root, const Digest& momentum_root) {
   inter::Sha256 hash;
   return hash_of(hash,
                  {std::as_bytes(std::span(anchor_root)), std::as_bytes(std::span(momentum_root))});
+}
+
+Digest chain_start(const std::string& run_id) {
+  return sha256(std::as_bytes(std::span(run_id)));
+}
+
+Digest chain_next(const Digest& previous, const std::string& content) {
+  std::string bytes(reinterpret_cast<const char*>(previous.data()), previous.size());
+  bytes += content;
+  return sha256(std::as_bytes(std::span(bytes)));
+}
+
+namespace {
+
+constexpr std::size_t kDigits = 12;
+
+}  // namespace
+
+bool same_data(const DataDigest& one, const DataDigest& other) {
+  if (one.whole && other.whole) return *one.whole == *other.whole;
+  return one.sample == other.sample;
+}
+
+std::string short_name(const DataDigest& data) {
+  if (data.whole) return to_hex(*data.whole).substr(0, kDigits);
+  return "a sample: " + to_hex(data.sample).substr(0, kDigits);
 }
 
 }  // namespace causeway::diloco

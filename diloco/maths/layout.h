@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "diloco/maths/train.h"
+
 namespace causeway::diloco {
 
 inline constexpr std::size_t kSegmentElementsMax = std::size_t{1} << 20;
@@ -74,6 +76,29 @@ class Layout {
   std::vector<Segment> segments_;
   std::size_t size_ = 0;
   std::size_t parameter_count_ = 0;
+};
+
+// The parts of the model that take turns in being exchanged (Streaming DiLoCo, arXiv 2501.18512):
+// each segment of the layout belongs to one fragment.
+//
+// Layers go whole: a tensor's layer is the first component of its name that is a number, as in
+// blocks.3.mlp.up. Strided, layer i is in fragment i mod P; sequential, neighbours stay together.
+// What is of no layer (embeddings, packed vectors) fills up the smallest fragments, segment by
+// segment, and so does everything in a model of fewer layers than fragments.
+enum class FragmentOrder { strided, sequential };
+
+class Fragments {
+ public:
+  // Throws std::invalid_argument if the model has fewer segments than `count`.
+  Fragments(const Layout& layout, std::uint32_t count, FragmentOrder order);
+
+  std::size_t count() const { return segments_.size(); }
+  std::size_t of_round(Round round) const { return round % count(); }
+  // Its segments, ascending.
+  std::span<const std::size_t> segments(std::size_t fragment) const { return segments_[fragment]; }
+
+ private:
+  std::vector<std::vector<std::size_t>> segments_;
 };
 
 }  // namespace causeway::diloco

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "diloco/maths/layout.h"
+
 namespace causeway::diloco {
 
 struct OuterOptions {
@@ -32,5 +34,42 @@ void pseudo_gradient(std::span<const float> anchor, std::span<const float> local
 // the part of the sum that is known, so that there is no other state.
 void outer_step(const OuterOptions& options, std::span<const float> delta, std::span<float> anchor,
                 std::span<float> momentum, std::uint64_t turn = 0);
+
+// Hiding the exchange behind training: what a worker's parameters do while a round is under way,
+// and when its record comes. In all variants anchor and outer momentum are moved by records alone,
+// so that they are the same bits in every region; and each region's displacement is counted from a
+// base, so that none of it is contributed twice.
+//
+//   synchronous  wait for the record; params <- anchor                       (arXiv 2311.08105)
+//   streaming    train on for tau steps; then, in the fragment that the round exchanged, its base,
+//                which is where params stood when they were contributed, becomes
+//                alpha base + (1 - alpha) anchor, and params move with it    (arXiv 2501.18512,
+//                where params themselves are mixed, which discards 1 - alpha of the tau steps)
+//   delayed      train on for a whole round from the newest anchor, which lacks what was just
+//                contributed                                                 (arXiv 2502.12996)
+//   eager        as delayed, but from the anchor moved by what this region has in flight, by the
+//                share of it that the last record confirmed (intra/outer/confirmed_share.h)
+//                                                                            (arXiv 2502.12996,
+//                where it counts for one of the regions)
+struct OverlapOptions {
+  enum class Variant { synchronous, streaming, delayed, eager };
+  Variant variant = Variant::synchronous;
+  std::uint32_t fragments = 1;  // P; more than one in streaming only
+  FragmentOrder order = FragmentOrder::strided;
+  float mixing = 0.25F;  // alpha
+  // Where steps go on does not depend on how those before were encoded: that may be done meanwhile.
+  bool encodes_beside_steps() const {
+    return variant == Variant::streaming || variant == Variant::delayed;
+  }
+  bool operator==(const OverlapOptions&) const = default;
+};
+
+// base <- alpha * base + (1 - alpha) * anchor; params <- base + what they were beyond it.
+void mix(float alpha, std::span<const float> anchor, std::span<float> base,
+         std::span<float> params);
+
+// By how much the outer step moves the anchor at once per unit of delta: eta, for Nesterov
+// eta (1 + mu), for delayed Nesterov eta / N, as its momentum comes later.
+float immediate_gain(const OuterOptions& outer);
 
 }  // namespace causeway::diloco

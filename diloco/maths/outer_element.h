@@ -42,7 +42,7 @@ constexpr void delayed_nesterov_element(const DelayedFactors& factors, float del
   anchor -= factors.lr * (part + factors.carried * momentum);
 }
 
-// overlap.h's mix().
+// outer.h's mix().
 constexpr void mix_element(float alpha, float anchor, float& base, float& params) {
   const float beyond = params - base;
   base = alpha * base + (1.0F - alpha) * anchor;

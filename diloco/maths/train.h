@@ -4,10 +4,23 @@
 
 #include <cstdint>
 
-#include "diloco/maths/data_share.h"
-#include "diloco/maths/round_number.h"
-
 namespace causeway::diloco {
+
+// Rounds are counted from 0 over the whole run.
+// Round t takes the anchor from version t to version t + 1. Version 0 is the initial weights.
+using Round = std::uint64_t;
+
+// Which part of the training data a region reads in a round. It follows from the commit records
+// alone: the regions that the record before the round names share each pass over the data in equal
+// parts, in the order of their names. When they change, a new pass begins, so that no sample is in
+// two parts of one pass. Regions that have data of their own each have one part of one.
+struct DataShare {
+  std::uint32_t index = 0;  // this region's part,
+  std::uint32_t count = 0;  // of so many; 0: nobody said, the configuration holds
+  std::uint64_t pass = 0;   // how often the regions have changed
+  std::uint64_t begin = 0;  // the region's first sample number in this pass
+  bool operator==(const DataShare&) const = default;
+};
 
 // Run k inner steps, then contribute.
 struct Train {

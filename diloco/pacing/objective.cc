@@ -28,9 +28,11 @@ double squared_error_of_mean(std::span<const double> values) {
 }  // namespace
 
 double steps_factor(double k, const StatisticalPrice& price) {
-  if (k >= price.k_reference) return 1 + price.lambda * std::log(k / price.k_reference);
+  if (k >= price.k_reference)
+    return price.steps * (1 + price.lambda * std::log(k / price.k_reference));
   const double lockstep = std::min(1.0, price.lockstep_factor);
-  return lockstep + (1 - lockstep) * std::log(std::max(1.0, k)) / std::log(price.k_reference);
+  return price.steps *
+         (lockstep + (1 - lockstep) * std::log(std::max(1.0, k)) / std::log(price.k_reference));
 }
 
 double steps_factor(Variant variant) {
@@ -70,6 +72,22 @@ LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double
     fit.lockstep_error = *fit.lockstep_factor * error_of_ratio(folds, ahead);
   }
   return fit;
+}
+
+StatisticalPrice price_of_recipe(const StatisticalPrice& own, std::span<const RecipeLosses> seeds,
+                                 double k_ratio, double b) {
+  assert(!seeds.empty() && k_ratio > 1 && b > 0);
+  std::vector<double> folds, lambdas;  // e-folds of tokens that it needs more
+  for (const RecipeLosses& seed : seeds) {
+    folds.push_back((seed.other - seed.own) / b);
+    lambdas.push_back((seed.other_rare - seed.other) / std::log(k_ratio) / b);
+  }
+  StatisticalPrice price = own;
+  price.lambda = std::max(0.0, mean(lambdas));
+  price.lambda_error = std::sqrt(squared_error_of_mean(lambdas));
+  price.steps = std::exp(mean(folds));
+  price.steps_error = price.steps * std::sqrt(squared_error_of_mean(folds));
+  return price;
 }
 
 double stationary_k(double exchange_per_step, const StatisticalPrice& price) {

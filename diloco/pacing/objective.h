@@ -22,6 +22,9 @@ struct StatisticalPrice {
   // Steps that training which synchronises every step needs, of those that K0 needs. Measured: by
   // paired runs.
   double lockstep_factor = 1;
+  // S0 of this way to train, of S0 as configured, and its standard error: other inner optimizers
+  // and codecs reach a loss in fewer steps, or in more.
+  double steps = 1, steps_error = 0;
 };
 
 // S(K) / S0. Below K0, where nothing was measured but K = 1, along a line in ln K between the two;
@@ -50,6 +53,14 @@ struct LambdaFit {
 };
 // At least one pair; b must come out positive, or lambda is not defined and 0.
 LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double token_ratio);
+
+// The price of training in another way, from losses with the same seeds: as configured with K0, and
+// in the other way with K0 and with `k_ratio` times K0. `b`: nats per e-fold of tokens, as above.
+struct RecipeLosses {
+  double own = 0, other = 0, other_rare = 0;
+};
+StatisticalPrice price_of_recipe(const StatisticalPrice& own, std::span<const RecipeLosses> seeds,
+                                 double k_ratio, double b);
 
 // K* of synchronous rounds, from dT/dK = 0: K* = r [(1 + lambda ln(K*/K0)) / lambda - 1] with r =
 // exchange / step, by iteration. Below K0 it means: K0. 0 if there is none above 0.

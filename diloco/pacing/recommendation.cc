@@ -1,6 +1,7 @@
 #include "diloco/pacing/recommendation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -17,6 +18,9 @@ constexpr double kLambdaLow = 0.05, kLambdaHigh = 0.30;
 struct Line {
   std::vector<std::size_t> rows;  // ascending K
   Choice choice;
+  double doubt = 1;  // factor on its times
+
+  double cautious_time() const { return choice.time_s * doubt; }
 };
 using Lines = std::vector<Line>;
 
@@ -35,22 +39,28 @@ Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
   return choose_k(candidates);
 }
 
+double doubt_of(const Row& row) {
+  return row.price && row.price->steps > 0 ? 1 + row.price->steps_error / row.price->steps : 1;
+}
+
 Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
-  using Kind = std::tuple<Variant, double, std::string, std::uint32_t, std::optional<inter::Shape>>;
+  using Kind = std::tuple<Variant, double, std::string, std::string, std::uint32_t,
+                          std::optional<inter::Shape>>;
   std::map<Kind, std::vector<std::size_t>> grouped;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (!counts(row)) continue;
     // In the order of preference: the least overlap, the most bits.
-    grouped[{row.overlap.variant, -row.bits_per_parameter, row.codec, row.overlap.fragments,
-             row.topology}]
+    grouped[{row.overlap.variant, -row.bits_per_parameter, row.codec, row.inner,
+             row.overlap.fragments, row.topology}]
         .push_back(i);
   }
   Lines lines;
   for (auto& [key, line] : grouped) {
     std::ranges::sort(line, {}, [&](std::size_t i) { return rows[i].k; });
-    const Choice choice = choose(line, rows, price);
-    lines.push_back({std::move(line), choice});
+    const Row& first = rows[line.front()];
+    const Choice choice = choose(line, rows, first.price.value_or(price));
+    lines.push_back({std::move(line), choice, doubt_of(first)});
   }
   return lines;
 }
@@ -63,6 +73,15 @@ std::optional<std::size_t> nearest(const std::vector<std::size_t>& line, std::sp
   return *found;
 }
 
+// With the least and the largest lambda that this may be.
+std::array<StatisticalPrice, 2> bounds_of(const StatisticalPrice& price) {
+  std::array<StatisticalPrice, 2> bounds{price, price};
+  const bool measured = price.lambda_error > 0 && std::isfinite(price.lambda_error);
+  bounds[0].lambda = measured ? std::max(0.0, price.lambda - price.lambda_error) : kLambdaLow;
+  bounds[1].lambda = measured ? price.lambda + price.lambda_error : kLambdaHigh;
+  return bounds;
+}
+
 }  // namespace
 
 bool counts(const Row& row) {
@@ -71,7 +90,7 @@ bool counts(const Row& row) {
 
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps) {
   for (Row& row : rows) {
-    row.time_to_loss_s = time_to_loss(row, price, steps);
+    row.time_to_loss_s = time_to_loss(row, row.price.value_or(price), steps);
     row.cost_to_loss = row.round_s > 0 ? row.cost_per_round * row.time_to_loss_s / row.round_s : 0;
   }
 }
@@ -79,10 +98,10 @@ void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps
 std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price) {
   const Lines lines = lines_of(rows, price);
   if (lines.empty()) return std::nullopt;
-  const auto best =
-      std::ranges::min_element(lines, {}, [](const Line& line) { return line.choice.best_time_s; });
+  const auto best = std::ranges::min_element(
+      lines, {}, [](const Line& line) { return line.choice.best_time_s * line.doubt; });
   const auto chosen = std::ranges::find_if(lines, [&](const Line& line) {
-    return line.choice.time_s <= best->choice.best_time_s * (1 + kHardlyDifferent);
+    return line.cautious_time() <= best->choice.best_time_s * best->doubt * (1 + kHardlyDifferent);
   });
   const Line& line = chosen == lines.end() ? *best : *chosen;
   Recommendation out;
@@ -91,12 +110,7 @@ std::optional<Recommendation> recommend(std::span<const Row> rows, const Statist
   });
   out.low = line.choice.low;
   out.high = line.choice.high;
-  const bool measured = price.lambda_error > 0 && std::isfinite(price.lambda_error);
-  for (const double lambda :
-       {measured ? std::max(0.0, price.lambda - price.lambda_error) : kLambdaLow,
-        measured ? price.lambda + price.lambda_error : kLambdaHigh}) {
-    StatisticalPrice other = price;
-    other.lambda = lambda;
+  for (const StatisticalPrice& other : bounds_of(rows[out.row].price.value_or(price))) {
     const Choice choice = choose(line.rows, rows, other);
     out.low = std::min(out.low, choice.k);
     out.high = std::max(out.high, choice.k);

@@ -19,8 +19,13 @@ struct Row {
   std::uint32_t k = 0;
   std::string codec;
   double bits_per_parameter = 0;  // of the codec
+  std::string inner{};            // optimizer; empty: one of the user's own program
+  double inner_step_ratio = 1;    // time of a step with it, of one as configured
   Overlap overlap;
   std::optional<inter::Shape> topology{};  // empty: as the links suggest
+
+  // What this inner optimizer and codec need, where that was measured.
+  std::optional<StatisticalPrice> price{};
 
   bool complete = false;  // the rehearsal got through
   double round_s = 0, round_s_p95 = 0;
@@ -35,7 +40,8 @@ struct Row {
   std::optional<double> predicted_as_measured_s{};
 };
 
-// Fills in time and cost to the target loss: what `steps` inner steps reach at K0 in lockstep.
+// Fills in time and cost to the target loss: what `steps` inner steps reach at K0 as configured.
+// `price`: of rows that have none of their own.
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps);
 
 // Whether it may be recommended: its rehearsal got through, and regions missed few of its rounds.
@@ -49,9 +55,11 @@ struct Recommendation {
   std::optional<std::size_t> half, twice;  // rows with K/2 and 2K, nearest of the grid
 };
 
-// The quickest, but of combinations that differ by less than 2 % the one with the least overlap and
-// then the most bits. Rows that are not complete, or in which regions miss more than a tenth of
-// the rounds, do not count. Nothing if no row does.
+// The quickest, with what was measured of its steps taken at one standard error more, so that noise
+// alone recommends no other optimizer or codec than the configured ones. Of combinations that
+// differ by less than 2 % the one with the least overlap and then the most bits. Rows that are not
+// complete, or in which regions miss more than a tenth of the rounds, do not count. Nothing if no
+// row does.
 std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price);
 
 }  // namespace causeway::diloco::tuner

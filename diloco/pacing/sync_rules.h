@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstddef>
 
-#include "diloco/log/time.h"
-#include "diloco/maths/round_number.h"
+#include "diloco/log/record.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::diloco {
 

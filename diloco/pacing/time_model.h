@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "diloco/maths/overlap.h"
+#include "diloco/maths/outer.h"
 
 namespace causeway::diloco::tuner {
 

@@ -2,13 +2,14 @@
 // action is done.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "diloco/log/messages.h"
-#include "diloco/maths/data_share.h"
 #include "diloco/maths/train.h"
 
 namespace causeway::diloco {
@@ -93,5 +94,38 @@ using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveCo
                             SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger, UpdateMembers,
                             WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
                             OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
+
+// A visitor of actions, events and messages: one lambda for each alternative, or for each that is
+// one of several.
+template <typename... Ones>
+struct Cases : Ones... {
+  using Ones::operator()...;
+};
+template <typename... Ones>
+Cases(Ones...) -> Cases<Ones...>;  // clang 14 needs to be told
+template <typename T, typename... Ones>
+concept OneOf = (std::same_as<T, Ones> || ...);
+
+// What is to be done, in order: the machines of a region put actions here, the protocol hands them
+// out.
+class Outbox {
+ public:
+  void push(Action action) { actions_.push_back(std::move(action)); }
+  void note(Note::Severity severity, std::string text) { push(Note{severity, std::move(text)}); }
+
+  // The run ends here; the first word on why counts.
+  void end(int exit_code, std::string message) {
+    if (ended_) return;
+    ended_ = true;
+    push(EndRun{exit_code, std::move(message)});
+  }
+  bool ended() const { return ended_; }
+
+  std::vector<Action> take() { return std::exchange(actions_, {}); }
+
+ private:
+  std::vector<Action> actions_;
+  bool ended_ = false;
+};
 
 }  // namespace causeway::diloco

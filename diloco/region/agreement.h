@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "diloco/log/raft.h"
-#include "diloco/region/outbox.h"
+#include "diloco/region/action.h"
 #include "diloco/region/peers.h"
 #include "diloco/region/protocol_options.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "diloco/region/outbox.h"
+#include "diloco/region/action.h"
 #include "diloco/region/protocol_options.h"
 #include "diloco/region/run_history.h"
 

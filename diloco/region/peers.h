@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "diloco/log/messages.h"
-#include "diloco/region/outbox.h"
+#include "diloco/region/action.h"
 
 namespace causeway::diloco {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "diloco/log/planted_bug.h"
-#include "diloco/log/time.h"
-#include "diloco/maths/round_number.h"
+#include "diloco/log/record.h"
+#include "diloco/maths/train.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
 #include "diloco/pacing/sync_rules.h"

@@ -4,9 +4,51 @@
 #include <utility>
 #include <variant>
 
-#include "diloco/log/withdraw.h"
+#include "diloco/log/records.h"
 
 namespace causeway::diloco {
+
+Status StatusReport::status() const {
+  return {.version = history_.version(),
+          .head = history_.head(),
+          .applied = worker_.applied(),
+          .payloads_from = spool_.payloads_from(),
+          .snapshot = snapshot(),
+          .received_bytes = received_bytes_,
+          .data = worker_.data(),
+          .missing = missing_,
+          .revision = history_.revision()};
+}
+
+// The last version's is confirmed by no record, and may be all that a region lacks.
+std::optional<Snapshot> StatusReport::snapshot() const {
+  const std::optional<Snapshot>& offered = spool_.offered();
+  const std::optional<Applied>& applied = worker_.applied();
+  const bool last = history_.over() && offered && applied && !worker_.distrusted() &&
+                    *applied == Applied{history_.version(), offered->state} &&
+                    offered->version == applied->version;
+  return last ? offered : spool_.snapshot();
+}
+
+void StatusReport::publish(Time now) {
+  Status current = status();
+  if (published_) {
+    Status ignoring_bytes = current;
+    ignoring_bytes.received_bytes = published_->received_bytes;
+    if (ignoring_bytes == *published_ &&
+        (current == *published_ || now < published_at_ + kReportInterval)) {
+      return;
+    }
+  }
+  peers_.broadcast(current);
+  published_ = current;
+  published_at_ = now;
+}
+
+std::optional<Time> StatusReport::next_deadline() const {
+  if (!published_ || *published_ == status()) return std::nullopt;
+  return published_at_ + kReportInterval;
+}
 
 Region::Region(ProtocolOptions given, PersistentState state)
     : options(std::move(given)),
@@ -53,6 +95,18 @@ std::uint64_t Region::held_bytes(const inter::BlobId& payload) const {
   if (plants(options.planted, PlantedBug::count_unchecked)) return received_bytes;
   return std::min(received_bytes,
                   payload.size_bytes - std::min<std::uint64_t>(1, payload.size_bytes));
+}
+
+void Region::reject_own(const Diverged& diverged) {
+  const Contribution* own = contributions.own(diverged.round);
+  if (own == nullptr || own->payload != diverged.payload) return;
+  const Applied made_from{diverged.round, own->state};
+  contributions.reject_own(diverged.round);
+  spool.leave_unclaimed(diverged.payload);  // another leader may know nothing of this and list it
+  // In a tie a state that was made again before may be the right one: others have to heal. And it
+  // takes a record to end this region, not the leader's word alone.
+  if (worker.healed_enough(made_from.version)) return;
+  if (worker.applied() == made_from) worker.distrust();
 }
 
 void Region::forget_old() {

@@ -3,20 +3,64 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "diloco/log/messages.h"
+#include "diloco/region/action.h"
 #include "diloco/region/agreement.h"
+#include "diloco/region/attached_worker.h"
 #include "diloco/region/contributions.h"
 #include "diloco/region/fetcher.h"
-#include "diloco/region/outbox.h"
 #include "diloco/region/peers.h"
-#include "diloco/region/persistent_state.h"
 #include "diloco/region/protocol_options.h"
-#include "diloco/region/region_worker.h"
 #include "diloco/region/run_history.h"
-#include "diloco/region/spool.h"
-#include "diloco/region/status_report.h"
+#include "diloco/region/spool_index.h"
 
 namespace causeway::diloco {
+
+// What is on disk when a coordinator starts.
+struct PersistentState {
+  std::string run_id;  // empty: a joiner that has not met the run yet
+  RaftState raft;
+  // This region's own: all that are neither listed nor expired, and the newest.
+  std::vector<Contribution> contributions;
+  std::optional<Snapshot> snapshot;
+  std::optional<Applied> finished;  // what the worker was told to finish at
+  std::set<inter::BlobId> blobs;    // complete ones
+};
+
+// Where this region stands, as it tells its peers, and when it tells them again.
+class StatusReport {
+ public:
+  // All must outlive this.
+  StatusReport(const RunHistory& history, const AttachedWorker& worker, const SpoolIndex& spool,
+               Peers& peers)
+      : history_(history), worker_(worker), spool_(spool), peers_(peers) {}
+
+  void add_received(std::uint64_t bytes) { received_bytes_ += bytes; }
+  void set_missing(std::vector<inter::BlobId> payloads) { missing_ = std::move(payloads); }
+  Status status() const;
+  // At once when something changed that others act on; at most every kReportInterval when only
+  // bytes arrived.
+  void publish(Time now);
+  std::optional<Time> next_deadline() const;
+
+ private:
+  std::optional<Snapshot> snapshot() const;
+
+  const RunHistory& history_;
+  const AttachedWorker& worker_;
+  const SpoolIndex& spool_;
+  Peers& peers_;
+  std::uint64_t received_bytes_ = 0;
+  std::vector<inter::BlobId> missing_;
+  std::optional<Status> published_;
+  Time published_at_{0};
+};
 
 struct Region {
   Region(ProtocolOptions options, PersistentState state);
@@ -25,6 +69,8 @@ struct Region {
 
   // Bytes of a payload that are here: all of them only once its hash was checked.
   std::uint64_t held_bytes(const inter::BlobId& payload) const;
+  // The leader says that this region's contribution was made from a wrong state.
+  void reject_own(const Diverged& diverged);
   // Records leave memory when nothing but their place in history is of use any more: their payloads
   // are gone, and no contribution of their time can come.
   void forget_old();
@@ -36,9 +82,9 @@ struct Region {
   Agreement agreement;
   RunHistory history;
   Contributions contributions;
-  Spool spool;
+  SpoolIndex spool;
   Fetcher fetcher;
-  RegionWorker worker;
+  AttachedWorker worker;
   StatusReport report;
 
  private:

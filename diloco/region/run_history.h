@@ -10,12 +10,37 @@
 
 #include "diloco/log/membership.h"
 #include "diloco/log/messages.h"
+#include "diloco/log/record.h"
 #include "diloco/log/records.h"
+#include "diloco/maths/train.h"
 #include "diloco/pacing/k_policy.h"
-#include "diloco/region/data_plan.h"
 #include "diloco/region/protocol_options.h"
 
 namespace causeway::diloco {
+
+// Keeps track of a region's share of the training data, record by record. Pure.
+class DataPlan {
+ public:
+  // `own_data`: each region has data of its own, and all of it is its share, in one pass for ever.
+  explicit DataPlan(std::string region, bool own_data = false)
+      : region_(std::move(region)), own_data_(own_data) {}
+
+  // The log's first members share the data of the first rounds; later calls change nothing.
+  void begin(const Membership& first);
+  void add(const CommitRecord& record);
+
+  // Of the round after the last record; none if the region has no part in it yet.
+  std::optional<DataShare> share() const;
+  std::uint64_t cursor() const { return cursor_; }  // after what is listed of this region
+
+ private:
+  std::string region_;
+  bool own_data_;
+  std::set<std::string> regions_;  // of the next round
+  std::uint64_t pass_ = 0;
+  std::uint64_t begin_ = 0;
+  std::uint64_t cursor_ = 0;
+};
 
 class RunHistory {
  public:
@@ -27,7 +52,7 @@ class RunHistory {
   const std::optional<Membership>& first_members() const { return first_members_; }
   // The record of the next round is entry `index` of the log.
   void append(Index index);
-  // Entry `index` of the log takes contributions out of its round again (diloco/log/withdraw.h).
+  // Entry `index` of the log takes contributions out of its round again (diloco/log/records.h).
   void replace(Index index);
   // What of rounds before this one is more than their place in the log leaves memory.
   void forget_before(Round round);

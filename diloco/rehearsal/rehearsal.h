@@ -19,7 +19,6 @@
 
 #include "diloco/pacing/time_model.h"
 #include "diloco/region/protocol_options.h"
-#include "inter/mesh/channel.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::diloco::tuner {

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 

@@ -17,7 +17,7 @@ namespace causeway::diloco {
 
 class CatchUp {
  public:
-  explicit CatchUp(Region& region);
+  explicit CatchUp(Region& region) : region_(region) {}
 
   // ---- Questions ----
   // The payloads of rounds [from, version) are here or at a peer that can be asked.
@@ -28,12 +28,15 @@ class CatchUp {
   bool trusted(const Snapshot& snapshot) const;
   // A worker that adopts it can go on from there.
   bool helps(const Snapshot& snapshot) const;
-  bool own_snapshot_helps() const { return spool_.snapshot() && helps(*spool_.snapshot()); }
+  bool own_snapshot_helps() const {
+    return region_.spool.snapshot() && helps(*region_.spool.snapshot());
+  }
   // What the worker needs next, if everybody was asked for it in vain and no snapshot helps.
   std::vector<inter::BlobId> missing_in_vain() const;
   // Every worker can make the initial weights; a program only those that it brought.
   bool can_begin_again() const {
-    return !agreement_.origin() && !worker_.brings_other_initial_values() && can_replay(0);
+    return !region_.agreement.origin() && !region_.worker.brings_other_initial_values() &&
+           can_replay(0);
   }
 
   // ---- Snapshots ----
@@ -86,15 +89,7 @@ class CatchUp {
   bool is_past(const std::string& peer, Round round) const;
   bool are_enough(std::ptrdiff_t others) const;
 
-  const ProtocolOptions& options_;
-  const Agreement& agreement_;
-  const RunHistory& history_;
-  const Contributions& contributions_;
-  const Peers& peers_;
-  RegionWorker& worker_;
-  Spool& spool_;
-  Fetcher& fetcher_;
-  Outbox& out_;
+  Region& region_;
   std::optional<Snapshot> checking_;            // the target, which is here
   std::set<std::string> announcers_;            // of the target
   std::set<Snapshot> refused_;                  // they were not what was announced

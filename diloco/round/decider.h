@@ -19,7 +19,6 @@
 #include "diloco/log/messages.h"
 #include "diloco/pacing/weights.h"
 #include "diloco/region/protocol_options.h"
-#include "diloco/round/grace.h"
 #include "diloco/round/speeds.h"
 
 namespace causeway::diloco {
@@ -97,7 +96,6 @@ class Decider {
                            const Steps& steps, Time now) const;
   void add_egress(CommitRecord& record, Time now) const;
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
-  std::optional<float> momentum(std::uint64_t since_exchange) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
   void learn_lateness();
   std::string describe(const std::string& region) const;

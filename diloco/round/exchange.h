@@ -13,12 +13,11 @@ namespace causeway::diloco {
 class Exchange {
  public:
   // All must outlive this.
-  Exchange(Region& region, Leader& leader, CatchUp& catch_up);
+  Exchange(Region& region, Leader& leader, CatchUp& catch_up)
+      : region_(region), leader_(leader), catch_up_(catch_up) {}
 
   // ---- This region's own ----
   void add_own(const Contribution& made, Time now);
-  // The leader says that it was made from a wrong state.
-  void reject_own(const Diverged& diverged);
   // The outcome of what this region contributed last is known, and all of it is here.
   void time_outcome(Time now);
 
@@ -43,13 +42,6 @@ class Exchange {
   void report(const Contribution& contribution, std::uint64_t received_bytes, Time now);
   void report_all_of(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
 
-  const ProtocolOptions& options_;
-  const Agreement& agreement_;
-  const RunHistory& history_;
-  Contributions& contributions_;
-  Peers& peers_;
-  Spool& spool_;
-  RegionWorker& worker_;
   Region& region_;
   Leader& leader_;
   CatchUp& catch_up_;

@@ -3,22 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "diloco/log/withdraw.h"
+#include "diloco/log/records.h"
 
 namespace causeway::diloco {
 
-std::optional<Diverged> Leader::lead(Time now) {
+void Leader::lead(Time now) {
   Raft& raft = region_.agreement.raft();
-  if (!raft.leads()) {
-    step_down();
-    return std::nullopt;
-  }
+  if (!raft.leads()) return step_down();
   if (!decider_) start(now);
   if (const std::optional<Membership> changed = next_membership()) raft.propose(*changed, now);
   // A record stands under the members that precede it in the log.
   decider_->set_membership(raft.membership());
   decider_->set_applied(region_.options.self, region_.worker.applied());
-  return decide(now);
+  decide(now);
 }
 
 std::optional<Membership> Leader::next_membership() {
@@ -42,10 +39,8 @@ void Leader::start(Time now) {
     const Status* status = region_.peers.status(peer);
     if (status != nullptr) decider_->set_applied(peer, status->applied);
   }
+  feed(now);
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    for (const auto& [peer, bytes] : region_.contributions.held(key)) {
-      decider_->add(contribution, peer, bytes, now);
-    }
     const std::uint64_t bytes = region_.held_bytes(contribution.payload);
     const bool own = key.region == region_.options.self;
     const bool tells =
@@ -57,13 +52,21 @@ void Leader::start(Time now) {
                                              std::to_string(region_.agreement.raft().term()) + ")");
 }
 
-std::optional<Diverged> Leader::decide(Time now) {
+// What peers said to hold: the decider asks nobody itself.
+void Leader::feed(Time now) {
+  for (const auto& [key, contribution] : region_.contributions.open()) {
+    for (const auto& [peer, bytes] : region_.contributions.held(key)) {
+      decider_->add(contribution, peer, bytes, now);
+    }
+  }
+}
+
+void Leader::decide(Time now) {
   Raft& raft = region_.agreement.raft();
   const Membership& membership = raft.membership();
-  if (proposed_ || region_.history.over() || !raft.leads()) return std::nullopt;
+  if (proposed_ || region_.history.over() || !raft.leads()) return;
   const bool few = membership.voters() < membership.majority();
-  if (few && !plants(region_.options.planted, PlantedBug::commit_without_majority))
-    return std::nullopt;
+  if (few && !plants(region_.options.planted, PlantedBug::commit_without_majority)) return;
   Decider::Verdict verdict = decider_->decide(steps(), now);
   for (const Contribution& contribution : verdict.diverged) tell_diverged(contribution);
   if (verdict.record) {
@@ -73,8 +76,8 @@ std::optional<Diverged> Leader::decide(Time now) {
     raft.propose(*verdict.record, now);
   }
   const auto own = std::ranges::find(verdict.diverged, region_.options.self, &Contribution::region);
-  if (own == verdict.diverged.end()) return std::nullopt;
-  return Diverged{own->round, own->payload, decider_->tied()};
+  if (own == verdict.diverged.end()) return;
+  region_.reject_own(Diverged{own->round, own->payload, decider_->tied()});
 }
 
 void Leader::withdraw(Round round, const std::set<inter::BlobId>& lost, Time now) {
@@ -136,9 +139,11 @@ void Leader::hear(const Contribution& contribution, const std::string& peer, std
   }
 }
 
-void Leader::open_next(const CommitRecord& committed) {
+void Leader::open_next(const CommitRecord& committed, Time now) {
   if (proposed_ == committed.round) proposed_.reset();
-  if (decider_) decider_->open_next(committed);
+  if (!decider_) return;
+  decider_->open_next(committed);
+  feed(now);
 }
 
 }  // namespace causeway::diloco

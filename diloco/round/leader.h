@@ -23,9 +23,8 @@ class Leader {
   bool leads() const { return decider_.has_value(); }
   const std::optional<Decider>& decider() const { return decider_; }
 
-  // Proposes what there is to propose. Returns that this region's own contribution comes from a
-  // wrong state, if that was found.
-  std::optional<Diverged> lead(Time now);
+  // Proposes what there is to propose.
+  void lead(Time now);
 
   // Proposes the record that takes these payloads out of its round again.
   void withdraw(Round round, const std::set<inter::BlobId>& lost, Time now);
@@ -43,15 +42,16 @@ class Leader {
   // A peer's word of it: whoever contributed what was rejected while out of reach is told again.
   void hear(const Contribution& contribution, const std::string& peer, std::uint64_t bytes,
             Time now);
-  void open_next(const CommitRecord& committed);
+  void open_next(const CommitRecord& committed, Time now);
   // A member's, or this region's own operator's.
   void ask(const ChangeMember& change, const std::string& by) { members_.ask(change, by); }
 
  private:
   void start(Time now);
+  void feed(Time now);
   bool may_contribute(const std::string& peer) const;
   void step_down();
-  std::optional<Diverged> decide(Time now);
+  void decide(Time now);
   Decider::Steps steps() const;
   void tell_diverged(const Contribution& contribution);
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 

@@ -51,7 +51,7 @@ class MemberChanges {
   const Agreement& agreement_;
   const Peers& peers_;
   const RunHistory& history_;
-  const RegionWorker& worker_;
+  const AttachedWorker& worker_;
   const Beginning& beginning_;
   Outbox& out_;
   std::deque<Asked> asked_;

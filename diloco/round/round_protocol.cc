@@ -5,21 +5,10 @@
 #include <utility>
 #include <variant>
 
-#include "diloco/log/withdraw.h"
-#include "inter/base/append_item.h"
+#include "diloco/log/records.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
-namespace {
-
-// A visitor of one lambda for each alternative.
-template <typename... Ones>
-struct Cases : Ones... {
-  using Ones::operator()...;
-};
-template <typename... Ones>
-Cases(Ones...) -> Cases<Ones...>;  // clang 14 needs to be told
-
-}  // namespace
 
 // ---- One round ----
 
@@ -40,7 +29,7 @@ void RoundProtocol::start(Time now) {
 }
 
 void RoundProtocol::take_in(const Event& event) {
-  RegionWorker& worker = region_.worker;
+  AttachedWorker& worker = region_.worker;
   const auto attach = [this, &worker](const WorkerAttached& by) {
     worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt,
                   by.common_data, by.tensors);
@@ -191,8 +180,7 @@ void RoundProtocol::note_budget(const CommitRecord& record) {
 }
 
 void RoundProtocol::lead() {
-  const std::optional<Diverged> own = leader_.lead(now_);
-  if (own) exchange_.reject_own(*own);
+  leader_.lead(now_);
   if (leader_.leads()) {
     const auto lost = end_.lost(now_);
     if (lost) leader_.withdraw(lost->round, lost->payloads, now_);
@@ -281,7 +269,7 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
 }
 
 void RoundProtocol::hear(const std::string& peer, const Diverged& diverged) {
-  if (peer == region_.agreement.leader()) exchange_.reject_own(diverged);
+  if (peer == region_.agreement.leader()) region_.reject_own(diverged);
 }
 
 void RoundProtocol::on(const BlobProgress& event) {

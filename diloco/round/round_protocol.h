@@ -9,7 +9,7 @@
 // - The leader proposes a record; Raft commits it; every region appends it (leader.h).
 // - Every region fetches what it lacks (catch_up.h); its worker applies record after record, or
 //   adopts a snapshot if too far behind or of another state (worker_orders.h).
-// - Payloads that nobody can need any more are removed (region/spool.h).
+// - Payloads that nobody can need any more are removed (region/spool_index.h).
 // - At the last version the leader waits for the others, then everybody ends (run_end.h).
 #pragma once
 
@@ -18,19 +18,94 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "diloco/log/messages.h"
 #include "diloco/region/region.h"
 #include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
-#include "diloco/round/event.h"
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
 #include "diloco/round/run_end.h"
-#include "diloco/round/waiting_for.h"
 #include "diloco/round/worker_orders.h"
 
 namespace causeway::diloco {
+
+// What a coordinator tells the round protocol: something happened.
+struct RunIdLearned {
+  std::string run_id;
+};
+struct PeerUp {
+  std::string peer;
+  std::string incarnation;
+  std::string via = {};  // the third region that carries messages; empty: a direct link
+};
+struct PeerDown {
+  std::string peer;
+};
+struct PeerSaid {
+  std::string peer;
+  Message message;
+};
+struct BlobArrived {
+  inter::BlobId blob;
+};
+struct BlobProgress {
+  inter::BlobId blob;
+  std::uint64_t received_bytes = 0;
+};  // of a blob in wanted()
+// Its copy in the spool was found to be damaged, and was removed.
+struct BlobLost {
+  inter::BlobId blob;
+};
+// The peer was asked for it, and does not have it.
+struct BlobAbsent {
+  std::string peer;
+  inter::BlobId blob;
+};
+struct WorkerAttached {
+  Applied holds;
+  bool has_lineage = false;
+  std::string run_id;
+  std::optional<DataDigest> common_data = {};  // that all regions must have
+  NamedTensors tensors = {};                   // of a program; empty: not told
+};
+struct WorkerReadData {  // all of it, after it attached
+  DataDigest common_data;
+};
+struct WorkerLost {};
+struct WorkerReady {};  // it asks what to do
+struct WorkerContributed {
+  Contribution contribution;
+};  // its payload is on disk
+struct WorkerApplied {
+  Applied holds;
+};
+struct WorkerOffered {
+  Snapshot snapshot;
+};  // its blob is on disk
+// What CheckSnapshot asked for. Wrong: its bytes are not the state that was announced.
+struct SnapshotChecked {
+  Snapshot snapshot;
+  bool right = false;
+};
+struct RoomNeeded {
+  std::uint64_t bytes = 0;
+};  // for what the worker made: there is no room for it
+struct OperatorAsked {
+  ChangeMember change;
+};
+struct Tick {};  // time passed
+using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
+                           BlobLost, BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost,
+                           WorkerReady, WorkerContributed, WorkerApplied, WorkerOffered,
+                           SnapshotChecked, RoomNeeded, OperatorAsked, Tick>;
+
+// Who waits for whom, for what, and how far it is, in words.
+// One sentence on what this region waits for; empty while its worker is busy.
+std::string waiting_for(const Region& region, const Leader& leader, const Beginning& beginning,
+                        Time now);
 
 class RoundProtocol {
  public:

@@ -19,18 +19,6 @@ constexpr int kPatienceMax = 8;  // times that a region which moves is waited fo
 
 }  // namespace
 
-RunEnd::RunEnd(Region& region, const Leader& leader, CatchUp& catch_up)
-    : options_(region.options),
-      agreement_(region.agreement),
-      history_(region.history),
-      worker_(region.worker),
-      spool_(region.spool),
-      report_(region.report),
-      peers_(region.peers),
-      out_(region.out),
-      leader_(leader),
-      catch_up_(catch_up) {}
-
 // A round in which no region has anything finite to offer lists nothing. One may be chance; several
 // are a training that diverges everywhere and will not come back by itself.
 void RunEnd::add(const CommitRecord& record, Time now) {
@@ -41,59 +29,60 @@ void RunEnd::add(const CommitRecord& record, Time now) {
 }
 
 void RunEnd::check_data(bool just_attached) {
-  if (!worker_.data()) return;
-  if (peers_.any_read_the_same(*worker_.data())) worker_.prove_data();
+  if (!region_.worker.data()) return;
+  if (region_.peers.any_read_the_same(*region_.worker.data())) region_.worker.prove_data();
   just_attached_ = just_attached_ || just_attached;
   // Before the log says who the members are, nobody knows which regions are most of them.
-  const std::set<std::string> members = agreement_.members().regions();
-  if (!members.contains(options_.self)) return;
-  std::vector<std::string> others = peers_.that_read_other(*worker_.data());
+  const std::set<std::string> members = region_.agreement.members().regions();
+  if (!members.contains(region_.options.self)) return;
+  std::vector<std::string> others = region_.peers.that_read_other(*region_.worker.data());
   std::erase_if(others, [&](const std::string& peer) { return !members.contains(peer); });
   const bool attached = std::exchange(just_attached_, false);
   if (others.empty()) return;
   const std::set<std::string> now(others.begin(), others.end());
   const bool news = std::exchange(told_of_data_, now) != now;
-  std::string text = "this region reads other data (" + short_name(*worker_.data()) + ")";
+  std::string text = "this region reads other data (" + short_name(*region_.worker.data()) + ")";
   for (const std::string& peer : others) {
     text += (peer == others.front() ? " than " : ", ") + peer + " (" +
-            short_name(*peers_.status(peer)->data) + ")";
+            short_name(*region_.peers.status(peer)->data) + ")";
   }
   text +=
       ": give all regions the same files in data.files and data.validation_files, or set "
       "data.mode = \"per-region\" in all of them";
-  const bool begins = attached || history_.version() == 0 || worker_.data_is_unproven();
+  const bool begins =
+      attached || region_.history.version() == 0 || region_.worker.data_is_unproven();
   const std::size_t most = begins ? (members.size() + 1) / 2 : members.size() / 2 + 1;
-  if (others.size() >= most) return out_.end(2, text);
-  if (news) out_.note(Note::Severity::warning, text);
+  if (others.size() >= most) return region_.out.end(2, text);
+  if (news) region_.out.note(Note::Severity::warning, text);
 }
 
 // Whoever leads has all that is committed. This region may hear so before it knows who leads. A
 // leader after that one that does not say so has the last round still before it: the first lied.
 void RunEnd::note_finished(Time now) {
-  const std::optional<std::string>& leader = agreement_.leader();
+  const std::optional<std::string>& leader = region_.agreement.leader();
   if (!leader) return;
   const bool finished = said_finished_.contains(*leader);
   if (finished && !finished_at_) finished_at_ = now;
-  if (!finished && !history_.over()) finished_at_.reset();
+  if (!finished && !region_.history.over()) finished_at_.reset();
 }
 
 void RunEnd::tell(const std::string& peer) {
-  if (leader_.leads() && finished_at_) peers_.send(peer, Finished{});
+  if (leader_.leads() && finished_at_) region_.peers.send(peer, Finished{});
 }
 
 void RunEnd::tell_all(bool linked) {
-  for (const std::string& peer : peers_.up()) {
-    if (peers_.linked().contains(peer) == linked) peers_.send(peer, Finished{});
+  for (const std::string& peer : region_.peers.up()) {
+    if (region_.peers.linked().contains(peer) == linked) region_.peers.send(peer, Finished{});
   }
 }
 
 void RunEnd::check(Time now) {
   note_finished(now);
-  if (history_.over() && !over_at_) over_at_ = now;
-  if (!history_.over()) over_at_.reset();  // the last rounds were taken back
-  if (!out_.ended()) check_barren(now);
-  if (!out_.ended()) check_stuck(now);
-  if (out_.ended() || (!history_.over() && !finished_at_)) return;
+  if (region_.history.over() && !over_at_) over_at_ = now;
+  if (!region_.history.over()) over_at_.reset();  // the last rounds were taken back
+  if (!region_.out.ended()) check_barren(now);
+  if (!region_.out.ended()) check_stuck(now);
+  if (region_.out.ended() || (!region_.history.over() && !finished_at_)) return;
   if (leader_.leads()) {
     check_as_leader(now);
   } else {
@@ -108,27 +97,27 @@ std::array<std::optional<Time>, 4> RunEnd::deadlines() const {
 // ---- The last version ----
 
 Time RunEnd::linger() const {
-  return std::clamp(options_.grace_max, kGoodbye, kLingerMax);
+  return std::clamp(region_.options.grace_max, kGoodbye, kLingerMax);
 }
 
 bool RunEnd::worker_done() const {
-  if (!history_.over() || options_.witness) return history_.over();
-  const std::optional<Applied>& applied = worker_.applied();
-  return applied && applied->version >= history_.version() &&
-         (worker_.told_to_finish() || !worker_.attached());
+  if (!region_.history.over() || region_.options.witness) return region_.history.over();
+  const std::optional<Applied>& applied = region_.worker.applied();
+  return applied && applied->version >= region_.history.version() &&
+         (region_.worker.told_to_finish() || !region_.worker.attached());
 }
 
 bool RunEnd::is_done(const std::string& peer) const {
-  const Status* status = peers_.status(peer);
-  return status != nullptr && status->applied && history_.over() &&
-         status->applied->version >= history_.version();
+  const Status* status = region_.peers.status(peer);
+  return status != nullptr && status->applied && region_.history.over() &&
+         status->applied->version >= region_.history.version();
 }
 
 std::set<std::string> RunEnd::unfinished() const {
   std::set<std::string> regions;
-  if (!worker_done()) regions.insert(options_.self);
-  for (const std::string& name : agreement_.members().regions()) {
-    const bool waited_for = name != options_.self && !peers_.doubts_for_good(name);
+  if (!worker_done()) regions.insert(region_.options.self);
+  for (const std::string& name : region_.agreement.members().regions()) {
+    const bool waited_for = name != region_.options.self && !region_.peers.doubts_for_good(name);
     if (waited_for && !is_done(name)) regions.insert(name);
   }
   return regions;
@@ -136,26 +125,26 @@ std::set<std::string> RunEnd::unfinished() const {
 
 // Without those that say that the run is over.
 bool RunEnd::may_go_on() const {
-  std::set<std::string> left = peers_.up();
+  std::set<std::string> left = region_.peers.up();
   std::erase_if(left, [this](const std::string& peer) { return said_finished_.contains(peer); });
-  left.insert(options_.self);
-  return agreement_.raft().electorate().may_decide(left);
+  left.insert(region_.options.self);
+  return region_.agreement.raft().electorate().may_decide(left);
 }
 
 // When waiting for the end stops if nothing moves.
 std::optional<Time> RunEnd::end_deadline() const {
-  if (!history_.over() && !finished_at_) return std::nullopt;
+  if (!region_.history.over() && !finished_at_) return std::nullopt;
   if (leader_.leads()) return leader_deadline();
   // A leader at the end of a run leaves, and nobody is left who could elect another one. Where that
   // is not so, it was lying.
-  if (agreement_.leader() || (!worker_done() && may_go_on())) return std::nullopt;
-  const Time left_at = agreement_.leader_seen_at();
+  if (region_.agreement.leader() || (!worker_done() && may_go_on())) return std::nullopt;
+  const Time left_at = region_.agreement.leader_seen_at();
   if (finished_at_) return std::max({*finished_at_, progress_at_, left_at}) + linger();
   if (!worker_done()) return std::nullopt;
   // Whoever is there and lacks the end needs this region to elect a leader.
   const std::set<std::string> lacking = unfinished();
   const bool needed = std::ranges::any_of(
-      lacking, [this](const std::string& region) { return peers_.is_up(region); });
+      lacking, [this](const std::string& region) { return region_.peers.is_up(region); });
   return left_at + (needed ? kPatienceMax : 1) * linger();
 }
 
@@ -164,14 +153,14 @@ std::optional<Time> RunEnd::leader_deadline() const {
   const std::set<std::string> waiting = unfinished();
   if (waiting.empty()) return std::nullopt;
   const bool reachable = std::ranges::any_of(waiting, [this](const std::string& region) {
-    return region == options_.self || peers_.is_up(region);
+    return region == region_.options.self || region_.peers.is_up(region);
   });
   // One that is there may be in the middle of inner steps, which the end does not interrupt, and
   // slower than it was. A member that lies could go on to move for ever.
   Time patience = linger();
   if (reachable) {
-    patience = std::max(options_.grace_max, patience) + 2 * longest_round(waiting) +
-               agreement_.raft().reunion_max(waiting);
+    patience = std::max(region_.options.grace_max, patience) + 2 * longest_round(waiting) +
+               region_.agreement.raft().reunion_max(waiting);
   }
   return std::min(progress_at_ + patience,
                   over_at_.value_or(progress_at_) + kPatienceMax * patience);
@@ -179,17 +168,18 @@ std::optional<Time> RunEnd::leader_deadline() const {
 
 // Of those that regions which are waited for may still be at.
 Time RunEnd::longest_round(const std::set<std::string>& waiting) const {
-  std::uint32_t steps = history_.nominal_k(history_.version() - 1);
+  std::uint32_t steps = region_.history.nominal_k(region_.history.version() - 1);
   Time unknown{0};  // to a leader that is new
   for (const std::string& region : waiting) {
     if (!leader_.decider()->knows_speed(region)) unknown = kUnknownRound;
-    const Status* status = peers_.status(region);
-    const std::optional<Applied> applied = region == options_.self ? worker_.applied()
-                                           : status != nullptr     ? status->applied
-                                                                   : std::nullopt;
-    const Round at = applied ? applied->version : history_.version();
-    const Round known = std::max(at, history_.kept_from());
-    if (known < history_.version()) steps = std::max(steps, history_.nominal_k(known));
+    const Status* status = region_.peers.status(region);
+    const std::optional<Applied> applied = region == region_.options.self ? region_.worker.applied()
+                                           : status != nullptr            ? status->applied
+                                                                          : std::nullopt;
+    const Round at = applied ? applied->version : region_.history.version();
+    const Round known = std::max(at, region_.history.kept_from());
+    if (known < region_.history.version())
+      steps = std::max(steps, region_.history.nominal_k(known));
   }
   if (steps == 0) unknown = kUnknownRound;  // it is at a round that is forgotten here
   return std::max(unknown, leader_.decider()->slowest(steps));
@@ -202,18 +192,19 @@ void RunEnd::check_as_leader(Time now) {
     finished_at_ = now;
     tell_all(false);
     for (const std::string& region : waiting) {
-      out_.note(Note::Severity::warning, region + " did not reach the last version in time");
+      region_.out.note(Note::Severity::warning, region + " did not reach the last version in time");
     }
   }
   // Who carries others' messages ends last.
-  const bool has_detours = peers_.up().size() > peers_.linked().size();
+  const bool has_detours = region_.peers.up().size() > region_.peers.linked().size();
   if (!told_linked_ && (!has_detours || now >= *finished_at_ + kDetoursFirst)) {
     told_linked_ = true;
     tell_all(true);
   }
   // A follower that hears of the end closes its links.
-  if (!peers_.up().empty() && now < *finished_at_ + kGoodbye) return;
-  if (!worker_done()) return out_.end(3, "this region's worker did not reach the last version");
+  if (!region_.peers.up().empty() && now < *finished_at_ + kGoodbye) return;
+  if (!worker_done())
+    return region_.out.end(3, "this region's worker did not reach the last version");
   end_well();
 }
 
@@ -224,21 +215,23 @@ void RunEnd::check_as_follower(Time now) {
     return;
   }
   if (finished_at_ && end && now >= *end) {
-    if (options_.witness) return out_.end(0, "the run is complete without this witness");
-    out_.end(3,
-             "the run ended before this region could catch up: restart it while another region "
-             "still runs to take the final state");
+    if (region_.options.witness)
+      return region_.out.end(0, "the run is complete without this witness");
+    region_.out.end(
+        3,
+        "the run ended before this region could catch up: restart it while another region "
+        "still runs to take the final state");
   }
 }
 
 // If no majority holds another state. One that says so alone is named.
 void RunEnd::end_well() {
-  const std::set<std::string> regions = agreement_.members().regions();
+  const std::set<std::string> regions = region_.agreement.members().regions();
   std::size_t against = 0;
   std::string names;
-  const std::optional<Applied>& applied = worker_.applied();
+  const std::optional<Applied>& applied = region_.worker.applied();
   if (applied) {
-    for (const std::string& name : peers_.that_differ_from(*applied)) {
+    for (const std::string& name : region_.peers.that_differ_from(*applied)) {
       names += " " + name;
       against += regions.contains(name) ? 1 : 0;
     }
@@ -247,53 +240,55 @@ void RunEnd::end_well() {
   if (!names.empty()) {
     const std::string what =
         "the final state here (" + to_hex(applied->state) + ") differs from that of" + names;
-    if (outvoted) return out_.end(4, what);
-    out_.note(Note::Severity::error, what + ", which most regions do not hold");
+    if (outvoted) return region_.out.end(4, what);
+    region_.out.note(Note::Severity::error, what + ", which most regions do not hold");
   }
   catch_up_.confirm_final_snapshot();
-  out_.end(0, "the run is complete");
+  region_.out.end(0, "the run is complete");
 }
 
 // ---- Training diverges ----
 
 void RunEnd::check_barren(Time now) {
   if (!barren_until_ || now < *barren_until_) return;
-  out_.end(2, "in " + std::to_string(barren_) +
-                  " rounds in a row too few regions had anything finite to offer: training "
-                  "diverges. The model of version " +
-                  std::to_string(history_.version() - barren_) +
-                  " is the last that changed, and sound; lower inner.lr, clip harder with "
-                  "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
+  region_.out.end(2, "in " + std::to_string(barren_) +
+                         " rounds in a row too few regions had anything finite to offer: training "
+                         "diverges. The model of version " +
+                         std::to_string(region_.history.version() - barren_) +
+                         " is the last that changed, and sound; lower inner.lr, clip harder with "
+                         "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
 }
 
 // ---- What is needed is nowhere ----
 
 std::size_t RunEnd::contributions_wanted() const {
-  const std::size_t regions = agreement_.members().regions().size();
-  return options_.contributions_min == 0 ? regions / 2 + 1
-                                         : std::min(options_.contributions_min, regions);
+  const std::size_t regions = region_.agreement.members().regions().size();
+  return region_.options.contributions_min == 0
+             ? regions / 2 + 1
+             : std::min(region_.options.contributions_min, regions);
 }
 
 // Regions that can be reached and know the same records as this one, with what they say.
 std::map<std::string, Status> RunEnd::living() const {
   std::map<std::string, Status> living;
-  for (const std::string& name : agreement_.members().regions()) {
-    if (name == options_.self) {
-      living[name] = report_.status();
-    } else if (peers_.is_up(name) && peers_.status(name) != nullptr) {
-      living[name] = *peers_.status(name);
+  for (const std::string& name : region_.agreement.members().regions()) {
+    if (name == region_.options.self) {
+      living[name] = region_.report.status();
+    } else if (region_.peers.is_up(name) && region_.peers.status(name) != nullptr) {
+      living[name] = *region_.peers.status(name);
     }
   }
   std::erase_if(living, [this](const auto& one) {
-    return one.second.revision != history_.revision() || one.second.version != history_.version();
+    return one.second.revision != region_.history.revision() ||
+           one.second.version != region_.history.version();
   });
   return living;
 }
 
 // Another state than the one that was agreed on: who holds it contributes nothing.
 bool RunEnd::is_wrong(const Applied& applied) const {
-  return applied.version < history_.version() &&
-         history_.record(applied.version).state != applied.state;
+  return applied.version < region_.history.version() &&
+         region_.history.record(applied.version).state != applied.state;
 }
 
 // Where the run stands still: at the newest round that some lack payloads of, and beyond which too
@@ -306,7 +301,8 @@ std::optional<RunEnd::Lost> RunEnd::find_lost() const {
     if (status.applied && !is_wrong(*status.applied)) ++at[status.applied->version];
   std::size_t beyond = 0;
   for (const auto& [version, count] : at) {
-    const bool at_end = history_.over() && beyond > 0;  // they finish, and have the last state
+    const bool at_end =
+        region_.history.over() && beyond > 0;  // they finish, and have the last state
     if (beyond >= contributions_wanted() || at_end) return std::nullopt;
     std::optional<std::set<inter::BlobId>> lost;
     for (const auto& [name, status] : regions) {
@@ -322,7 +318,7 @@ std::optional<RunEnd::Lost> RunEnd::find_lost() const {
 }
 
 std::optional<RunEnd::Lost> RunEnd::lost(Time now) {
-  if (plants(options_.planted, PlantedBug::stand_still)) return std::nullopt;
+  if (plants(region_.options.planted, PlantedBug::stand_still)) return std::nullopt;
   std::optional<Lost> found = find_lost();
   if (found != lost_) lost_since_ = now;
   lost_ = std::move(found);
@@ -338,23 +334,24 @@ std::optional<Time> RunEnd::lost_deadline() const {
 
 // Its worker's state is wrong, and nobody has one to begin anew from.
 bool RunEnd::region_is_stuck() const {
-  return worker_.ready() && !spool_.target() && worker_.distrusted() &&
+  return region_.worker.ready() && !region_.spool.target() && region_.worker.distrusted() &&
          !catch_up_.own_snapshot_helps() && !catch_up_.can_begin_again();
 }
 
 // Every region was heard, and too few of them stand at the open round to make it: nothing that is
 // needed can come from anywhere.
 bool RunEnd::run_is_stuck() const {
-  if (history_.over() || !agreement_.leader() || !region_is_stuck()) return false;
+  if (region_.history.over() || !region_.agreement.leader() || !region_is_stuck()) return false;
   std::size_t able = 0;
-  for (const std::string& name : agreement_.members().regions()) {
-    if (name == options_.self) continue;
-    const Status* status = peers_.status(name);
+  for (const std::string& name : region_.agreement.members().regions()) {
+    if (name == region_.options.self) continue;
+    const Status* status = region_.peers.status(name);
     if (status == nullptr) return false;
-    if (!peers_.linked().contains(name) && status->snapshot)
+    if (!region_.peers.linked().contains(name) && status->snapshot)
       return false;  // it may help once it is back
-    if (peers_.is_up(name) && !status->missing.empty()) return false;  // the others will go on
-    able += status->applied && status->applied->version >= history_.version() ? 1 : 0;
+    if (region_.peers.is_up(name) && !status->missing.empty())
+      return false;  // the others will go on
+    able += status->applied && status->applied->version >= region_.history.version() ? 1 : 0;
   }
   return able < contributions_wanted();
 }
@@ -362,7 +359,7 @@ bool RunEnd::run_is_stuck() const {
 // Time for every region to be asked again for what is missing.
 std::optional<Time> RunEnd::stuck_deadline() const {
   if (!stuck_since_) return std::nullopt;
-  const auto regions = static_cast<Time::rep>(agreement_.members().regions().size());
+  const auto regions = static_cast<Time::rep>(region_.agreement.members().regions().size());
   return std::max(*stuck_since_, progress_at_) + linger() + regions * Fetcher::kRetryMax;
 }
 
@@ -370,11 +367,12 @@ void RunEnd::check_stuck(Time now) {
   if (!run_is_stuck()) return stuck_since_.reset();
   if (!stuck_since_) stuck_since_ = now;
   if (now < *stuck_deadline()) return;
-  out_.end(4, "no region has a snapshot that the run agreed on, so version " +
-                  std::to_string(history_.version()) + " cannot be reached from version " +
-                  std::to_string(worker_.applied()->version) +
-                  ": begin a new run from the newest snapshot that is left, with `causeway "
-                  "coordinator --fork DIRECTORY`, a region's directory of this run");
+  region_.out.end(4, "no region has a snapshot that the run agreed on, so version " +
+                         std::to_string(region_.history.version()) +
+                         " cannot be reached from version " +
+                         std::to_string(region_.worker.applied()->version) +
+                         ": begin a new run from the newest snapshot that is left, with `causeway "
+                         "coordinator --fork DIRECTORY`, a region's directory of this run");
 }
 
 }  // namespace causeway::diloco

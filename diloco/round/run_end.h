@@ -19,7 +19,8 @@ namespace causeway::diloco {
 class RunEnd {
  public:
   // All must outlive this.
-  RunEnd(Region& region, const Leader& leader, CatchUp& catch_up);
+  RunEnd(Region& region, const Leader& leader, CatchUp& catch_up)
+      : region_(region), leader_(leader), catch_up_(catch_up) {}
 
   // Something moved: whoever waits goes on waiting.
   void note_progress(Time now) { progress_at_ = now; }
@@ -75,14 +76,7 @@ class RunEnd {
   std::optional<Lost> find_lost() const;
   std::optional<Time> lost_deadline() const;
 
-  const ProtocolOptions& options_;
-  const Agreement& agreement_;
-  const RunHistory& history_;
-  RegionWorker& worker_;
-  const Spool& spool_;
-  const StatusReport& report_;
-  Peers& peers_;
-  Outbox& out_;
+  Region& region_;
   const Leader& leader_;
   CatchUp& catch_up_;
 

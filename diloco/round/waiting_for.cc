@@ -1,6 +1,6 @@
-#include "diloco/round/waiting_for.h"
+#include "diloco/round/round_protocol.h"
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {

@@ -12,7 +12,8 @@ class WorkerOrders {
  public:
   // All must outlive this.
   WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up,
-               const Beginning& beginning);
+               const Beginning& beginning)
+      : region_(region), leader_(leader), catch_up_(catch_up), beginning_(beginning) {}
 
   // It is attached for good once the run is known, if it is of this run.
   void welcome();
@@ -32,14 +33,7 @@ class WorkerOrders {
   void apply(const CommitRecord& record);
   void restore();
 
-  const ProtocolOptions& options_;
-  const Agreement& agreement_;
-  const RunHistory& history_;
-  const Contributions& contributions_;
-  const Peers& peers_;
-  const Spool& spool_;
-  RegionWorker& worker_;
-  Outbox& out_;
+  Region& region_;
   const Leader& leader_;
   const CatchUp& catch_up_;
   const Beginning& beginning_;

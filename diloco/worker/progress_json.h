@@ -7,7 +7,7 @@
 
 namespace causeway::diloco {
 
-// Keys are Progress's members. A loss that is not a number is null, and so is an unknown mfu.
+// Keys are Progress's fields. A loss that is not a number is null, and so is an unknown mfu.
 nlohmann::ordered_json to_json(const Progress& progress);
 
 }  // namespace causeway::diloco

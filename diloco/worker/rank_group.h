@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,13 +11,109 @@
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/generic/stream_protocol.hpp>
 
-#include "diloco/worker/roster.h"
-#include "diloco/worker/worker_connection.h"
+#include "diloco/worker/stream/worker_stream.h"
+#include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_server.h"
 #include "inter/base/async.h"
 
 namespace causeway::diloco {
+
+// The coordinator's end of one worker's connection: frames that came, and those on their way out.
+// One thread, the executor of the tasks given.
+class WorkerConnection : public std::enable_shared_from_this<WorkerConnection> {
+ public:
+  using Socket = asio::generic::stream_protocol::socket;
+
+  // `tasks` outlives the open socket.
+  WorkerConnection(inter::TaskGroup& tasks, Socket socket, std::unique_ptr<WorkerStream> stream);
+
+  bool is_open() const { return socket_.is_open(); }
+  void close();
+
+  // Returns when bytes may be there; false: it was closed.
+  asio::awaitable<bool> readable();
+  // Takes what is there; false: the worker closed its end, or the connection broke. Throws
+  // Errc::malformed for bytes that are none of ours.
+  bool receive();
+  std::optional<Frame> next() { return stream_->next(); }
+
+  // What the socket takes is written now, the rest when it takes more. That the worker is gone
+  // shows in receive(); when the bytes to send cannot be read, the connection is closed.
+  void send(const worker_wire::CoordinatorMessage& message,
+            std::vector<Descriptor> descriptors = {});
+  // Nothing is to come after it, from either side.
+  void send_last(const worker_wire::CoordinatorMessage& message);
+
+ private:
+  void flush();
+  static asio::awaitable<void> flush_later(std::shared_ptr<WorkerConnection> self);
+
+  inter::TaskGroup& tasks_;
+  Socket socket_;
+  std::unique_ptr<WorkerStream> stream_;
+  bool writing_ = false;  // flush_later() is under way
+  bool last_sent_ = false;
+};
+
+// Which ranks of a region make up its group: those that came while none stood. Whoever comes while
+// a group stands waits for its end. Pure: it is told who comes and goes, and answers with those
+// whose sessions end by that.
+
+// Member: compares equal to itself alone.
+template <typename Member>
+class Roster {
+ public:
+  using Members = std::map<std::uint32_t, Member>;  // by the rank that is configured
+  using Leaving = std::vector<Member>;
+
+  bool stands() const { return stands_; }
+  // Of the group that stands, or forms.
+  const Members& members() const { return members_; }
+  // They came while it stands.
+  const Members& waiting() const { return waiting_; }
+
+  // One that comes again takes its own place; if that was in the group that stands, the group ends.
+  Leaving enter(std::uint32_t rank, Member member) {
+    Leaving leaving;
+    if (stands_ && members_.contains(rank)) leaving = dissolve();
+    Members& where = stands_ ? waiting_ : members_;
+    if (const auto old = where.find(rank); old != where.end()) leaving.push_back(old->second);
+    where[rank] = std::move(member);
+    return leaving;
+  }
+
+  // A group that stood ends for all.
+  Leaving leave(std::uint32_t rank, const Member& member) {
+    if (remove(waiting_, rank, member) || !remove(members_, rank, member) || !stands_) return {};
+    return dissolve();
+  }
+
+  // The members are the group.
+  void stand() { stands_ = true; }
+
+  // Ends the group; those who waited are the first of the next one.
+  Leaving dissolve() {
+    Leaving leaving;
+    for (auto& [rank, member] : members_) leaving.push_back(std::move(member));
+    members_ = std::exchange(waiting_, {});
+    stands_ = false;
+    return leaving;
+  }
+
+ private:
+  static bool remove(Members& from, std::uint32_t rank, const Member& member) {
+    const auto found = from.find(rank);
+    if (found == from.end() || found->second != member) return false;
+    from.erase(found);
+    return true;
+  }
+
+  Members members_, waiting_;
+  bool stands_ = false;
+};
 
 // One worker's connection, and what it said of itself.
 struct RankSession : WorkerConnection {

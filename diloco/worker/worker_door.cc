@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include "diloco/worker/stream/worker_tls_stream.h"
-#include "inter/base/accept.h"
+#include "diloco/worker/stream/worker_stream.h"
+#include "inter/base/async.h"
 #include "inter/mesh/resolve.h"
 
 namespace causeway::diloco {

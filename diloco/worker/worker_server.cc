@@ -12,16 +12,12 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/random_name.h"
 #include "diloco/log/wire.h"
 #include "diloco/worker/rank_group.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_connection.h"
 #include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
-#include "diloco/worker/worker_report.h"
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
 
 namespace causeway::diloco {
@@ -183,7 +179,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                                      decode_digest(message.offer_snapshot().state()),
                                      std::move(descriptors[0]));
       case WorkerMessage::kReport:
-        return handler_->on_report(decode(message.report()));
+        return handler_->on_report(message.report());
       default:
         throw_malformed("a worker's message has no known body");
     }

@@ -13,9 +13,7 @@
 #include "diloco/worker/coordinator_link.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_dial.h"
 #include "diloco/worker/worker_messages.h"
-#include "diloco/worker/worker_report.h"
 
 namespace causeway::diloco {
 namespace {
@@ -211,7 +209,7 @@ void SocketSession::data_read(const DataDigests& data) {
 SocketSession::~SocketSession() {
   try {
     if (finished_ && !link_.is_closed()) {
-      reported_.phase = kPhaseDone;
+      reported_.set_phase(kPhaseDone);
       report(reported_);
     }
   } catch (const std::exception&) {  // then the coordinator waits for a while
@@ -222,7 +220,7 @@ SocketSession::~SocketSession() {
 void SocketSession::report(const Progress& progress) {
   reported_ = progress;
   worker_wire::WorkerMessage message;
-  *message.mutable_report() = encode(progress);
+  *message.mutable_report() = progress;
   link_.send_if_idle(message);  // else an older report is still on its way
 }
 

@@ -23,12 +23,12 @@
 #include <variant>
 #include <vector>
 
-#include "diloco/files/mapped_bytes.h"
 #include "diloco/files/sealed_bytes.h"
-#include "diloco/log/named_tensors.h"
+#include "diloco/log/messages.h"
 #include "diloco/log/record.h"
-#include "diloco/maths/data_digest.h"
+#include "diloco/maths/digest.h"
 #include "diloco/maths/train.h"
+#include "diloco/worker/worker.pb.h"
 
 namespace causeway::diloco {
 
@@ -95,29 +95,12 @@ struct Finish {
 };  // the run is over
 using Instruction = std::variant<Train, Continue, Collect, Apply, Restore, Finish>;
 
+// The phase of a Progress once the result is written.
 inline constexpr const char* kPhaseDone = "done";
 
-// What a region shows of itself while it works; best effort, for displays.
-struct Progress {
-  std::uint64_t step = 0;  // inner steps done, over the whole run
-  Round round = 0;
-  double loss = 0;  // training loss of the last inner step, nats per token
-  double tokens_per_s = 0;
-  std::uint64_t tokens = 0;
-  double compute_s = 0;    // inner steps alone
-  double wait_s = 0;       // everything else since training began
-  double in_region_s = 0;  // of compute_s: waiting for the sums over the region's ranks
-  double outer_s = 0;      // of wait_s: encoding and applying
-  std::uint64_t memory_peak_bytes = 0;  // of rank 0's process
-  // In use on rank 0's GPU, by whomever, when it last needed more; 0: it has none.
-  std::uint64_t device_memory_peak_bytes = 0;
-  double mfu = 0;  // share of what the region's devices could do at most; 0: unknown
-  // The newest validation: nats per token, of this version; none until there was one.
-  std::optional<double> val_loss = {};
-  Round val_version = 0;
-  // "compute", "encode", "wait", "apply", "evaluate", and kPhaseDone: the result is written.
-  std::string phase;
-};
+// What a region shows of itself while it works; best effort, for displays. worker.proto says what
+// each figure is.
+using Progress = worker_wire::Progress;
 
 class WorkerSession {
  public:

@@ -17,7 +17,7 @@
 #include <string>
 #include <system_error>
 
-#include "inter/base/hex.h"
+#include "inter/base/text.h"
 
 namespace causeway::inter {
 

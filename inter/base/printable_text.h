@@ -9,7 +9,7 @@
 
 #include <spdlog/pattern_formatter.h>
 
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::inter {
 

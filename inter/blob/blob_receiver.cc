@@ -7,7 +7,7 @@
 
 #include "inter/base/error.h"
 #include "inter/base/limits.h"
-#include "inter/base/percent.h"
+#include "inter/base/text.h"
 
 namespace causeway::inter {
 namespace {

@@ -13,7 +13,7 @@
 #include <set>
 #include <string>
 
-#include "inter/base/log_budget.h"
+#include "inter/base/retry.h"
 #include "inter/blob/verifier.h"
 #include "inter/frame/frame_body.h"
 

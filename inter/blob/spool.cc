@@ -11,8 +11,8 @@
 
 #include "inter/base/error.h"
 #include "inter/base/file.h"
+#include "inter/base/hash.h"
 #include "inter/base/limits.h"
-#include "inter/base/sha256.h"
 #include "inter/blob/spool_files.h"
 
 namespace causeway::inter {

@@ -19,10 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "inter/blob/partial_blob.h"
-#include "inter/blob/spare_files.h"
+#include "inter/blob/spool_files.h"
 #include "inter/frame/blob.h"
-#include "inter/frame/chunk_map.h"
 
 namespace causeway::inter {
 

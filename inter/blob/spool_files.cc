@@ -5,13 +5,85 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
-#include "inter/base/hex.h"
+#include "inter/base/file.h"
+#include "inter/base/hash.h"
 #include "inter/base/limits.h"
-#include "inter/base/page_buffer.h"
+#include "inter/base/text.h"
 
 namespace causeway::inter {
+namespace {
+
+constexpr std::size_t kSumBytes = sizeof(std::uint64_t);
+
+ChunkMap intact_chunks(const BlobId& id, const PartialBlob::Paths& paths) {
+  const std::uint64_t chunks = chunk_count(id.size_bytes);
+  if (!std::filesystem::exists(paths.map) || !std::filesystem::exists(paths.content) ||
+      std::filesystem::file_size(paths.map) != kSumBytes * chunks) {
+    return {};
+  }
+  ChunkMap held(chunks);
+  const File map(paths.map, O_RDONLY);
+  const File content(paths.content, O_RDONLY);
+  std::vector<std::byte> buffer(kChunkBytesMax);
+  for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) {
+    std::uint64_t sum = 0;
+    map.read_at(kSumBytes * chunk, std::as_writable_bytes(std::span(&sum, 1)));
+    const auto part = std::span(buffer).first(chunk_bytes(id, chunk));
+    if (sum != 0 && content.read_at(chunk_offset(id, chunk), part) == part.size() &&
+        checksum(part) == sum) {
+      held.insert(chunk);
+    }
+  }
+  return held;
+}
+
+std::uint64_t bytes_of(const BlobId& id, const ChunkMap& held) {
+  const std::uint64_t last = held.size() - 1;
+  const std::uint64_t short_bytes =
+      held.has(last) ? chunk_size(id.size_bytes) - chunk_bytes(id, last) : 0;
+  return chunk_offset(id, held.count()) - short_bytes;
+}
+
+}  // namespace
+
+struct PartialBlob::Files {
+  File content, map;
+};
+
+PartialBlob::PartialBlob(const BlobId& id, const Paths& paths, ChunkMap held)
+    : id_(id), paths_(paths), held_(std::move(held)), received_bytes_(bytes_of(id_, held_)) {}
+
+PartialBlob PartialBlob::begin(const BlobId& id, const Paths& paths) {
+  const std::uint64_t chunks = chunk_count(id.size_bytes);
+  File(paths.map, O_WRONLY | O_CREAT | O_TRUNC).resize(kSumBytes * chunks);
+  return {id, paths, ChunkMap(chunks)};
+}
+
+std::optional<PartialBlob> PartialBlob::resume(const BlobId& id, const Paths& paths) {
+  ChunkMap held = intact_chunks(id, paths);
+  return held.none() ? std::nullopt : std::optional(PartialBlob(id, paths, std::move(held)));
+}
+
+std::uint64_t PartialBlob::prefix_bytes() const {
+  return std::min(chunk_offset(id_, held_.run_from(0)), id_.size_bytes);
+}
+
+void PartialBlob::write(std::uint64_t chunk, std::span<const std::byte> bytes) {
+  if (!files_) {
+    files_.reset(new Files{{paths_.content, O_WRONLY}, {paths_.map, O_WRONLY}});
+  }
+  files_->content.write_at(chunk_offset(id_, chunk), bytes);
+  const std::uint64_t sum = checksum(bytes);
+  files_->map.write_at(kSumBytes * chunk, std::as_bytes(std::span(&sum, 1)));
+  held_.insert(chunk);
+  received_bytes_ += bytes.size();
+}
+
 namespace {
 
 constexpr std::string_view kPartialSuffix = ".part";
@@ -89,6 +161,87 @@ Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {
     hash.update(part);
   }
   return hash.finish();
+}
+
+namespace {
+
+constexpr std::uint64_t kWorthwhileBytes = 64U << 10;
+// A spare that nobody took while so many others came was of a size that does not come again.
+constexpr std::uint64_t kPassedOverMax = 32;
+constexpr std::string_view kPrefix = "spare-";
+
+// Much larger files would be cut for nothing, much smaller ones are hardly better than none.
+bool is_about(std::uint64_t size_bytes, std::uint64_t wanted_bytes) {
+  return size_bytes / 2 <= wanted_bytes && wanted_bytes / 2 <= size_bytes;
+}
+
+bool is_ours_alone(const std::filesystem::path& file) {
+  try {
+    return File(file, O_RDONLY).is_nobody_elses();
+  } catch (const std::system_error&) {
+    return false;  // too many files are open, say: deleting needs none
+  }
+}
+
+}  // namespace
+
+SpareFiles::SpareFiles(std::filesystem::path directory) : directory_(std::move(directory)) {
+  for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+    if (file.path().filename().string().starts_with(kPrefix)) {
+      std::filesystem::remove(file.path());
+    }
+  }
+}
+
+void SpareFiles::keep(const std::filesystem::path& file) {
+  std::error_code missing;
+  const std::uint64_t size_bytes = std::filesystem::file_size(file, missing);
+  if (missing || size_bytes < kWorthwhileBytes) {
+    std::filesystem::remove(file);
+    return;
+  }
+  const std::uint64_t number = kept_++;
+  const auto path = directory_ / (std::string(kPrefix) + std::to_string(number));
+  std::filesystem::rename(file, path);  // nobody finds it by its old name any more
+  if (!is_ours_alone(path)) {
+    std::filesystem::remove(path);
+    return;
+  }
+  spares_.push_back({path, size_bytes, number});
+  while (spares_.front().number + kPassedOverMax < number) {
+    drop_oldest();
+  }
+}
+
+void SpareFiles::take(const std::filesystem::path& path, std::uint64_t size_bytes) {
+  const auto spare = std::find_if(spares_.rbegin(), spares_.rend(), [&](const Spare& candidate) {
+    return is_about(candidate.size_bytes, size_bytes);
+  });
+  if (spare != spares_.rend()) {
+    std::filesystem::rename(spare->path, path);
+    spares_.erase(std::next(spare).base());
+  }
+  File(path, O_WRONLY | O_CREAT).resize(size_bytes);
+}
+
+std::uint64_t SpareFiles::bytes() const {
+  std::uint64_t total = 0;
+  for (const Spare& spare : spares_) {
+    total += spare.size_bytes;
+  }
+  return total;
+}
+
+void SpareFiles::shrink_to(std::uint64_t bytes_max) {
+  while (bytes() > bytes_max) {
+    drop_oldest();
+  }
+}
+
+void SpareFiles::drop_oldest() {
+  std::error_code ignored;
+  std::filesystem::remove(spares_.front().path, ignored);
+  spares_.pop_front();
 }
 
 }  // namespace causeway::inter

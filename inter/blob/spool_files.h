@@ -2,17 +2,53 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "inter/base/file.h"
-#include "inter/base/sha256.h"
-#include "inter/blob/partial_blob.h"
+#include "inter/base/hash.h"
 #include "inter/frame/blob.h"
 
 namespace causeway::inter {
+
+// A blob of which chunks are here: its bytes in a file and, beside it, a map with a checksum per
+// chunk, written after the chunk, so that whatever a crash tore is found. docs/wire-format.md has
+// the files.
+class PartialBlob {
+ public:
+  struct Paths {
+    std::filesystem::path content, map;
+  };
+
+  // With an empty map; the file for the content, whatever it holds, is there already.
+  static PartialBlob begin(const BlobId& id, const Paths& paths);
+  // What an earlier process left; nothing if no chunk is intact.
+  static std::optional<PartialBlob> resume(const BlobId& id, const Paths& paths);
+
+  const ChunkMap& held() const { return held_; }
+  std::uint64_t received_bytes() const { return received_bytes_; }
+  std::uint64_t prefix_bytes() const;  // here without a gap
+
+  void write(std::uint64_t chunk, std::span<const std::byte> bytes);
+
+  // Its files stay open from one write to the next, until this.
+  bool has_open_files() const { return files_ != nullptr; }
+  void close_files() { files_.reset(); }
+
+ private:
+  struct Files;
+  PartialBlob(const BlobId& id, const Paths& paths, ChunkMap held);
+
+  BlobId id_;
+  Paths paths_;
+  ChunkMap held_;
+  std::uint64_t received_bytes_ = 0;
+  std::shared_ptr<Files> files_;
+};
 
 // Of a complete blob. Also for who looks at another process's spool.
 std::filesystem::path blob_path(const std::filesystem::path& spool_directory, const BlobId& id);
@@ -34,5 +70,41 @@ void read_exactly(const std::filesystem::path& path, const File& file, std::uint
                   std::span<std::byte> bytes);
 
 Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size);
+
+// Files of blobs that were removed, kept in order to be written anew: a round's payloads are about
+// as large as the last one's, and pages and disk blocks that are there already cost less than new
+// ones. What a spare holds is never read.
+class SpareFiles {
+ public:
+  // Deletes spares that an earlier process left in `directory`. It deletes its own at the end.
+  explicit SpareFiles(std::filesystem::path directory);
+  SpareFiles(const SpareFiles&) = delete;
+  SpareFiles& operator=(const SpareFiles&) = delete;
+  ~SpareFiles() { clear(); }
+
+  // Keeps the file, or deletes it: when it is small, or when somebody may still have it open or
+  // linked, who must not see it change (a worker reads payloads where they lie).
+  void keep(const std::filesystem::path& file);
+  // The file `path` of `size_bytes`, made from a spare if there is one of about this size. What it
+  // holds is to be overwritten.
+  void take(const std::filesystem::path& path, std::uint64_t size_bytes);
+
+  std::uint64_t bytes() const;
+  // Deletes the oldest until they take at most this.
+  void shrink_to(std::uint64_t bytes_max);
+  void clear() { shrink_to(0); }
+
+ private:
+  struct Spare {
+    std::filesystem::path path;
+    std::uint64_t size_bytes = 0;
+    std::uint64_t number = 0;
+  };
+  void drop_oldest();
+
+  std::filesystem::path directory_;
+  std::uint64_t kept_ = 0;    // so far
+  std::deque<Spare> spares_;  // the oldest first
+};
 
 }  // namespace causeway::inter

@@ -9,9 +9,8 @@
 
 #include "inter/base/error.h"
 #include "inter/base/file.h"
+#include "inter/base/hash.h"
 #include "inter/base/limits.h"
-#include "inter/base/page_buffer.h"
-#include "inter/base/sha256.h"
 
 namespace causeway::inter {
 namespace {

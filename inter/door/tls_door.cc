@@ -13,11 +13,10 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
 #include "inter/door/strangers.h"
 #include "inter/tls/credential_watch.h"
-#include "inter/tls/socket_bio.h"
+#include "inter/tls/tls_stream.h"
 
 namespace causeway::inter {
 namespace {

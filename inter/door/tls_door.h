@@ -1,7 +1,7 @@
 // The port at which others knock: TCP, then TLS with the region's own certificate, all on a thread
 // of its own, so that strangers cannot hold up what the owner's thread does. Who has shown a
 // certificate of the run's authority is handed to the owner. All others are told why not as far as
-// TLS can, within budgets of number, rate (handshake_budget.h) and log lines.
+// TLS can, within budgets of number, rate (strangers.h) and log lines.
 //
 // Credentials and revocations that were replaced count from the next knock on.
 #pragma once
@@ -17,7 +17,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "inter/base/limits.h"
-#include "inter/door/handshake_budget.h"
+#include "inter/door/strangers.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/tls_stream.h"
 

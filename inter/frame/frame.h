@@ -10,7 +10,6 @@
 
 #include "inter/base/wire.h"
 #include "inter/frame/blob.h"
-#include "inter/frame/chunk_map.h"
 
 namespace causeway::inter {
 

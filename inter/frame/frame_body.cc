@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::inter {
 namespace {

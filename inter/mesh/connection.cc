@@ -5,9 +5,8 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "inter/base/accept.h"
+#include "inter/base/async.h"
 #include "inter/base/limits.h"
-#include "inter/tls/socket_bio.h"
 #include "inter/tls/tls_stream.h"
 
 namespace causeway::inter {

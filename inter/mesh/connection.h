@@ -12,7 +12,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/local/stream_protocol.hpp>
 
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/base/tcp.h"
 #include "inter/frame/frame.h"
 #include "inter/tls/tls.h"

@@ -15,7 +15,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include "inter/base/limits.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "inter/mesh/mesh_core.h"
 
 namespace causeway::inter {

@@ -6,7 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "inter/mesh/mesh_core.h"
 #include "inter/mesh/resolve.h"
 

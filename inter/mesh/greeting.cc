@@ -1,5 +1,5 @@
 #include "inter/mesh/greeting.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::inter {
 namespace {

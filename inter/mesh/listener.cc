@@ -2,7 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "inter/mesh/mesh_core.h"
 #include "inter/tls/pki.h"
 

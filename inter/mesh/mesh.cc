@@ -1,11 +1,79 @@
 #include "inter/mesh/mesh.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
 
+#include <asio/error.hpp>
+#include <asio/ip/address_v6.hpp>
+
+#include "inter/base/error.h"
 #include "inter/base/limits.h"
 #include "inter/mesh/mesh_core.h"
 
 namespace causeway::inter {
+namespace {
+
+[[noreturn]] void bad_address(const std::string& text, const std::string& problem) {
+  throw std::system_error(Errc::bad_address,
+                          "\"" + text + "\": " + problem +
+                              "; expected HOST:PORT or [IPV6]:PORT with a port from 0 to 65535");
+}
+
+bool is_host_character(char character) {
+  return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+         (character >= '0' && character <= '9') || character == '.' || character == '-' ||
+         character == '_';
+}
+
+bool is_ipv6(const std::string& host) {
+  std::error_code error;
+  asio::ip::make_address_v6(host, error);
+  return !error;
+}
+
+}  // namespace
+
+Endpoint parse_endpoint(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) {
+    bad_address(text, "no port");
+  }
+  Endpoint endpoint;
+  endpoint.host = text.substr(0, colon);
+  if (endpoint.host.starts_with('[') && endpoint.host.ends_with(']')) {
+    endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+    if (!is_ipv6(endpoint.host)) {
+      bad_address(text, "no IPv6 address between the brackets");
+    }
+  } else if (endpoint.host.empty() ||
+             !std::all_of(endpoint.host.begin(), endpoint.host.end(), is_host_character)) {
+    bad_address(text, "not a host name or address");
+  }
+  const char* first = text.data() + colon + 1;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(first, last, endpoint.port);
+  if (error != std::errc{} || end != last) {
+    bad_address(text, "not a port");
+  }
+  return endpoint;
+}
+
+void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
+  const bool of_system = reason.category() == asio::error::get_system_category();
+  const bool passes =
+      (of_system && (reason.value() == EADDRINUSE || reason.value() == EADDRNOTAVAIL)) ||
+      reason == Errc::deadline || reason == asio::error::host_not_found_try_again;
+  const auto try_again = std::make_error_code(std::errc::resource_unavailable_try_again);
+  throw std::system_error(passes ? try_again : make_error_code(Errc::cannot_listen),
+                          "cannot listen on " + to_string(bind) + " (" + reason.message() +
+                              "): end what uses it, or give another address of this host");
+}
+
+std::string to_string(const Endpoint& endpoint) {
+  const bool ipv6 = endpoint.host.find(':') != std::string::npos;
+  return (ipv6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
 
 class Mesh::Implementation {
  public:
@@ -107,6 +175,76 @@ std::map<std::string, LinkStats> Mesh::stats() const {
 Mesh::Hashing Mesh::hashing() const {
   const Verifier& verifier = implementation_->core->intake().verifier();
   return {verifier.hashed_bytes(), verifier.cpu_time()};
+}
+
+// What the mesh knows of one peer: who of the two dials, and which link stays if both did.
+
+namespace {
+
+// FNV-1a: regions that share a seed must not share their jitter, and std::hash differs between
+// libraries.
+std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
+  std::uint64_t hash = 14695981039346656037ULL ^ seed;
+  const std::string names = self + "/" + peer;
+  for (const char character : names) {
+    hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+}  // namespace
+
+Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options_in,
+           const std::string& name_in, const Endpoint& endpoint_in)
+    : options(options_in),
+      name(name_in),
+      endpoint(endpoint_in),
+      outgoing(spool, name_in),
+      backoff(options.reconnect_delay_min, options.reconnect_delay_max,
+              jitter_seed(options.seed, options.self, name_in)),
+      retry(executor),
+      detour_retry(executor),
+      detour_backoff(options.reconnect_delay_min, options.reconnect_delay_max,
+                     jitter_seed(options.seed, name_in, options.self)),
+      nothing(spool, name_in) {}
+
+bool Peer::we_dial_first() const {
+  const bool one_way = options.dial_only || endpoint.host.empty();
+  return one_way ? options.dial_only : options.self < name;
+}
+
+std::chrono::milliseconds Peer::dials_in() const {
+  if (linked()) {
+    return options.reconnect_delay_max;
+  }
+  const auto waits = we_dial_first() ? std::chrono::milliseconds(0) : options.second_dialler_delay;
+  return std::chrono::ceil<std::chrono::milliseconds>(changed + waits -
+                                                      std::chrono::steady_clock::now());
+}
+
+// Both dialled, and both ends keep the same link: that of who dials first. It is fresh then; an
+// older one is dead where somebody dials anew.
+bool Peer::keeps_link(bool we_dialled) const {
+  return linked() && first_dialled && is_fresh() && we_dialled != we_dial_first();
+}
+
+bool Peer::is_fresh() const {
+  return std::chrono::steady_clock::now() < changed + options.handshake_deadline;
+}
+
+std::string Peer::objection_to_link(const Connection& control) {
+  if (!linked()) {
+    return "";
+  }
+  if (keeps_link(false)) {
+    return kOtherLinkReason;
+  }
+  if (!contest.is_on(changed, std::chrono::steady_clock::now())) {
+    return "";
+  }
+  return "two processes use the certificate of " + name + ": one at " + session->remote() +
+         ", whose link stays, and one at " + control.remote() +
+         "; end one of them, and if it is not yours, `causeway certs revoke " + name + "`";
 }
 
 }  // namespace causeway::inter

@@ -15,7 +15,7 @@
 #include <asio/this_coro.hpp>
 
 #include "inter/base/async.h"
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 
 namespace causeway::inter {
 namespace {

@@ -15,7 +15,6 @@
 #include "inter/base/file.h"
 #include "inter/base/openssl.h"
 #include "inter/tls/certificate.h"
-#include "inter/tls/issued.h"
 
 namespace causeway::inter {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <openssl/ssl.h>
 
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/base/openssl.h"
 #include "inter/tls/pki.h"
 

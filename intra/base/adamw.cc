@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "compression/base/codec.h"
-#include "intra/base/flat_parts.h"
 
 namespace causeway::intra {
 namespace {

@@ -2,6 +2,7 @@
 // span. Muon's step is in step/muon.h: it needs matrix products.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +12,15 @@
 #include "intra/base/adamw_element.h"
 
 namespace causeway::intra {
+
+// The two parts of a flat span.
+// Matrices come first in a layout; the first vector ends them.
+inline std::size_t matrices_end(const diloco::Layout& layout) {
+  for (const diloco::Segment& segment : layout.segments()) {
+    if (segment.kind == diloco::SegmentClass::vector) return segment.offset;
+  }
+  return layout.size();
+}
 
 struct InnerOptions {
   enum class Optimizer { adamw, muon };  // muon: of the blocks' matrices; AdamW of all else

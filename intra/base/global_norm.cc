@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "compression/base/parallel.h"
-#include "intra/base/square_sums.h"
 
 namespace causeway::intra {
 namespace {
 
-// The sums of square_sums.h, all at once.
+// The sums of global_norm.h, all at once.
 double sum_of_squares(std::span<const float> values) {
   std::array<std::array<double, kSquareLanes>, kSquareStreams> sums{};
   const std::size_t stride = values.size() / kSquareSums * kSquareLanes;

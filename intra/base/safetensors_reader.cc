@@ -16,7 +16,6 @@
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"
 #include "intra/base/safetensors.h"
-#include "intra/base/safetensors_format.h"
 
 namespace causeway::intra {
 

@@ -14,7 +14,7 @@
 
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 #include "intra/worker/worker.h"
 

@@ -4,13 +4,18 @@
 // object.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
+
+#include "intra/base/error.h"
 
 namespace causeway::intra {
 
@@ -55,5 +60,62 @@ std::unique_ptr<Collective> make_solo_collective();
 // (Errc::collective) if it cannot form in time; every operation throws the same when a rank died or
 // hung. After that the group is unusable: form a new one.
 std::unique_ptr<Collective> make_collective(const Rendezvous& rendezvous);
+
+// What a group is that hands everything to another one: the base of groups that differ from
+// another in some operations.
+class ForwardingCollective : public Collective {
+ public:
+  explicit ForwardingCollective(Collective& group) : group_(group) {}  // which outlives it
+
+  std::size_t rank() const override { return group_.rank(); }
+  std::size_t size() const override { return group_.size(); }
+  void all_reduce_sum(std::span<float> values) override { group_.all_reduce_sum(values); }
+  void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override {
+    group_.reduce_scatter_sum(values, counts);
+  }
+  void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override {
+    group_.all_gather_parts(values, counts);
+  }
+  void broadcast(std::span<std::byte> bytes, std::size_t root) override {
+    group_.broadcast(bytes, root);
+  }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    return group_.all_gather(mine);
+  }
+  void barrier() override { group_.barrier(); }
+
+ protected:
+  Collective& group() { return group_; }
+
+ private:
+  Collective& group_;
+};
+
+// A rank that fails alone would leave the others waiting for it in the next collective. Work that
+// can fail on one rank only (bytes of its own segments, its own disk) runs through this, so that
+// all fail together.
+template <typename Work>
+void together(Collective& collective, const std::string& what, Work&& work) {
+  std::exception_ptr failure;
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  std::array<float, 1> failures{failure ? 1.0F : 0.0F};
+  collective.all_reduce_sum(failures);
+  if (failure) std::rethrow_exception(failure);
+  if (failures[0] > 0) {
+    throw std::system_error(Errc::rank_failed,
+                            what + " failed on another rank of this region; its log says why");
+  }
+}
+
+// The Gloo implementation of Collective: TCP, on the loopback interface if all ranks are on one
+// host.
+// Needs a world of at least two. Throws as make_collective does. Gloo applies the deadline to each
+// wait for a peer within an operation, and rounds it up to a second while ranks look for each
+// other.
+std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous);
 
 }  // namespace causeway::intra

@@ -1,4 +1,11 @@
-#include "intra/collective/collective_gloo.h"
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <numeric>
+#include <system_error>
 
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
@@ -10,17 +17,10 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
-#include <pthread.h>
-#include <signal.h>
-
-#include <algorithm>
-#include <cassert>
-#include <cstdint>
-#include <numeric>
-#include <system_error>
 
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
+#include "intra/collective/collective.h"
 #include "intra/collective/local_address.h"
 
 namespace causeway::intra {
@@ -247,6 +247,11 @@ void GlooCollective::barrier() {
 std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous) {
   assert(rendezvous.world > 1 && rendezvous.rank < rendezvous.world);
   return std::make_unique<GlooCollective>(rendezvous);
+}
+
+std::unique_ptr<Collective> make_collective(const Rendezvous& rendezvous) {
+  assert(rendezvous.rank < rendezvous.world);
+  return rendezvous.world == 1 ? make_solo_collective() : make_gloo_collective(rendezvous);
 }
 
 }  // namespace causeway::intra

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "intra/base/flat_parts.h"
+#include "intra/base/adamw.h"
 
 namespace causeway::intra {
 namespace {

@@ -2,12 +2,11 @@
 # (shared_library.h).
 target_sources(
   causeway_intra
-  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/decoder.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_backward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/step/decoder_buffers.cc ${CMAKE_CURRENT_LIST_DIR}/step/decoder_forward.cc
+  PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer_backward.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer_forward.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_muon.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans.cc
-          ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc
-          ${CMAKE_CURRENT_LIST_DIR}/step/host_sums.cc)
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc)
 if(CAUSEWAY_HAS_CUDA)
   # cuDNN and the headers of its frontend (PyPI: nvidia-cudnn-frontend), which lie in Python's site-packages/include; ./check has
   # its own.

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "diloco/maths/data_share.h"
 #include "diloco/maths/digest.h"
+#include "diloco/maths/train.h"
 #include "intra/base/mapped_file.h"
 
 namespace causeway::intra {

@@ -8,8 +8,8 @@
 
 #include "intra/base/arena.h"
 #include "intra/model/attention.h"
+#include "intra/model/gemm.h"
 #include "intra/model/network.h"
-#include "intra/model/products.h"
 
 namespace causeway::intra {
 

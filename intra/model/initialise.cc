@@ -1,4 +1,4 @@
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 
 #include <algorithm>
 #include <cassert>

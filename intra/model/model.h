@@ -112,4 +112,9 @@ std::uint64_t working_bytes(const ModelOptions& options, std::int64_t batch, std
 
 std::unique_ptr<Model> make_model(const ModelOptions& options);
 
+// See Model::initialise. Uses exact IEEE operations only, so that every machine draws the same
+// bits.
+void initialise_parameters(const ModelOptions& options, const diloco::Layout& layout,
+                           std::uint64_t seed, std::span<float> params);
+
 }  // namespace causeway::intra

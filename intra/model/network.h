@@ -5,9 +5,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "intra/model/kernels/philox.h"
 #include "intra/model/model.h"
 
 namespace causeway::intra {
+
+// What every dropout mask of a step is drawn with.
+inline PhiloxKey dropout_key(const DropoutKey& key) {
+  return philox_key(mix_bits(mix_bits(key.seed) + key.step));
+}
+
+// The angles of rotary positions (arXiv 2104.09864).
+struct Rotations {
+  std::vector<float> cosine, sine;  // (context, head size / 2); empty without rotary positions
+};
+
+Rotations make_rotations(const ModelOptions& options);
 
 struct FlatRange {
   std::size_t offset = 0;

@@ -13,9 +13,7 @@ target_sources(
           ${CMAKE_CURRENT_LIST_DIR}/kernels/norm_kernels.cc
           ${CMAKE_CURRENT_LIST_DIR}/parameters.cc
           ${CMAKE_CURRENT_LIST_DIR}/kernels/pointwise_kernels.cc
-          ${CMAKE_CURRENT_LIST_DIR}/products.cc
           ${CMAKE_CURRENT_LIST_DIR}/kernels/random_kernels.cc
-          ${CMAKE_CURRENT_LIST_DIR}/rotation.cc
           ${CMAKE_CURRENT_LIST_DIR}/transformer.cc)
 # Highway has such a file include itself, once for each instruction set.
 set_source_files_properties(

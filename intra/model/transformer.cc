@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "intra/model/dropout.h"
-#include "intra/model/initialise.h"
 #include "intra/model/kernels/parallel.h"
+#include "intra/model/model.h"
+#include "intra/model/network.h"
 
 namespace causeway::intra {
 namespace {

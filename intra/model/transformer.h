@@ -13,7 +13,6 @@
 #include "intra/model/gemm.h"
 #include "intra/model/model.h"
 #include "intra/model/network.h"
-#include "intra/model/rotation.h"
 
 namespace causeway::intra {
 

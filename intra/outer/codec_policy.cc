@@ -6,7 +6,7 @@
 #include <cassert>
 #include <system_error>
 
-#include "compression/base/append_item.h"
+#include "compression/base/spec.h"
 #include "compression/codecs/feedback.h"
 #include "compression/codecs/ladder.h"
 #include "compression/codecs/make_codec.h"

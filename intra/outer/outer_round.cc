@@ -10,7 +10,7 @@
 
 #include "compression/codecs/payload.h"
 #include "intra/base/float_mode.h"
-#include "intra/collective/together.h"
+#include "intra/collective/collective.h"
 
 namespace causeway::intra {
 

@@ -3,7 +3,7 @@
 //   encode   delta = base - params, the base being the anchor or the mark; p = beta * residual +
 //            delta; payload = Q(p), in flight from now on; residual <- p - Q(p)
 //   apply    sum = weighted payloads in the record's order, late ones among them; outer step;
-//            every rank gets the anchor; params and mark follow as diloco/maths/overlap.h says
+//            every rank gets the anchor; params and mark follow as diloco/maths/outer.h says
 //
 // Both concern the segments of one fragment, whose turn it is in the round.
 //
@@ -20,7 +20,6 @@
 #include "compression/base/codec.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/outer.h"
-#include "diloco/maths/overlap.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/outer/outer_spans.h"

@@ -10,7 +10,7 @@
 #include "diloco/files/error.h"
 #include "intra/base/error.h"
 #include "intra/base/float_mode.h"
-#include "intra/collective/together.h"
+#include "intra/collective/collective.h"
 #include "intra/outer/confirmed_share.h"
 #include "intra/outer/decoder.h"
 #include "intra/outer/outer_round.h"

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <system_error>
 
-#include "compression/base/chunk.h"
+#include "compression/base/codec.h"
 #include "compression/base/parallel.h"
-#include "diloco/maths/overlap.h"
+#include "diloco/maths/outer.h"
 #include "intra/base/error.h"
 
 namespace causeway::intra {

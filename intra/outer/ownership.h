@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "diloco/maths/digest.h"
-#include "diloco/maths/fragments.h"
 #include "diloco/maths/layout.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_spans.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "diloco/maths/outer.h"
-#include "diloco/maths/overlap.h"
 #include "intra/outer/codec_policy.h"
 
 namespace causeway::intra {

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "compression/base/append_item.h"
+#include "compression/base/spec.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"

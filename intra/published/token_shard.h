@@ -3,13 +3,28 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "intra/data/data.h"
 #include "intra/published/tokenizer.h"
 
 namespace causeway::intra {
+
+// The documents of a file: a plain text is one, of JSON lines each line is one.
+enum class DocumentFormat : std::uint8_t { text, json_lines };
+
+// By the name's extension and the first bytes. Untrusted file. Throws Errc::bad_data naming it and
+// what to do with it, if it is neither: Parquet, compressed, other binary data.
+DocumentFormat document_format(const std::filesystem::path& file);
+
+// Calls `take` with the text of each document in `bytes`. Of JSON lines that is the string in
+// `field` of each line's object; lines of spaces are skipped. Throws Errc::bad_data naming the
+// line, counted from 1, and what is wrong with it.
+void each_document(std::string_view bytes, DocumentFormat format, const std::string& field,
+                   const std::function<void(std::string_view)>& take);
 
 // Of the tokens of a vocabulary: uint16 where they fit.
 DataOptions::Format shard_format(std::int64_t vocabulary);
@@ -18,7 +33,7 @@ struct ShardCount {
   std::uint64_t documents = 0, tokens = 0;
 };
 
-// The tokens of a file's documents (documents.h): of each what the tokenizer wants around it, the
+// The tokens of a file's documents (token_shard.h): of each what the tokenizer wants around it, the
 // text's own, and `end` where it is given. `field`: of JSON lines. Replaces `shard` whole. Throws
 // Errc::bad_data naming the text, std::system_error naming the shard.
 ShardCount write_shard(const Tokenizer& tokenizer, const std::filesystem::path& text,

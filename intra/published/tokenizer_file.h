@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "intra/published/byte_pairs.h"
-#include "intra/published/unicode_regex.h"
 
 namespace causeway::intra {
 

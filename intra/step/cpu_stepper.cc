@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "intra/base/global_norm.h"
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 #include "intra/collective/gradient_reducer.h"
 #include "intra/step/muon.h"
 #include "intra/step/muon_matrices.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 
 namespace causeway::intra {
 

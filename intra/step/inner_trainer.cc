@@ -11,9 +11,9 @@
 
 #include "intra/base/adamw.h"
 #include "intra/base/error.h"
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 #include "intra/data/data_reading.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "intra/step/evaluation.h"
 
 namespace causeway::intra {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "diloco/maths/data_digest.h"
+#include "diloco/maths/digest.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/step/host_work.h"

@@ -6,9 +6,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include "compression/base/append_item.h"
+#include "compression/base/spec.h"
 #include "diloco/maths/digest.h"
-#include "diloco/maths/fragments.h"
 #include "diloco/maths/layout.h"
 #include "intra/base/error.h"
 #include "intra/base/host_memory.h"

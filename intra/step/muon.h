@@ -11,7 +11,6 @@
 
 #include "intra/base/adamw.h"
 #include "intra/model/gemm.h"
-#include "intra/model/products.h"
 
 namespace causeway::intra {
 

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "diloco/maths/outer.h"
-#include "diloco/maths/overlap.h"
 #include "intra/base/adamw.h"
 #include "intra/data/data.h"
 #include "intra/model/model.h"

@@ -3,7 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "intra/base/memory_peak.h"
+#include "intra/base/resources.h"
 #include "intra/step/peak_flops.h"
 #include "intra/worker/region_worker.h"
 
@@ -31,7 +31,7 @@ double RegionWorker::mfu(double tokens_per_s) const {
 void RegionWorker::enter(const std::string& phase) {
   if (phase != "wait") stopwatch_.start();
   charge_wait();
-  progress_.phase = phase;
+  progress_.set_phase(phase);
   report();
 }
 
@@ -42,7 +42,7 @@ void RegionWorker::waiting(const std::string&) {
 // Inner steps charge their own time as soon as they end.
 void RegionWorker::charge_wait() {
   const double seconds = stopwatch_.charge(state_.wait_s);
-  if (progress_.phase == "encode" || progress_.phase == "apply") state_.outer_s += seconds;
+  if (progress_.phase() == "encode" || progress_.phase() == "apply") state_.outer_s += seconds;
 }
 
 // Returns the seconds that the step took alone.
@@ -57,22 +57,23 @@ double RegionWorker::charge_step() {
 
 void RegionWorker::show(const StepOutcome& outcome, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(batch().tokens) / seconds : 0;
-  progress_.tokens_per_s +=
-      (progress_.tokens_per_s == 0 ? 1 : kRateWeight) * (rate - progress_.tokens_per_s);
-  progress_.loss = outcome.loss;
+  progress_.set_tokens_per_s(progress_.tokens_per_s() +
+                             (progress_.tokens_per_s() == 0 ? 1 : kRateWeight) *
+                                 (rate - progress_.tokens_per_s()));
+  progress_.set_loss(outcome.loss);
   report();
 }
 
 void RegionWorker::report() {
   charge_wait();
-  progress_.tokens = state_.steps * batch().tokens;
-  progress_.compute_s = state_.compute_s;
-  progress_.wait_s = state_.wait_s;
-  progress_.in_region_s = state_.in_region_s;
-  progress_.outer_s = state_.outer_s;
-  progress_.memory_peak_bytes = memory_peak_bytes();
-  progress_.device_memory_peak_bytes = trainer_->device_memory_peak_bytes();
-  progress_.mfu = mfu(progress_.tokens_per_s);
+  progress_.set_tokens(state_.steps * batch().tokens);
+  progress_.set_compute_s(state_.compute_s);
+  progress_.set_wait_s(state_.wait_s);
+  progress_.set_in_region_s(state_.in_region_s);
+  progress_.set_outer_s(state_.outer_s);
+  progress_.set_memory_peak_bytes(memory_peak_bytes());
+  progress_.set_device_memory_peak_bytes(trainer_->device_memory_peak_bytes());
+  progress_.set_mfu(mfu(progress_.tokens_per_s()));
   driver_.report(progress_);
 }
 

@@ -11,10 +11,10 @@
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
-#include "intra/base/memory_peak.h"
-#include "intra/collective/together.h"
+#include "intra/base/resources.h"
+#include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
-#include "intra/worker/agreement.h"
+#include "intra/worker/heal_ranks.h"
 #include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::intra {
@@ -131,17 +131,16 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
 void RegionWorker::gather() {
   for (int reloads = 0;; ++reloads) {
     gathering_ = attach();
-    const Agreement agreed =
-        agree_on_state(gathering_->group(), options_.directory, layout_, state_);
+    const Healing agreed = heal_ranks(gathering_->group(), options_.directory, layout_, state_);
     state_.leaves = {};  // a rank that comes from disk has none
-    if (agreed == Agreement::same) break;
+    if (agreed == Healing::same) break;
     if (reloads == kReloadsMax) {
       throw std::system_error(Errc::bad_checkpoint,
                               "the ranks of this region cannot agree on a state");
     }
     // The coordinator must hear of the version that all really have.
     gathering_.reset();
-    if (agreed == Agreement::newest) continue;
+    if (agreed == Healing::newest) continue;
     spdlog::warn(
         "an outer round broke off, so no rank holds a whole state; all ranks take the one on disk");
     if (!load()) start_afresh();
@@ -236,8 +235,11 @@ void RegionWorker::reset_moments() {
 // For whoever chooses K by it (diloco/pacing/k_policy.h).
 void RegionWorker::anchor_moved() {
   if (gathering_->leads()) {
-    spdlog::info("round {} applied: step {} of {}, loss {:.4f}, {:.0f} tokens/s", state_.version,
-                 state_.steps, options_.train.steps, progress_.loss, progress_.tokens_per_s);
+    const std::uint64_t all = options_.train.steps, taken = state_.steps;
+    const std::string alone =
+        taken > all ? " (+" + std::to_string(taken - all) + " while it was cut off)" : "";
+    spdlog::info("round {} applied: step {} of {}{}, loss {:.4f}, {:.0f} tokens/s", state_.version,
+                 std::min(taken, all), all, alone, progress_.loss(), progress_.tokens_per_s());
   }
   if (state_.version % options_.overlap.fragments != 0) return;
   validate();
@@ -255,8 +257,8 @@ void RegionWorker::validate() {
   const std::span<const float> anchor = spans().settled(Flat::anchor);
   const std::uint64_t sequences = options_.train.validation_sequences;
   const auto common = trainer_->evaluate_common(anchor, sequences);
-  progress_.val_loss = common ? *common : trainer_->evaluate(anchor, sequences);
-  progress_.val_version = state_.version;
+  progress_.set_val_loss(common ? *common : trainer_->evaluate(anchor, sequences));
+  progress_.set_val_version(state_.version);
   enter("apply");
 }
 
@@ -290,8 +292,8 @@ WorkerResult RegionWorker::finish() {
   enter("evaluate");
   WorkerResult result = make_result();
   if (result.val_loss && std::isfinite(*result.val_loss) && !result.timed_steps) {
-    progress_.val_loss = result.val_loss;
-    progress_.val_version = state_.version;
+    progress_.set_val_loss(*result.val_loss);
+    progress_.set_val_version(state_.version);
   }
   together(gathering_->group(), "writing the result", [&] {
     if (!gathering_->leads()) return;

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "diloco/maths/layout.h"
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 #include "intra/outer/outer_round.h"
 #include "intra/step/inner_trainer.h"
 #include "intra/step/training_state.h"

@@ -14,7 +14,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
-#include "intra/collective/together.h"
+#include "intra/collective/collective.h"
 
 namespace causeway::intra {
 namespace {
@@ -349,8 +349,8 @@ void RoundDriver::log(const std::vector<Outcome>& outcomes, diloco::Round round)
 void RoundDriver::report(diloco::Progress& progress) {
   if (gathering_ == nullptr) return;
   steps_shown_ = std::max(steps_shown_, train_.schedule_step + state_.step_in_round());
-  progress.step = steps_shown_;
-  progress.round = state_.version;
+  progress.set_step(steps_shown_);
+  progress.set_round(state_.version);
   gathering_->tell([&](auto& session) { session.report(progress); });
 }
 

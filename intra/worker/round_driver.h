@@ -11,7 +11,7 @@
 //    │         │  Restore   adopt a snapshot
 //    └─────────┘  coordinator lost: recover; all stays in memory, and is saved as well
 //
-// Which steps come when is the overlap variant's (diloco/maths/overlap.h): steps ahead are those
+// Which steps come when is the overlap variant's (diloco/maths/outer.h): steps ahead are those
 // that are taken while the round is decided.
 #pragma once
 

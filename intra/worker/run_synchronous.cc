@@ -8,9 +8,8 @@
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
-#include "intra/base/memory_peak.h"
-#include "intra/base/stopwatch.h"
-#include "intra/collective/together.h"
+#include "intra/base/resources.h"
+#include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
 #include "intra/step/peak_flops.h"
 #include "intra/step/training_state.h"
@@ -75,7 +74,7 @@ class SynchronousWorker {
       throw std::system_error(Errc::interrupted,
                               "the synchronous baseline was interrupted; it starts over next time");
     }
-    progress_.loss = outcome.loss;
+    progress_.set_loss(outcome.loss);
     if (Clock::now() - shown_ >= kStatusInterval) show("compute");
   }
 
@@ -108,16 +107,16 @@ class SynchronousWorker {
   void show(const char* phase) {
     if (!leads()) return;
     shown_ = Clock::now();
-    progress_.step = state_.steps;
-    progress_.tokens = state_.tokens;
-    progress_.compute_s = state_.compute_s;
-    progress_.wait_s = state_.wait_s;
-    progress_.in_region_s = state_.in_region_s;
-    progress_.memory_peak_bytes = memory_peak_bytes();
-    progress_.device_memory_peak_bytes = trainer_->device_memory_peak_bytes();
-    progress_.tokens_per_s = state_.tokens_per_s();
-    progress_.mfu = mfu();
-    progress_.phase = phase;
+    progress_.set_step(state_.steps);
+    progress_.set_tokens(state_.tokens);
+    progress_.set_compute_s(state_.compute_s);
+    progress_.set_wait_s(state_.wait_s);
+    progress_.set_in_region_s(state_.in_region_s);
+    progress_.set_memory_peak_bytes(memory_peak_bytes());
+    progress_.set_device_memory_peak_bytes(trainer_->device_memory_peak_bytes());
+    progress_.set_tokens_per_s(state_.tokens_per_s());
+    progress_.set_mfu(mfu());
+    progress_.set_phase(phase);
     write_status(options_.directory, progress_);
   }
 

@@ -5,7 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "diloco/files/storage_failure.h"
+#include "diloco/files/error.h"
 
 namespace causeway::intra {
 

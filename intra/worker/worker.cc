@@ -11,8 +11,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
-#include "intra/base/memory_peak.h"
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 #include "intra/base/strided_tensor.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
@@ -69,11 +68,11 @@ class Worker::Implementation final : private intra::RoundTrainer {
     check_count(count);
     if (!under_way_) return;  // an evaluation
     under_way_.reset();
-    state_.work.compute_s += stopwatch_.charge(progress_.compute_s);
+    state_.work.compute_s += stopwatch_.charge(compute_s_);
     state_.work.steps += count;
     steps_ += count;
     steps_here_ += count;
-    progress_.loss = loss;
+    progress_.set_loss(loss);
     read_tensors(layout_, params, state_.params);
     // Elsewhere the driver looks itself, and names the tensor.
     driver_.done(!cut_off_ || all_finite(state_.params));
@@ -84,8 +83,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
       throw std::logic_error("validated() needs next() to ask for it first, each time");
     validating_ = false;
     if (std::isfinite(loss)) state_.held_out_loss = loss;
-    progress_.val_loss = loss;
-    progress_.val_version = state_.version;
+    progress_.set_val_loss(loss);
+    progress_.set_val_version(state_.version);
   }
 
  private:
@@ -182,13 +181,13 @@ class Worker::Implementation final : private intra::RoundTrainer {
     count_up_to(state_.work.data_cursor / settings_.samples_per_step);
     report();
     return {.steps = steps_,
-            .tokens = progress_.tokens,
+            .tokens = progress_.tokens(),
             .rounds = state_.version,
-            .compute_s = progress_.compute_s,
-            .wait_s = progress_.wait_s,
-            .outer_s = progress_.outer_s,
-            .memory_peak_bytes = progress_.memory_peak_bytes,
-            .tokens_per_s = progress_.tokens_per_s,
+            .compute_s = progress_.compute_s(),
+            .wait_s = progress_.wait_s(),
+            .outer_s = progress_.outer_s(),
+            .memory_peak_bytes = progress_.memory_peak_bytes(),
+            .tokens_per_s = progress_.tokens_per_s(),
             .params_digest = diloco::to_hex(driver_.round().ownership().root(
                 gathering_->group(), spans_, intra::Flat::anchor))};
   }
@@ -204,7 +203,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   void enter(const std::string& phase) override {
     if (phase != "wait") stopwatch_.start();
     charge_wait();
-    progress_.phase = phase;
+    progress_.set_phase(phase);
     report();
   }
   void waiting(const std::string& what) override {
@@ -252,16 +251,19 @@ class Worker::Implementation final : private intra::RoundTrainer {
   // ---- What it shows ----
 
   void charge_wait() {
-    const double seconds = stopwatch_.charge(progress_.wait_s);
-    if (progress_.phase == "encode" || progress_.phase == "apply") progress_.outer_s += seconds;
+    const double seconds = stopwatch_.charge(wait_s_);
+    if (progress_.phase() == "encode" || progress_.phase() == "apply") outer_s_ += seconds;
   }
 
   void report() {
     charge_wait();
     const auto here = static_cast<double>(steps_here_ * settings_.tokens_per_step);
-    progress_.tokens = steps_ * settings_.tokens_per_step;
-    progress_.tokens_per_s = progress_.compute_s > 0 ? here / progress_.compute_s : 0;
-    progress_.memory_peak_bytes = intra::memory_peak_bytes();
+    progress_.set_tokens(steps_ * settings_.tokens_per_step);
+    progress_.set_compute_s(compute_s_);
+    progress_.set_wait_s(wait_s_);
+    progress_.set_outer_s(outer_s_);
+    progress_.set_tokens_per_s(compute_s_ > 0 ? here / compute_s_ : 0);
+    progress_.set_memory_peak_bytes(intra::memory_peak_bytes());
     driver_.report(progress_);
   }
 
@@ -301,6 +303,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   bool over_ = false;                         // the run, and its result is written
   std::uint64_t steps_ = 0, steps_here_ = 0;  // of the region; of this process
   diloco::Progress progress_;
+  double compute_s_ = 0, wait_s_ = 0, outer_s_ = 0;  // as progress_ shows them
   intra::Stopwatch stopwatch_;
 };
 

@@ -98,7 +98,7 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {
   write(directory / "status.json",
-        {{"version", progress.round}, {"progress", diloco::to_json(progress)}},
+        {{"version", progress.round()}, {"progress", diloco::to_json(progress)}},
         diloco::Durability::visible);
 }
 

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace nb = nanobind;
 

@@ -3,7 +3,6 @@ import json
 import pathlib
 import shutil
 import signal
-import socket
 import sys
 import unittest
 
@@ -209,15 +208,6 @@ listen = "{self.addresses[REGIONS[2]]}"
         wait_until((self.region_directory("us-east") / "worker-0.lock").exists, "the first worker", first)
         self.assertIn("a worker of this rank runs", self.finish(self.worker(config, "us-east"), code=2))
         first.terminate()
-
-    def test_a_port_in_use_and_missing_certificates_end_it_with_what_to_do(self):
-        config = self.config(addresses=self.addresses)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            address = f"127.0.0.1:{taken.getsockname()[1]}"
-            output = self.finish(self.coordinator(config, "us-east", "--found", "--listen", address), code=2)
-        self.assertIn(f"cannot listen on {address} (Address already in use)", output)
-        output = self.finish(self.coordinator(config, "eu-west", "--join", "--certificates", "none"), code=2)
-        self.assertIn("none/eu-west.key: No such file or directory; `causeway certs`", output)
 
     def test_t5_a_fork_begins_with_its_parents_weights_and_refuses_its_parents_regions(self):
         config = self.config(addresses=self.addresses, steps=30, **DENSE)

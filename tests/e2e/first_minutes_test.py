@@ -31,7 +31,7 @@ class InitAlone(EndToEnd):
         small = [f"--set={key}={value}" for key, value in {"model.layers": 1, "model.width": 32, "train.steps": 40}.items()]
         self.assert_identical(self.simulate("mine.toml", *small, "--no-baseline"))
 
-    def test_it_overwrites_nothing_and_asks_who_trains(self):
+    def test_it_overwrites_nothing(self):
         kept = self.directory / "causeway.toml"
         kept.write_text("mine\n")
         self.assertIn("causeway.toml exists already", self.run_causeway("init", "--trainer", "own", code=2))
@@ -41,7 +41,9 @@ class InitAlone(EndToEnd):
         self.assertIn("other.wan.toml exists already", self.run_causeway("init", "other.toml", "--trainer", "own", code=2))
         self.assertFalse((self.directory / "other.toml").exists())
         self.assertIn("cannot be written", self.run_causeway("init", "none/a.toml", "--trainer", "own", code=2))
-        self.assertIn("--trainer is required", self.run_causeway("init", code=2))
+        # Without more it is the built-in trainer's, as docs/life-of-a-run.md begins.
+        self.run_causeway("init", "run.toml")
+        self.assertIn("[model]", self.run_causeway("config", "run.toml"))
 
 
 class Prepare(EndToEnd):

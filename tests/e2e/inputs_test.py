@@ -89,15 +89,11 @@ class Inputs(RunByHand):
 
     def test_founding_again_before_the_first_round_goes_on_and_is_refused_after_it(self):
         config = self.config(addresses=self.addresses, steps=20_000)
-        taken = self.start_program(sys.executable, "-c", "import socket, sys, time\n"
-                                   "s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
-                                   "print('bound', flush=True)\ntime.sleep(1000)",
-                                   self.addresses["us-east"].rpartition(":")[2])
-        wait_until(lambda: "bound" in taken.log.read_text(), "the port to be taken", taken)
-        self.assertIn("cannot listen on", self.finish(self.coordinator(config, "us-east", "--found"), code=2))
+        first = self.coordinator(config, "us-east", "--found")
+        wait_until(lambda: "listening on port" in first.log.read_text(), "a run that nobody has joined", first)
         run_id = (self.region_directory("us-east") / "ledger" / "run").read_text()
-        taken.kill()
-        taken.wait()
+        first.kill()
+        first.wait()
         coordinators = self.start_coordinators(config)
         workers = self.start_workers(config, (1, 1, 1))
         wait_until(lambda: self.status("us-east").get("version", 0) >= 1, "a round", coordinators[0])

@@ -14,6 +14,7 @@ from run_by_hand import RunByHand
 
 SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"])
 PYTHON_TOOLS = SOURCE / "build-python" / "bin"
+SHORT = ("--time=1", "--signal=B:USR1@40")  # a job's time limit, and how long before it the job hears of it
 TORCHRUN = shutil.which("torchrun", path=os.pathsep.join((os.environ["PATH"], str(PYTHON_TOOLS))))
 
 
@@ -96,6 +97,20 @@ class Launch(RunByHand):
         self.assertFalse([line for line in done.stderr.splitlines() if "causeway" in line], done.stderr)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not here")
+    def test_the_units_are_in_a_sandbox(self):
+        for unit in (SOURCE / "deploy/systemd").glob("*.service"):
+            shown = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", unit], capture_output=True, text=True, check=True).stdout
+            self.assertLess(float(re.search(r"Overall exposure level for \S+: ([\d.]+)", shown)[1]), 4, shown)
+
+    def test_the_units_and_jobs_agree_with_the_table_of_exit_codes(self):
+        never = r"2 \| 3 \| 4"
+        for file, pattern in (("systemd/causeway-coordinator.service", r"^RestartPreventExitStatus=2 3 4$"),
+                              ("systemd/causeway-worker@.service", r"^RestartPreventExitStatus=2 3 4$"),
+                              ("slurm/region.sbatch", rf"case \$code in 0 \| {never} \| 130 \| 143\) return"),
+                              ("skypilot/region.yaml", rf"case \$code in {never} \| 130 \| 143\) return")):
+            self.assertRegex((SOURCE / "deploy" / file).read_text(), re.compile(pattern, re.M))
+
     def test_the_commands_of_the_units_are_ones_that_the_program_takes(self):
         variables = dict(re.findall(r"^(\w+)=(.*)$", (SOURCE / "deploy/systemd/region.env").read_text(), re.M))
         for unit in (SOURCE / "deploy/systemd").glob("*.service"):
@@ -115,14 +130,18 @@ class Slurm(RunByHand):
         self.slurm.stop()
         super().tearDown()
 
-    def submit(self, config, region, nodes, own_program=False):
+    def submit(self, config, region, nodes, *flags, own_program=False):
         port = str(free_port())
         worker = f"exec {CAUSEWAY} worker {config} --region $CAUSEWAY_REGION --directory $CAUSEWAY_DIRECTORY --coordinator 127.0.0.1:{port}"
-        shown = self.slurm.run("sbatch", "--parsable", f"--nodes={nodes}", f"--ntasks={nodes}", SOURCE / "deploy/slurm/region.sbatch",
+        shown = self.slurm.run("sbatch", "--parsable", f"--nodes={nodes}", f"--ntasks={nodes}", *flags, SOURCE / "deploy/slurm/region.sbatch",
                                CAUSEWAY=CAUSEWAY, CAUSEWAY_CONFIG=str(config), CAUSEWAY_REGION=region, CAUSEWAY_HOST="127.0.0.1",
                                CAUSEWAY_DIRECTORY=str(self.region_directory(region)), CAUSEWAY_WORKER_PORT=port, CAUSEWAY_WORKER=worker if own_program else "")
         self.assertRegex(shown, r"^\d+$")
         return shown.strip()
+
+    def submit_after(self, job):
+        """A job that waits for the end of the other."""
+        return self.slurm.run("sbatch", "--parsable", f"--dependency=afterok:{job}", "--output=after.log", "--wrap=true").strip()
 
     def logs_of_jobs(self):
         return "".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in self.directory.glob("causeway-*.log"))
@@ -130,6 +149,7 @@ class Slurm(RunByHand):
     def test_two_regions_of_two_nodes_where_one_is_preempted_and_comes_back(self):
         config = self.config(workers=(2, 2, 1), addresses=self.addresses, steps=4000, **DENSE)
         jobs = {region: self.submit(config, region, 2, own_program=region == REGIONS[0]) for region in REGIONS[:2]}
+        after = self.submit_after(jobs[REGIONS[1]])
         self.addCleanup(lambda: kill_all(self.out))
         third = [self.coordinator(config, REGIONS[2], "--auto"), self.worker(config, REGIONS[2])]
         wait_until(lambda: min(map(self.version, REGIONS)) >= 5, "rounds", third[0])
@@ -147,6 +167,25 @@ class Slurm(RunByHand):
         self.assert_same_weights()
         shown = self.slurm.run("scontrol", "show", "job", jobs[REGIONS[1]])
         self.assertIn("Restarts=1", shown)
+        wait_until(lambda: self.slurm.state(after) == "COMPLETED", "the job that waited for the run")
+
+    def test_a_job_at_its_time_limit_saves_is_requeued_and_lets_those_wait_who_wait_for_its_end(self):
+        config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
+        job = self.submit(config, REGIONS[0], 1, *SHORT)
+        after = self.submit_after(job)
+        self.addCleanup(lambda: kill_all(self.out))
+        others = [self.coordinator(config, region, "--auto") for region in REGIONS[1:]] + [self.worker(config, region) for region in REGIONS[1:]]
+        wait_until(lambda: "Restarts=1" in self.slurm.run("scontrol", "show", "job", job), "the job to be requeued", others[0])
+        self.assertIn("interrupted", self.logs_of_jobs())  # it saved before the limit
+        before = self.version(REGIONS[0])
+        wait_until(lambda: self.version(REGIONS[0]) > before + 5, "the region to be back", others[0])
+        self.assertEqual(self.slurm.state(after), "PENDING")
+
+    def test_a_job_that_may_not_be_requeued_ends_at_its_time_limit_with_a_code_of_its_own(self):
+        config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
+        job = self.submit(config, REGIONS[0], 1, *SHORT, "--no-requeue")
+        wait_until(lambda: self.slurm.state(job) == "FAILED", "the job to end")
+        self.assertIn("ExitCode=124:0", self.slurm.run("scontrol", "show", "job", job))
 
     def test_a_mistake_in_the_configuration_ends_the_job_with_its_code(self):
         config = self.config(addresses=self.addresses)

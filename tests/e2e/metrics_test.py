@@ -139,13 +139,9 @@ class Metrics(RunByHand):
         wait_until(lambda: self.version(REGIONS[1]) >= rounds + 2, "two more rounds", coordinator)
         self.end()
 
-    def test_an_address_that_cannot_be_bound_is_said_at_once(self):
+    def test_an_address_that_is_none_is_said_at_once(self):
         config = self.config(addresses=self.addresses)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            for address, problem in ((f"127.0.0.1:{taken.getsockname()[1]}", "cannot be bound"), ("nonsense", "nonsense")):
-                coordinator = self.start("coordinator", config, "--region", REGIONS[0], "--found", "--directory",
-                                         self.region_directory(REGIONS[0]), "--metrics", address)
-                self.assertIn(problem, self.finish(coordinator, code=2))
+        self.assertIn("nonsense", self.finish(self.coordinator(config, REGIONS[0], "--found", "--metrics", "nonsense"), code=2))
 
     def test_the_page_lists_each_metric_that_the_code_names(self):
         code = (SOURCE / "apps/run/watch/region_metrics.cc").read_text()

@@ -61,6 +61,37 @@ class Tune(EndToEnd):
         self.assertIsNotNone(tuning["lockstep_standard_error"])
         self.assertFalse([text for text in tuning["warnings"] if "needs as many steps" in text])
 
+    def test_trials_end_where_real_runs_do(self):
+        """What a calibration trains in one process has the very losses of `causeway simulate`."""
+        for overlap in ((), ("--set", "sync.variant=streaming", "--set", "sync.fragments=2", "--set", "sync.overlap_steps=2"),
+                        ("--set", "sync.variant=eager")):
+            config = self.config(steps=160, k=10, **DENSE)
+            name = "-".join(overlap) or "synchronous"
+            cache = self.directory / "cache" / name.replace("/", "")
+            self.run_causeway("tune", config, *overlap, "--k", "10", "--codec", DENSE["codec"], "--variant", "synchronous",
+                              "--probe", "0.5", "--calibrate", 900, "--cache", cache)
+            losses = {}
+            for file in cache.glob("*.jsonl"):
+                for line in map(json.loads, file.read_text().splitlines()):
+                    losses.setdefault((line["k"], line["steps"], line["seed"]), set()).add(line["val_loss"])
+            run = self.simulate(config, *overlap, "--wan", "none", "--sample-tokens", 0)
+            self.assert_identical(run)
+            self.assertIn(run["val_loss"], losses[10, 160, 1], name)
+            self.assertIn(run["baseline_val_loss"], losses[0, 160, 1], name)
+
+    def test_what_learns_in_fewer_steps_is_recommended_with_all_that_it_needs(self):
+        tuning = self.report("tune", self.config(steps=160, k=10, **DENSE), "--k", "10,20", "--codec", DENSE["codec"],
+                             "--codec", "dense:2bit", "--probe", "0.5", "--variant", "synchronous", "--calibrate", 900)
+        recipes = {(one["inner_optimizer"], one["codec"]): one for one in tuning["recipes"]}
+        self.assertEqual(set(recipes), {(inner, codec) for inner in ("adamw", "muon") for codec in (DENSE["codec"], "dense:2bit")})
+        self.assertEqual(recipes["adamw", DENSE["codec"]]["steps_factor"], 1)
+        best = tuning["recommended"]
+        self.assertIn((best["inner_optimizer"], best["codec"]), recipes)
+        if best["inner_optimizer"] == "muon":
+            self.assertIn('inner.optimizer = "muon"', tuning["settings"])
+        options = [word for line in tuning["settings"] for word in ("--set", line.replace(" = ", "="))]
+        self.run_causeway("config", self.config(steps=160, k=10, **DENSE), *options)
+
     def test_an_overlapped_run_is_planned_from_as_it_ran(self):
         config = self.config(steps=200, k=10, **DENSE)
         overlap = ("--set", "sync.variant=streaming", "--set", "sync.fragments=2", "--set", "sync.overlap_steps=2")

@@ -15,7 +15,7 @@
 
 #include "diloco/ledger/ledger.h"
 #include "diloco/ledger/ledger_file.h"
-#include "diloco/maths/hash_chain.h"
+#include "diloco/maths/digest.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
 
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
 #include "inter/blob/blob_receiver.h"
 #include "inter/blob/blob_sender.h"
 

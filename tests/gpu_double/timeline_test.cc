@@ -8,7 +8,7 @@
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/step/device_stepper.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "tests/gpu_double/cudart.h"
 #include "tests/intra/cuda/models.h"
 

@@ -1,12 +1,15 @@
-"""Documents and comments name files that exist, and the recipes of CONTRIBUTING.md are complete: each is followed
-through with the example that it names. Every file of its list mentions the example, and no other file of the product
-does."""
+"""Documents and comments name files that exist, lists of what there is leave nothing out, and the recipes of CONTRIBUTING.md are
+complete: each is followed through with the example that it names. Every file of its list mentions the example, and no
+other file of the product does."""
 import fnmatch
+import json
 import pathlib
 import re
 import subprocess
 import sys
 import unittest
+
+import layering_test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -66,6 +69,14 @@ def exists(token):
     return token.rstrip("/") in FOLDERS or any(fnmatch.fnmatch(name, token) for name in FILES)
 
 
+def readme_rooms():
+    """By folder: the rooms that the README names in its table of folders."""
+    table = (ROOT / "README.md").read_text().split("\n## What is where")[1].split("\n## ")[0]
+    return {folder: set(re.findall(r"`([\w/-]+)`", row[2])) for row in
+            (line.strip("|").split("|") for line in table.splitlines() if line.startswith("| `"))
+            for folder in re.findall(r"`([\w-]+)/`", row[0])}
+
+
 class Documents(unittest.TestCase):
     def test_every_path_in_backticks_exists(self):
         wrong = [f"{page.relative_to(ROOT)}: {token}" for page in PAGES for token in paths_named(page)
@@ -87,6 +98,28 @@ class Documents(unittest.TestCase):
                  for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if "//" in line
                  for name in names.findall(line.split("//", 1)[1]) if name not in ends]
         self.assertEqual(wrong, [])
+
+
+class Lists(unittest.TestCase):
+    """Lists that say where everything is are complete: nothing is there that they leave out."""
+
+    def test_the_readme_has_every_page(self):
+        table = (ROOT / "README.md").read_text().split("\n## Which page answers")[1].split("\n## ")[0]
+        self.assertEqual([name for name in FILES if fnmatch.fnmatch(name, "docs/*.md") and f"({name})" not in table], [])
+
+    def test_the_readme_has_every_folder(self):
+        folders = {name.split("/")[0] for name in FILES if "/" in name and not name.startswith(".")}
+        self.assertEqual(folders - set(readme_rooms()), set())
+
+    def test_the_readme_has_every_room(self):
+        rooms = {folder: {room.removeprefix(folder + "/") for room in layering_test.ROOMS if room.startswith(folder + "/")}
+                 for folder in layering_test.FOLDERS}
+        self.assertEqual({folder: named for folder, named in readme_rooms().items() if folder in rooms}, rooms)
+
+    def test_contributing_has_every_preset(self):
+        table = (ROOT / "CONTRIBUTING.md").read_text()
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        self.assertEqual([one["name"] for one in presets if not one.get("hidden") and f"| `{one['name']}` |" not in table], [])
 
 
 class Recipes(unittest.TestCase):

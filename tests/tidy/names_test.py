@@ -14,9 +14,9 @@ COLLECTIONS = {
     "functions on numbers of one kind": (
         "compression/base/bit_math.h", "compression/base/float16.h", "compression/base/random.h",
         "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
+    "functions on text": ("inter/base/text.h",),
     "the makers behind a table of names": (
-        "compression/codecs/compose.h", "compression/index/index_formats.h",
-        "compression/sparsifier/sparsifier_formats.h", "compression/value/value_formats.h", "apps/commands.h",
+        "compression/value/value_formats.h", "apps/commands.h",
         "apps/run/config/config_schema.h", "apps/run/config/key_builders.h"),
     "the ways to launch kernels, or the kernels": (
         "compression/cuda/kernels.h", "intra/cuda/jobs/kernels.h", "intra/cuda/jobs/element_kernel.cuh",
@@ -25,26 +25,24 @@ COLLECTIONS = {
         "compression/cuda/chunk_feedback.h", "compression/cuda/chunk_int8.h", "compression/cuda/chunk_jobs.h",
         "compression/cuda/chunk_topk.h", "compression/cuda/chunk_topk_decode.h"),
     "jobs of one part of the model or of an outer round": (
-        "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_columns.h",
-        "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_muon.h", "intra/cuda/jobs/job_norm.h",
+        "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
         "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
         "compression/base/parallel.h", "compression/value/packing.h", "inter/base/async.h", "inter/base/retry.h",
-        "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/published/checkpoint.h",
+        "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/base/resources.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
     "constants": ("inter/base/limits.h",),
     "errors": ("compression/cuda/error.h",),
     "to and from bytes": (
         "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",
-        "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h", "diloco/worker/worker_report.h",
+        "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h",
         "intra/base/foreign_json.h", "intra/published/model_weights.h",
-        "intra/published/token_shard.h", "wan-sim/scenario/event_reader.h"),
+        "intra/published/token_shard.h",),
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
     "a subject of its own, as textbooks name it": (
         "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
-        "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h",
-        "diloco/maths/hash_chain.h", "intra/base/flat_parts.h"),
-    "a type without methods": ("diloco/maths/round_number.h",),
+        "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",),
+    "a type without methods": (),
     "the act, where the function is the verb": (
         "inter/mesh/greeting.h", "apps/run/simulate/simulation.h", "intra/worker/instruction_relay.h"),
     "processes: which, and what is done to them": (

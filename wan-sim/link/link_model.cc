@@ -27,12 +27,12 @@ void LinkModel::remove_flow(std::uint64_t flow) {
 
 void LinkModel::offer(std::uint64_t flow, std::uint64_t bytes, Time now) {
   transmit_until(now);
-  assert(flows_.at(flow).ending == Ending::none);
+  assert(flows_.at(flow).ending == StreamEnd::none);
   flows_.at(flow).queued_bytes += bytes;
   enqueue(flow, now);
 }
 
-void LinkModel::end(std::uint64_t flow, Ending ending, Time now) {
+void LinkModel::end(std::uint64_t flow, StreamEnd ending, Time now) {
   transmit_until(now);
   flows_.at(flow).ending = ending;
   enqueue(flow, now);
@@ -130,7 +130,7 @@ const std::optional<LinkModel::Segment>& LinkModel::next_segment() {
   // same jitter, again.
   const std::uint64_t bytes =
       std::min(flow.queued_bytes, segment_bytes_ - flow.offset % segment_bytes_);
-  const Ending ending = bytes == flow.queued_bytes ? flow.ending : Ending::none;
+  const StreamEnd ending = bytes == flow.queued_bytes ? flow.ending : StreamEnd::none;
   next_ = Segment{bytes, ending, transmission(free_at_, bytes)};
   return next_;
 }
@@ -172,8 +172,8 @@ void LinkModel::transmit(const Segment& planned) {
   free_at_ = segment.time.end;
   flow.offset += segment.bytes;
   flow.queued_bytes -= segment.bytes;
-  if (segment.ending == flow.ending) flow.ending = Ending::none;
-  flow.waiting = flow.queued_bytes > 0 || flow.ending != Ending::none;
+  if (segment.ending == flow.ending) flow.ending = StreamEnd::none;
+  flow.waiting = flow.queued_bytes > 0 || flow.ending != StreamEnd::none;
   next_known_ = false;
 }
 

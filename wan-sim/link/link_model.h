@@ -11,7 +11,6 @@
 #include <queue>
 #include <vector>
 
-#include "wan-sim/link/flow_table.h"
 #include "wan-sim/link/link_rules.h"
 
 namespace causeway::wan_sim {
@@ -23,7 +22,7 @@ class LinkModel : public LinkRules {
   std::uint64_t add_flow(std::uint64_t key) override;
   void remove_flow(std::uint64_t flow) override;
   void offer(std::uint64_t flow, std::uint64_t bytes, Time now) override;
-  void end(std::uint64_t flow, Ending ending, Time now) override;
+  void end(std::uint64_t flow, StreamEnd ending, Time now) override;
   void stall(Time now, Time length) override;
   void black_hole(bool on, Time now) override;
   void change(const LinkProfile& profile, Time now) override;
@@ -37,7 +36,7 @@ class LinkModel : public LinkRules {
     std::uint64_t key = 0;
     std::uint64_t offset = 0;  // bytes that have entered the link
     std::uint64_t queued_bytes = 0;
-    Ending ending = Ending::none;
+    StreamEnd ending = StreamEnd::none;
     bool waiting = false;  // has something to send
     Time last_arrival{0};
     JitterChain jitter{};
@@ -45,7 +44,7 @@ class LinkModel : public LinkRules {
   };
   struct Segment {
     std::uint64_t bytes = 0;
-    Ending ending = Ending::none;
+    StreamEnd ending = StreamEnd::none;
     Transmission time;
   };
   struct InFlight {

@@ -7,23 +7,75 @@
 // were due, so that lateness never adds up.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "wan-sim/base/stall_schedule.h"
+#include "wan-sim/base/impairments.h"
 #include "wan-sim/scenario/scenario.h"
 
 namespace causeway::wan_sim {
 
-enum class Ending : std::uint8_t { none, finish, reset };  // what TCP calls FIN and RST
+// Flows by number: constant-time, and a number is never used twice, though its place is.
+template <typename Flow>
+class FlowTable {
+ public:
+  std::uint64_t add(Flow flow) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(places_.size()));
+      places_.emplace_back();
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    places_[place].flow = std::move(flow);
+    places_[place].live = true;
+    return std::uint64_t{places_[place].generation} << 32 | place;
+  }
+  void remove(std::uint64_t id) {
+    assert(find(id));
+    Place& place = places_[static_cast<std::uint32_t>(id)];
+    place.flow = Flow{};
+    place.live = false;
+    ++place.generation;
+    free_.push_back(static_cast<std::uint32_t>(id));
+  }
+  // Null if it was removed.
+  Flow* find(std::uint64_t id) {
+    Place& place = places_[static_cast<std::uint32_t>(id)];
+    return place.live && place.generation == id >> 32 ? &place.flow : nullptr;
+  }
+  Flow& at(std::uint64_t id) {
+    Flow* flow = find(id);
+    assert(flow);
+    return *flow;
+  }
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (std::uint32_t i = 0; i < places_.size(); ++i) {
+      if (places_[i].live) visit(std::uint64_t{places_[i].generation} << 32 | i, places_[i].flow);
+    }
+  }
+
+ private:
+  struct Place {
+    Flow flow{};
+    std::uint32_t generation = 0;
+    bool live = false;
+  };
+  std::deque<Place> places_;  // a deque: growing moves no flow
+  std::vector<std::uint32_t> free_;
+};
+
+enum class StreamEnd : std::uint8_t { none, finish, reset };  // what TCP calls FIN and RST
 
 struct Arrival {
   std::uint64_t flow = 0;
   std::uint64_t bytes = 0;
-  Ending ending = Ending::none;  // after these bytes
+  StreamEnd ending = StreamEnd::none;  // after these bytes
   Time at{0};
 };
 
@@ -45,7 +97,7 @@ class LinkRules {
 
   virtual void offer(std::uint64_t flow, std::uint64_t bytes, Time now) = 0;
   // The sender has ended; travels behind the flow's bytes. A reset may follow a finish.
-  virtual void end(std::uint64_t flow, Ending ending, Time now) = 0;
+  virtual void end(std::uint64_t flow, StreamEnd ending, Time now) = 0;
 
   // Nothing enters the link for `length`; what it carries already still arrives.
   virtual void stall(Time now, Time length) = 0;

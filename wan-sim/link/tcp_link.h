@@ -14,7 +14,6 @@
 #include <queue>
 #include <vector>
 
-#include "wan-sim/link/flow_table.h"
 #include "wan-sim/link/link_rules.h"
 #include "wan-sim/link/tcp_sender.h"
 
@@ -27,7 +26,7 @@ class TcpLink : public LinkRules {
   std::uint64_t add_flow(std::uint64_t key) override;
   void remove_flow(std::uint64_t flow) override;
   void offer(std::uint64_t flow, std::uint64_t bytes, Time now) override;
-  void end(std::uint64_t flow, Ending ending, Time now) override;
+  void end(std::uint64_t flow, StreamEnd ending, Time now) override;
   void stall(Time now, Time length) override;
   void black_hole(bool on, Time now) override;
   void change(const LinkProfile& profile, Time now) override;
@@ -40,12 +39,12 @@ class TcpLink : public LinkRules {
   struct Flow {
     std::uint64_t key = 0;
     std::optional<TcpSender> sender{};
-    std::uint64_t queued_bytes = 0;    // offered, and never sent
-    std::uint64_t sent_offset = 0;     // of new bytes
-    std::uint64_t buffered_until = 0;  // what the sender's socket took
-    std::uint64_t arrived_until = 0;   // handed over in order
-    Ending ending = Ending::none;      // not yet sent
-    Ending arrived_ending = Ending::none;
+    std::uint64_t queued_bytes = 0;      // offered, and never sent
+    std::uint64_t sent_offset = 0;       // of new bytes
+    std::uint64_t buffered_until = 0;    // what the sender's socket took
+    std::uint64_t arrived_until = 0;     // handed over in order
+    StreamEnd ending = StreamEnd::none;  // not yet sent
+    StreamEnd arrived_ending = StreamEnd::none;
     JitterChain jitter{};
     LossChain loss{0};
     Time last_arrival{0};
@@ -54,7 +53,7 @@ class TcpLink : public LinkRules {
   // On its way through the queue and the wire.
   struct Piece {
     std::uint64_t flow = 0, offset = 0, bytes = 0, order = 0;
-    Ending ending = Ending::none;
+    StreamEnd ending = StreamEnd::none;
   };
   enum class Kind : std::uint8_t { arrival, acknowledgement, wake };
   struct Event {

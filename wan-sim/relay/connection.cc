@@ -9,7 +9,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "wan-sim/scenario/keys.h"
+#include "wan-sim/scenario/timeline.h"
 
 namespace causeway::wan_sim {
 namespace {
@@ -65,7 +65,7 @@ void Connection::on_stage(Pipe& pipe, std::size_t stage, const Arrival& arrival)
   if (next == pipe.path.stages.size()) return on_arrival(pipe, arrival);
   Link& link = *pipe.path.stages[next];
   if (arrival.bytes > 0) link.offer(pipe.flows[next], arrival.bytes, arrival.at);
-  if (arrival.ending != Ending::none) link.end(pipe.flows[next], arrival.ending, arrival.at);
+  if (arrival.ending != StreamEnd::none) link.end(pipe.flows[next], arrival.ending, arrival.at);
 }
 
 std::uint64_t Connection::window_bytes(const Pipe& pipe) const {
@@ -74,7 +74,7 @@ std::uint64_t Connection::window_bytes(const Pipe& pipe) const {
   return bytes;
 }
 
-void Connection::end(Pipe& pipe, Ending ending) {
+void Connection::end(Pipe& pipe, StreamEnd ending) {
   pipe.path.stages.front()->end(pipe.flows.front(), ending, Link::now());
 }
 
@@ -179,22 +179,22 @@ void Connection::on_read(Pipe& pipe, std::error_code error, std::size_t bytes) {
 
 void Connection::send_finish(Pipe& pipe) {
   const Time slow = pipe.path.link->faults().slow_close;
-  if (slow <= Time{0}) return end(pipe, Ending::finish);
+  if (slow <= Time{0}) return end(pipe, StreamEnd::finish);
   pipe.slow_close.expires_after(slow);
   pipe.slow_close.async_wait([self = shared_from_this(), &pipe](std::error_code cancelled) {
-    if (!cancelled && !self->closed_ && !pipe.reset_sent) self->end(pipe, Ending::finish);
+    if (!cancelled && !self->closed_ && !pipe.reset_sent) self->end(pipe, StreamEnd::finish);
   });
 }
 
 void Connection::send_reset(Pipe& pipe) {
   if (pipe.reset_sent) return;
   pipe.source_ended = pipe.reset_sent = true;
-  end(pipe, Ending::reset);
+  end(pipe, StreamEnd::reset);
 }
 
 void Connection::on_arrival(Pipe& pipe, const Arrival& arrival) {
   pipe.arrived_bytes += arrival.bytes;
-  if (arrival.ending != Ending::none) pipe.arrived_ending = arrival.ending;
+  if (arrival.ending != StreamEnd::none) pipe.arrived_ending = arrival.ending;
   write(pipe);
 }
 
@@ -230,8 +230,8 @@ void Connection::on_written(Pipe& pipe, std::error_code error, std::size_t bytes
 }
 
 void Connection::deliver_ending(Pipe& pipe) {
-  if (pipe.arrived_ending == Ending::none) return;
-  if (pipe.arrived_ending == Ending::reset) return finish();
+  if (pipe.arrived_ending == StreamEnd::none) return;
+  if (pipe.arrived_ending == StreamEnd::reset) return finish();
   if (pipe.done) return;
   pipe.done = true;
   std::error_code ignored;

@@ -60,7 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ByteQueue buffer{};                  // read, and not yet written
     std::uint64_t arrived_bytes = 0;     // of those, how many may be written
     std::uint64_t delivered_bytes = 0;
-    Ending arrived_ending = Ending::none;
+    StreamEnd arrived_ending = StreamEnd::none;
     bool reading = false;
     std::optional<Time> unread_since{};  // bytes wait in the source's socket, and are to be read
     bool writing = false;
@@ -77,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void add_flows(Pipe& pipe, std::uint64_t key);
   void on_stage(Pipe& pipe, std::size_t stage, const Arrival& arrival);
   std::uint64_t window_bytes(const Pipe& pipe) const;
-  void end(Pipe& pipe, Ending ending);
+  void end(Pipe& pipe, StreamEnd ending);
   asio::awaitable<void> wait_until(Time time);
   asio::awaitable<bool> dial(const Relay::Upstream& upstream);
   void read(Pipe& pipe);

@@ -11,7 +11,6 @@
 #include <asio/read_until.hpp>
 #include <asio/write.hpp>
 
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
 
 namespace causeway::wan_sim {

@@ -29,7 +29,7 @@ void Link::offer(std::uint64_t flow, std::uint64_t bytes, Time at) {
   wake_in_time();
 }
 
-void Link::end(std::uint64_t flow, Ending ending, Time at) {
+void Link::end(std::uint64_t flow, StreamEnd ending, Time at) {
   rules_->end(flow, ending, at);
   wake_in_time();
 }

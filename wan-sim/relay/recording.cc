@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "wan-sim/base/error.h"
-#include "wan-sim/scenario/read_input.h"
+#include "wan-sim/scenario/trace.h"
 
 namespace causeway::wan_sim {
 namespace {

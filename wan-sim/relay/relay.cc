@@ -11,7 +11,7 @@
 #include "wan-sim/base/chance.h"
 #include "wan-sim/base/error.h"
 #include "wan-sim/relay/relay_core.h"
-#include "wan-sim/scenario/keys.h"
+#include "wan-sim/scenario/timeline.h"
 
 namespace causeway::wan_sim {
 namespace {

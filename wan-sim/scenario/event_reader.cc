@@ -1,10 +1,7 @@
-#include "wan-sim/scenario/event_reader.h"
+#include "wan-sim/scenario/link_spec.h"
 
 #include <algorithm>
 #include <sstream>
-
-#include "wan-sim/scenario/link_keys.h"
-#include "wan-sim/scenario/link_spec.h"
 
 namespace causeway::wan_sim {
 namespace {

@@ -3,12 +3,28 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "wan-sim/scenario/scenario.h"
 #include "wan-sim/scenario/toml_reader.h"
 
 namespace causeway::wan_sim {
+
+// The settings of a link in one place: unit, range, which engines honour them, and where they go.
+inline constexpr unsigned kRelay = 1, kPacket = 2, kChunks = 4, kFluid = 8, kAllEngines = 15;
+
+struct LinkKey {
+  std::string_view name;
+  double min, max;
+  std::string_view unit;
+  unsigned engines;  // that honour a value other than the default
+  void (*set)(LinkProfile&, double);
+  void (*copy)(const LinkProfile& from, LinkProfile& to);  // what `set` sets
+};
+std::span<const LinkKey> link_keys();
+const LinkKey* find_link_key(std::string_view name);
 
 struct LinkSpec {
   Settings numbers;
@@ -32,5 +48,11 @@ LinkSpec read_link_spec(const TomlReader& reader, const toml::table& table,
 void fill(LinkSpec& spec, const LinkSpec& fallback);
 // Checks what only the whole can tell. `name` is for messages.
 LinkProfile to_profile(const TomlReader& reader, const LinkSpec& spec, const std::string& name);
+
+// [[event]] tables, and the same as one line on the control socket.
+// The action, and what undoes it if for_s says when. `timed`: at_s is required; otherwise refused.
+std::vector<TimedAction> read_event(const TomlReader& reader, const Scenario& scenario,
+                                    const toml::table& table, bool timed,
+                                    std::vector<SettingUse>& uses);
 
 }  // namespace causeway::wan_sim

@@ -4,12 +4,9 @@
 #include <set>
 #include <system_error>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "wan-sim/base/error.h"
-#include "wan-sim/scenario/event_reader.h"
-#include "wan-sim/scenario/link_keys.h"
 #include "wan-sim/scenario/link_spec.h"
-#include "wan-sim/scenario/read_input.h"
 #include "wan-sim/scenario/toml_reader.h"
 #include "wan-sim/scenario/trace.h"
 

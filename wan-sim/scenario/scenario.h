@@ -14,9 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "wan-sim/base/jitter.h"
-#include "wan-sim/base/loss.h"
-#include "wan-sim/base/time.h"
+#include "wan-sim/base/impairments.h"
 
 namespace causeway::wan_sim {
 

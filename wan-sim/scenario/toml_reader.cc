@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "wan-sim/base/error.h"
 
 namespace causeway::wan_sim {

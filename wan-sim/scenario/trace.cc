@@ -3,12 +3,24 @@
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
 
+#include "inter/base/file.h"
 #include "wan-sim/base/error.h"
-#include "wan-sim/scenario/read_input.h"
 
 namespace causeway::wan_sim {
+
+std::string read_input(const std::filesystem::path& file, const std::string& what,
+                       std::size_t bytes_max) {
+  try {
+    return inter::read_regular_file(file, bytes_max);
+  } catch (const std::runtime_error& error) {
+    throw std::system_error(Errc::bad_scenario,
+                            std::string(error.what()) + "; give the path of " + what);
+  }
+}
+
 namespace {
 
 constexpr std::size_t kStepsMax = 2'000'000;

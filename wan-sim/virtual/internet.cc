@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "wan-sim/base/chance.h"
-#include "wan-sim/virtual/internet_session.h"
 #include "wan-sim/virtual/internet_site.h"
 
 namespace causeway::wan_sim {

@@ -7,17 +7,46 @@
 //   Internet::Site        one region's end: an inter::Channel, talking to its inter::MeshHandler
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "inter/frame/blob.h"
 #include "inter/mesh/mesh.h"
-#include "wan-sim/virtual/phantom_spool.h"
 #include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::wan_sim {
+
+// Blobs that a region of a virtual run holds: names and counts, no bytes.
+class PhantomSpool {
+ public:
+  bool has(const inter::BlobId& id) const {
+    const auto found = received_.find(id);
+    return found != received_.end() && found->second == id.size_bytes;
+  }
+  std::uint64_t received_bytes(const inter::BlobId& id) const {
+    const auto found = received_.find(id);
+    return found == received_.end() ? 0 : found->second;
+  }
+  void put(const inter::BlobId& id) { received_[id] = id.size_bytes; }
+  // True if that completed it.
+  bool append(const inter::BlobId& id, std::uint64_t bytes) {
+    std::uint64_t& received = received_[id];
+    const bool lacked = received < id.size_bytes;
+    received = std::min(received + bytes, id.size_bytes);
+    return lacked && received == id.size_bytes;
+  }
+  void remove(const inter::BlobId& id) { received_.erase(id); }
+  void clear() { received_.clear(); }
+
+ private:
+  std::map<inter::BlobId, std::uint64_t> received_;
+};
 
 struct InternetOptions {
   // How blobs travel; empty: as the links suggest. As in inter::MeshOptions, but what a region
@@ -76,6 +105,33 @@ class Internet {
   std::map<Pair, std::uint64_t> dialled_;              // attempts; an older one is void
   std::map<Pair, Time> silent_since_;                  // directed: a black hole
   std::map<std::string, std::uint64_t> sent_bytes_;
+};
+
+// What is under way between two regions in virtual time. Internal to the virtual engine.
+// What goes over a control connection.
+struct Internet::Control {
+  std::uint64_t bytes = 0;  // that have not arrived
+  std::string message{};
+  // Instead of a message: to be sent back or, if `pass_to` is set, to be passed on to that region.
+  std::optional<inter::BlobId> blob{};
+  std::string pass_to{};
+};
+
+// One direction of a session.
+struct Internet::Stream {
+  std::string from, to;
+  VirtualNetwork::FlowId control = 0, data = 0;
+  std::deque<Control> messages{};
+  struct Pushing {
+    inter::BlobId id;
+    std::uint64_t wire_bytes, blob_bytes;  // to come
+  };
+  std::optional<Pushing> pushing{};
+};
+
+struct Internet::Session {
+  Stream there, back;
+  Stream& from(const std::string& region) { return there.from == region ? there : back; }
 };
 
 }  // namespace causeway::wan_sim

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "wan-sim/virtual/internet_session.h"
+#include "wan-sim/virtual/internet.h"
 
 namespace causeway::wan_sim {
 

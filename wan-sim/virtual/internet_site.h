@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "inter/mesh/channel.h"
+#include "inter/mesh/mesh.h"
 #include "inter/route/router.h"
 #include "wan-sim/virtual/internet.h"
 

@@ -7,8 +7,10 @@
 
 #include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/parsed_config.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
+#include "intra/base/adamw.h"
 #include "intra/base/error.h"
 
 namespace causeway::run {
@@ -84,6 +86,26 @@ std::vector<std::string> region_names_sorted(const Config& config) {
   return names;
 }
 
+// After all else is filled in and found right.
+void choose_outer(ParsedConfig& parsed) {
+  Config& config = parsed.config;
+  const bool named = parsed.places.contains("outer.optimizer");
+  for (const char* key : {"outer.lr", "outer.momentum"}) {
+    const auto place = parsed.places.find(key);
+    if (config.outer_kind || place == parsed.places.end()) continue;
+    if (named)
+      throw ConfigError(place->second + ": " + key +
+                        " must be left out where outer.optimizer is auto, which chooses it; or set "
+                        "outer.optimizer");
+    config.outer_kind = config.outer.kind;
+  }
+  if (config.outer_kind) {
+    config.outer.kind = *config.outer_kind;
+  } else {
+    take_suitable_outer(config);
+  }
+}
+
 }  // namespace
 
 Config load_config_text(const std::string& text, const std::string& file,
@@ -98,6 +120,7 @@ Config load_config_text(const std::string& text, const std::string& file,
   }
   resolve(parsed);
   check_combinations(parsed, file);
+  choose_outer(parsed);
   return std::move(parsed.config);
 }
 
@@ -161,11 +184,18 @@ std::string region_settings(const Config& config, const std::string& region) {
 }
 
 diloco::Pace pace(const Config& config) {
-  return {.steps = config.train.steps,
-          .k = config.train.k,
-          .fragments = config.overlap.fragments,
-          .warmup_k = config.sync.warmup_k,
-          .warmup_steps = config.inner.warmup_steps};
+  diloco::Pace pace{.steps = config.train.steps,
+                    .k = config.train.k,
+                    .fragments = config.overlap.fragments,
+                    .warmup_k = config.sync.warmup_k,
+                    .warmup_steps = config.inner.warmup_steps};
+  if (config.sync.k_by_rate && config.built_in_trainer()) {
+    const diloco::Round rounds = pace.steps / (pace.k / pace.fragments);
+    pace.ends = diloco::ends_by_rate(pace.steps, rounds, [&](std::uint64_t step) {
+      return intra::learning_rate(config.inner, step, config.train.steps);
+    });
+  }
+  return pace;
 }
 
 // Limits that were left open are multiples of the fragments, as every K is.
@@ -193,6 +223,7 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   if (config.overlap.variant == Variant::synchronous) return 0;
   if (config.overlap.variant != Variant::streaming) {
     const diloco::EgressBudget& budget = config.budget;
+    if (config.sync.k_by_rate) return static_cast<std::uint32_t>(config.train.steps);
     if (!budget.changes_k()) return k_policy(config).k_max;
     return std::max<std::uint32_t>(k_policy(config).k_max,
                                    budget.k_max > 0 ? budget.k_max : diloco::kLargestK);

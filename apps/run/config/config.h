@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "diloco/maths/outer.h"
-#include "diloco/maths/overlap.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
 #include "diloco/pacing/sync_rules.h"
@@ -50,6 +49,7 @@ struct SyncConfig {
   std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
   std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
   bool k_auto = false;              // K is chosen while the run goes on
+  bool k_by_rate = false;           // rounds are longer where the inner learning rate is small
   std::uint32_t k_min = 0, k_max = 0;  // then; 0: an eighth of train.k, and eight times that
   std::uint32_t k_refit_rounds = 10;
   double k_price = 0.15;                  // lambda of diloco/pacing/objective.h
@@ -74,6 +74,9 @@ struct Config : intra::Recipe {
   bool binds_to_numa = true;     // a worker, to the node of its GPU
   std::string checkpoint_after;  // a command; empty: none
   bool keeps_all = false;        // all that a replay of the run needs
+  // outer.optimizer as it was set, or as it was chosen (outer_choice.h); empty: not chosen yet.
+  std::optional<diloco::OuterOptions::Kind> outer_kind;
+  bool outer_chosen = false;
   bool requires_doctor = false;  // before a region takes part for the first time
   LinksConfig links;
   diloco::EgressBudget budget;

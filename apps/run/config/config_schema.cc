@@ -92,13 +92,16 @@ Key<Config> step_up_key() {
 
 void add_outer_keys(std::vector<Key<Config>>& keys) {
   using Kind = diloco::OuterOptions::Kind;
-  keys.push_back(of_run(C::choice<Kind>(
-      "outer.optimizer", [](auto& c) -> auto& { return c.outer.kind; },
-      {{"nesterov", Kind::nesterov},
+  keys.push_back(of_run(C::choice<std::optional<Kind>>(
+      "outer.optimizer", [](auto& c) -> auto& { return c.outer_kind; },
+      {{"auto", std::nullopt},
+       {"nesterov", Kind::nesterov},
        {"sgd", Kind::sgd},
        {"delayed_nesterov", Kind::delayed_nesterov}},
-      "How the averaged pseudo-gradient moves the shared weights. Use nesterov with a dense codec, "
-      "sgd with a sparse one, and delayed_nesterov where rounds list few of the regions "
+      "How the averaged pseudo-gradient moves the shared weights. auto: what suits the codec, the "
+      "inner optimizer, and how many regions and rounds there are, lr and momentum included "
+      "(docs/learning.md); nesterov if lr or momentum is set. Use nesterov with a dense codec, sgd "
+      "with a sparse one, and delayed_nesterov where rounds list few of the regions "
       "(docs/rounds.md).")));
   keys.push_back(of_run(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},

@@ -5,7 +5,7 @@
 
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/key_builders.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

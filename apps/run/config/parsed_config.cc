@@ -12,7 +12,7 @@
 
 #include "apps/run/config/config_schema.h"
 #include "inter/base/file.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

@@ -6,7 +6,7 @@
 #include <toml++/toml.h>
 
 #include "apps/run/config/parsed_config.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

@@ -56,10 +56,10 @@ warmup_steps = 40
 )";
 
 constexpr std::string_view kExchange = R"(
-[outer]                 # the step from one average to the next
+[outer]                 # the step from one average to the next, as "auto" chooses it for three regions and 20 rounds (docs/learning.md)
 optimizer = "nesterov"
-lr = 0.7
-momentum = 0.9
+lr = 1.0
+momentum = 0.6
 
 [codec]                 # how what the steps have changed is compressed: here to 8 bits for each parameter
 matrix = "dense:int8,block=128"

@@ -23,8 +23,8 @@
 #include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/printable.h"
 #include "inter/base/tcp.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

@@ -10,8 +10,8 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "diloco/coordinator/greeting.h"
-#include "inter/base/append_item.h"
 #include "inter/base/error.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

@@ -19,7 +19,7 @@
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/blob/spool.h"
 #include "inter/mesh/observer.h"
 #include "inter/tls/pki.h"

@@ -11,7 +11,7 @@
 
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
-#include "diloco/maths/data_digest.h"
+#include "diloco/maths/digest.h"
 #include "intra/cuda/jobs/backend.h"
 #include "intra/data/data_reading.h"
 

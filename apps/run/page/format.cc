@@ -47,4 +47,11 @@ std::string format_count(std::uint64_t count) {
   return digits;
 }
 
+std::string format_steps(std::uint64_t taken, std::uint64_t of, const std::string& slash) {
+  if (of == 0) return format_count(taken);
+  const std::uint64_t of_run = std::min(taken, of);
+  return format_count(of_run) + slash + format_count(of) +
+         (taken > of ? " (+" + format_count(taken - of) + " alone)" : "");
+}
+
 }  // namespace causeway::run

@@ -8,7 +8,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "diloco/pacing/link_fit.h"
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
 

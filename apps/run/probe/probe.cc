@@ -5,7 +5,7 @@
 
 #include "diloco/maths/digest.h"
 #include "diloco/pacing/link_fit.h"
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/step/training_state.h"
 #include "intra/worker/make_inner_trainer.h"

@@ -27,6 +27,7 @@ Config short_run(Config config) {
   config.codec = {};
   config.codec.matrix = config.codec.vector = "dense:fp32";
   config.outer = {.kind = diloco::OuterOptions::Kind::sgd, .lr = 1};
+  config.outer_kind = config.outer.kind;
   config.overlap = {};
   config.train.k = kStepsOfRound;
   config.train.steps = std::uint64_t{kStepsOfRound} * kRounds;

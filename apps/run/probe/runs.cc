@@ -43,6 +43,7 @@ void RealRuns::run(const std::string& name, const std::vector<std::string>& more
       program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string() : program.string(),
       "simulate",
       config.string(),
+      "--no-baseline",
       "--sample-tokens",
       "0",
       "--wan",
@@ -53,7 +54,6 @@ void RealRuns::run(const std::string& name, const std::vector<std::string>& more
     options.arguments.emplace_back("--worker");
     options.arguments.push_back(worker);
   }
-  if (!how.baseline) options.arguments.emplace_back("--no-baseline");
   for (const auto* list : {&overrides, &more_overrides}) {
     for (const std::string& text : *list) {
       options.arguments.push_back("--set");
@@ -107,17 +107,6 @@ std::optional<double> measured_round_s(const std::filesystem::path& run,
   }
   if (rounds_s.size() < 2 * regions.size()) return std::nullopt;
   return diloco::tuner::quantile(rounds_s, 0.5);
-}
-
-Losses measured_losses(const std::filesystem::path& run) {
-  const auto json = nlohmann::json::parse(read_text_file(run / "summary.json"), nullptr, false);
-  const auto loss = [&json](const char* name) {
-    const bool known = json.is_object() && json.contains(name) && json[name].is_number();
-    return known ? std::optional(json[name].get<double>()) : std::nullopt;
-  };
-  const std::optional<double> val_loss = loss("val_loss");
-  if (!val_loss) throw RunError((run / "summary.json").string() + ": has no val_loss");
-  return {*val_loss, loss("baseline_val_loss")};
 }
 
 }  // namespace causeway::run

@@ -19,8 +19,7 @@ struct RealRuns {
   std::string worker = {};  // command of the program that trains; empty: the built-in one
 
   struct How {
-    bool shaped = false;    // through the relay, as wan.profile says
-    bool baseline = false;  // and then synchronised every step
+    bool shaped = false;  // through the relay, as wan.profile says
   };
 
   // Runs it to its end, or finds that it has been. Throws RunError with what it said last
@@ -48,12 +47,5 @@ std::uint64_t usual_steps(const std::filesystem::path& run,
 // Nothing with too few rounds.
 std::optional<double> measured_round_s(const std::filesystem::path& run,
                                        const std::vector<std::string>& regions);
-
-// Validation losses of summary.json; baseline: nothing if it was not run.
-struct Losses {
-  double run = 0;
-  std::optional<double> baseline;
-};
-Losses measured_losses(const std::filesystem::path& run);
 
 }  // namespace causeway::run

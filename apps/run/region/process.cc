@@ -14,19 +14,15 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern "C" {
-#include <sys/pidfd.h>  // glibc 2.36 forgot to say that these are C functions
-}
 
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "apps/run/region/signal_tree.h"
-#include "diloco/files/descriptor.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::run {
@@ -134,7 +130,8 @@ class Process::Implementation {
  public:
   Implementation(const asio::any_io_executor& executor, const ProcessOptions& options)
       : pid_(start(options)), with_descendants_(options.with_descendants), ended_(executor) {
-    const int fd = ::pidfd_open(pid_, 0);
+    // Not by way of glibc, which has it from 2.36 on: the package is for 2.34 as well.
+    const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
     if (fd < 0) {
       const int error = errno;
       kill_and_reap();

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "apps/run/config/config.h"
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::run {
 

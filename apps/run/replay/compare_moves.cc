@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

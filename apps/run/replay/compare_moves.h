@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "diloco/maths/layout.h"
-#include "diloco/maths/round_number.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::run {
 

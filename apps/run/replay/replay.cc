@@ -12,7 +12,7 @@
 #include "apps/run/replay/replayed_model.h"
 #include "compression/base/codec.h"
 #include "diloco/files/error.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/run/replay/reweighting.h"
-#include "diloco/maths/round_number.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::run {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "apps/run/config/config.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

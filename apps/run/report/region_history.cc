@@ -22,7 +22,7 @@ RegionHistory read_region_history(const std::filesystem::path& region_directory)
                         .steps = get<std::uint64_t>(*status, "steps"),
                         .result = intra::read_result(region_directory)};
   std::set<std::uint64_t> seen;
-  for (AppliedRound& round : applied_rounds(region_directory)) {
+  for (LoggedRound& round : applied_rounds(region_directory)) {
     if (seen.insert(round.round).second) history.rounds.push_back(std::move(round));
   }
   return history;

@@ -14,8 +14,8 @@ namespace causeway::run {
 
 struct RegionHistory {
   std::string name, run_id;
-  std::vector<Event> events;         // as they are in events.jsonl
-  std::vector<AppliedRound> rounds;  // each once, in order
+  std::vector<Event> events;        // as they are in events.jsonl
+  std::vector<LoggedRound> rounds;  // each once, in order
   std::optional<RegionStatus> status;
   bool finished = false;                      // the run is over there
   std::uint64_t steps = 0;                    // of the run

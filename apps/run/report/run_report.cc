@@ -129,7 +129,7 @@ std::string table(const Regions& regions) {
 std::vector<Sample> samples_of(const Regions& regions) {
   std::vector<Sample> samples;
   for (const RegionHistory& region : regions) {
-    for (const AppliedRound& round : region.rounds) samples.push_back(sample_of(round));
+    for (const LoggedRound& round : region.rounds) samples.push_back(sample_of(round));
   }
   std::ranges::stable_sort(samples, {}, &Sample::time_s);
   const double first_s = samples.empty() ? 0 : samples.front().time_s;

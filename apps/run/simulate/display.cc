@@ -66,11 +66,11 @@ void add_regions(const View& view, std::vector<std::string>& lines) {
   for (const RegionView& region : view.regions)
     name_width = std::max(name_width, region.name.size());
   const std::size_t step_width =
-      std::max<std::size_t>(4, 2 * std::to_string(view.steps).size() + 1);
+      std::max<std::size_t>(4, format_steps(view.steps, view.steps).size());
   lines.push_back(pad("region", name_width) + "  " + pad_left("step", step_width) +
                   "     loss  tokens/s  state");
   for (const RegionView& region : view.regions) {
-    const std::string step = std::to_string(region.step) + "/" + std::to_string(view.steps);
+    const std::string step = format_steps(region.step, view.steps);
     lines.push_back(pad(region.name, name_width) + "  " + pad_left(step, step_width) + "  " +
                     pad_left(loss_text(region.loss), 7) + "  " +
                     pad_left(format_count(static_cast<std::uint64_t>(region.tokens_per_s)), 8) +
@@ -144,11 +144,11 @@ std::vector<std::string> PlainProgress::lines(const View& view) {
     const auto shown = shown_at_s_.find(region.name);
     if (shown != shown_at_s_.end() && view.elapsed_s < shown->second + kPlainInterval_s) continue;
     shown_at_s_[region.name] = view.elapsed_s;
-    out.push_back(
-        region.name + ": step " + std::to_string(region.step) + "/" + std::to_string(view.steps) +
-        ", loss " + loss_text(region.loss) + validation_text(region) + ", " +
-        format_count(static_cast<std::uint64_t>(region.tokens_per_s)) + " tokens/s, " +
-        (region.mfu > 0 ? "MFU " + format_fixed(100 * region.mfu, 1) + " %, " : "") + region.state);
+    out.push_back(region.name + ": step " + format_steps(region.step, view.steps) + ", loss " +
+                  loss_text(region.loss) + validation_text(region) + ", " +
+                  format_count(static_cast<std::uint64_t>(region.tokens_per_s)) + " tokens/s, " +
+                  (region.mfu > 0 ? "MFU " + format_fixed(100 * region.mfu, 1) + " %, " : "") +
+                  region.state);
   }
   for (std::string& line : out) line = clean(std::move(line), 400);
   return out;

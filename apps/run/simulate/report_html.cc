@@ -113,7 +113,7 @@ std::string report_html_so_far(const View& view, const std::vector<Sample>& samp
   const std::string title = escape_html(view.title);
   std::vector<HtmlRow> rows;
   for (const RegionView& region : view.regions) {
-    rows.push_back({region.name, format_count(region.step) + " of " + format_count(view.steps),
+    rows.push_back({region.name, format_steps(region.step, view.steps, " of "),
                     region.loss > 0 ? format_fixed(region.loss, 4) : "",
                     region.val_loss ? format_fixed(*region.val_loss, 4) : "",
                     format_count(static_cast<std::uint64_t>(region.tokens_per_s)), region.state});

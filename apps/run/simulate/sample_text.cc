@@ -6,7 +6,7 @@
 
 #include "apps/run/region/process.h"
 #include "apps/run/region/region_files.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 

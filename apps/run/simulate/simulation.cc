@@ -19,6 +19,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/process_events.h"
@@ -28,7 +29,7 @@
 #include "apps/run/simulate/sample_text.h"
 #include "apps/run/simulate/summary.h"
 #include "apps/run/tune/predict.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 #include "intra/data/data.h"
 #include "intra/step/evaluation.h"
 #include "intra/worker/worker_result.h"
@@ -105,6 +106,8 @@ class Simulation {
 
   int run() {
     std::printf("Run directory: %s\n", directory_.path().c_str());
+    if (const std::string concern = outer_concern(config_); !concern.empty())
+      std::printf("WARNING: %s\n", concern.c_str());
     std::fflush(stdout);
     watch_signals();
     int exit_code = 1;

@@ -15,9 +15,9 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
-#include "inter/base/hex.h"
-#include "inter/base/page_buffer.h"
-#include "inter/base/sha256.h"
+#include "inter/base/file.h"
+#include "inter/base/hash.h"
+#include "inter/base/text.h"
 #include "inter/blob/spool_files.h"
 
 namespace causeway::run {

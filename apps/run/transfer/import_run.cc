@@ -13,9 +13,9 @@
 #include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/hex.h"
-#include "inter/base/page_buffer.h"
-#include "inter/base/sha256.h"
+#include "inter/base/file.h"
+#include "inter/base/hash.h"
+#include "inter/base/text.h"
 #include "intra/outer/state_file.h"
 
 namespace causeway::run {

@@ -1,41 +1,47 @@
-// The statistical price of K, measured: short real runs in triples, kept for the next tuning of the
-// same model and data.
+// What steps are worth, measured: short paired trials of the run in this process (trial.h), kept
+// for the next tuning of the same model and data.
 //
-// A triple has one seed, and so one start and one order of the data: K and T steps, 4K and T steps,
-// K and T/2 steps. From these a, b and lambda = a / b (diloco/pacing/objective.h). The first one is
-// also run synchronised every step: what that needs fewer steps for the same loss.
+// Of each seed, and so with one start and one order of the data: K and T steps, 4K and T steps, K
+// and T/2 steps as configured. From these a, b and lambda = a / b (diloco/pacing/objective.h). The
+// first seed is also trained synchronised every step. Other recipes are trained with K and with 4K:
+// how many steps they need follows from how much lower their losses are, and b.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/run/config/config.h"
-#include "apps/run/probe/runs.h"
+#include "apps/run/learning/recipe.h"
 #include "diloco/pacing/objective.h"
 
 namespace causeway::run {
 
 struct Calibration {
-  diloco::tuner::LambdaFit fit;
+  diloco::tuner::LambdaFit fit;  // as configured
   std::size_t triples = 0;
   std::uint32_t k = 0;      // the smaller one
   std::uint64_t steps = 0;  // T of the newest triples
+  // Of every recipe that was tried, the configured one first; none if `fit` says nothing.
+  std::vector<std::pair<Recipe, diloco::tuner::StatisticalPrice>> prices;
+
+  bool known() const { return triples > 0 && fit.b > 0; }
+  const diloco::tuner::StatisticalPrice* price_of(const Recipe& recipe) const;
 };
 
 struct CalibrationOptions {
-  double budget_s = 0;  // for new runs; 0: only what the cache holds
+  double budget_s = 0;  // for new trials; 0: only what the cache holds
   double step_s = 0;    // of one region alone on this host
   std::filesystem::path cache;
+  std::vector<Recipe> recipes = {};  // others than the configured one
 };
 
 inline constexpr std::uint32_t kCalibrationRatio = 4;
 
-// Nothing is known if `triples` is 0. `note` is told what is run. Throws what RealRuns::run throws.
-Calibration calibrate(const Config& config, const RealRuns& runs, const CalibrationOptions& options,
+// Nothing is known if `triples` is 0. `note` is told what is trained. Throws what trials throw.
+Calibration calibrate(const Config& config, const CalibrationOptions& options,
                       const std::function<void(const std::string&)>& note);
-
-// Names everything that the losses depend on but K, the number of steps and the seed: model, data,
-// optimizers, codec, batch and the number of regions.
-std::string calibration_key(const Config& config);
 
 }  // namespace causeway::run

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

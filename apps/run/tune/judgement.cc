@@ -23,8 +23,12 @@ std::string with_error(double value, double error, int decimals) {
          (std::isfinite(error) ? format_fixed(error, decimals) : std::string("?"));
 }
 
+std::string to_string(const Recipe& recipe) {
+  return recipe.inner + " with " + recipe.codec;
+}
+
 bool calibrated(const Tuning& tuning) {
-  return tuning.calibration.triples > 0 && tuning.calibration.fit.b > 0;
+  return tuning.calibration.known();
 }
 
 void warn_of_lockstep(Tuning& tuning) {
@@ -68,6 +72,14 @@ void judge_price(Tuning& tuning) {
   } else {
     warn_of_lockstep(tuning);
   }
+  for (const auto& [recipe, price] : calibration.prices) {
+    if (recipe == tuning.configured) continue;
+    tuning.reasons.push_back(to_string(recipe) + " needs " +
+                             with_error(price.steps, price.steps_error, 2) +
+                             " times the steps of " + to_string(tuning.configured) +
+                             " at K = " + std::to_string(calibration.k) + ", and its lambda is " +
+                             with_error(price.lambda, price.lambda_error, 3));
+  }
   if (tuning.steps > 8 * calibration.steps) {
     tuning.warnings.push_back("the calibration's runs had " + std::to_string(calibration.steps) +
                               " steps, the run has " + std::to_string(tuning.steps) +
@@ -76,13 +88,23 @@ void judge_price(Tuning& tuning) {
   }
 }
 
+// What a step with another inner optimizer takes was measured here; on GPUs it may be another
+// share.
+void judge_inner(Tuning& tuning, const diloco::tuner::Row& row) {
+  if (row.inner == tuning.configured.inner) return;
+  tuning.reasons.push_back("a step with " + row.inner + " takes " +
+                           format_fixed(row.inner_step_ratio, 2) + " times as long as one with " +
+                           tuning.configured.inner + ", measured on this machine");
+}
+
 bool is_sparse(const std::string& codec) {
   return compression::make_codec(codec)->is_sparse();
 }
 
 bool calibrated_as_recommended(const Tuning& tuning) {
   const diloco::tuner::Row& row = tuning.recommended();
-  return row.codec == tuning.configured_codec && row.overlap.variant == tuning.configured_variant;
+  return tuning.calibration.price_of({row.inner, row.codec}) != nullptr &&
+         row.overlap.variant == tuning.configured_variant;
 }
 
 // Steps that a codec costs are not in the table, only the time and bytes that it saves.
@@ -90,14 +112,14 @@ void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
   const bool against_dense =
       std::ranges::any_of(tuning.forecast.rows,
                           [](const diloco::tuner::Row& other) { return !is_sparse(other.codec); });
-  if (is_sparse(row.codec) && against_dense) {
+  if (is_sparse(row.codec) && against_dense && !row.price) {
     tuning.warnings.push_back(
         "this assumes that a sparse codec needs no more steps than a dense one, as published for "
         "large models. A model of 0.2M parameters ended 6 to 15 % above int8 at equal tokens with "
         "3 % density (docs/choosing-k.md): compare both in short runs");
   }
   if (calibrated(tuning) && !calibrated_as_recommended(tuning)) {
-    tuning.warnings.push_back("lambda was calibrated with " + tuning.configured_codec + ", " +
+    tuning.warnings.push_back("lambda was calibrated with " + tuning.configured.codec + ", " +
                               std::string(diloco::tuner::to_string(tuning.configured_variant)) +
                               ", not with the recommended codec and overlap");
   }
@@ -133,6 +155,7 @@ void judge_choice(Tuning& tuning) {
         "the price of applying an exchange late is that of a published run "
         "of 500M parameters with K = 30, not measured here");
   }
+  judge_inner(tuning, row);
   judge_codec(tuning, row);
   const auto edge = [&](auto compare) {
     return std::ranges::none_of(tuning.forecast.rows, [&](const diloco::tuner::Row& other) {

@@ -103,7 +103,7 @@ class Planner {
     out_.by_program = !config_.built_in_trainer();
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
-    out_.configured_codec = config_.codec.matrix;
+    out_.configured = recipe_of(config_);
     out_.configured_variant = overlap_.variant;
     out_.warnings = not_rehearsed(config_);
     out_.links = options_.links.empty() ? "of the recorded run" : options_.links.string();

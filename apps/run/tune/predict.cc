@@ -81,8 +81,9 @@ class Predictor {
     tuner::RehearsalOptions options;
     const double spread = in_.probe.step_s > 0 ? in_.probe.step_deviation_s / in_.probe.step_s : 0;
     for (const std::string& region : regions_) {
-      options.regions[region] = {.step_s = step_s(in_, region),
-                                 .step_deviation_s = spread * step_s(in_, region),
+      const double step = step_s(in_, region) * row.inner_step_ratio;
+      options.regions[region] = {.step_s = step,
+                                 .step_deviation_s = spread * step,
                                  .encode_s = codec.encode_s,
                                  .apply_s = codec.apply_s,
                                  .store_s = codec.store_s,
@@ -97,7 +98,8 @@ class Predictor {
     options.protocol = rehearsed_protocol(in_.config);
     options.seed = in_.config.train.seed;
     const double round_s =
-        row.k * slowest_step_s(in_) + codec.encode_s + codec.apply_s + codec.store_s + 1 +
+        row.k * slowest_step_s(in_) * row.inner_step_ratio + codec.encode_s + codec.apply_s +
+        codec.store_s + 1 +
         kPatience * (1 + exchange_s(in_.links, regions_, double(codec.payload_bytes)));
     options.limit_s = 600 + (options.rounds + options.rounds_before) * round_s +
                       kPatience * options.measured_s_min;

@@ -18,8 +18,14 @@ Json optional(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+// An error that one sample alone gives is infinite, which JSON cannot say.
+Json finite(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
 Json to_json(const tuner::Row& row) {
   return {{"k", row.k},
+          {"inner_optimizer", row.inner.empty() ? Json(nullptr) : Json(row.inner)},
           {"codec", row.codec},
           {"variant", tuner::to_string(row.overlap.variant)},
           {"predicted_round_s", row.round_s},
@@ -37,6 +43,12 @@ Json to_json(const tuner::Row& row) {
           {"cost_per_round", row.cost_per_round},
           {"cost_to_loss", row.cost_to_loss},
           {"complete", row.complete}};
+}
+
+Json to_json(const Recipe& recipe, const tuner::StatisticalPrice& price) {
+  return {{"inner_optimizer", recipe.inner}, {"codec", recipe.codec},
+          {"steps_factor", price.steps},     {"steps_standard_error", finite(price.steps_error)},
+          {"lambda", price.lambda},          {"lambda_standard_error", finite(price.lambda_error)}};
 }
 
 Json to_json(const Probe& probe) {
@@ -183,7 +195,11 @@ std::string verdict(const Tuning& tuning) {
     if (!row) continue;
     out += name + as_long(tuning.forecast.rows[*row].time_to_loss_s, best.time_to_loss_s);
   }
-  return out + "\n" + costs(tuning);
+  out += "\n" + costs(tuning);
+  if (tuning.settings.empty()) return out + "  The configuration says all this already.\n";
+  out += "  To set in the configuration:\n";
+  for (const std::string& line : tuning.settings) out += "    " + line + "\n";
+  return out;
 }
 
 }  // namespace
@@ -198,8 +214,8 @@ std::string describe(const tuner::Overlap& overlap) {
 }
 
 std::string describe(const tuner::Row& row) {
-  return row.codec + ", " + describe(row.overlap) +
-         (row.topology ? ", " + topology_name(row.topology) : "");
+  return (row.price && !row.inner.empty() ? row.inner + ", " : "") + row.codec + ", " +
+         describe(row.overlap) + (row.topology ? ", " + topology_name(row.topology) : "");
 }
 
 std::string topology_name(const std::optional<inter::Shape>& topology) {
@@ -214,6 +230,7 @@ std::string tuning_json(const Tuning& tuning) {
     json["interval"] = {tuning.recommendation->low, tuning.recommendation->high};
     json["confidence"] = tuning.confidence;
     json["recommended"] = to_json(best);
+    json["settings"] = tuning.settings;
     json["comparison"] = comparison(tuning);
   } else {
     json["recommended_k"] = json["interval"] = nullptr;
@@ -229,6 +246,9 @@ std::string tuning_json(const Tuning& tuning) {
                                         ? Json(fit.lockstep_error)
                                         : Json(nullptr);
   json["calibration_seeds"] = tuning.calibration.triples;
+  json["recipes"] = Json::array();
+  for (const auto& [recipe, price] : tuning.calibration.prices)
+    json["recipes"].push_back(to_json(recipe, price));
   json["reasons"] = tuning.reasons;
   json["warnings"] = tuning.warnings;
   json["links"] = tuning.links;

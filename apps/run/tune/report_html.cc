@@ -94,18 +94,21 @@ std::string bytes_chart(const Tuning& tuning) {
   std::vector<Series> series;
   for (const tuner::Row& row : tuning.forecast.rows) {
     if (!row.complete || row.overlap.variant != tuner::Variant::synchronous) continue;
-    const std::string name = line_name(row, row.codec);
+    const std::string name =
+        line_name(row, (row.price ? row.inner + ", " : std::string()) + row.codec);
     auto found = std::ranges::find(series, name, &Series::name);
     if (found == series.end()) found = series.insert(series.end(), Series{name, {}});
     const double rounds = double(tuning.steps) / row.k;
-    const double more = slope * std::max(0.0, std::log(row.k / tuning.price.k_reference));
+    double more = slope * std::max(0.0, std::log(row.k / tuning.price.k_reference));
+    if (row.price)
+      more = tuning.calibration.fit.b * std::log(tuner::steps_factor(row.k, *row.price));
     found->points.emplace_back(row.sent_bytes * rounds / 1e9, more);
   }
   for (Series& one : series) std::ranges::sort(one.points);
   return html_chart({.title = "Loss against bytes",
                      .x_label = "GB over the WAN in the whole run",
                      .y_label = "nats above K = " + format_fixed(tuning.price.k_reference, 0) +
-                                " at equal tokens, " +
+                                " as configured" + " at equal tokens, " +
                                 (calibrated ? "as calibrated" : "as published, not measured here"),
                      .series = std::move(series),
                      .from_zero = true,

@@ -5,13 +5,12 @@
 #include <chrono>
 #include <cmath>
 
+#include "apps/run/config/outer_choice.h"
 #include "apps/run/page/format.h"
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
-#include "compression/base/codec.h"
-#include "compression/codecs/make_codec.h"
 
 namespace causeway::run {
 namespace {
@@ -22,7 +21,7 @@ constexpr std::uint32_t kMeasuredRounds = 8;
 
 std::vector<std::string> default_codecs(const Config& config) {
   std::vector<std::string> codecs = {config.codec.matrix};
-  for (const char* other : {"dense:int8,block=128", "topk:k=64,value=2bit"}) {
+  for (const char* other : {"dense:int8,block=128", "dense:2bit", "topk:k=64,value=2bit"}) {
     if (codecs.front() != other) codecs.emplace_back(other);
   }
   return codecs;
@@ -58,7 +57,7 @@ class Tuner {
     out_.by_program = !config_.built_in_trainer();
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
-    out_.configured_codec = config_.codec.matrix;
+    out_.configured = recipe_of(config_);
     out_.configured_variant = config_.overlap.variant;
     if (out_.regions.size() < 2)
       throw ConfigError(
@@ -71,14 +70,17 @@ class Tuner {
       out_.prices = load_prices(options_.prices, known);
     }
     out_.warnings = not_rehearsed(config_);
+    if (const std::string concern = outer_concern(config_); !concern.empty())
+      out_.warnings.push_back(concern);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
     refuse_what_programs_cannot();
     probe_machine();
     probe_links_of(links);
+    calibrate_recipes();
     rehearse(links);
-    calibrate_price();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
     out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    if (out_.recommendation) out_.settings = settings_between(config_, as(out_.recommended()));
     if (options_.measure_s > 0 || options_.measure_all) measure(links);
     judge(out_);
     return std::move(out_);
@@ -153,6 +155,7 @@ class Tuner {
   void rehearse(const wan_sim::Scenario& links) {
     const PredictInput input = predict_input(links);
     Choices choices = choices_of(options_.grid, input);
+    price_choices(choices.rows);
     out_.warnings.insert(out_.warnings.end(), choices.warnings.begin(), choices.warnings.end());
     note_("predicting: " + std::to_string(choices.rows.size()) + " choices over " + out_.links);
     out_.forecast = predict(input, std::move(choices.rows));
@@ -162,6 +165,61 @@ class Tuner {
     return options_.work.empty() ? options_.cache / "work" : options_.work;
   }
 
+  // Every recipe that was calibrated, where there is more than the configured one.
+  void price_choices(std::vector<tuner::Row>& rows) {
+    std::vector<tuner::Row> priced;
+    for (const tuner::Row& row : rows) {
+      for (const std::string& inner : inner_optimizers()) {
+        const tuner::StatisticalPrice* const price = out_.calibration.price_of({inner, row.codec});
+        const bool configured = inner == out_.configured.inner;
+        if (price == nullptr && !configured) continue;
+        priced.push_back(row);
+        priced.back().inner = inner;
+        priced.back().inner_step_ratio = configured ? 1 : other_inner_step_ratio_;
+        if (price != nullptr) priced.back().price = *price;
+      }
+    }
+    rows = std::move(priced);
+  }
+
+  std::vector<std::string> inner_optimizers() const {
+    if (out_.by_program) return {""};
+    return {out_.configured.inner, out_.configured.inner == "muon" ? "adamw" : "muon"};
+  }
+
+  std::vector<Recipe> other_recipes() const {
+    std::vector<Recipe> recipes;
+    for (const std::string& inner : inner_optimizers()) {
+      for (const CodecProbe& codec : out_.probe.codecs) {
+        const Recipe recipe{inner, codec.codec};
+        if (recipe != out_.configured) recipes.push_back(recipe);
+      }
+    }
+    return recipes;
+  }
+
+  Config as(const tuner::Row& row) const {
+    Config config = with(config_, {row.inner, row.codec});
+    config.train.k = row.k;
+    config.overlap.variant = row.overlap.variant;
+    config.overlap.fragments = row.overlap.fragments;
+    if (row.overlap.variant == tuner::Variant::streaming)
+      config.sync.overlap_steps = row.overlap.overlap_steps;
+    config.links.topology = row.topology;
+    return config;
+  }
+
+  // How much longer a step takes with the other inner optimizer, on this machine.
+  void probe_other_inner() {
+    const Config other = with(config_, {inner_optimizers().back(), out_.configured.codec});
+    const auto step_s = [&](const Config& config) {
+      return probe(config, {.seconds = options_.probe_s, .codecs = {}, .directory = options_.cache})
+          .step_s;
+    };
+    note_("probing: inner steps with " + inner_optimizers().back());
+    other_inner_step_ratio_ = step_s(other) / step_s(config_);
+  }
+
   RealRuns real_runs(const std::string& purpose) const {
     return {.config = options_.config,
             .overrides = options_.overrides,
@@ -169,7 +227,7 @@ class Tuner {
             .directory = work() / purpose};
   }
 
-  void calibrate_price() {
+  void calibrate_recipes() {
     if (!config_.built_in_trainer()) return;
     if (options_.calibrate_s > 0 && config_.train.timed_step_ms > 0) {
       throw ConfigError(
@@ -177,15 +235,18 @@ class Tuner {
           "set "
           "it to 0");
     }
-    out_.calibration = calibrate(
-        config_, real_runs(calibration_key(config_)),
-        {.budget_s = options_.calibrate_s, .step_s = out_.probe.step_s, .cache = options_.cache},
-        note_);
-    if (out_.calibration.triples == 0 || out_.calibration.fit.b <= 0) return;
-    out_.price = {.lambda = std::max(0.0, out_.calibration.fit.lambda),
-                  .lambda_error = out_.calibration.fit.lambda_error,
-                  .k_reference = double(out_.calibration.k),
-                  .lockstep_factor = out_.calibration.fit.lockstep_factor.value_or(1)};
+    out_.calibration = calibrate(config_,
+                                 {.budget_s = options_.calibrate_s,
+                                  .step_s = out_.probe.step_s,
+                                  .cache = options_.cache,
+                                  .recipes = other_recipes()},
+                                 note_);
+    if (!out_.calibration.known()) return;
+    out_.price = out_.calibration.prices.front().second;
+    const bool other_inner = std::ranges::any_of(out_.calibration.prices, [&](const auto& one) {
+      return one.first.inner != out_.configured.inner;
+    });
+    if (other_inner) probe_other_inner();
   }
 
   // The recommended row and its neighbours.
@@ -254,7 +315,7 @@ class Tuner {
     const std::string name = "row-" + std::to_string(index);
     std::filesystem::remove_all(runs.path(name));
     std::vector<std::string> overrides = {
-        "train.timed_step_ms=" + std::to_string(step_ms),
+        "train.timed_step_ms=" + std::to_string(std::lround(step_ms * row.inner_step_ratio)),
         "train.k=" + std::to_string(row.k),
         "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
         "train.checkpoint_rounds=1000",
@@ -268,8 +329,7 @@ class Tuner {
         "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps),
         "links.topology=" + topology_name(row.topology),
         "wan.profile=" + links_file_.string()};
-    if (compression::make_codec(row.codec)->is_sparse())
-      overrides.emplace_back("codec.feedback=true");
+    if (as(row).codec.feedback) overrides.emplace_back("codec.feedback=true");
     runs.run(name, overrides, {.shaped = true});
     auto measured = measured_round_s(runs.path(name), out_.regions);
     if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment
@@ -282,6 +342,7 @@ class Tuner {
   Config config_;
   std::filesystem::path links_file_;
   std::map<std::string, double> step_s_;  // of regions that differ
+  double other_inner_step_ratio_ = 1;
   Tuning out_;
 };
 

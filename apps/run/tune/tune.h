@@ -2,7 +2,7 @@
 //
 //   probe      what a region's machine does (probe.h) and what the links carry (links.h)
 //   predict    every choice rehearsed with the real protocol over the virtual WAN (predict.h)
-//   calibrate  short paired real runs for the statistical price of K (calibration.h)
+//   calibrate  short paired trials: what K, inner optimizer and codec cost in steps (calibration.h)
 //   measure    a few timed rounds of the best choices on real processes, to hold against it
 //   recommend  an interval, one value, and what it costs and saves (diloco/pacing)
 #pragma once
@@ -28,7 +28,7 @@ struct TuneOptions {
   std::filesystem::path links_run;  // instead: a run directory, whose coordinators measured them
   std::filesystem::path prices;     // empty: none
   Grid grid;                        // empty lists: chosen
-  std::vector<std::string> codecs;  // for matrices; empty: the configuration's and two others
+  std::vector<std::string> codecs;  // for matrices; empty: the configuration's and three others
   double probe_s = 5;
   double step_s = 0;                       // above 0: not probed
   std::vector<std::string> region_step_s;  // "NAME=MS"
@@ -47,10 +47,11 @@ struct Tuning {
   std::string name;
   std::string links;  // where they come from
   std::vector<std::string> regions;
-  bool by_program = false;       // trained by the user's own: nobody else can calibrate or time it
-  std::uint64_t steps = 0;       // of the configuration: what its target loss needs at K0
-  std::string configured_codec;  // of matrices; calibrations are made with it
-  diloco::tuner::Variant configured_variant = diloco::tuner::Variant::synchronous;  // the same
+  bool by_program = false;  // trained by the user's own: nobody else can calibrate or time it
+  std::uint64_t steps = 0;  // of the configuration: what its target loss needs at K0
+  Recipe configured;
+  diloco::tuner::Variant configured_variant =
+      diloco::tuner::Variant::synchronous;  // calibrations are made with it
   Probe probe;
   std::vector<LinkProbe> link_probes;
   Forecast forecast;
@@ -62,6 +63,7 @@ struct Tuning {
   std::string confidence;             // low, medium or high
   std::vector<std::string> reasons;   // for that
   std::vector<std::string> warnings;  // what is not known, not tried, or outside of what is
+  std::vector<std::string> settings;  // of the recommendation: "key = value", where they change
 
   const diloco::tuner::Row& recommended() const {
     return forecast.rows.at(recommendation.value().row);

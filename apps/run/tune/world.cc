@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "wan-sim/virtual/internet.h"
 #include "wan-sim/virtual/internet_site.h"
-#include "wan-sim/virtual/phantom_spool.h"
 #include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::run {

@@ -18,7 +18,6 @@
 #include "intra/base/error.h"
 #include "intra/outer/state_file.h"
 #include "intra/published/checkpoint.h"
-#include "intra/published/companions.h"
 
 namespace causeway::run {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "diloco/files/mapped_bytes.h"
+#include "diloco/files/sealed_bytes.h"
 #include "inter/frame/blob.h"
 
 namespace causeway::run {

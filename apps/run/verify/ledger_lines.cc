@@ -9,7 +9,7 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/verify/membership_story.h"
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {

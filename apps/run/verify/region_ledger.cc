@@ -6,7 +6,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
-#include "diloco/log/withdraw.h"
+#include "diloco/log/records.h"
 
 namespace causeway::run {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "diloco/ledger/ledger.h"
-#include "diloco/log/withdraw.h"
+#include "diloco/log/records.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/signature.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "inter/base/append_item.h"
+#include "inter/base/text.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
 

@@ -10,7 +10,7 @@
 
 #include <spdlog/sinks/base_sink.h>
 
-#include "inter/base/log_budget.h"
+#include "inter/base/retry.h"
 
 namespace causeway::run {
 

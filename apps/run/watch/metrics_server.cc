@@ -22,9 +22,8 @@
 #include <asio/write.hpp>
 
 #include "apps/run/config/config.h"
-#include "inter/base/accept.h"
 #include "inter/base/async.h"
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 #include "inter/door/strangers.h"
 #include "inter/mesh/resolve.h"
 
@@ -152,8 +151,7 @@ class MetricsServer::Implementation {
       acceptor_.listen();
       port_ = acceptor_.local_endpoint().port();
     } catch (const std::system_error& error) {
-      throw ConfigError("--metrics " + inter::to_string(address) + ": cannot be bound (" +
-                        error.code().message() + "); name an address of this host and a free port");
+      inter::throw_cannot_listen(address, error.code());
     }
   }
 

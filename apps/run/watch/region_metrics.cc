@@ -175,10 +175,10 @@ RegionMetrics::RegionMetrics(std::string run, std::string region, std::filesyste
       region_(std::move(region)),
       directory_(std::move(directory)),
       prices_(std::move(prices)) {
-  for (const AppliedRound& round : applied_rounds(directory_)) count(round);
+  for (const LoggedRound& round : applied_rounds(directory_)) count(round);
 }
 
-void RegionMetrics::count(const AppliedRound& round) {
+void RegionMetrics::count(const LoggedRound& round) {
   const std::lock_guard lock(mutex_);
   ++rounds_.applied;
   rounds_.without_own += round.listed ? 0 : 1;

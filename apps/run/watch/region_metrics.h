@@ -20,7 +20,7 @@ class RegionMetrics {
   RegionMetrics(std::string run, std::string region, std::filesystem::path directory,
                 Prices prices = {});
 
-  void count(const AppliedRound& round);
+  void count(const LoggedRound& round);
 
   // In Prometheus' text format, version 0.0.4. Read anew each time; without status.json only what
   // the rounds say.

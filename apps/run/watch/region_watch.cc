@@ -68,9 +68,9 @@ void RegionWatch::add(const std::string& event) {
   }
 }
 
-void RegionWatch::write(const AppliedRound& round) {
+void RegionWatch::write(const LoggedRound& round) {
   if (!begun_) {
-    for (const AppliedRound& earlier : applied_rounds(directory_)) {
+    for (const LoggedRound& earlier : applied_rounds(directory_)) {
       if (earlier.round < round.round) tensorboard_.add(sample_of(earlier));
     }
     begun_ = true;

@@ -35,7 +35,7 @@ class RegionWatch {
  private:
   std::string scraped(const std::string& scraper);
   std::string not_healthy() const;
-  void write(const AppliedRound& round);
+  void write(const LoggedRound& round);
 
   std::string region_;
   std::filesystem::path directory_;

@@ -14,10 +14,10 @@ std::string of_all(std::uint64_t number, std::uint64_t all) {
 
 }  // namespace
 
-std::optional<AppliedRound> parse_round(const std::string& line) {
+std::optional<LoggedRound> parse_round(const std::string& line) {
   const auto json = parse_object(line);
   if (!json || !json->contains("participants")) return std::nullopt;
-  AppliedRound round;
+  LoggedRound round;
   round.round = get<std::uint64_t>(*json, "round");
   round.region = get<std::string>(*json, "region");
   round.step = get<std::uint64_t>(*json, "step");
@@ -37,7 +37,7 @@ std::optional<AppliedRound> parse_round(const std::string& line) {
   return round;
 }
 
-Sample sample_of(const AppliedRound& round) {
+Sample sample_of(const LoggedRound& round) {
   return {.time_s = round.time_unix_s,
           .region = round.region,
           .step = round.step,
@@ -48,23 +48,23 @@ Sample sample_of(const AppliedRound& round) {
           .val_loss = round.val_loss};
 }
 
-std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory) {
-  std::vector<AppliedRound> rounds;
+std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_directory) {
+  std::vector<LoggedRound> rounds;
   for (const Event& event : read_events(region_directory / "events.jsonl")) {
     if (auto round = parse_round(event.json)) rounds.push_back(*std::move(round));
   }
   return rounds;
 }
 
-std::string RoundLines::next(const AppliedRound& round) {
-  std::string line =
-      "round " + of_all(round.round + 1, rounds_) + ": step " + of_all(round.step, steps_);
+std::string RoundLines::next(const LoggedRound& round) {
+  std::string line = "round " + of_all(round.round + 1, rounds_) + ": step " +
+                     format_steps(round.step, steps_, " of ");
   if (round.loss > 0) line += ", loss " + format_fixed(round.loss, 4);
   if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);
   line += ", " + format_count(static_cast<std::uint64_t>(round.tokens_per_s)) + " tokens/s, " +
           std::to_string(round.participants) + " regions";
   if (before_) {
-    const AppliedRound& before = *before_;
+    const LoggedRound& before = *before_;
     const double waited_s = std::max(0.0, round.wait_s - before.wait_s);
     line += ", took " + format_duration(std::max(0.0, round.time_unix_s - before.time_unix_s)) +
             ", " + format_duration(waited_s) + " of it without steps";

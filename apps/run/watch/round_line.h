@@ -12,7 +12,7 @@
 namespace causeway::run {
 
 // An applied round. Totals are over the whole run (docs/outputs.md).
-struct AppliedRound {
+struct LoggedRound {
   std::uint64_t round = 0, step = 0, tokens = 0, wan_tx_bytes = 0;
   std::string region;
   std::size_t participants = 0;
@@ -28,11 +28,11 @@ struct AppliedRound {
 };
 
 // Nothing if the line is none of a round.
-std::optional<AppliedRound> parse_round(const std::string& line);
+std::optional<LoggedRound> parse_round(const std::string& line);
 // As `causeway simulate` would have observed it then; time_s counts from 1970.
-Sample sample_of(const AppliedRound& round);
+Sample sample_of(const LoggedRound& round);
 // In file order; a round that was applied again after a restart is there again.
-std::vector<AppliedRound> applied_rounds(const std::filesystem::path& region_directory);
+std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_directory);
 
 // Turns rounds into lines, with what each took.
 class RoundLines {
@@ -41,11 +41,11 @@ class RoundLines {
   RoundLines(std::uint64_t steps, std::uint64_t rounds) : steps_(steps), rounds_(rounds) {}
 
   // "round 12 of 60: step 240 of 1,200, loss 2.5123, ... took 12.3 s, about 9 min 50 s left"
-  std::string next(const AppliedRound& round);
+  std::string next(const LoggedRound& round);
 
  private:
   std::uint64_t steps_, rounds_;
-  std::optional<AppliedRound> before_;
+  std::optional<LoggedRound> before_;
 };
 
 }  // namespace causeway::run

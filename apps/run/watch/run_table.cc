@@ -8,7 +8,7 @@
 #include "apps/run/page/format.h"
 #include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
-#include "inter/base/printable.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {
@@ -80,10 +80,9 @@ Row row_of(const SeenRegion& region, const Json& status, double left_s) {
   const Json progress = object_in(status, "progress");
   const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
   const double rate = get<double>(progress, "tokens_per_s"), loss = get<double>(progress, "loss");
-  const std::string of_all = steps > 0 ? "/" + format_count(std::uint64_t(steps)) : "";
   return {region.name,
           format_count(get<std::uint64_t>(status, "version")),
-          format_count(std::uint64_t(step)) + of_all,
+          format_steps(std::uint64_t(step), std::uint64_t(steps)),
           dash_if_zero(loss, format_fixed(loss, 4)),
           progress.contains("val_loss") && progress["val_loss"].is_number()
               ? format_fixed(progress["val_loss"].get<double>(), 4)

@@ -6,7 +6,7 @@
 
 #include "apps/run/watch/event.pb.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/little_endian.h"
+#include "inter/base/wire.h"
 
 namespace causeway::run {
 namespace {

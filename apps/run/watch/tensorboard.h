@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "apps/run/region/region_files.h"
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::run {
 

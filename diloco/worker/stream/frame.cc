@@ -14,7 +14,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/little_endian.h"
+#include "inter/base/wire.h"
 
 namespace causeway::diloco {
 namespace {

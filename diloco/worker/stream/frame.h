@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 
 namespace causeway::diloco {
 

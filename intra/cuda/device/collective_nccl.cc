@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "intra/base/error.h"
-#include "intra/collective/forwarding_collective.h"
+#include "intra/collective/collective.h"
 #include "intra/cuda/device/device.h"
 #include "intra/cuda/device/nccl.h"
 

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "intra/cuda/jobs/numbers.h"
-#include "intra/cuda/jobs/scalars.h"
 
 namespace causeway::intra::cuda {
 

@@ -7,7 +7,6 @@
 
 #include "intra/cuda/jobs/job_pointwise.h"
 #include "intra/cuda/jobs/numbers.h"
-#include "intra/cuda/jobs/scalars.h"
 
 namespace causeway::intra::cuda {
 

@@ -9,7 +9,7 @@
 #include "compression/base/chunk.h"
 #include "diloco/maths/outer_element.h"
 #include "diloco/maths/sha256_leaf.h"
-#include "intra/base/square_sums.h"
+#include "intra/base/global_norm.h"
 #include "intra/cuda/jobs/numbers.h"
 
 namespace causeway::intra::cuda {

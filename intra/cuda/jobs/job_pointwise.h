@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "intra/cuda/jobs/numbers.h"
-#include "intra/cuda/jobs/scalars.h"
 
 namespace causeway::intra::cuda {
 
@@ -15,9 +14,7 @@ namespace causeway::intra::cuda {
 // large vocabulary is bound by its exponentials.
 constexpr float power_of_two(float x) {
 #ifdef __CUDA_ARCH__
-  float power = 0;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-  return power;
+  return ptx::ex2_approx_ftz_f32(x);
 #else
   return std::exp2(x);
 #endif

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "intra/cuda/jobs/backend.h"
-#include "intra/cuda/step/training_spans.h"
+#include "intra/cuda/step/mirror.h"
 #include "intra/step/muon_matrices.h"
 #include "intra/step/worker_options.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "intra/base/flat_parts.h"
+#include "intra/base/adamw.h"
 
 namespace causeway::intra::cuda {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "intra/cuda/step/device_muon.h"
 #include "intra/cuda/step/mirror.h"
-#include "intra/cuda/step/training_spans.h"
 #include "intra/step/optimizer_share.h"
 #include "intra/step/worker_options.h"
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "compression/cuda/device_format.h"
-#include "intra/cuda/step/device_buffer.h"
 #include "intra/cuda/step/mirror.h"
 #include "intra/outer/outer_spans.h"
 

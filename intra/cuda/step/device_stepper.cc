@@ -3,16 +3,53 @@
 #include <algorithm>
 #include <cassert>
 #include <optional>
+#include <vector>
 
-#include "intra/base/stopwatch.h"
+#include "intra/base/resources.h"
+#include "intra/collective/collective.h"
 #include "intra/collective/gradient_reducer.h"
-#include "intra/cuda/step/decoder.h"
 #include "intra/cuda/step/device_optimizer.h"
 #include "intra/cuda/step/device_spans.h"
-#include "intra/cuda/step/host_sums.h"
+#include "intra/cuda/step/device_transformer.h"
 #include "intra/step/muon_matrices.h"
 
 namespace causeway::intra::cuda {
+namespace {
+
+class HostSums final : public ForwardingCollective {
+ public:
+  HostSums(Collective& hosts, Queue& queue) : ForwardingCollective(hosts), queue_(queue) {}
+
+  void all_reduce_sum(std::span<float> values) override {
+    there_and_back(values, [&](std::span<float> here) { group().all_reduce_sum(here); });
+  }
+  void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override {
+    there_and_back(values,
+                   [&](std::span<float> here) { group().reduce_scatter_sum(here, counts); });
+  }
+  void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override {
+    there_and_back(values, [&](std::span<float> here) { group().all_gather_parts(here, counts); });
+  }
+
+ private:
+  template <typename Operation>
+  void there_and_back(std::span<float> values, const Operation& operation) {
+    here_.resize(values.size());
+    queue_.download(values.data(), here_.data(), values.size_bytes());
+    operation(std::span(here_));
+    queue_.upload(here_.data(), values.data(), values.size_bytes());
+  }
+
+  Queue& queue_;
+  std::vector<float> here_;
+};
+
+}  // namespace
+
+std::unique_ptr<Collective> make_host_sums(Collective& hosts, Queue& queue) {
+  return std::make_unique<HostSums>(hosts, queue);
+}
+
 namespace {
 
 class DeviceStepper final : public Stepper {
@@ -26,8 +63,8 @@ class DeviceStepper final : public Stepper {
         params_(*backend_, layout_.size(), slack(options.model)),
         gradients_(*backend_, layout_.size(), slack(options.model)),
         result_(reinterpret_cast<StepResult*>(backend_->allocate(sizeof(StepResult)))),
-        decoder_(make_decoder({options.model, micro_batch_, options.train.recompute}, layout_,
-                              spans(), result_, *backend_)),
+        decoder_(make_device_transformer({options.model, micro_batch_, options.train.recompute},
+                                         layout_, spans(), result_, *backend_)),
         optimizer_(options, layout_, buckets_, spans(), decoder_->weights(), result_, *backend_),
         beside_(has_rounds_beside_steps() ? backend_->beside() : nullptr),
         outer_(layout_, *backend_, outer_queue(), params_, outer_scratch(),
@@ -187,7 +224,7 @@ class DeviceStepper final : public Stepper {
   const GradientBuckets buckets_;
   Mirror params_, gradients_;
   StepResult* result_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<DeviceTransformer> decoder_;
   DeviceOptimizer optimizer_;
   std::unique_ptr<Queue> beside_;  // the rounds', if they overlap with steps
   std::optional<Mirror> delta_;    // their scratch then

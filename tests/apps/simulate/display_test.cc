@@ -41,9 +41,9 @@ TEST(Display, ShowsTheRoundTimesAndEveryRegion) {
   EXPECT_EQ(joined(render(training(), 200)),
             "quickstart  training  round 12/40  [#######-----------------]  1 min 12 s, about 2 "
             "min 48 s left\n"
-            "region        step     loss  tokens/s  state\n"
-            "us-east   367/1200   2.1034     1,824  compute\n"
-            "eu-west   360/1200   2.1120     1,790  waits for us-east\n"
+            "region          step     loss  tokens/s  state\n"
+            "us-east   367/1,200   2.1034     1,824  compute\n"
+            "eu-west   360/1,200   2.1120     1,790  waits for us-east\n"
             "WAN  1.23 MB sent, 45.3 kB/s   eu-west <-> us-east 71 ms\n");
 }
 
@@ -105,8 +105,8 @@ TEST(PlainProgress, SaysEachThingOnce) {
   EXPECT_THAT(
       plain.lines(view),
       ElementsAre("quickstart: training, 1200 steps", "! eu-west worker 0: killed",
-                  "us-east: step 367/1200, loss 2.1034, 1,824 tokens/s, compute",
-                  "eu-west: step 360/1200, loss 2.1120, 1,790 tokens/s, waits for us-east"));
+                  "us-east: step 367/1,200, loss 2.1034, 1,824 tokens/s, compute",
+                  "eu-west: step 360/1,200, loss 2.1120, 1,790 tokens/s, waits for us-east"));
   EXPECT_THAT(plain.lines(view), IsEmpty());
 }
 

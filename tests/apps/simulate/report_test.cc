@@ -305,5 +305,12 @@ TEST(Format, QuantitiesReadWell) {
   EXPECT_EQ(format_count(1'048'576), "1,048,576");
 }
 
+TEST(Format, StepsBeyondThoseOfTheRunWereTakenAlone) {
+  EXPECT_EQ(format_steps(1'200, 2'000), "1,200/2,000");
+  EXPECT_EQ(format_steps(2'000, 2'000), "2,000/2,000");
+  EXPECT_EQ(format_steps(3'860, 2'000, " of "), "2,000 of 2,000 (+1,860 alone)");
+  EXPECT_EQ(format_steps(50, 0), "50");
+}
+
 }  // namespace
 }  // namespace causeway::run

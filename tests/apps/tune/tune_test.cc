@@ -10,6 +10,7 @@
 
 #include "apps/run/config/parsed_config.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/tune/loss_table.h"
 #include "apps/run/tune/plan.h"
 #include "tests/apps/tune/tune_fixture.h"
 
@@ -163,7 +164,7 @@ TEST_F(TuneTest, SaysByHowMuchTheRunnerUpIsWorse) {
 TEST_F(TuneTest, ACalibrationThatIsTooShortIsRefusedWithWhatItNeeds) {
   const auto calibrated = [&](double budget_s, std::uint64_t steps) {
     Config small = config({"train.steps=" + std::to_string(steps)});
-    return calibrate(small, {}, {.budget_s = budget_s, .step_s = 0.05, .cache = "cache"},
+    return calibrate(small, {.budget_s = budget_s, .step_s = 0.05, .cache = "cache"},
                      [](const std::string&) {});
   };
   EXPECT_THAT([&] { calibrated(10, 1200); },

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-AppliedRound round_at(std::uint64_t number, double time_s) {
+LoggedRound round_at(std::uint64_t number, double time_s) {
   return {.round = number,
           .step = 20 * (number + 1),
           .tokens = 0,
@@ -35,7 +35,7 @@ TEST(RoundLines, TheFirstSaysWhatIsKnownWithoutAnEarlierOne) {
 TEST(RoundLines, TheNextSaysWhatItTookForWhomItWaitedAndWhatIsLeft) {
   RoundLines lines(1200, 60);
   lines.next(round_at(0, 100));
-  AppliedRound second = round_at(1, 110);
+  LoggedRound second = round_at(1, 110);
   second.val_loss = 2.75;
   second.left_s = 580;
   EXPECT_EQ(lines.next(second),
@@ -47,7 +47,7 @@ TEST(RoundLines, TheNextSaysWhatItTookForWhomItWaitedAndWhatIsLeft) {
 TEST(RoundLines, CountersThatBeginAnewAndTheLastRoundGiveNoNonsense) {
   RoundLines lines(40, 2);
   lines.next(round_at(0, 100));
-  AppliedRound last = round_at(1, 99);
+  LoggedRound last = round_at(1, 99);
   last.wan_tx_bytes = 10;
   last.wait_s = 0;
   const std::string line = lines.next(last);

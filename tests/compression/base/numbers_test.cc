@@ -7,7 +7,7 @@
 
 #include "compression/base/bytes.h"
 #include "compression/base/chunk.h"
-#include "compression/base/ufloat16.h"
+#include "compression/base/scale.h"
 #include "compression/value/int8.h"
 #include "tests/compression/codecs/samples.h"
 

@@ -2,8 +2,8 @@
 // and what is left of them is read as the program reads it.
 #include <algorithm>
 
-#include "diloco/ledger/recovery.h"
-#include "diloco/maths/hash_chain.h"
+#include "diloco/ledger/ledger_file.h"
+#include "diloco/maths/digest.h"
 #include "tests/diloco/cluster/cluster_parts.h"
 
 namespace causeway::diloco::testing {

@@ -76,5 +76,14 @@ TEST(ConfigDifferences, NameKeysThatOnlyOneSideHas) {
             "x = 1 here, not set in b; y = not set here, 2 in b");
 }
 
+TEST(ConfigDifferences, SayWhereAChosenOuterStepComesFrom) {
+  const std::string text =
+      config_differences({"outer.lr = 1\n", "here"}, {"outer.lr = 0.7\n", "in b"});
+  EXPECT_NE(text.find("how many regions a file names: set all of outer alike"), std::string::npos);
+  EXPECT_EQ(config_differences({"outer.lr = 1\ntrain.k = 2\n", "here"},
+                               {"outer.lr = 1\ntrain.k = 3\n", "in b"}),
+            "train.k = 2 here, 3 in b");
+}
+
 }  // namespace
 }  // namespace causeway::diloco

@@ -68,9 +68,9 @@ class LoneRegion {
   test::TemporaryDirectory root_{test::in_memory()};
   test::TestPki pki_{{"a"}};
   CoordinatorOptions options_;
-  Ending ending_{loop_.get_executor()};
+  CoordinatorEnd ending_{loop_.get_executor()};
   RegionDirectory directory_;
-  std::optional<Outcome> opened_;
+  std::optional<RunOutcome> opened_;
   std::optional<ProtocolDriver> driver_;
   std::vector<Action> actions_;
 

@@ -15,7 +15,7 @@ using testing::LoneRegion;
 
 // What opening the region's directory comes to, with `change` made to its options.
 template <typename Change>
-std::optional<Outcome> open(const LoneRegion& region, Change change) {
+std::optional<RunOutcome> open(const LoneRegion& region, Change change) {
   CoordinatorOptions options = region.options_;
   change(options);
   return RegionDirectory(options).open();

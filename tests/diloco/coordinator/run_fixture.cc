@@ -216,18 +216,18 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
 void TestRun::start(const std::string& region, Start start) {
   Node& node = nodes_.at(region);
   node.context = std::make_unique<asio::io_context>(1);
-  node.outcome = std::make_shared<std::optional<Outcome>>();
+  node.outcome = std::make_shared<std::optional<RunOutcome>>();
   node.ended = std::make_shared<std::atomic<bool>>(false);
   node.coordinator =
       std::make_unique<Coordinator>(node.context->get_executor(), options(region, start));
   asio::co_spawn(
       *node.context, node.coordinator->run(),
-      [outcome = node.outcome, ended = node.ended](std::exception_ptr failure, Outcome result) {
+      [outcome = node.outcome, ended = node.ended](std::exception_ptr failure, RunOutcome result) {
         try {
           if (failure) std::rethrow_exception(failure);
           *outcome = std::move(result);
         } catch (const std::exception& error) {
-          *outcome = Outcome{1, error.what()};
+          *outcome = RunOutcome{1, error.what()};
         }
         *ended = true;
       });
@@ -281,7 +281,7 @@ bool TestRun::eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-std::optional<Outcome> TestRun::outcome(const std::string& region) {
+std::optional<RunOutcome> TestRun::outcome(const std::string& region) {
   Node& node = nodes_.at(region);
   if (!eventually([&node] { return node.ended->load(); })) return std::nullopt;
   join(node);

@@ -91,7 +91,7 @@ class TestRun {
   // Waits until `condition`, for at most a minute; false if it did not come.
   static bool eventually(const std::function<bool()>& condition);
   // The outcome of a coordinator that ended, waited for.
-  std::optional<Outcome> outcome(const std::string& region);
+  std::optional<RunOutcome> outcome(const std::string& region);
 
   void set_shared_config(const std::string& region, const std::string& text);
   void set_spool_bytes_max(const std::string& region, std::uint64_t bytes);
@@ -105,7 +105,8 @@ class TestRun {
     std::unique_ptr<asio::io_context> context;
     std::unique_ptr<Coordinator> coordinator;
     std::thread thread;
-    std::shared_ptr<std::optional<Outcome>> outcome;  // written by the thread, read after it ended
+    std::shared_ptr<std::optional<RunOutcome>>
+        outcome;  // written by the thread, read after it ended
     std::shared_ptr<std::atomic<bool>> ended;
     std::unique_ptr<FakeWorker> worker;
     std::uint16_t port = 0;

@@ -1,7 +1,7 @@
 // Raft with a member that lies, in what it says of terms and of who leads.
 #include <gtest/gtest.h>
 
-#include "diloco/log/term_claims.h"
+#include "diloco/log/electorate.h"
 #include "tests/diloco/log/raft_fixture.h"
 
 namespace causeway::diloco {

@@ -1,4 +1,4 @@
-#include "diloco/maths/fragments.h"
+#include "diloco/maths/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
 #include "diloco/pacing/objective.h"
 
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -98,6 +100,20 @@ TEST(Objective, TheSmallestOfTheNearlyBestIsChosen) {
 TEST(Objective, AnIntervalHasNoGap) {
   const std::vector<Candidate> candidates = {{10, 104}, {20, 120}, {40, 100}};
   EXPECT_EQ(choose_k(candidates).low, 40U);
+}
+
+TEST(Objective, AnotherWayToTrainIsPricedInTokens) {
+  constexpr double kB = 0.2;
+  const std::vector<RecipeLosses> seeds{{2.0, 1.9, 1.94}, {2.1, 2.0, 2.04}, {1.9, 1.78, 1.82}};
+  const StatisticalPrice own{.lambda = 0.3, .k_reference = 10, .lockstep_factor = 0.8};
+  const StatisticalPrice price = price_of_recipe(own, seeds, 4, kB);
+  EXPECT_NEAR(price.steps, std::exp(-(0.1 + 0.1 + 0.12) / 3 / kB), 1e-9);
+  EXPECT_NEAR(price.steps_error, price.steps * (0.02 / 3) / kB, 1e-9);
+  EXPECT_NEAR(price.lambda, 0.04 / std::log(4) / kB, 1e-9);
+  EXPECT_NEAR(price.lambda_error, 0, 1e-9);
+  EXPECT_EQ(price.k_reference, 10);
+  EXPECT_NEAR(steps_factor(10, price), price.steps, 1e-12);
+  EXPECT_TRUE(std::isinf(price_of_recipe(own, std::span(seeds).first(1), 4, kB).steps_error));
 }
 
 }  // namespace

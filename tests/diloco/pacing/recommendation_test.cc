@@ -1,6 +1,7 @@
 #include "diloco/pacing/recommendation.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,24 @@ TEST(Recommendation, RowsArePricedInTimeAndMoney) {
   const double factor = 1 + 0.1 * std::log(10);
   EXPECT_NEAR(rows[0].time_to_loss_s, 30'000 * factor * 31 / 300, 1e-6);
   EXPECT_NEAR(rows[0].cost_to_loss, 30'000 * factor / 300 * 0.5, 1e-6);
+}
+
+// Another inner optimizer that needs fewer steps, but for noise.
+TEST(Recommendation, NoiseAloneRecommendsNothingElse) {
+  const auto best_inner = [](double steps, double error) {
+    auto rows = line("dense:int8", 8, 1);
+    for (Row& row : rows) row.inner = "adamw", row.price = StatisticalPrice{};
+    for (Row& row : line("dense:int8", 8, 1)) {
+      row.inner = "muon";
+      row.price = StatisticalPrice{.steps = steps, .steps_error = error};
+      rows.push_back(row);
+    }
+    return rows[recommend(rows, {})->row].inner;
+  };
+  EXPECT_EQ(best_inner(0.8, 0.05), "muon");
+  EXPECT_EQ(best_inner(0.8, 0.3), "adamw");
+  EXPECT_EQ(best_inner(0.8, std::numeric_limits<double>::infinity()), "adamw") << "one seed";
+  EXPECT_EQ(best_inner(1.2, 0.01), "adamw");
 }
 
 }  // namespace

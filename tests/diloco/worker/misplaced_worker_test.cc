@@ -7,7 +7,6 @@
 #include "diloco/worker/coordinator_link.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_dial.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
 
 namespace causeway::diloco {

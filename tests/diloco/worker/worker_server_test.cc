@@ -260,7 +260,10 @@ TEST_P(WorkerServerTest, CarriesSnapshotsBothWays) {
 
   session->applied(4, {});
   session->offer_snapshot(4, {}, file);
-  session->report({.step = 12, .phase = "compute"});
+  Progress progress;
+  progress.set_step(12);
+  progress.set_phase("compute");
+  session->report(progress);
   on_server([&] {
     script_.answer = [&] { server_->restore(9, {}, file, kContent.size()); };
     return 0;
@@ -273,7 +276,7 @@ TEST_P(WorkerServerTest, CarriesSnapshotsBothWays) {
     EXPECT_EQ(script_.applied, 4);
     EXPECT_EQ(script_.snapshot_version, 4);
     EXPECT_GE(script_.snapshot_file.get(), 0);
-    EXPECT_EQ(script_.reported.step, 12);
+    EXPECT_EQ(script_.reported.step(), 12);
     return 0;
   });
 }

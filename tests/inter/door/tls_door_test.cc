@@ -10,7 +10,7 @@
 #include <asio/io_context.hpp>
 #include <asio/write.hpp>
 
-#include "inter/tls/socket_bio.h"
+#include "inter/tls/tls_stream.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/test_pki.h"
 

@@ -1,7 +1,7 @@
 // T14: a payload has no size limit, and none of it has to fit in memory. 8 GiB from a generator.
 #include <fstream>
 
-#include "inter/base/sha256.h"
+#include "inter/base/hash.h"
 #include "tests/inter/mesh/mesh_fixture.h"
 
 namespace causeway::inter {

@@ -14,7 +14,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 
-#include "inter/base/link_error.h"
+#include "inter/base/error.h"
 
 namespace {
 

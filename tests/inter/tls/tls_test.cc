@@ -10,7 +10,7 @@
 #include <openssl/err.h>
 
 #include "inter/tls/pki.h"
-#include "inter/tls/socket_bio.h"
+#include "inter/tls/tls_stream.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "intra/base/safetensors.h"
-#include "intra/base/safetensors_format.h"
 #include "tests/intra/data/memory_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "tests/intra/collective/on_ranks.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/rounds_beside_steps.h"

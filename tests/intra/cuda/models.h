@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "intra/cuda/step/decoder.h"
+#include "intra/cuda/step/device_transformer.h"
 #include "tests/intra/model/tiny_models.h"
 
 namespace causeway::intra::cuda {
@@ -87,9 +87,9 @@ inline void expect_close(const diloco::Layout& layout, std::span<const float> va
 }
 
 // Flat spans in a backend's memory, with the parameters of tiny_models.h, and a decoder on them.
-class DecoderUnderTest {
+class DeviceTransformerUnderTest {
  public:
-  DecoderUnderTest(Backend& backend, const DecoderOptions& options)
+  DeviceTransformerUnderTest(Backend& backend, const DeviceTransformerOptions& options)
       : layout(parameter_tensors(options.model)),
         result(reinterpret_cast<StepResult*>(backend.allocate(sizeof(StepResult)))),
         backend_(backend) {
@@ -97,7 +97,7 @@ class DecoderUnderTest {
     for (std::span<float>* span : {&spans.params, &spans.gradients}) {
       *span = {reinterpret_cast<float*>(backend.allocate(bytes)), layout.size()};
     }
-    decoder = make_decoder(options, layout, spans, result, backend);
+    decoder = make_device_transformer(options, layout, spans, result, backend);
     set_params(tiny::formula_params(layout));
   }
 
@@ -119,7 +119,7 @@ class DecoderUnderTest {
   diloco::Layout layout;
   TrainingSpans spans;
   StepResult* result;
-  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<DeviceTransformer> decoder;
 
  private:
   Backend& backend_;

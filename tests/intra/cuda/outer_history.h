@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "intra/cuda/step/device_spans.h"
-#include "intra/cuda/step/host_sums.h"
+#include "intra/cuda/step/device_stepper.h"
 #include "tests/intra/outer/outer_round_fixture.h"
 
 namespace causeway::intra::cuda {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "intra/cuda/step/device_stepper.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "intra/outer/outer_round.h"
 #include "tests/intra/collective/on_ranks.h"
 #include "tests/intra/cuda/models.h"

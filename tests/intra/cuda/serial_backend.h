@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "intra/collective/forwarding_collective.h"
+#include "intra/collective/collective.h"
 #include "intra/cuda/jobs/backend.h"
 #include "tests/compression/cuda/serial_group.h"
 

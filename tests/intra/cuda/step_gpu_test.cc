@@ -1,12 +1,12 @@
-// The training step on a GPU against the same jobs played on the CPU, which decoder_test.cc and
-// device_stepper_test.cc compare with the CPU's own model.
+// The training step on a GPU against the same jobs played on the CPU, which
+// device_transformer_test.cc and device_stepper_test.cc compare with the CPU's own model.
 #include <cmath>
 #include <tuple>
 #include <vector>
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/step/device_stepper.h"
-#include "intra/model/initialise.h"
+#include "intra/model/model.h"
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/on_gpu.h"
 #include "tests/intra/cuda/serial_backend.h"
@@ -24,7 +24,7 @@ struct Gradients {
 
 // Three times over, so that recorded work is replayed.
 Gradients gradients_on(Backend& backend, const ModelOptions& model, int recompute) {
-  DecoderUnderTest device(backend, {model, kBatch, recompute});
+  DeviceTransformerUnderTest device(backend, {model, kBatch, recompute});
   const tiny::Sequences sequences(model, kBatch, model.context);
   for (std::uint64_t repeat = 0; repeat < 3; ++repeat) {
     device.decoder->train(sequences.all(), {.seed = 7, .step = repeat}, 0.5F, {});
@@ -192,7 +192,7 @@ TEST_F(Step, ProductsThatDifferInTheirStridesAloneAreDifferent) {
 TEST_F(Step, SequencesOfTwoLengthsAreEachRecorded) {
   const ModelOptions model = llama();
   const auto train = [&](Backend&& backend) {
-    DecoderUnderTest device(backend, {model, kBatch, 0});
+    DeviceTransformerUnderTest device(backend, {model, kBatch, 0});
     for (std::uint64_t repeat = 0; repeat < 3; ++repeat) {
       for (const std::int64_t length : {model.context, model.context / 2}) {
         const tiny::Sequences sequences(model, kBatch, length);

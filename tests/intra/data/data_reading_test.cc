@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "diloco/files/descriptor.h"
+#include "diloco/files/file_io.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 

@@ -1,5 +1,5 @@
-// What a worker's parameters do when the exchange overlaps with training. (diloco/maths/overlap.h)
-#include "diloco/maths/overlap.h"
+// What a worker's parameters do when the exchange overlaps with training. (diloco/maths/outer.h)
+#include "diloco/maths/outer.h"
 
 #include "diloco/files/error.h"
 #include "tests/intra/outer/outer_round_fixture.h"

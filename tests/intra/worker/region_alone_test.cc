@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "diloco/files/storage_failure.h"
+#include "diloco/files/error.h"
 #include "tests/intra/full_disk.h"
 #include "tests/intra/worker/region_under_test.h"
 
@@ -20,7 +20,7 @@ TEST(RegionWorker, WorkAfterALostLifeIsAnotherPartOfTheRound) {
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
   us.set_all([](WorkerOptions& options) { options.train.checkpoint_rounds = 100; });  // not saved
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-    if (progress.phase == "wait" && progress.step == kSteps) us.kill();
+    if (progress.phase() == "wait" && progress.step() == kSteps) us.kill();
   };
   us.start();
   us.expect_killed();
@@ -74,7 +74,7 @@ TEST(RegionWorker, TrainsOnWhileItsDiskIsFullAndSavesWhenThereIsRoom) {
     const auto state = checkpoint_directory(directory.path() / "eu") / "state.safetensors";
     std::optional<FullDisk> full(kBytesForPayloads);
     run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-      if (!full || progress.round < 2) return;
+      if (!full || progress.round() < 2) return;
       EXPECT_FALSE(exists(state));
       EXPECT_FALSE(exists(snapshot_file(directory.path() / "eu")));
       full.reset();
@@ -161,8 +161,8 @@ TEST(RegionWorker, CalledBackItDropsWhatWasNotCollected) {
     };
     run.called_back = [&](const std::string&) { return decided.load(); };
     run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-      if (region == "us" && progress.step >= kSteps + 3 && !started.exchange(true)) eu.start();
-      if (region == "eu" && progress.phase == "apply") decided = true;
+      if (region == "us" && progress.step() >= kSteps + 3 && !started.exchange(true)) eu.start();
+      if (region == "eu" && progress.phase() == "apply") decided = true;
     };
     us.start();
     EXPECT_GE(us.finished().steps, kRounds * kSteps + 3);
@@ -186,7 +186,8 @@ TEST(RegionWorker, InterruptedWhileItIsCutOffItLosesNothing) {
     std::atomic<bool> stop = interrupted;
     RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
     run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-      if (region == "us" && progress.step == 2 * kSteps + 1 && stop.exchange(false)) us.interrupt();
+      if (region == "us" && progress.step() == 2 * kSteps + 1 && stop.exchange(false))
+        us.interrupt();
     };
     eu.start();
     us.start();

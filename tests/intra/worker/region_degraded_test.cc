@@ -23,7 +23,7 @@ class Degraded : public testing::Test {
   void lose(std::set<std::uint32_t> ranks, std::uint64_t step) {
     run_.on_report = [this, ranks, step](const std::string& region,
                                          const diloco::Progress& progress) {
-      if (region != "us" || progress.step != step || lost_.exchange(true)) return;
+      if (region != "us" || progress.step() != step || lost_.exchange(true)) return;
       std::set<std::uint32_t> left;
       for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
         if (!ranks.contains(rank)) left.insert(rank);

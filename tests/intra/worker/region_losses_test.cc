@@ -55,7 +55,7 @@ TEST(RegionWorker, ARankThatDiesIsReplacedFromTheStateOnDisk) {
   std::atomic<bool> killed = false;
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
   run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-    if (region == "us" && progress.step == kSteps + 2 && !killed.exchange(true)) us.kill(1);
+    if (region == "us" && progress.step() == kSteps + 2 && !killed.exchange(true)) us.kill(1);
   };
   eu.start();
   us.start();
@@ -72,7 +72,7 @@ TEST(RegionWorker, KilledAfterItsContributionItMakesNoOtherIfItSavesEveryRound) 
     RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
     std::atomic<bool> killed = false;
     run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-      const bool contributed = progress.phase == "wait" && progress.step == step;
+      const bool contributed = progress.phase() == "wait" && progress.step() == step;
       if (region == "us" && contributed && !killed.exchange(true)) us.kill();
     };
     eu.start();
@@ -91,7 +91,7 @@ TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
   us.set_all([](WorkerOptions& options) { options.train.checkpoint_rounds = 100; });
   run.on_report = [&](const std::string& region, const diloco::Progress& progress) {
-    if (region == "us" && progress.phase == "wait" && progress.step == kSteps) us.kill();
+    if (region == "us" && progress.phase() == "wait" && progress.step() == kSteps) us.kill();
   };
   us.start();
   us.expect_killed();

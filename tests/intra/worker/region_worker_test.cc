@@ -22,8 +22,8 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   std::vector<std::uint64_t> steps;
   std::set<std::string> phases;
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-    phases.insert(progress.phase);
-    if (steps.empty() || progress.step != steps.back()) steps.push_back(progress.step);
+    phases.insert(progress.phase());
+    if (steps.empty() || progress.step() != steps.back()) steps.push_back(progress.step());
   };
   RegionUnderTest eu(run, directory, "eu", 0, 1);
   eu.start();
@@ -93,8 +93,8 @@ TEST_P(Interrupted, ResumesExactlyWhereItStopped) {
   RegionUnderTest eu(run, directory, "eu", 0, 1);
   std::vector<std::uint64_t> steps;
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-    if (steps.empty() || progress.step != steps.back()) steps.push_back(progress.step);
-    if (progress.step == GetParam()) eu.interrupt();
+    if (steps.empty() || progress.step() != steps.back()) steps.push_back(progress.step());
+    if (progress.step() == GetParam()) eu.interrupt();
   };
   eu.start();
   eu.expect_interrupted();
@@ -102,7 +102,7 @@ TEST_P(Interrupted, ResumesExactlyWhereItStopped) {
   const std::uint64_t stopped = steps.back();
   eu.interrupt(false);
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-    EXPECT_GE(progress.step, stopped) << "no step is taken twice";
+    EXPECT_GE(progress.step(), stopped) << "no step is taken twice";
   };
   eu.start();
   const WorkerResult result = eu.finished();
@@ -117,7 +117,7 @@ TEST(RegionWorker, InterruptedWhileItsContributionIsOpenItResumesWithIt) {
   FakeRun run({"eu", "us"}, kRounds, kSteps);
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-    if (progress.phase == "wait" && progress.step == kSteps) eu.interrupt();
+    if (progress.phase() == "wait" && progress.step() == kSteps) eu.interrupt();
   };
   eu.start();
   eu.expect_interrupted();
@@ -139,7 +139,7 @@ TEST(RegionWorker, InterruptingOneRankStopsAll) {
   FakeRun run({"eu"}, kRounds, kSteps);
   RegionUnderTest eu(run, directory, "eu", 0, 1, 2);
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-    if (progress.step == 5) eu.interrupt();
+    if (progress.step() == 5) eu.interrupt();
   };
   eu.start();
   eu.expect_interrupted();
@@ -157,7 +157,7 @@ TEST(RegionWorker, MomentsThatWereSharedOutResumeOnAnotherNumberOfRanks) {
     RegionUnderTest two(run, directory, "eu", 0, 1, 2);
     two.set_all(shared_out);
     run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-      if (progress.step == 5) two.interrupt();
+      if (progress.step() == 5) two.interrupt();
     };
     two.start();
     two.expect_interrupted();

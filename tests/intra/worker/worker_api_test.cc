@@ -266,11 +266,11 @@ TEST(WorkerApi, ItsProgressIsTheRegionsAndGoesOnAfterARestart) {
     ASSERT_TRUE(worker.next(params));
     worker.done(params, 4, 0);
     EXPECT_FALSE(worker.next(params));
-    while (coordinator.reports().empty() || coordinator.reports().back().phase != "done")
+    while (coordinator.reports().empty() || coordinator.reports().back().phase() != "done")
       std::this_thread::yield();
     const diloco::Progress last = coordinator.reports().back();
-    EXPECT_EQ(last.tokens, 400 * (round + 1));
-    EXPECT_GT(last.memory_peak_bytes, 0);
+    EXPECT_EQ(last.tokens(), 400 * (round + 1));
+    EXPECT_GT(last.memory_peak_bytes(), 0);
   }
   EXPECT_TRUE(std::filesystem::exists(directory.path() / "compression.jsonl"));
 }

@@ -198,24 +198,24 @@ TEST(LinkModel, AnEndTravelsBehindTheBytes) {
   LinkModel link(profile_of(10ms), 1);
   link.add_flow(1);
   link.offer(0, 25'000, 0s);
-  link.end(0, Ending::finish, 0s);
+  link.end(0, StreamEnd::finish, 0s);
   const auto arrivals = link.advance(kForever);
   ASSERT_EQ(arrivals.size(), 2U);
-  EXPECT_EQ(arrivals[0].ending, Ending::none);
-  EXPECT_EQ(arrivals[1].ending, Ending::finish);
+  EXPECT_EQ(arrivals[0].ending, StreamEnd::none);
+  EXPECT_EQ(arrivals[1].ending, StreamEnd::finish);
   EXPECT_EQ(arrivals[1].at, 12ms);
 }
 
 TEST(LinkModel, AnEndAloneTakesTheDelayAndAResetMayFollow) {
   LinkModel link(profile_of(10ms), 1);
   link.add_flow(1);
-  link.end(0, Ending::finish, 1s);
-  link.end(0, Ending::reset, 2s);
+  link.end(0, StreamEnd::finish, 1s);
+  link.end(0, StreamEnd::reset, 2s);
   const auto arrivals = link.advance(kForever);
   ASSERT_EQ(arrivals.size(), 2U);
-  EXPECT_EQ(arrivals[0].ending, Ending::finish);
+  EXPECT_EQ(arrivals[0].ending, StreamEnd::finish);
   EXPECT_EQ(arrivals[0].at, 1010ms);
-  EXPECT_EQ(arrivals[1].ending, Ending::reset);
+  EXPECT_EQ(arrivals[1].ending, StreamEnd::reset);
   EXPECT_EQ(arrivals[1].at, 2010ms);
 }
 

@@ -54,7 +54,7 @@ class Wire {
     return until_arrived(flow, bytes) - begin;
   }
   std::uint64_t arrived(std::uint64_t flow) { return arrived_[flow]; }
-  Ending ending(std::uint64_t flow) { return endings_[flow]; }
+  StreamEnd ending(std::uint64_t flow) { return endings_[flow]; }
 
  private:
   void step(Time time) {
@@ -63,14 +63,14 @@ class Wire {
     for (const Arrival& arrival : link_.advance(now_)) {
       ASSERT_EQ(arrival.at, now_);
       arrived_[arrival.flow] += arrival.bytes;
-      if (arrival.ending != Ending::none) endings_[arrival.flow] = arrival.ending;
+      if (arrival.ending != StreamEnd::none) endings_[arrival.flow] = arrival.ending;
     }
   }
 
   TcpLink link_;
   Time now_{0};
   std::map<std::uint64_t, std::uint64_t> arrived_;
-  std::map<std::uint64_t, Ending> endings_;
+  std::map<std::uint64_t, StreamEnd> endings_;
 };
 
 TEST(TcpLink, StartsWithTenPacketsAndDoublesEveryRoundTrip) {
@@ -217,12 +217,12 @@ TEST(TcpLink, AnEndTravelsBehindBytesThatWereLost) {
   Wire wire(profile, 3);
   const auto flow = wire.link().add_flow(9);
   wire.link().offer(flow, 500'000, 0s);
-  wire.link().end(flow, Ending::finish, 0s);
-  while (wire.ending(flow) == Ending::none && wire.link().next_event()) {
+  wire.link().end(flow, StreamEnd::finish, 0s);
+  while (wire.ending(flow) == StreamEnd::none && wire.link().next_event()) {
     wire.run_until(*wire.link().next_event());
   }
   EXPECT_EQ(wire.arrived(flow), 500'000U);
-  EXPECT_EQ(wire.ending(flow), Ending::finish);
+  EXPECT_EQ(wire.ending(flow), StreamEnd::finish);
 }
 
 TEST(TcpLink, ARateThatChangesIsObeyedFromThenOn) {

@@ -1,4 +1,4 @@
-#include "wan-sim/packet/packet_link.h"
+#include "wan-sim/packet/packet_wan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,7 @@
-#include "wan-sim/scenario/overlaps.h"
+#include "wan-sim/scenario/timeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "wan-sim/scenario/timeline.h"
 
 namespace causeway::wan_sim {
 namespace {

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "tests/wan-sim/relay/relay_fixture.h"
-#include "wan-sim/base/max_min.h"
 #include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::wan_sim {

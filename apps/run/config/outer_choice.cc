@@ -1,0 +1,77 @@
+#include "apps/run/config/outer_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/run/page/format.h"
+#include "compression/base/codec.h"
+#include "compression/codecs/make_codec.h"
+
+namespace causeway::run {
+namespace {
+
+using Kind = diloco::OuterOptions::Kind;
+
+constexpr double kMomenta[] = {0.6, 0.8, 0.9};
+constexpr double kLagMax = 0.05;                        // of momentum, share of the run's rounds
+constexpr double kAdamWReach = 2.5, kMuonReach = 1.25;  // lr / (1 - momentum), of sqrt(R)
+constexpr double kRuinousReach = 3;                     // of a sparse codec, likewise
+
+bool sparse(const Config& config) {
+  return compression::make_codec(config.codec.matrix)->is_sparse();
+}
+
+double square_root_of_regions(const Config& config) {
+  return std::sqrt(double(config.regions.size()));
+}
+
+double momentum_for(double reach, double rounds) {
+  double chosen = 0;
+  for (const double momentum : kMomenta) {
+    if (momentum * momentum / (1 - momentum) > kLagMax * rounds) break;
+    chosen = momentum;
+    if (reach * (1 - momentum) <= 1) break;
+  }
+  return chosen;
+}
+
+float two_decimals(double value) {
+  return static_cast<float>(std::round(100 * value) / 100);
+}
+
+}  // namespace
+
+diloco::OuterOptions suitable_outer(const Config& config) {
+  diloco::OuterOptions chosen{.momentum = 0, .delay = config.outer.delay};
+  if (sparse(config)) {
+    chosen.kind = Kind::sgd;
+    chosen.lr = two_decimals(square_root_of_regions(config));
+    return chosen;
+  }
+  const bool muon =
+      config.built_in_trainer() && config.inner.optimizer == intra::InnerOptions::Optimizer::muon;
+  const double reach = (muon ? kMuonReach : kAdamWReach) * square_root_of_regions(config);
+  const double momentum = momentum_for(reach, double(config.train.steps) / config.train.k);
+  chosen.momentum = two_decimals(momentum);
+  chosen.lr = two_decimals(std::min(1.0, reach * (1 - momentum)));
+  return chosen;
+}
+
+void take_suitable_outer(Config& config) {
+  config.outer = suitable_outer(config);
+  config.outer_kind = config.outer.kind;
+  config.outer_chosen = true;
+}
+
+std::string outer_concern(const Config& config) {
+  if (!sparse(config) || config.outer.kind == Kind::sgd) return {};
+  const double reach = config.outer.lr / (1 - config.outer.momentum);
+  if (reach <= kRuinousReach * square_root_of_regions(config)) return {};
+  return "outer.optimizer: " + format_fixed(config.outer.lr, 2) + " with momentum " +
+         format_fixed(config.outer.momentum, 2) +
+         " moves the weights too far with a sparse codec, and training may diverge; set "
+         "outer.optimizer = \"auto\", which chooses sgd with lr " +
+         format_fixed(suitable_outer(config).lr, 2);
+}
+
+}  // namespace causeway::run

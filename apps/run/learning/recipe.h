@@ -1,0 +1,34 @@
+// What decides how much a run learns from its tokens besides K: inner optimizer, codec, outer step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/run/config/config.h"
+
+namespace causeway::run {
+
+struct Recipe {
+  std::string inner;  // inner.optimizer; empty: a program of the user's own has its own
+  std::string codec;  // of matrices
+  bool operator==(const Recipe&) const = default;
+};
+
+Recipe recipe_of(const Config& config);
+
+// The configuration with this recipe. What depends on it follows: the inner learning rate (a step
+// of Muon may be twice as long as one of AdamW), feedback for codecs of few bits, and the outer
+// step (outer_choice.h). With its own recipe a configuration stays as it is.
+Config with(Config config, const Recipe& recipe);
+
+// What Muon's iterations are of the arithmetic of a worker's step, which does not grow with its
+// tokens; 0 without Muon.
+double muon_share(const Config& config);
+// In words, where it is above a tenth; empty: it is not.
+std::string muon_concern(const Config& config);
+
+// What to set in a configuration file to get from one to the other: "key = value" lines. An outer
+// step that is chosen stays so.
+std::vector<std::string> settings_between(const Config& from, const Config& to);
+
+}  // namespace causeway::run

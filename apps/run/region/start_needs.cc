@@ -1,0 +1,138 @@
+#include "apps/run/region/start_needs.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <system_error>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+
+#include "apps/run/config/config.h"
+#include "inter/base/file.h"
+#include "inter/mesh/resolve.h"
+#include "inter/tls/pki.h"
+#include "inter/tls/tls.h"
+#include "intra/base/error.h"
+
+namespace causeway::run {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::chrono::seconds kLook{1};
+constexpr std::chrono::seconds kResolve{10};
+
+void check_all_differ(std::vector<inter::Endpoint> listens) {
+  std::erase_if(listens, [](const inter::Endpoint& one) { return one.port == 0; });
+  for (auto one = listens.begin(); one != listens.end(); ++one) {
+    if (std::find(one + 1, listens.end(), *one) != listens.end()) {
+      throw ConfigError(
+          "this process would listen on " + to_string(*one) +
+          " twice: for other regions (listen, --listen), for workers "
+          "(--worker-listen) or for metrics (--metrics); give each a port of its own");
+    }
+  }
+}
+
+void check_port(const inter::Endpoint& bind) {
+  try {
+    asio::io_context unused;
+    const tcp::acceptor acceptor(unused, inter::listening_address(bind, kResolve));
+  } catch (const std::system_error& error) {
+    inter::throw_cannot_listen(bind, error.code());
+  }
+}
+
+void check_writable(const std::filesystem::path& directory) {
+  inter::create_private_directories(directory);
+  const inter::AtomicFile trial(directory / "start");  // gone again, as nobody commits it
+}
+
+// They are mounted together: that one of them is missing says that the mount is, or half of it.
+void check_there(const inter::Credentials& credentials) {
+  using std::filesystem::exists;
+  const bool there = exists(credentials.ca_certificate) && exists(credentials.certificate) &&
+                     exists(credentials.key);
+  try {
+    inter::make_tls_context(credentials, inter::TlsRole::server);
+  } catch (const std::system_error& error) {
+    if (there) throw;
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            intra::message_of(error));
+  }
+}
+
+// SIGINT and SIGTERM, kept for as long as this lives: the first process of a container would lose
+// them.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGINT);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  // Whether one came before `pause` is over.
+  bool come_within(std::chrono::seconds pause) const {
+    const timespec limit{.tv_sec = pause.count(), .tv_nsec = 0};
+    int signal = 0;
+    do {
+      signal = sigtimedwait(&signals_, nullptr, &limit);
+    } while (signal < 0 && errno == EINTR);
+    return signal > 0;
+  }
+
+ private:
+  sigset_t signals_{}, before_{};
+};
+
+}  // namespace
+
+bool is_transient(const std::error_code& code) {
+  return code == std::errc::resource_unavailable_try_again ||
+         code == std::errc::read_only_file_system;
+}
+
+void check(const StartNeeds& needs) {
+  check_all_differ(needs.listens);
+  check_writable(needs.directory);
+  if (needs.credentials) check_there(*needs.credentials);
+  std::ranges::for_each(needs.listens, check_port);
+}
+
+void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
+  const StopSignals stop;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  std::string waits_for;
+  for (;;) {
+    try {
+      check(needs);
+      break;
+    } catch (const std::system_error& error) {
+      if (!is_transient(error.code())) break;
+      if (std::chrono::steady_clock::now() >= end) throw;
+      if (waits_for != error.what()) {
+        waits_for = error.what();
+        spdlog::warn("{}: waits at most {} s for what is missing: {}", needs.who, patience.count(),
+                     waits_for);
+      }
+    }
+    if (stop.come_within(kLook)) {
+      throw std::system_error(intra::Errc::interrupted,
+                              "interrupted while it waited for this: " + waits_for);
+    }
+  }
+  if (stop.come_within(std::chrono::seconds(0)))
+    throw std::system_error(intra::Errc::interrupted, "interrupted before it began");
+  if (!waits_for.empty()) spdlog::info("{}: what was missing is there", needs.who);
+}
+
+}  // namespace causeway::run

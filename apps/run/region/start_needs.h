@@ -1,0 +1,37 @@
+// What a process that runs for days needs of its host at the start, and what may not be there yet:
+// a port that another process still has, an address, a name server, certificates that are mounted,
+// a file system that can be written.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "inter/mesh/mesh.h"
+
+namespace causeway::run {
+
+struct StartNeeds {
+  std::string who;  // in lines of the log
+  std::filesystem::path directory;
+  std::optional<inter::Credentials> credentials;
+  std::vector<inter::Endpoint> listens;  // where it will listen; checks that no two are the same
+};
+
+// What nobody did wrong, and what may pass by itself: it is worth trying again, later.
+bool is_transient(const std::error_code& code);
+
+inline constexpr std::chrono::seconds kStartWait{60};
+
+// Throws what the first failed check throws. Nothing that it opens stays open.
+void check(const StartNeeds& needs);
+
+// Checks once a second for as long as `patience` while what fails may pass (is_transient),
+// with a line for each cause, and then throws that. What does not pass is left to whoever needs it,
+// which may have more to say. Stops at SIGINT and SIGTERM with intra::Errc::interrupted.
+void wait_for(const StartNeeds& needs, std::chrono::seconds patience);
+
+}  // namespace causeway::run

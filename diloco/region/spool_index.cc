@@ -1,0 +1,209 @@
+#include "diloco/region/spool_index.h"
+
+#include <algorithm>
+
+namespace causeway::diloco {
+
+void SpoolIndex::restore(std::set<inter::BlobId> blobs, const std::optional<Snapshot>& snapshot) {
+  blobs_ = std::move(blobs);
+  if (snapshot && holds(snapshot->blob)) snapshot_ = snapshot;
+}
+
+void SpoolIndex::claim_restored() {
+  const auto none_held = [this](const CommitRecord& record) {
+    return std::ranges::none_of(record.participants, [this](const Participant& participant) {
+      return holds(participant.payload);
+    });
+  };
+  if (history_.revision() > 0) drop_void_snapshots();
+  while (released_ < history_.version() && none_held(history_.record(released_))) ++released_;
+  for (Round round = released_; round < history_.version(); ++round) list(history_.record(round));
+  for (const inter::BlobId& blob : blobs_) leave_unclaimed_if_unnamed(blob);
+}
+
+// ---- Blobs ----
+
+bool SpoolIndex::holds_all(const CommitRecord& record) const {
+  return std::ranges::all_of(record.participants, [this](const Participant& participant) {
+    return holds(participant.payload);
+  });
+}
+
+Round SpoolIndex::first_missing(Round from) const {
+  Round round = from;
+  while (round < history_.version() && holds_all(history_.record(round))) ++round;
+  return round;
+}
+
+Round SpoolIndex::payloads_from() const {
+  Round from = history_.version();
+  while (from > released_ && holds_all(history_.record(from - 1))) --from;
+  return from;
+}
+
+void SpoolIndex::put(const inter::BlobId& blob) {
+  blobs_.insert(blob);
+  begun_.erase(blob);
+}
+
+void SpoolIndex::leave_unclaimed_if_unnamed(const inter::BlobId& blob) {
+  if (!named(blob)) leave_unclaimed(blob);
+}
+
+void SpoolIndex::list(const CommitRecord& record) {
+  for (const Participant& participant : record.participants) {
+    claim(participant.payload);
+    const Listed begun{.first = record.round};
+    ++listed_.try_emplace(participant.payload, begun).first->second.times;
+  }
+}
+
+void SpoolIndex::unlist(const CommitRecord& record) {
+  for (const Participant& participant : record.participants) {
+    const auto found = listed_.find(participant.payload);
+    if (--found->second.times == 0) listed_.erase(found);
+  }
+}
+
+std::vector<inter::BlobId> SpoolIndex::unlist_from(Round round) {
+  std::vector<inter::BlobId> payloads;
+  for (Round listed = std::max(round, released_); listed < history_.version(); ++listed) {
+    unlist(history_.record(listed));
+    for (const Participant& one : history_.record(listed).participants)
+      payloads.push_back(one.payload);
+  }
+  released_ = std::min(released_, round);
+  return payloads;
+}
+
+void SpoolIndex::drop_void_snapshots() {
+  for (std::optional<Snapshot>* one : {&snapshot_, &offered_, &target_})
+    if (*one && history_.voids((*one)->version, (*one)->state)) drop_snapshot(*one);
+}
+
+void SpoolIndex::drop_snapshot(std::optional<Snapshot>& snapshot) {
+  const inter::BlobId blob = snapshot->blob;
+  snapshot.reset();
+  discard(blob);
+}
+
+std::optional<Round> SpoolIndex::listed_in(const inter::BlobId& blob) const {
+  const auto found = listed_.find(blob);
+  return found == listed_.end() ? std::nullopt : std::optional(found->second.first);
+}
+
+bool SpoolIndex::named(const inter::BlobId& blob) const {
+  for (const auto& snapshot : {snapshot_, offered_, target_}) {
+    if (snapshot && snapshot->blob == blob) return true;
+  }
+  return listed_.contains(blob) || contributions_.names(blob);
+}
+
+void SpoolIndex::discard(const inter::BlobId& blob, bool listed) {
+  if (named(blob)) return;
+  if (!holds(blob) && !unclaimed_.contains(blob) && options_.witness) return;
+  unclaimed_.erase(blob);
+  forget(blob);
+  out_.push(RemoveBlob{blob, listed});
+}
+
+void SpoolIndex::forget(const inter::BlobId& blob) {
+  const bool took_room = blobs_.erase(blob) + begun_.erase(blob) > 0;
+  const std::uint64_t taken = std::numeric_limits<std::uint64_t>::max() - room_bytes_;
+  if (took_room) room_bytes_ += std::min(blob.size_bytes, taken);
+  forget_progress(blob);
+}
+
+void SpoolIndex::lose(const inter::BlobId& blob) {
+  forget(blob);
+  unclaimed_.erase(blob);
+  for (std::optional<Snapshot>* snapshot : {&snapshot_, &offered_})
+    if (*snapshot && (*snapshot)->blob == blob) snapshot->reset();
+}
+
+bool SpoolIndex::may_report_progress(const inter::BlobId& blob, Time now) {
+  const auto reported = progress_reported_at_.find(blob);
+  if (reported != progress_reported_at_.end() && now < reported->second + kReportInterval) {
+    return false;
+  }
+  progress_reported_at_[blob] = now;
+  return true;
+}
+
+// ---- Room ----
+
+// Some began because a peer pushed them, or before this process did.
+void SpoolIndex::set_room(std::uint64_t bytes, std::set<inter::BlobId> begun) {
+  room_bytes_ = bytes;
+  begun_ = std::move(begun);
+  for (const inter::BlobId& blob : begun_) {
+    if (!unclaimed_.contains(blob)) leave_unclaimed_if_unnamed(blob);
+  }
+}
+
+void SpoolIndex::give_up(const inter::BlobId& blob) {
+  forget(blob);
+  out_.push(RemoveBlob{blob});
+}
+
+// ---- Letting go ----
+
+void SpoolIndex::release_old(const std::optional<Applied>& applied) {
+  if (plants(options_.planted, PlantedBug::keep_everything)) return;
+  Round keep_from = history_.kept_from();
+  if (!options_.witness) {
+    keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
+    keep_from = std::min(keep_from, applied ? applied->version : 0);
+  }
+  while (released_ < keep_from) {
+    const CommitRecord& record = history_.record(released_++);
+    unlist(record);
+    for (const Participant& participant : record.participants) discard(participant.payload, true);
+  }
+}
+
+void SpoolIndex::discard_stale() {
+  std::vector<inter::BlobId> stale;
+  for (const auto& [blob, arrived_at] : unclaimed_) {
+    if (arrived_at + 2 <= history_.version()) stale.push_back(blob);
+  }
+  for (const inter::BlobId& blob : stale) discard(blob);
+}
+
+// ---- Snapshots ----
+
+void SpoolIndex::adopt(const Snapshot& snapshot) {
+  const std::optional<Snapshot> before = std::exchange(snapshot_, snapshot);
+  out_.push(SaveSnapshot{snapshot});
+  if (before) discard(before->blob);
+}
+
+void SpoolIndex::adopt_offered_at_end() {
+  snapshot_ = take_offered();
+  out_.push(SaveSnapshot{*snapshot_});
+}
+
+std::optional<Round> SpoolIndex::newest_snapshot() const {
+  if (offered_) return offered_->version;
+  return snapshot_ ? std::optional(snapshot_->version) : std::nullopt;
+}
+
+// Peers go on to newer ones. Nobody may offer one for a while and then again.
+void SpoolIndex::aim_at(const std::optional<Snapshot>& target) {
+  const std::optional<Snapshot> before = std::exchange(target_, target);
+  if (target) claim(target->blob);
+  if (!before || before == target || !begun_.contains(before->blob)) return;
+  target ? discard(before->blob) : leave_unclaimed(before->blob);
+}
+
+void SpoolIndex::offer(const Snapshot& snapshot) {
+  put(snapshot.blob);
+  const bool old = snapshot_ && snapshot.version <= snapshot_->version;
+  if (old || offered_ == snapshot) return discard(snapshot.blob);
+  // It replaces an earlier one, which may be of a state that the run took back.
+  const std::optional<Snapshot> before = std::exchange(offered_, snapshot);
+  claim(snapshot.blob);
+  if (before) discard(before->blob);
+}
+
+}  // namespace causeway::diloco

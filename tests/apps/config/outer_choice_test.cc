@@ -1,0 +1,82 @@
+#include "apps/run/config/outer_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/run/config/config_schema.h"
+#include "tests/apps/temporary.h"
+
+namespace causeway::run {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Kind = diloco::OuterOptions::Kind;
+
+Config load(std::vector<std::string> overrides) {
+  overrides.emplace_back("train.steps=2100");
+  overrides.emplace_back("train.k=30");
+  return load_text(kSmallConfig, overrides);
+}
+
+void expect_outer(const Config& config, Kind kind, float lr, float momentum) {
+  EXPECT_EQ(config.outer.kind, kind);
+  EXPECT_FLOAT_EQ(config.outer.lr, lr);
+  if (kind != Kind::sgd) EXPECT_FLOAT_EQ(config.outer.momentum, momentum);
+}
+
+const std::string kDense = "codec.matrix=dense:int8,block=128";
+const std::string kSparse = "codec.matrix=topk:k=64,chunk=4096,value=2bit,index=rice";
+
+// bench/RESULTS.md, "Overlap": what did best with two regions, with four, and over few rounds.
+TEST(OuterChoice, IsWhatMeasuredBest) {
+  expect_outer(load({kDense}), Kind::nesterov, 0.71F, 0.8F);
+  Config four = load({kDense});
+  four.regions.resize(4);
+  take_suitable_outer(four);
+  expect_outer(four, Kind::nesterov, 1.0F, 0.8F);
+  four.train.k = 100;
+  take_suitable_outer(four);
+  expect_outer(four, Kind::nesterov, 1.0F, 0.6F);
+  expect_outer(load({kDense, "inner.optimizer=muon"}), Kind::nesterov, 0.71F, 0.6F);
+  four.inner.optimizer = intra::InnerOptions::Optimizer::muon;
+  take_suitable_outer(four);
+  expect_outer(four, Kind::nesterov, 1.0F, 0.6F);
+  expect_outer(load({kSparse}), Kind::sgd, 1.41F, 0);
+}
+
+TEST(OuterChoice, HasLittleMomentumInAShortRun) {
+  Config few = load({kDense});
+  few.train.steps = 3 * few.train.k;
+  take_suitable_outer(few);
+  expect_outer(few, Kind::nesterov, 1.0F, 0);
+}
+
+TEST(OuterChoice, IsOfWhatWasLeftOut) {
+  EXPECT_TRUE(load({}).outer_chosen);
+  EXPECT_TRUE(load({"outer.optimizer=auto"}).outer_chosen);
+  expect_outer(load({"outer.optimizer=nesterov"}), Kind::nesterov, 0.6F, 0.9F);
+  expect_outer(load({"outer.lr=0.5"}), Kind::nesterov, 0.5F, 0.9F);
+  EXPECT_THAT(
+      [] {
+        load({"outer.optimizer=auto", "outer.momentum=0.5"});
+      },
+      testing::ThrowsMessage<ConfigError>(HasSubstr("outer.momentum must be left out")));
+}
+
+TEST(OuterChoice, IsWrittenOut) {
+  const Config chosen = load({kDense});
+  const std::string text = to_toml(chosen);
+  EXPECT_THAT(text, HasSubstr("optimizer = \"nesterov\"\nlr = 0.71\nmomentum = 0.8\n"));
+  EXPECT_EQ(shared_settings(load_text(text, {})), shared_settings(chosen));
+}
+
+TEST(OuterChoice, WarnsOfMomentumWithASparseCodec) {
+  const Config ruinous = load({kSparse, "codec.feedback=true", "outer.optimizer=nesterov"});
+  EXPECT_THAT(outer_concern(ruinous), HasSubstr("chooses sgd with lr 1.41"));
+  EXPECT_EQ(outer_concern(load({kSparse, "codec.feedback=true"})), "");
+  EXPECT_EQ(outer_concern(load({kDense, "outer.optimizer=nesterov"})), "");
+}
+
+}  // namespace
+}  // namespace causeway::run

@@ -1,0 +1,79 @@
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "apps/run/region/stop_signals.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr int kAsExpected = 42;
+
+bool is_blocked(int signal) {
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  return sigismember(&mask, signal) == 1;
+}
+
+bool has_handler(int signal) {
+  struct sigaction action {};
+  sigaction(signal, nullptr, &action);
+  return action.sa_handler != SIG_DFL;
+}
+
+// Of a thread that begins after watch_stop_signals, as those of OpenMP and Gloo do.
+bool can_be_interrupted() {
+  bool can = false;
+  std::thread([&can] {
+    for (const int signal : {SIGINT, SIGTERM}) can |= !is_blocked(signal) || has_handler(signal);
+  }).join();
+  return can;
+}
+
+void wait_for_the_first() {
+  while (!stop_requested()) std::this_thread::yield();
+}
+
+class Signals : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(Signals, InterruptNoThreadThatComputes) {
+  const auto statement = [] {
+    watch_stop_signals();
+    if (can_be_interrupted() || stop_requested()) std::exit(1);
+    kill(getpid(), SIGTERM);
+    wait_for_the_first();
+    std::exit(kAsExpected);
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "");
+}
+
+TEST_F(Signals, TheSecondEndsAtOnce) {
+  const auto statement = [] {
+    watch_stop_signals();
+    kill(getpid(), SIGINT);
+    wait_for_the_first();
+    kill(getpid(), SIGINT);
+    for (;;) pause();
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(130), "");
+}
+
+TEST_F(Signals, ReachAProgramStartedMeanwhile) {
+  const auto statement = [] {
+    watch_stop_signals();
+    unblock_stop_signals();
+    ::execlp("sh", "sh", "-c", "kill -TERM $$; exit 1", nullptr);
+  };
+  EXPECT_EXIT(statement(), testing::KilledBySignal(SIGTERM), "");
+}
+
+}  // namespace
+
+}  // namespace causeway::run

@@ -1,0 +1,98 @@
+"""What a process lacks at its start and the world may mend is waited for, with a line, and then ends it with exit code 75."""
+import shutil
+import signal
+import socket
+import unittest
+
+from harness import CAUSEWAY, REGIONS, free_port, namespaces_allowed, wait_until
+from run_by_hand import RunByHand
+
+AT_ONCE = ("--start-wait", "0")
+TRY_AGAIN = 75
+
+
+class Start(RunByHand):
+    def setUp(self):
+        super().setUp()
+        self.configured = self.config(addresses=self.addresses)
+
+    def command(self, *flags, subcommand="coordinator"):
+        return (CAUSEWAY, subcommand, self.configured, "--region", REGIONS[0], "--directory", self.region_directory(REGIONS[0]), *flags)
+
+    def first(self, *flags):
+        return self.start_program(*self.command("--found", *flags))
+
+    def in_mounts(self, mount, *command):
+        """`command` of causeway where a file or a directory is another one for it alone."""
+        return self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f'{mount} && exec "$0" "$@"',
+                                  *map(str, command), env={"OMP_NUM_THREADS": "1"})
+
+    def goes_on(self, process, lacks, mend):
+        """It says what it lacks, and goes on once that is mended."""
+        wait_until(lambda: "waits at most 60 s" in process.log.read_text(), "the line that says what is missing", process)
+        self.assertIn(lacks, process.log.read_text())
+        self.assertFalse((self.region_directory(REGIONS[0]) / "ledger").exists())
+        mend()
+        wait_until(lambda: "listening on port" in process.log.read_text(), "the coordinator to go on", process)
+        self.assertIn("what was missing is there", process.log.read_text())
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, code=130)
+
+    def test_a_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            lacks = f"cannot listen on {address} (Address already in use)"
+            for flag in ("--listen", "--worker-listen"):
+                self.assertIn(lacks, self.finish(self.first(flag, address, *AT_ONCE), code=TRY_AGAIN))
+            self.goes_on(self.first("--listen", address), lacks, taken.close)
+
+    def test_the_port_of_metrics_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            lacks = f"cannot listen on {address} (Address already in use)"
+            self.assertIn(lacks, self.finish(self.first("--metrics", address, *AT_ONCE), code=TRY_AGAIN))
+            self.goes_on(self.first("--metrics", address), lacks, taken.close)
+
+    def test_an_address_that_is_not_there_yet(self):
+        output = self.finish(self.first("--listen", "192.0.2.1:7700", *AT_ONCE), code=TRY_AGAIN)
+        self.assertIn("cannot listen on 192.0.2.1:7700 (Cannot assign requested address)", output)
+
+    @unittest.skipUnless(namespaces_allowed(), "no user namespaces here")
+    def test_a_name_server_that_says_try_again_later(self):
+        (self.directory / "resolv.conf").write_text("nameserver 127.0.0.1\noptions attempts:1 timeout:1\n")
+        process = self.in_mounts("mount --bind resolv.conf /etc/resolv.conf", *self.command("--found", "--listen", "host.example.org:7700", *AT_ONCE))
+        self.assertIn("try again later", self.finish(process, code=TRY_AGAIN))
+
+    def test_certificates_that_are_not_mounted_yet(self):
+        there, later = self.directory / "certificates", self.directory / "later"
+        there.rename(later)
+        lacks = "ca.crt: No such file or directory; `causeway certs`"
+        self.assertIn(lacks, self.finish(self.first(*AT_ONCE), code=TRY_AGAIN))
+        worker = self.start("worker", self.configured, "--region", REGIONS[0], "--coordinator", "127.0.0.1:7800", *AT_ONCE)
+        self.assertIn(lacks, self.finish(worker, code=TRY_AGAIN))
+        self.goes_on(self.first(), lacks, lambda: later.rename(there))
+
+    @unittest.skipUnless(namespaces_allowed(), "no user namespaces here")
+    def test_a_file_system_that_is_read_only(self):
+        self.out.mkdir()
+        read_only = "mount -t tmpfs -o ro none run"
+        for command in (self.command("--found", *AT_ONCE), self.command(*AT_ONCE, subcommand="worker")):
+            self.assertIn("Read-only file system", self.finish(self.in_mounts(read_only, *command), code=TRY_AGAIN))
+        process = self.in_mounts(f"{read_only} && {{ (until [ -e mended ]; do sleep 0.1; done; mount -o remount,rw run) & }}", *self.command("--found"))
+        self.goes_on(process, "Read-only file system", (self.directory / "mended").touch)
+
+    def test_a_mistake_is_not_waited_for(self):
+        address = f"127.0.0.1:{free_port()}"
+        self.assertIn("twice", self.finish(self.first("--listen", address, "--metrics", address), code=2))
+        shutil.copy(self.directory / "certificates" / f"{REGIONS[1]}.key", self.directory / "certificates" / f"{REGIONS[0]}.key")
+        self.assertIn(f"{REGIONS[0]}.key", self.finish(self.first(), code=2))
+
+    def test_it_can_be_stopped_while_it_waits(self):
+        process = self.first("--listen", "192.0.2.1:7700")
+        wait_until(lambda: "waits at most 60 s" in process.log.read_text(), "it to wait", process)
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("interrupted while it waited", self.finish(process, code=130))
+
+
+if __name__ == "__main__":
+    unittest.main()
