@@ -1,10 +1,12 @@
 #include "diloco/maths/digest.h"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <initializer_list>
 #include <span>
 
+#include "compression/base/parallel.h"
 #include "inter/base/hash.h"
 #include "inter/base/text.h"
 
@@ -33,15 +35,42 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
   return inter::hex(bytes);
 }
 
+namespace {
+
+// A task of one thread: looking up the algorithm is little beside it.
+constexpr std::size_t kLeavesOfATask = 32;
+
+Digest leaf_of(inter::Sha256& hash, std::span<const float> values) {
+  return hash_of(hash, {{&kLeafTag, 1}, std::as_bytes(values)});
+}
+
+// By its bits: -0 is another number.
+bool is_zero(std::span<const float> values) {
+  return std::ranges::all_of(values,
+                             [](float value) { return std::bit_cast<std::uint32_t>(value) == 0; });
+}
+
+}  // namespace
+
 std::vector<Digest> merkle_leaves(std::span<const float> values) {
   assert(values.size() % kLeafElements == 0);
-  inter::Sha256 hash;
-  std::vector<Digest> leaves;
-  leaves.reserve(values.size() / kLeafElements);
-  for (std::size_t begin = 0; begin < values.size(); begin += kLeafElements) {
-    leaves.push_back(
-        hash_of(hash, {{&kLeafTag, 1}, std::as_bytes(values.subspan(begin, kLeafElements))}));
-  }
+  // A momentum is all zeros when a run begins, and without one it stays so.
+  static const Digest zero_leaf = [] {
+    inter::Sha256 hash;
+    return leaf_of(hash, std::vector<float>(kLeafElements));
+  }();
+  std::vector<Digest> leaves(values.size() / kLeafElements);
+  const std::size_t tasks = (leaves.size() + kLeavesOfATask - 1) / kLeavesOfATask;
+  const auto task = [&](std::size_t index) {
+    inter::Sha256 hash;
+    const std::size_t end = std::min((index + 1) * kLeavesOfATask, leaves.size());
+    for (std::size_t leaf = index * kLeavesOfATask; leaf < end; ++leaf) {
+      const auto elements = values.subspan(leaf * kLeafElements, kLeafElements);
+      leaves[leaf] = is_zero(elements) ? zero_leaf : leaf_of(hash, elements);
+    }
+    return true;
+  };
+  compression::first_failure(tasks, task, 1);
   return leaves;
 }
 

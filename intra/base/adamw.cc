@@ -89,9 +89,10 @@ std::vector<Range> AdamW::all_parts() const {
   return parts;
 }
 
-// Among all second moments.
-std::size_t AdamW::second_moment_at(std::size_t element) const {
-  return element < muon_.end ? element : element - muon_.count();
+// Among all second moments; Muon's matrices have none.
+std::optional<std::size_t> AdamW::second_moment_of_all(const Range& part) const {
+  if (is_muon(part)) return std::nullopt;
+  return part.begin < muon_.end ? part.begin : part.begin - muon_.count();
 }
 
 std::size_t AdamW::first_moment_at(const Range& range) const {
@@ -107,33 +108,39 @@ std::size_t AdamW::first_moment_at(const Range& range) const {
 
 void AdamW::keep(std::vector<Range> parts) {
   assert(has_all());
-  std::vector<float> first, second;
-  const auto append = [](std::vector<float>& kept, std::span<const float> all, std::size_t from,
-                         std::size_t count) {
-    kept.insert(kept.end(), &all[from], &all[from] + count);
+  // One moment after the other: they are never both there twice.
+  const auto keep = [&parts](std::vector<float>& moment, const auto& place_of) {
+    std::size_t count = 0;
+    for (const Range& part : parts) count += place_of(part) ? part.count() : 0;
+    std::vector<float> kept;
+    kept.reserve(count);
+    for (const Range& part : parts) {
+      const std::optional<std::size_t> from = place_of(part);
+      if (from) kept.insert(kept.end(), &moment[*from], &moment[*from] + part.count());
+    }
+    moment = std::move(kept);
   };
-  for (const Range& part : parts) {
-    append(first, first_moment_, part.begin, part.count());
-    if (!is_muon(part)) append(second, second_moment_, second_moment_at(part.begin), part.count());
-  }
+  keep(first_moment_, [](const Range& part) { return std::optional(part.begin); });
+  keep(second_moment_, [this](const Range& part) { return second_moment_of_all(part); });
   parts_ = std::move(parts);
-  first_moment_ = std::move(first);
-  second_moment_ = std::move(second);
 }
 
 void AdamW::widen() {
   if (has_all()) return;
-  std::vector<float> first(size_), second(size_ - muon_.count());
-  std::size_t of_first = 0, of_second = 0;
-  for (const Range& part : parts_) {
-    std::copy_n(&first_moment_[of_first], part.count(), &first[part.begin]);
-    of_first += part.count();
-    if (is_muon(part)) continue;
-    std::copy_n(&second_moment_[of_second], part.count(), &second[second_moment_at(part.begin)]);
-    of_second += part.count();
-  }
-  first_moment_ = std::move(first);
-  second_moment_ = std::move(second);
+  const auto widen = [this](std::vector<float>& moment, std::size_t size, const auto& place_of) {
+    std::vector<float> all(size);
+    std::size_t from = 0;
+    for (const Range& part : parts_) {
+      const std::optional<std::size_t> place = place_of(part);
+      if (!place) continue;
+      std::copy_n(&moment[from], part.count(), &all[*place]);
+      from += part.count();
+    }
+    moment = std::move(all);
+  };
+  widen(first_moment_, size_, [](const Range& part) { return std::optional(part.begin); });
+  widen(second_moment_, size_ - muon_.count(),
+        [this](const Range& part) { return second_moment_of_all(part); });
   parts_ = all_parts();
 }
 

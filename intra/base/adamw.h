@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -93,7 +94,7 @@ class AdamW {
   void step_part(const AdamWFactors& factors, const Range& part, std::size_t first,
                  std::size_t second, std::span<float> params, std::span<const float> gradients);
   std::vector<Range> all_parts() const;
-  std::size_t second_moment_at(std::size_t element) const;
+  std::optional<std::size_t> second_moment_of_all(const Range& part) const;
 
   InnerOptions options_;
   std::size_t decay_end_;  // elements before this one are matrices

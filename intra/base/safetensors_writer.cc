@@ -4,9 +4,11 @@
 #include <cstring>
 #include <set>
 #include <span>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "compression/base/parallel.h"
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "diloco/maths/layout.h"
@@ -41,17 +43,33 @@ void check(std::span<const TensorView> tensors) {
   }
 }
 
+// Each by a thread, as many at a time as there are: a hash takes longer than its bytes' way to
+// disk.
+std::vector<std::string> hashes_of(std::span<const TensorView> tensors) {
+  std::vector<std::string> hashes(tensors.size());
+  compression::first_failure(
+      tensors.size(),
+      [&](std::size_t i) {
+        hashes[i] = diloco::to_hex(diloco::sha256(std::as_bytes(tensors[i].values)));
+        return true;
+      },
+      1);
+  return hashes;
+}
+
 std::string make_header(std::span<const TensorView> tensors,
                         const std::map<std::string, std::string>& metadata) {
   nlohmann::json header;
   header["__metadata__"] = metadata;
   std::size_t begin = 0;
-  for (const TensorView& tensor : tensors) {
+  std::vector<std::string> hashes = hashes_of(tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorView& tensor = tensors[i];
     const std::size_t end = begin + tensor.values.size_bytes();
     header[tensor.name] = {
         {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
     header["__metadata__"][std::string(kSafetensorsHashPrefix) + tensor.name] =
-        diloco::to_hex(diloco::sha256(std::as_bytes(tensor.values)));
+        std::move(hashes[i]);
     begin = end;
   }
   header["__metadata__"][std::string(kSafetensorsFormatKey)] = std::string(kSafetensorsFormat);

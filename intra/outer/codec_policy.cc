@@ -125,6 +125,14 @@ std::uint64_t CodecPolicy::payload_bytes_max(const diloco::Layout& layout,
          (fragments - 1) * (header_bytes + table_bytes);
 }
 
+std::uint64_t CodecPolicy::encoded_bytes_max(const diloco::Layout& layout,
+                                             std::span<const std::size_t> segments) const {
+  std::uint64_t bytes = 0;
+  for (const std::size_t index : segments)
+    bytes += codecs_[own_[index]]->encoded_bytes_max(layout.segments()[index].count);
+  return bytes;
+}
+
 CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const float> delta,
                                          std::span<float> residual, std::vector<std::byte>& out,
                                          const compression::EncodeKey& key) const {

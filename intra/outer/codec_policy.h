@@ -57,6 +57,9 @@ class CodecPolicy {
   // The payloads of `layout`, one of each fragment, have no more bytes together, unless segments
   // step up.
   std::uint64_t payload_bytes_max(const diloco::Layout& layout, std::uint32_t fragments) const;
+  // Encodings of these segments have no more bytes together, unless segments step up.
+  std::uint64_t encoded_bytes_max(const diloco::Layout& layout,
+                                  std::span<const std::size_t> segments) const;
   // What is left of the residual when something is added to it.
   float decay() const { return decay_; }
 

@@ -157,7 +157,9 @@ std::string OuterRound::first_not_finite(Collective& collective,
 // How each own segment was encoded, then their encodings.
 void OuterRound::encode_own(const OuterState& state, std::uint32_t part, OuterSpans& spans) const {
   const Segments mine = ownership_.mine(fragment_of(state));
-  own_.resize(mine.size() * sizeof(CodecPolicy::Encoded));
+  const std::size_t heads_bytes = mine.size() * sizeof(CodecPolicy::Encoded);
+  own_.reserve(heads_bytes + policy_.encoded_bytes_max(ownership_.layout(), mine));
+  own_.resize(heads_bytes);
   const auto heads = spans.encode(policy_,
                                   {.seed = place_.seed + part,
                                    .round = static_cast<std::uint32_t>(state.version),

@@ -108,6 +108,9 @@ class OuterRound {
   std::vector<TensorEncoding> report(Segments segments, std::span<const CodecPolicy::Encoded> heads,
                                      diloco::Contribution& made) const;
   void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
+  std::vector<Decoder> decoders_of(const diloco::CommitRecord& record,
+                                   std::span<const std::span<const std::byte>> payloads,
+                                   std::size_t fragment) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,

@@ -36,6 +36,12 @@ std::size_t place_of_lowest(const diloco::CommitRecord& record) {
   return static_cast<std::size_t>(found - record.participants.begin());
 }
 
+// Of a payload, for messages.
+std::string name_of(const diloco::CommitRecord& record, std::size_t place) {
+  return "the payload of region " + record.participants[place].region + " in round " +
+         std::to_string(record.round);
+}
+
 bool has(const std::vector<Outcome>& outcomes, Fate fate) {
   return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
 }
@@ -118,20 +124,29 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
                            [](auto kind) { return kind == diloco::SegmentClass::lowest; });
   const auto others = only(ownership_.layout(), mine,
                            [](auto kind) { return kind != diloco::SegmentClass::lowest; });
-  spans.clear(Flat::scratch, mine);
+  const auto decoders = decoders_of(record, payloads, fragment);
+  std::vector<OuterSpans::Term> all, of_lowest;
+  for (std::size_t i = 0; i < decoders.size(); ++i) {
+    all.push_back({&decoders[i], record.participants[i].weight, name_of(record, i)});
+    if (i == place_of_lowest(record)) of_lowest.push_back({&decoders[i], 1.0F, name_of(record, i)});
+  }
+  spans.sum(all, others);
+  spans.sum(of_lowest, lowest);
+}
+
+std::vector<Decoder> OuterRound::decoders_of(const diloco::CommitRecord& record,
+                                             std::span<const std::span<const std::byte>> payloads,
+                                             std::size_t fragment) const {
+  std::vector<Decoder> decoders;
   for (std::size_t i = 0; i < payloads.size(); ++i) {
-    const diloco::Participant& participant = record.participants[i];
     try {
-      const Decoder decoder(payloads[i], ownership_.layout(),
+      decoders.emplace_back(payloads[i], ownership_.layout(),
                             ownership_.fragments().segments(fragment));
-      spans.add(decoder, participant.weight, Flat::scratch, others);
-      if (i == place_of_lowest(record)) spans.add(decoder, 1.0F, Flat::scratch, lowest);
     } catch (const std::system_error& error) {
-      throw std::system_error(error.code(), "the payload of region " + participant.region +
-                                                " in round " + std::to_string(record.round) + ": " +
-                                                message_of(error));
+      throw std::system_error(error.code(), name_of(record, i) + ": " + message_of(error));
     }
   }
+  return decoders;
 }
 
 std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,

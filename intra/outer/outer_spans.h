@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compression/base/codec.h"
@@ -68,7 +69,17 @@ class OuterSpans {
   // ranks. The scratch may be used.
   virtual void complete(Collective& hosts, const SegmentsByRank& segments, Flat which) = 0;
 
+  // scratch <- sum of weight * Q over the terms, in their order. Throws what add does, with the
+  // term's name before it; the scratch is unspecified then.
+  struct Term {
+    const Decoder* payload = nullptr;
+    float weight = 0;
+    std::string name;  // "the payload of region us in round 7"
+  };
+  virtual void sum(std::span<const Term> terms, Segments segments);
+
  protected:
+  void add_term(const Term& term, Segments segments);
   // That of segment `index`.
   compression::EncodeKey key_of(compression::EncodeKey key, std::size_t index) const;
 
@@ -92,6 +103,8 @@ class HostSpans final : public OuterSpans {
                                            const compression::EncodeKey& key, Segments segments,
                                            std::vector<std::byte>& out) override;
   void add(const Decoder& payload, float weight, Flat which, Segments segments) override;
+  // A segment after the other, which so stays in a cache.
+  void sum(std::span<const Term> terms, Segments segments) override;
   void outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                   Segments segments) override;
   void mix(float alpha, Segments segments) override;
@@ -100,8 +113,10 @@ class HostSpans final : public OuterSpans {
 
  private:
   std::span<float> part(Flat which, std::size_t index);
+  std::span<float> residual(std::size_t index);
 
   OuterState& state_;
+  std::vector<float> no_residual_;  // of one segment, for a state that keeps none
 };
 
 }  // namespace causeway::intra

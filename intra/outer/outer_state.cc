@@ -7,11 +7,11 @@
 
 namespace causeway::intra {
 
-OuterState::OuterState(const diloco::Layout& layout)
+OuterState::OuterState(const diloco::Layout& layout, const Kept& kept)
     : params(layout.size()),
-      anchor(layout.size()),
-      momentum(layout.size()),
-      residual(layout.size()),
+      anchor(kept.outer ? layout.size() : 0),
+      momentum(kept.outer ? layout.size() : 0),
+      residual(kept.residual ? layout.size() : 0),
       scratch(layout.size()) {}
 
 diloco::Contribution InFlight::identified() const {

@@ -39,13 +39,20 @@ struct Work {
 // The spans of an OuterState.
 enum class Flat : std::uint8_t { params, anchor, momentum, residual, mark, scratch };
 
+// Which spans a run uses. The others are empty, and take no memory.
+struct Kept {
+  bool outer = true;     // anchor and outer momentum
+  bool residual = true;  // with error feedback
+  bool moments = true;   // of the inner optimizer, for a state that has them
+};
+
 struct OuterState {
-  explicit OuterState(const diloco::Layout& layout);
+  explicit OuterState(const diloco::Layout& layout, const Kept& kept = {});
 
   std::vector<float> params;    // what inner steps change
   std::vector<float> anchor;    // of `version`
   std::vector<float> momentum;  // of the outer optimizer
-  std::vector<float> residual;  // error feedback
+  std::vector<float> residual;  // error feedback; may be empty where there is none
   // Where the open work began, if that is not the anchor: a region that is cut off trains on from
   // the parameters that it contributed. Empty otherwise.
   std::vector<float> mark;

@@ -194,7 +194,7 @@ void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterSt
   reader.read("params", std::span(state.params));
   reader.read("anchor", std::span(state.anchor));
   reader.read("momentum", std::span(state.momentum));
-  reader.read("residual", std::span(state.residual));
+  reader.read_kept("residual", std::span(state.residual));
   int marked = 0;
   reader.read("marked", marked);
   state.mark.resize(marked != 0 ? layout.size() : 0);
@@ -256,6 +256,12 @@ const std::string& StateReader::get(const std::string& key) const {
   return found->second;
 }
 
+void StateReader::read_kept(const std::string& name, std::span<float> out) const {
+  if (out.empty()) return;
+  if (reader_.has(name)) return read(name, out);
+  std::ranges::fill(out, 0.0F);
+}
+
 void StateReader::read_unhashed(const std::string& name, std::span<float> out) const {
   const auto shape = reader_.shape(name);
   if (shape != std::vector{static_cast<std::int64_t>(out.size())})
@@ -282,7 +288,7 @@ void save_outer_state(const fs::path& region_directory, const diloco::Layout& la
   more_tensors.push_back(flat_tensor("params", state.params));
   more_tensors.push_back(flat_tensor("anchor", state.anchor));
   more_tensors.push_back(flat_tensor("momentum", state.momentum));
-  more_tensors.push_back(flat_tensor("residual", state.residual));
+  if (!state.residual.empty()) more_tensors.push_back(flat_tensor("residual", state.residual));
   if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
   more_metadata.merge(describe(state, layout));
   write_safetensors(newest, more_tensors, more_metadata, [&] {

@@ -1,6 +1,7 @@
 // A region's state on disk: one, whatever the number of its ranks.
 //   checkpoints/state.safetensors      params, anchor, outer momentum, residual, mark, and what a
-//                                      trainer adds; counters as metadata
+//                                      trainer adds, as far as the run keeps them; counters as
+//                                      metadata
 //   checkpoints/state.1.safetensors    of the version saved before; and so on, as many as are kept
 //   checkpoints/contribution-HASH.bin  own payloads whose outcome is open
 //   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
@@ -57,6 +58,8 @@ class StateReader {
       refuse("entry " + key + " is not a number: " + value);
   }
   void read(const std::string& name, std::span<float> out) const { reader_.read(name, out); }
+  // Of a span that this run may not keep, or that the run which wrote the file did not: zeros then.
+  void read_kept(const std::string& name, std::span<float> out) const;
   // All of a tensor whose content something else vouches for: the file's own hash of it is not.
   void read_unhashed(const std::string& name, std::span<float> out) const;
   [[noreturn]] void refuse(const std::string& why) const;

@@ -1,23 +1,25 @@
 #include "intra/step/memory_need.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <numeric>
 #include <system_error>
 
+#include <spdlog/spdlog.h>
+
 #include "compression/base/spec.h"
+#include "diloco/maths/digest.h"
 #include "diloco/maths/layout.h"
 #include "intra/base/error.h"
+#include "intra/base/host_memory.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/step/evaluation.h"
 #include "intra/step/muon.h"
+#include "intra/step/training_state.h"
 
 namespace causeway::intra {
 namespace {
 
-// The part of an own payload that this rank encodes, what all ranks encoded, and the payload.
-constexpr std::uint64_t kPayloadCopies = 3;
+using When = MemoryPart::When;
 
 // Sequences that the model computes at once: of a step, or of an evaluation.
 std::int64_t sequences_at_once(const WorkerOptions& options) {
@@ -27,15 +29,40 @@ std::int64_t sequences_at_once(const WorkerOptions& options) {
   return std::max(of_step, static_cast<std::int64_t>(std::min(evaluated, kEvaluationBlock)));
 }
 
+std::uint64_t share_of(std::uint64_t bytes, std::uint64_t ranks) {
+  return (bytes + ranks - 1) / ranks;
+}
+
 void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout,
                       std::vector<MemoryPart>& need) {
-  std::uint64_t elements = 2 * layout.size();
+  const std::uint64_t span_bytes = sizeof(float) * layout.size();
+  std::uint64_t bytes = 2 * span_bytes;
   const std::vector<MuonMatrix> matrices = muon_matrices(options.inner, layout);
-  for (const MuonMatrix& matrix : matrices) elements -= matrix.elements.count();
-  need.push_back(
-      {matrices.empty() ? "AdamW moments" : "moments of Muon and AdamW", sizeof(float) * elements});
+  for (const MuonMatrix& matrix : matrices) bytes -= sizeof(float) * matrix.elements.count();
+  // All of one are gathered for a save while the rank's own part of it is there.
+  if (options.train.shard_optimizer) bytes += share_of(span_bytes, options.world);
+  need.push_back({matrices.empty() ? "AdamW moments" : "moments of Muon and AdamW", bytes});
   if (!matrices.empty() && options.train.device == Device::cpu)
     need.push_back({"Muon's products", Muon::working_bytes(options.inner, layout)});
+}
+
+// The part of an own payload that this rank encoded, and the payload; of several ranks also what
+// all encoded. And the payloads that a record lists.
+void append_payloads(const WorkerOptions& options, const diloco::Layout& layout,
+                     std::vector<MemoryPart>& need) {
+  const CodecPolicy policy(options.codec, layout);
+  const diloco::Fragments fragments(layout, options.overlap.fragments, options.overlap.order);
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < fragments.count(); ++i)
+    most = std::max(most, policy.encoded_bytes_max(layout, fragments.segments(i)));
+  const std::uint64_t copies_bytes = (options.world > 1 ? 2 : 1) * most;
+  need.push_back({"own payload", share_of(most, options.world) + copies_bytes});
+  need.push_back({"the regions' payloads in files", options.region_count * most, When::in_files});
+}
+
+// Of the Merkle trees over anchor and momentum: kept, and as they are made.
+std::uint64_t leaves_bytes(const diloco::Layout& layout) {
+  return 4 * sizeof(diloco::Digest) * (layout.size() / diloco::kLeafElements);
 }
 
 }  // namespace
@@ -43,64 +70,78 @@ void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout
 std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
   const diloco::Layout layout(parameter_tensors(options.model));
   const std::uint64_t span_bytes = sizeof(float) * layout.size();
+  const Kept kept = kept_by(options);
   std::vector<MemoryPart> need{{"parameters", span_bytes},
-                               {"gradients, deltas and sums", span_bytes},
-                               {"anchor", span_bytes},
-                               {"outer momentum", span_bytes},
-                               {"residual", span_bytes}};
-  append_optimizer(options, layout, need);
-  if (!options.synchronous) {
-    need.push_back({"parameters where a cut began", span_bytes});
-    const std::uint64_t payload_bytes =
-        CodecPolicy(options.codec, layout).payload_bytes_max(layout, options.overlap.fragments);
-    need.push_back({"own payload", kPayloadCopies * payload_bytes});
+                               {"gradients, deltas and sums", span_bytes}};
+  if (kept.moments) append_optimizer(options, layout, need);
+  if (kept.outer) {
+    need.push_back({"anchor", span_bytes});
+    need.push_back({"outer momentum", span_bytes});
+    if (kept.residual) need.push_back({"residual", span_bytes});
+    const bool always = options.overlap.variant != diloco::OverlapOptions::Variant::synchronous;
+    if (always || options.region_count > 1)
+      need.push_back({"parameters where open work began", span_bytes,
+                      always ? When::always : When::while_alone});
+    append_payloads(options, layout, need);
+    need.push_back({"hashes", leaves_bytes(layout)});
   }
   if (options.train.device == Device::cpu && options.train.timed_step_ms == 0) {
     const std::int64_t sequences = sequences_at_once(options);
     need.push_back({"activations of " + std::to_string(sequences) + " sequences",
                     working_bytes(options.model, sequences, options.model.context)});
   }
+  need.push_back({"program", kProgramBytes});
+  need.push_back({"its files", kProgramFileBytes, When::in_files});
   return need;
 }
 
 namespace {
 
-std::string mib(std::uint64_t bytes) {
-  return std::to_string((bytes + (1U << 20) - 1) >> 20);  // rounded up
-}
-
-std::uint64_t total_bytes(const std::vector<MemoryPart>& need) {
-  return std::accumulate(
-      need.begin(), need.end(), std::uint64_t{0},
-      [](std::uint64_t sum, const MemoryPart& part) { return sum + part.bytes; });
-}
-
-// Of this host, swap included; 0: it does not say.
-std::uint64_t host_bytes() {
-  struct sysinfo host {};
-  if (::sysinfo(&host) != 0) return 0;
-  return (std::uint64_t{host.totalram} + host.totalswap) * host.mem_unit;
+template <typename Wanted>
+std::uint64_t bytes_of(const std::vector<MemoryPart>& need, const Wanted& wanted) {
+  return std::accumulate(need.begin(), need.end(), std::uint64_t{0},
+                         [&](std::uint64_t sum, const MemoryPart& part) {
+                           return sum + (wanted(part) ? part.bytes : 0);
+                         });
 }
 
 }  // namespace
 
+std::uint64_t held_bytes(const std::vector<MemoryPart>& need) {
+  return bytes_of(need, [](const MemoryPart& part) { return part.when != When::in_files; });
+}
+
 void check_memory(const std::vector<MemoryPart>& need) {
-  const std::uint64_t needed = total_bytes(need), there = host_bytes();
-  if (there == 0 || needed / 2 <= there) return;
-  throw std::system_error(Errc::bad_model, "this model needs up to " + mib(needed) +
-                                               " MiB in every worker, and this "
-                                               "host has " +
-                                               mib(there) +
-                                               " MiB: train a smaller model, or use a host "
-                                               "with more memory");
+  const std::uint64_t needed = held_bytes(need);
+  const HostMemory host = host_memory();
+  if (host.total_bytes == 0) return;
+  if (needed > host.total_bytes) {
+    throw std::system_error(Errc::bad_model,
+                            "this model needs up to " + in_mib(needed) + " in every worker, and " +
+                                (host.limit.empty() ? "this host" : host.limit) + " has " +
+                                in_mib(host.total_bytes) +
+                                ": train a smaller model, or use a host with more memory");
+  }
+  if (needed > host.available_bytes) {
+    spdlog::warn(
+        "{} of memory are free now, fewer than this worker may need: end what else needs "
+        "memory here, or the kernel may kill it",
+        in_mib(host.available_bytes));
+  }
 }
 
 std::string describe(const std::vector<MemoryPart>& need) {
-  std::string parts;
+  std::string parts, alone;
   for (const MemoryPart& part : need) {
-    compression::append_item(parts, part.name + " " + mib(part.bytes));
+    const std::string text = part.name + " " + in_mib(part.bytes);
+    if (part.when == When::while_alone) {
+      alone += "; while this region is cut off from the others, " + text + " more";
+    } else {
+      compression::append_item(parts, text);
+    }
   }
-  return "memory: at most " + mib(total_bytes(need)) + " MiB of this host: " + parts;
+  const auto together = [](const MemoryPart& part) { return part.when != When::while_alone; };
+  return "memory: at most " + in_mib(bytes_of(need, together)) + " of this host: " + parts + alone;
 }
 
 }  // namespace causeway::intra

@@ -2,14 +2,29 @@
 
 namespace causeway::intra {
 
-TrainingState::TrainingState(const InnerOptions& inner, const diloco::Layout& layout)
-    : OuterState(layout), optimizer(inner, layout) {}
+// An optimizer that takes no steps has no parameters.
+TrainingState::TrainingState(const InnerOptions& inner, const diloco::Layout& layout,
+                             const Kept& kept)
+    : OuterState(layout, kept),
+      optimizer(inner, kept.moments ? layout : diloco::Layout(std::vector<diloco::TensorSpec>())) {}
+
+Kept kept_by(const WorkerOptions& options) {
+  const bool outer = !options.synchronous;
+  // A GPU's copy of the residual has a place to go to.
+  const bool on_device = options.train.device != Device::cpu;
+  return {.outer = outer,
+          .residual = outer && (options.codec.feedback || on_device),
+          .moments = options.train.timed_step_ms == 0};
+}
 
 void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state, std::uint32_t kept) {
-  save_outer_state(region_directory, layout, state,
-                   {flat_tensor("first_moment", state.optimizer.first_moment()),
-                    flat_tensor("second_moment", state.optimizer.second_moment())},
+  std::vector<TensorView> moments;
+  for (const auto& [name, moment] : {std::pair("first_moment", state.optimizer.first_moment()),
+                                     std::pair("second_moment", state.optimizer.second_moment())}) {
+    if (!moment.empty()) moments.push_back(flat_tensor(name, moment));
+  }
+  save_outer_state(region_directory, layout, state, std::move(moments),
                    {{"optimizer_steps", to_metadata(state.optimizer_steps)},
                     {"steps", to_metadata(state.steps)},
                     {"tokens", to_metadata(state.tokens)},
@@ -24,8 +39,8 @@ bool load_state(const std::filesystem::path& region_directory, const diloco::Lay
                 TrainingState& state) {
   return load_outer_state(region_directory, layout, state, [&](const StateReader& reader) {
     state.optimizer.widen();
-    reader.read("first_moment", state.optimizer.first_moment());
-    reader.read("second_moment", state.optimizer.second_moment());
+    reader.read_kept("first_moment", state.optimizer.first_moment());
+    reader.read_kept("second_moment", state.optimizer.second_moment());
     reader.read("optimizer_steps", state.optimizer_steps);
     reader.read("steps", state.steps);
     reader.read("tokens", state.tokens);

@@ -8,11 +8,12 @@
 #include "intra/base/adamw.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
+#include "intra/step/worker_options.h"
 
 namespace causeway::intra {
 
 struct TrainingState : OuterState {
-  TrainingState(const InnerOptions& inner, const diloco::Layout& layout);
+  TrainingState(const InnerOptions& inner, const diloco::Layout& layout, const Kept& kept = {});
 
   AdamW optimizer;
   std::uint64_t optimizer_steps = 0;  // since the moments were zero, for bias correction
@@ -27,6 +28,9 @@ struct TrainingState : OuterState {
     return compute_s > 0 ? static_cast<double>(tokens) / compute_s : 0;
   }
 };
+
+// What a worker's run uses of it.
+Kept kept_by(const WorkerOptions& options);
 
 // What steps change of it.
 enum class Settle : std::uint8_t { params, all };

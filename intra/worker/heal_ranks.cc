@@ -51,6 +51,8 @@ std::optional<std::size_t> newest(const std::vector<Fingerprint>& all) {
 
 Healing heal_ranks(Collective& group, const std::filesystem::path& region_directory,
                    const diloco::Layout& layout, TrainingState& state) {
+  const bool whole = state.intact && state.optimizer.has_all();
+  if (group.size() == 1) return whole ? Healing::same : Healing::none_is_whole;
   const std::vector<Fingerprint> all = gather(group, state);
   const std::optional<std::size_t> donor = newest(all);
   if (!donor) return Healing::none_is_whole;

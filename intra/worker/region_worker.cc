@@ -40,7 +40,7 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       interrupted_(std::move(interrupted)),
       attach_(std::move(attach)),
       layout_(parameter_tensors(options.model)),
-      state_(options.inner, layout_),
+      state_(options.inner, layout_, kept_by(options)),
       host_spans_(layout_, state_),
       driver_(region_of(options), state_, *this),
       trainer_(make_inner_trainer(options)),
@@ -49,19 +49,17 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
     spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
                  options_.train.timed_step_ms);
   }
-  open_state();
+  if (!load()) begin_run();
   driver_.resume_schedule(state_.steps -
                           std::min<std::uint64_t>(state_.steps, state_.step_in_round()));
 }
 
-// The state on disk, or fresh weights.
-void RegionWorker::open_state() {
-  if (load_state(options_.directory, layout_, state_)) {
-    spdlog::info("resuming from version {}, step {} of the round", state_.version,
-                 state_.step_in_round());
-    return;
-  }
-  start_afresh();
+// False: there is no state on disk.
+bool RegionWorker::load() {
+  if (!load_state(options_.directory, layout_, state_)) return false;
+  spdlog::info("resuming from version {}, step {} of the round", state_.version,
+               state_.step_in_round());
+  return true;
 }
 
 OuterRound RegionWorker::make_round() const {
@@ -79,11 +77,17 @@ OuterRound RegionWorker::make_round() const {
 
 void RegionWorker::start_afresh() {
   const std::string run_id = state_.run_id;
-  state_ = TrainingState(options_.inner, layout_);
+  { const TrainingState left = std::move(state_); }  // there is no room for two
+  state_ = TrainingState(options_.inner, layout_, kept_by(options_));
+  begin_run();
+  state_.run_id = run_id;
+}
+
+// Of a state in which nothing happened yet.
+void RegionWorker::begin_run() {
   initial_weights(options_, layout_, state_.anchor);
   state_.params = state_.anchor;
   state_.digest = whole_digest(state_);
-  state_.run_id = run_id;
 }
 
 WorkerResult RegionWorker::run() {
@@ -139,7 +143,7 @@ void RegionWorker::gather() {
     if (agreed == Healing::newest) continue;
     spdlog::warn(
         "an outer round broke off, so no rank holds a whole state; all ranks take the one on disk");
-    open_state();
+    if (!load()) start_afresh();
   }
   driver_.join(*gathering_, make_round());
   trainer_->join(gathering_->group(), state_);

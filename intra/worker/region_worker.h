@@ -37,7 +37,8 @@ class RegionWorker final : private RoundTrainer {
   const TrainingState& state() const { return state_; }
 
  private:
-  void open_state();
+  bool load();
+  void begin_run();
   OuterRound make_round() const;
   std::optional<WorkerResult> result_of(const TrainingState& state) const;
   void gather();

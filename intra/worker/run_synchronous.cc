@@ -31,7 +31,7 @@ class SynchronousWorker {
       : options_(options),
         interrupted_(interrupted),
         layout_(parameter_tensors(options.model)),
-        state_(options.inner, layout_),
+        state_(options.inner, layout_, kept_by(options)),
         group_(make_collective({.directory = meeting_place(options.directory),
                                 .generation = options.synchronous->generation,
                                 .rank = options.synchronous->rank,

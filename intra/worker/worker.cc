@@ -115,6 +115,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
           if (!over_) ask_whether_to_wait(what);
         });
     run_ = intra::parse_run_settings(gathering_->attachment().settings);
+    if (!run_.codec.feedback) state_.residual = {};
     driver_.join(*gathering_, make_round());
     if (gathering_->attachment().offers_initial && state_.version == 0) driver_.offer_initial();
     diloco::reached(diloco::ProtocolState::attached);
@@ -226,7 +227,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
           "snapshot yet; start it again in an empty directory");
     }
     const std::string run_id = state_.run_id;
-    state_ = intra::OuterState(layout_);
+    { const intra::OuterState left = std::move(state_); }  // there is no room for two
+    state_ = intra::OuterState(layout_, {.residual = run_.codec.feedback});
     state_.params = *initial_;
     state_.anchor = state_.params;
     state_.digest = whole_digest(state_);

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 #include <thread>
 
@@ -88,24 +87,6 @@ void look_who_is_busy(HostFigures& host) {
     most = spent;
     host.busiest = program;
   }
-}
-
-// Nothing: no limit.
-std::uint64_t number_in(const fs::path& file) {
-  std::uint64_t number = 0;
-  return std::ifstream(file) >> number ? number : kNoLimit;
-}
-
-std::uint64_t memory_free_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::uint64_t free = kNoLimit;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("MemAvailable:")) free = 1024 * std::stoull(line.substr(13));
-  }
-  const fs::path group = "/sys/fs/cgroup";
-  const std::uint64_t limit = number_in(group / "memory.max");
-  const std::uint64_t used = number_in(group / "memory.current");
-  return limit > used ? std::min(free, limit - used) : free;
 }
 
 std::uint64_t limit_of(__rlimit_resource resource, rlim_t rlimit::*which) {
@@ -209,23 +190,22 @@ Findings judge_addresses(const HostFigures& host, const RegionConfig& region, st
 
 std::uint64_t memory_need(const Config& config, const RegionConfig& region) {
   if (!config.built_in_trainer()) return 0;
-  const auto parts = intra::memory_need(worker_options(config, region.name, 0, "."));
-  return std::accumulate(
-      parts.begin(), parts.end(), std::uint64_t{0},
-      [](std::uint64_t sum, const intra::MemoryPart& part) { return sum + part.bytes; });
+  return intra::held_bytes(intra::memory_need(worker_options(config, region.name, 0, ".")));
 }
 
 Findings judge_memory(const HostFigures& host, const RegionConfig& region, std::uint64_t need) {
-  const std::string free = format_bytes(static_cast<double>(host.memory_free_bytes)) + " are free";
+  const auto bytes = [](std::uint64_t count) { return format_bytes(static_cast<double>(count)); };
+  const std::string free = bytes(host.memory.available_bytes) + " are free";
   if (need == 0) return {ok("memory", free)};
-  const std::string text = free + ", a worker needs at most " +
-                           format_bytes(static_cast<double>(need)) +
+  const std::string text = free + ", a worker needs at most " + bytes(need) +
                            (region.workers > 1 ? " of each rank" : "");
-  if (host.memory_free_bytes < need / 2)
-    return {fail("memory", text,
+  if (host.memory.total_bytes < need)
+    return {fail("memory",
+                 text + ", and " + (host.memory.limit.empty() ? "this host" : host.memory.limit) +
+                     " has " + bytes(host.memory.total_bytes),
                  "a host with more memory, a smaller model, or more ranks on "
                  "several hosts with train.shard_optimizer = true")};
-  if (host.memory_free_bytes < need)
+  if (host.memory.available_bytes < need)
     return {warn("memory", text, "end what else needs memory here: it may not be enough")};
   return {ok("memory", text)};
 }
@@ -234,7 +214,7 @@ Findings judge_memory(const HostFigures& host, const RegionConfig& region, std::
 
 HostFigures look_at_host() {
   HostFigures host{.cores = own_cores(),
-                   .memory_free_bytes = memory_free_bytes(),
+                   .memory = intra::host_memory(),
                    // Coordinators and workers raise it.
                    .open_files_max = limit_of(RLIMIT_NOFILE, &rlimit::rlim_max),
                    .file_bytes_max = limit_of(RLIMIT_FSIZE, &rlimit::rlim_cur),

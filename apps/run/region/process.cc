@@ -120,6 +120,7 @@ pid_t start(const ProcessOptions& options) {
 }  // namespace
 
 std::string to_string(const ExitStatus& status) {
+  if (status.for_memory) return "killed by the kernel, which had no memory left for it";
   if (status.signal == 0) return "exit code " + std::to_string(status.code);
   return "killed by signal " + std::to_string(status.signal) + " (" + ::strsignal(status.signal) +
          ")";
@@ -180,7 +181,7 @@ class Process::Implementation {
     if (with_descendants_ && ended(flags | WNOWAIT)) ::kill(-pid_, SIGKILL);
     if (!ended(flags)) return false;
     status_ =
-        info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0} : ExitStatus{0, info.si_status};
+        info.si_code == CLD_EXITED ? ExitStatus{info.si_status} : ExitStatus{0, info.si_status};
     return true;
   }
 

@@ -26,11 +26,13 @@ struct ProcessOptions {
 };
 
 struct ExitStatus {
-  int code = 0;    // as passed to exit(), when signal is 0
-  int signal = 0;  // that ended it
+  int code = 0;             // as passed to exit(), when signal is 0
+  int signal = 0;           // that ended it
+  bool for_memory = false;  // the kernel's, which had none left
   bool ok() const { return code == 0 && signal == 0; }
 };
-std::string to_string(const ExitStatus& status);  // "exit code 3", "killed by signal 9 (Killed)"
+// "exit code 3", "killed by signal 9 (Killed)"
+std::string to_string(const ExitStatus& status);
 
 // One running child. The kernel kills it when the thread that started it ends, however that
 // happens: start children from a thread that lives as long as they should.

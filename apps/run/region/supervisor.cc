@@ -55,6 +55,7 @@ struct Supervisor::Child {
   bool held_down = false;   // may not run
   bool is_down = false;     // and does not
   bool restarting = false;  // killed for it
+  int memory_kills = 0;
 };
 
 Supervisor::Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes,
@@ -70,8 +71,20 @@ Supervisor::Supervisor(asio::any_io_executor executor, std::vector<Supervised> p
 
 Supervisor::~Supervisor() = default;
 
+// The end of a run in words.
+std::string Supervisor::how_it_ended(const Child& child, const ExitStatus& status) {
+  const std::string name = name_of(child.task);
+  if (!status.for_memory) return name + " ended with " + to_string(status);
+  const std::string times =
+      child.memory_kills > 1 ? ", " + std::to_string(child.memory_kills) + " times" : "";
+  return name + " was " + to_string(status) + times +
+         ": end what else needs memory here, take fewer regions or workers or a smaller model, or "
+         "use a host with more";
+}
+
 asio::awaitable<SupervisionOutcome> Supervisor::run() {
   running_ = children_.size();
+  memory_kills_ = options_.memory_kills();
   all_ended_.expires_at(asio::steady_timer::time_point::max());
   for (Child& child : children_) {
     asio::co_spawn(executor_, keep_running(child), [this, &child](std::exception_ptr error) {
@@ -95,13 +108,23 @@ asio::awaitable<void> Supervisor::keep_running(Child& child) {
     const ProcessOptions command = child.task.command();
     child.log = command.log;
     child.process = std::make_unique<Process>(executor_, command);
-    const ExitStatus status = co_await child.process->wait();
+    ExitStatus status = co_await child.process->wait();
     child.process.reset();
+    status.for_memory = was_for_memory(child, status);
     const Ending ending = child.task.judge(status);
     if (ending.kind == Ending::Kind::done) co_return;
     if (outcome_) co_return note_if_not_saved(child, status);
     if (!co_await pause_before_restart(child, status, ending)) co_return;
   }
+}
+
+// The kernel tells of itself by its count alone. A shell tells of its command's signal by its code.
+bool Supervisor::was_for_memory(const Child& child, const ExitStatus& status) {
+  const bool killed = status.signal == SIGKILL || status.code == 128 + SIGKILL;
+  const bool by_us = outcome_ || child.held_down || child.restarting;
+  if (!killed || by_us || options_.memory_kills() <= memory_kills_) return false;
+  ++memory_kills_;
+  return true;
 }
 
 // Whoever is interrupted saves, and says so by its exit code; a program of the user's perhaps by 0.
@@ -119,16 +142,16 @@ asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitS
                                                        const Ending& ending) {
   const bool on_purpose = child.held_down || std::exchange(child.restarting, false);
   const bool final = ending.kind == Ending::Kind::final;
+  const bool hopeless = status.for_memory && ++child.memory_kills == kMemoryKillsMax;
   std::optional<std::chrono::milliseconds> pause;
   if (on_purpose) {
     pause = std::chrono::milliseconds{0};
-  } else if (!final && options_.restart) {
+  } else if (!final && !hopeless && options_.restart) {
     pause = child.policy.on_death(child.task.progress());
   }
   if (!pause) {
     end_all({final ? ending.exit_code : 1, child.task.label,
-             name_of(child.task) + " ended with " + to_string(status) + ending.note, child.log,
-             ending.mendable});
+             how_it_ended(child, status) + ending.note, child.log, ending.mendable});
     kill_stragglers();
     co_return false;
   }

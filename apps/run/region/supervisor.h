@@ -17,6 +17,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "apps/run/region/process.h"
+#include "intra/base/host_memory.h"
 
 namespace causeway::run {
 
@@ -87,7 +88,12 @@ class Supervisor {
     // From SIGINT to SIGKILL when another process ended the run.
     std::chrono::milliseconds stop_deadline{20'000};
     std::function<void(const Death&)> on_restart;
+    // How many processes the kernel killed for want of memory. Tests count themselves.
+    std::function<std::uint64_t()> memory_kills = [] { return intra::memory_kills(); };
   };
+  // A process that the kernel kills for want of memory so often is not started again: it would be
+  // killed again.
+  static constexpr int kMemoryKillsMax = 3;
 
   Supervisor(asio::any_io_executor executor, std::vector<Supervised> processes, Options options);
   ~Supervisor();  // only before or after run()
@@ -111,6 +117,8 @@ class Supervisor {
  private:
   struct Child;
   asio::awaitable<void> keep_running(Child& child);
+  bool was_for_memory(const Child& child, const ExitStatus& status);
+  static std::string how_it_ended(const Child& child, const ExitStatus& status);
   void note_if_not_saved(const Child& child, const ExitStatus& status);
   asio::awaitable<bool> pause_before_restart(Child& child, const ExitStatus& status,
                                              const Ending& ending);
@@ -126,6 +134,7 @@ class Supervisor {
   std::optional<SupervisionOutcome> outcome_;  // set once the run is to end
   std::size_t running_ = 0;
   std::uint32_t restarts_ = 0;
+  std::uint64_t memory_kills_ = 0;  // before, and of processes of ours
 };
 
 }  // namespace causeway::run

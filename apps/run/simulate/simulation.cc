@@ -23,6 +23,7 @@
 #include "apps/run/config/prices.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/process_events.h"
+#include "apps/run/simulate/memory.h"
 #include "apps/run/simulate/region_processes.h"
 #include "apps/run/simulate/report.h"
 #include "apps/run/simulate/sample_text.h"
@@ -137,6 +138,7 @@ class Simulation {
 
   RunDirectory open_directory() const {
     prices_of(config_);  // throws what each coordinator would
+    check_memory(config_, options_.baseline && worker_.empty(), intra::host_memory());
     if (!options_.resume) check_data(config_);
     return {out_, config_, options_.resume};
   }

@@ -25,7 +25,7 @@ Config config() {
 
 HostFigures good() {
   return {.cores = 8,
-          .memory_free_bytes = 64ULL << 30,
+          .memory = {.total_bytes = 64ULL << 30, .available_bytes = 64ULL << 30, .limit = {}},
           .open_files_max = 1U << 16,
           .file_bytes_max = ~std::uint64_t{0},
           .avx2 = true,
@@ -40,6 +40,21 @@ Finding about(const Findings& findings, const std::string& subject) {
 TEST(Host, ThatIsGoodHasNoWarning) {
   for (const Finding& finding : judge_host(good(), config(), "east"))
     EXPECT_EQ(finding.grade, Grade::ok) << finding.subject << ": " << finding.text;
+}
+
+// Of a host that never has it, or that has not got it now.
+TEST(Host, HasTheMemoryThatAWorkerNeedsOrItIsSaid) {
+  Config own = config();
+  own.data.files = {"text"};
+  HostFigures host = good();
+  EXPECT_EQ(about(judge_host(host, own, "east"), "memory").grade, Grade::ok);
+  host.memory.available_bytes = 1U << 20;
+  EXPECT_EQ(about(judge_host(host, own, "east"), "memory").grade, Grade::warn);
+  host.memory.total_bytes = 2U << 20;
+  host.memory.limit = "/sys/fs/cgroup/job";
+  const Finding refused = about(judge_host(host, own, "east"), "memory");
+  EXPECT_EQ(refused.grade, Grade::fail);
+  EXPECT_THAT(refused.text, HasSubstr("/sys/fs/cgroup/job has 2"));
 }
 
 TEST(Host, IsNotGoodWithoutWhatARegionNeeds) {

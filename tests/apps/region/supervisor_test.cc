@@ -111,6 +111,44 @@ TEST_F(SupervisorTest, StartsAKilledProcessAgain) {
   EXPECT_THAT(causes, testing::ElementsAre("a killed by signal 9 (Killed) 1"));
 }
 
+// As the kernel counts them.
+TEST_F(SupervisorTest, NamesTheKernelsMemoryKillerAndGivesUpAtItsThirdKill) {
+  const std::filesystem::path kills = directory_ / "kills";
+  std::vector<std::string> causes;
+  Supervisor::Options options;
+  options.memory_kills = [&kills] {
+    return std::filesystem::exists(kills) ? std::filesystem::file_size(kills) : 0;
+  };
+  options.on_restart = [&](const Death& death) { causes.push_back(to_string(death.status)); };
+  const SupervisionOutcome outcome =
+      run({shell("a", "printf . >> " + kills.string() + "; kill -9 $$")}, options);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(causes, testing::Each("killed by the kernel, which had no memory left for it"));
+  EXPECT_EQ(restarts_, 2U);
+  EXPECT_THAT(outcome.problem,
+              testing::HasSubstr("a was killed by the kernel, which had no memory left for it, 3 "
+                                 "times: end what else needs memory here"));
+}
+
+// One of two was the kernel's.
+TEST_F(SupervisorTest, AKillThatTheKernelDoesNotCountIsSomebodyElses) {
+  const std::string mark = (directory_ / "mark").string();
+  std::uint64_t kills = 7;
+  std::vector<std::string> causes;
+  Supervisor::Options options;
+  options.memory_kills = [&kills] { return kills; };
+  options.on_restart = [&](const Death& death) {
+    causes.push_back(to_string(death.status));
+    kills = 8;
+  };
+  run({shell("a", "test -e " + mark + ".3 && exit 0; test -e " + mark + " && : > " + mark +
+                      ".3; : > " + mark + "; kill -9 $$")},
+      options);
+  EXPECT_THAT(causes,
+              testing::ElementsAre("killed by signal 9 (Killed)",
+                                   "killed by the kernel, which had no memory left for it"));
+}
+
 TEST_F(SupervisorTest, WhoStartsAProgramJudgesWhatItsEndMeans) {
   Supervised process = shell("a", "exit 4");
   process.shown = "a (`exit 4`)";

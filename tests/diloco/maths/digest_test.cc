@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string>
 #include <vector>
 
 namespace causeway::diloco {
@@ -50,6 +52,20 @@ TEST(Merkle, RootOfOneLeafIsTheLeafAndOfNoneIsTheEmptyHash) {
   const std::vector<Digest> leaves = merkle_leaves(ramp(1));
   EXPECT_EQ(merkle_root(leaves), leaves[0]);
   EXPECT_EQ(merkle_root({}), sha256({}));
+}
+
+// It is not computed again; its neighbours are. More leaves than one thread takes.
+TEST(Merkle, HashesALeafOfZerosAsAnyOther) {
+  std::vector<float> values = ramp(40);
+  std::fill_n(values.begin() + 33 * kLeaf, kLeaf, 0.0F);
+  const std::vector<Digest> leaves = merkle_leaves(values);
+  std::string zeros(1 + kLeaf * sizeof(float), '\0');
+  EXPECT_EQ(leaves[33], sha256(std::as_bytes(std::span(zeros))));
+  for (const std::size_t leaf : {0U, 31U, 32U, 34U, 39U}) {
+    const auto alone = std::span(values).subspan(leaf * kLeaf, kLeaf);
+    EXPECT_EQ(merkle_leaves(alone).front(), leaves[leaf]) << leaf;
+    EXPECT_NE(leaves[leaf], leaves[33]);
+  }
 }
 
 TEST(Merkle, RootDoesNotDependOnHowTheSpanWasPartitioned) {

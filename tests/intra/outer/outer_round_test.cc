@@ -151,6 +151,35 @@ TEST(OuterRound, AListedContributionLeavesTheResidualAlone) {
   EXPECT_EQ(state.residual, kept);
 }
 
+// A state that keeps no residual is that of a region which never had anything left over.
+TEST(OuterRound, WithoutFeedbackNeedsNoResidual) {
+  for (const std::string spec : {"dense:int8,block=128", "topk:k=64,chunk=4096"}) {
+    CodecOptions options = codec(spec, false);
+    options.force = true;
+    const OuterRound round = make_round(options, averaging());
+    OuterState with = real_state(0), without = with;
+    std::ranges::fill(with.residual, 0.0F);
+    without.residual = {};
+    const Bytes payload = encode(round, without);
+    EXPECT_EQ(payload, encode(round, with));
+    EXPECT_EQ(without.own(0)->contribution.error_norm, with.own(0)->contribution.error_norm);
+    apply(round, with, {{"us", payload}});
+    apply(round, without, {{"us", payload}});
+    EXPECT_EQ(without.digest, with.digest);
+    EXPECT_EQ(without.params, with.params);
+    EXPECT_TRUE(without.residual.empty());
+  }
+}
+
+TEST(OuterRound, WithoutFeedbackAContributionOfAnEarlierLifeIsForgottenWithoutAResidual) {
+  const OuterRound round = make_round(codec("dense:int8,block=128", false), averaging());
+  OuterState earlier = real_state(0), state = real_state(0);
+  state.residual = {};
+  const Bytes payload = encode(round, earlier);
+  EXPECT_EQ(forgotten(apply(round, state, {{"us", payload}})), 1U);
+  EXPECT_TRUE(state.residual.empty());
+}
+
 TEST(OuterRound, WithoutFeedbackAnUnlistedContributionIsDropped) {
   const OuterRound round = make_round(codec("dense:int8,block=128", false), averaging());
   OuterState state = real_state(0), other = real_state(1);

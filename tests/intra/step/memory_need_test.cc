@@ -35,7 +35,8 @@ std::map<std::string, std::uint64_t> parts_of(const WorkerOptions& options) {
 TEST(MemoryNeed, OfTheStateIsWhatItsSpansHave) {
   const WorkerOptions options = small();
   const auto parts = parts_of(options);
-  TrainingState state(options.inner, diloco::Layout(parameter_tensors(options.model)));
+  TrainingState state(options.inner, diloco::Layout(parameter_tensors(options.model)),
+                      kept_by(options));
   const auto bytes = [](std::span<const float> span) { return span.size_bytes(); };
   EXPECT_EQ(parts.at("parameters"), bytes(state.params));
   EXPECT_EQ(parts.at("gradients, deltas and sums"), bytes(state.scratch));
@@ -44,6 +45,51 @@ TEST(MemoryNeed, OfTheStateIsWhatItsSpansHave) {
   EXPECT_EQ(parts.at("anchor"), bytes(state.anchor));
   EXPECT_EQ(parts.at("outer momentum"), bytes(state.momentum));
   EXPECT_EQ(parts.at("residual"), bytes(state.residual));
+}
+
+// Nor does its state have it.
+TEST(MemoryNeed, HasNothingThatTheRunDoesNotUse) {
+  WorkerOptions options = small();
+  const auto state = [&] {
+    return TrainingState(options.inner, diloco::Layout(parameter_tensors(options.model)),
+                         kept_by(options));
+  };
+  options.codec.feedback = false;
+  EXPECT_FALSE(parts_of(options).contains("residual"));
+  EXPECT_TRUE(state().residual.empty());
+  EXPECT_FALSE(state().anchor.empty());
+  options.train.timed_step_ms = 1;
+  EXPECT_FALSE(parts_of(options).contains("AdamW moments"));
+  EXPECT_TRUE(state().optimizer.first_moment().empty());
+  EXPECT_TRUE(state().optimizer.second_moment().empty());
+  options.synchronous = WorkerOptions::Synchronous{.rank = 0, .world = 2, .generation = "1"};
+  EXPECT_FALSE(parts_of(options).contains("anchor"));
+  EXPECT_TRUE(state().anchor.empty());
+  EXPECT_TRUE(state().momentum.empty());
+}
+
+// Of a synchronous run only a region that is cut off has it.
+TEST(MemoryNeed, TellsWhenOpenWorkHasAPlaceOfItsOwn) {
+  constexpr const char* kMark = "parameters where open work began";
+  WorkerOptions options = small();
+  EXPECT_FALSE(parts_of(options).contains(kMark));
+  options.region_count = 2;
+  const std::string text = describe(memory_need(options));
+  EXPECT_NE(text.find(std::string("; while this region is cut off from the others, ") + kMark),
+            std::string::npos)
+      << text;
+  options.overlap.variant = diloco::OverlapOptions::Variant::eager;
+  EXPECT_EQ(describe(memory_need(options)).find("cut off"), std::string::npos);
+  EXPECT_TRUE(parts_of(options).contains(kMark));
+}
+
+TEST(MemoryNeed, OfAPayloadIsOfTheLargestFragment) {
+  WorkerOptions options = small();
+  options.world = 1;
+  const std::uint64_t whole = parts_of(options).at("own payload");
+  options.overlap.variant = diloco::OverlapOptions::Variant::streaming;
+  options.overlap.fragments = 2;
+  EXPECT_LT(parts_of(options).at("own payload"), 3 * whole / 4);
 }
 
 // A region on a GPU has its moments on the host for checkpoints, but multiplies on the GPU.
@@ -99,7 +145,7 @@ TEST(MemoryNeed, OfTheBaselineHasNoPayloads) {
 
 TEST(MemoryNeed, IsOneLineInMebibytes) {
   EXPECT_EQ(describe({{"parameters", 3U << 20}, {"residual", (1U << 20) + 1}}),
-            "memory: at most 5 MiB of this host: parameters 3, residual 2");
+            "memory: at most 5 MiB of this host: parameters 3 MiB, residual 2 MiB");
 }
 
 }  // namespace

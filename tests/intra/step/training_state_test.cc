@@ -121,6 +121,34 @@ TEST(TrainingState, RemembersWhereWorkBeyondItsContributionBegan) {
   expect_equal(saved, loaded);
 }
 
+// Nor does its file have it; where it is kept later, it begins with zeros.
+TEST(TrainingState, WithoutResidualAndMomentsComesBackToWhoKeepsThemAndWhoDoesNot) {
+  const Kept none{.residual = false, .moments = false};
+  const TemporaryDirectory directory;
+  TrainingState saved({}, layout(), none);
+  std::iota(saved.params.begin(), saved.params.end(), 1.0F);
+  saved.digest = whole_digest(saved);
+  save_state(directory.path(), layout(), saved);
+  TrainingState same({}, layout(), none), more = distinct_state();
+  ASSERT_TRUE(load_state(directory.path(), layout(), same));
+  expect_equal(same, saved);
+  EXPECT_TRUE(same.residual.empty());
+  ASSERT_TRUE(load_state(directory.path(), layout(), more));
+  EXPECT_EQ(more.params, saved.params);
+  EXPECT_THAT(more.residual, testing::Each(0.0F));
+  EXPECT_THAT(more.optimizer.first_moment(), testing::Each(0.0F));
+}
+
+TEST(TrainingState, OfWhoKeptMoreIsTakenByWhoKeepsLess) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  save_state(directory.path(), layout(), saved);
+  TrainingState less({}, layout(), {.residual = false, .moments = false});
+  ASSERT_TRUE(load_state(directory.path(), layout(), less));
+  EXPECT_EQ(less.anchor, saved.anchor);
+  EXPECT_TRUE(less.residual.empty());
+}
+
 TEST(TrainingState, IsNotThereBeforeTheFirstSave) {
   const TemporaryDirectory directory;
   TrainingState state({}, layout());
