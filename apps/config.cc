@@ -15,8 +15,8 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
-#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/starter.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/learning/recipe.h"
 #include "apps/set_option.h"
 #include "diloco/files/file_io.h"

@@ -22,7 +22,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/open_files.h"

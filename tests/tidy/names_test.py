@@ -20,7 +20,7 @@ COLLECTIONS = {
         "apps/run/config/config_schema.h", "apps/run/config/key_builders.h"),
     "the ways to launch kernels, or the kernels": (
         "compression/cuda/kernels.h", "intra/cuda/jobs/kernels.h", "intra/cuda/jobs/element_kernel.cuh",
-        "intra/cuda/jobs/lane_groups.cuh", "intra/model/kernels/kernels.h"),
+        "intra/cuda/jobs/lane_groups.cuh", "intra/cuda/jobs/ptx.h", "intra/model/kernels/kernels.h"),
     "what chunks meet on a GPU: one codec, or one step, each": (
         "compression/cuda/chunk_feedback.h", "compression/cuda/chunk_int8.h", "compression/cuda/chunk_jobs.h",
         "compression/cuda/chunk_topk.h", "compression/cuda/chunk_topk_decode.h"),

@@ -7,8 +7,8 @@
 
 #include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
-#include "apps/run/config/outer_choice.h"
 #include "apps/run/config/parsed_config.h"
+#include "apps/run/config/suitable_outer.h"
 #include "inter/base/text.h"
 #include "intra/base/adamw.h"
 #include "intra/base/error.h"

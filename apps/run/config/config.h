@@ -74,7 +74,7 @@ struct Config : intra::Recipe {
   bool binds_to_numa = true;     // a worker, to the node of its GPU
   std::string checkpoint_after;  // a command; empty: none
   bool keeps_all = false;        // all that a replay of the run needs
-  // outer.optimizer as it was set, or as it was chosen (outer_choice.h); empty: not chosen yet.
+  // outer.optimizer as it was set, or as it was chosen (suitable_outer.h); empty: not chosen yet.
   std::optional<diloco::OuterOptions::Kind> outer_kind;
   bool outer_chosen = false;
   bool requires_doctor = false;  // before a region takes part for the first time

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "apps/run/config/config_schema.h"
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
 #include "compression/base/chunk.h"
 #include "compression/base/codec.h"

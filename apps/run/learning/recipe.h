@@ -18,7 +18,7 @@ Recipe recipe_of(const Config& config);
 
 // The configuration with this recipe. What depends on it follows: the inner learning rate (a step
 // of Muon may be twice as long as one of AdamW), feedback for codecs of few bits, and the outer
-// step (outer_choice.h). With its own recipe a configuration stays as it is.
+// step (suitable_outer.h). With its own recipe a configuration stays as it is.
 Config with(Config config, const Recipe& recipe);
 
 // What Muon's iterations are of the arithmetic of a worker's step, which does not grow with its

@@ -19,7 +19,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/process_events.h"

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/learning/trial.h"
 #include "apps/run/region/region_files.h"
 #include "diloco/files/file_io.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"

@@ -1,4 +1,4 @@
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "apps/run/config/outer_choice.h"
+#include "apps/run/config/suitable_outer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ const std::string kDense = "codec.matrix=dense:int8,block=128";
 const std::string kSparse = "codec.matrix=topk:k=64,chunk=4096,value=2bit,index=rice";
 
 // bench/RESULTS.md, "Overlap": what did best with two regions, with four, and over few rounds.
-TEST(OuterChoice, IsWhatMeasuredBest) {
+TEST(SuitableOuter, IsWhatMeasuredBest) {
   expect_outer(load({kDense}), Kind::nesterov, 0.71F, 0.8F);
   Config four = load({kDense});
   four.regions.resize(4);
@@ -47,14 +47,14 @@ TEST(OuterChoice, IsWhatMeasuredBest) {
   expect_outer(load({kSparse}), Kind::sgd, 1.41F, 0);
 }
 
-TEST(OuterChoice, HasLittleMomentumInAShortRun) {
+TEST(SuitableOuter, HasLittleMomentumInAShortRun) {
   Config few = load({kDense});
   few.train.steps = 3 * few.train.k;
   take_suitable_outer(few);
   expect_outer(few, Kind::nesterov, 1.0F, 0);
 }
 
-TEST(OuterChoice, IsOfWhatWasLeftOut) {
+TEST(SuitableOuter, IsOfWhatWasLeftOut) {
   EXPECT_TRUE(load({}).outer_chosen);
   EXPECT_TRUE(load({"outer.optimizer=auto"}).outer_chosen);
   expect_outer(load({"outer.optimizer=nesterov"}), Kind::nesterov, 0.6F, 0.9F);
@@ -66,14 +66,14 @@ TEST(OuterChoice, IsOfWhatWasLeftOut) {
       testing::ThrowsMessage<ConfigError>(HasSubstr("outer.momentum must be left out")));
 }
 
-TEST(OuterChoice, IsWrittenOut) {
+TEST(SuitableOuter, IsWrittenOut) {
   const Config chosen = load({kDense});
   const std::string text = to_toml(chosen);
   EXPECT_THAT(text, HasSubstr("optimizer = \"nesterov\"\nlr = 0.71\nmomentum = 0.8\n"));
   EXPECT_EQ(shared_settings(load_text(text, {})), shared_settings(chosen));
 }
 
-TEST(OuterChoice, WarnsOfMomentumWithASparseCodec) {
+TEST(SuitableOuter, WarnsOfMomentumWithASparseCodec) {
   const Config ruinous = load({kSparse, "codec.feedback=true", "outer.optimizer=nesterov"});
   EXPECT_THAT(outer_concern(ruinous), HasSubstr("chooses sgd with lr 1.41"));
   EXPECT_EQ(outer_concern(load({kSparse, "codec.feedback=true"})), "");
