@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kParallelMin = 1 << 16;  // elements
+constexpr std::size_t kTimedParallelMin = 1 << 16;  // elements
 
 // A signal ends poll() early; the step still lasts its whole time.
 void wait_until(Clock::time_point end) {
@@ -66,7 +66,7 @@ class TimedTrainer : public InnerTrainer {
     const std::uint64_t key = draw(draw(options_.train.seed + options_.region_index) + step);
     for (const diloco::PlacedTensor& tensor : layout_.tensors()) {
       const std::size_t end = tensor.offset + tensor.spec.count();
-#pragma omp parallel for schedule(static) if (end - tensor.offset > kParallelMin)
+#pragma omp parallel for schedule(static) if (end - tensor.offset > kTimedParallelMin)
       for (std::size_t i = tensor.offset; i < end; ++i) {
         const auto signed_bits = static_cast<std::int32_t>(draw(key + i) >> 32);
         state_->params[i] += static_cast<float>(signed_bits) * 0x1p-41F;
