@@ -85,7 +85,7 @@ class Inputs(RunByHand):
                  "--set", "model.kv_heads=96", "--set", "sync.spool_gib=1000000"]
         worker = self.start("worker", config, "--region", "us-east", "--directory", self.region_directory("us-east"),
                             *large)
-        self.assertRegex(self.finish(worker, code=2), r"needs up to \d+ MiB in every worker, and this host has \d+ MiB")
+        self.assertRegex(self.finish(worker, code=2), r"needs up to [\d,]+ MiB in every worker, and this host has [\d,]+ MiB")
 
     def test_founding_again_before_the_first_round_goes_on_and_is_refused_after_it(self):
         config = self.config(addresses=self.addresses, steps=20_000)

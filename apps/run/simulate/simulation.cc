@@ -19,8 +19,8 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "apps/run/config/suitable_outer.h"
 #include "apps/run/config/prices.h"
+#include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/process_events.h"
 #include "apps/run/simulate/memory.h"

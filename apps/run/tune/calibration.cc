@@ -17,8 +17,8 @@ namespace tuner = diloco::tuner;
 
 constexpr double kUnitsMin = 2;  // of 8K steps in a trial: four rounds with 4K
 constexpr std::size_t kSeedsWanted = 3;
-// A seed takes T + T + T/2 steps as configured, the first T more to synchronise every step, and 2T
-// with each other recipe.
+// A seed takes T + T + T/2 steps as configured, T to synchronise every step, and 2T with each other
+// recipe.
 constexpr double kStepsPerTriple = 3.5, kStepsPerPair = 2;
 
 std::array<LossKey, 2> pair(const LossKey& base) {
@@ -101,7 +101,7 @@ class Calibrator {
   void measure(const LossKey& base) {
     for (const LossKey& key : pair(base)) measure(configured_, key, "as configured");
     measure(configured_, with_half_the_tokens(base), "as configured");
-    if (!any_lockstep()) measure(configured_, base.lockstep(), "synchronised every step");
+    measure(configured_, base.lockstep(), "synchronised every step");
     for (Other& other : others_) {
       for (const LossKey& key : pair(base))
         measure(other.losses, key, other.recipe.inner + ", " + other.recipe.codec);
@@ -112,9 +112,6 @@ class Calibrator {
     note_("calibrating: " + how + (key.k > 0 ? ", K = " + std::to_string(key.k) : "") + ", " +
           std::to_string(key.steps) + " steps, seed " + std::to_string(key.seed));
     losses.measure(key);
-  }
-  bool any_lockstep() const {
-    return std::ranges::any_of(configured_.all(), [](const auto& one) { return one.first.k == 0; });
   }
 
   std::optional<tuner::PairedLosses> triple(const LossKey& base) const {

@@ -2,8 +2,8 @@
 // for the next tuning of the same model and data.
 //
 // Of each seed, and so with one start and one order of the data: K and T steps, 4K and T steps, K
-// and T/2 steps as configured. From these a, b and lambda = a / b (diloco/pacing/objective.h). The
-// first seed is also trained synchronised every step. Other recipes are trained with K and with 4K:
+// and T/2 steps as configured. From these a, b and lambda = a / b (diloco/pacing/objective.h). Each
+// seed is also trained synchronised every step. Other recipes are trained with K and with 4K:
 // how many steps they need follows from how much lower their losses are, and b.
 #pragma once
 

@@ -39,6 +39,19 @@ void warn_of_lockstep(Tuning& tuning) {
       (tuning.by_program ? "" : "; --calibrate measures it"));
 }
 
+// What others than the configured one need.
+void tell_recipes(Tuning& tuning) {
+  const Calibration& calibration = tuning.calibration;
+  for (const auto& [recipe, price] : calibration.prices) {
+    if (recipe == tuning.configured) continue;
+    tuning.reasons.push_back(to_string(recipe) + " needs " +
+                             with_error(price.steps, price.steps_error, 2) +
+                             " times the steps of " + to_string(tuning.configured) +
+                             " at K = " + std::to_string(calibration.k) + ", and its lambda is " +
+                             with_error(price.lambda, price.lambda_error, 3));
+  }
+}
+
 void judge_price(Tuning& tuning) {
   const Calibration& calibration = tuning.calibration;
   if (calibration.triples > 0 && calibration.fit.b <= 0) {
@@ -72,14 +85,7 @@ void judge_price(Tuning& tuning) {
   } else {
     warn_of_lockstep(tuning);
   }
-  for (const auto& [recipe, price] : calibration.prices) {
-    if (recipe == tuning.configured) continue;
-    tuning.reasons.push_back(to_string(recipe) + " needs " +
-                             with_error(price.steps, price.steps_error, 2) +
-                             " times the steps of " + to_string(tuning.configured) +
-                             " at K = " + std::to_string(calibration.k) + ", and its lambda is " +
-                             with_error(price.lambda, price.lambda_error, 3));
-  }
+  tell_recipes(tuning);
   if (tuning.steps > 8 * calibration.steps) {
     tuning.warnings.push_back("the calibration's runs had " + std::to_string(calibration.steps) +
                               " steps, the run has " + std::to_string(tuning.steps) +

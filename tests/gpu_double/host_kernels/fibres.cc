@@ -1,5 +1,7 @@
 #include "tests/gpu_double/host_kernels/fibres.h"
 
+#include <csetjmp>
+
 #include <ucontext.h>
 
 #include <algorithm>
@@ -25,9 +27,11 @@ struct Meeting {
 };
 
 struct Fibre {
-  ucontext_t context{};
+  ucontext_t
+      context{};  // to begin with; after that jumps are enough, which ask nothing of the kernel
+  jmp_buf place{};
   std::unique_ptr<char[]> stack;
-  bool done = false;
+  bool begun = false, done = false;
   const Meeting* waits = nullptr;
   std::uint64_t until = 0;  // meetings held
 
@@ -49,10 +53,8 @@ class Block {
     block_ = of(0, static_cast<unsigned>(fibres_.size()));
     for (Meeting& warp : warps_) warp = of(warp.first, warp.members);
     for (unsigned i = 0; i < fibres_.size(); ++i) begin(i);
-    while (Fibre* const next = choose()) {
-      thread_ = static_cast<unsigned>(next - fibres_.data());
-      swapcontext(&scheduler_, &next->context);
-    }
+    from_ = 0;
+    while (choose()) resume(fibres_[thread_]);
     for (const Fibre& fibre : fibres_)
       if (!fibre.done) refuse("threads of a block wait for each other for ever");
   }
@@ -68,6 +70,7 @@ class Block {
     if (++meeting.arrived == meeting.members) {
       meeting.arrived = 0;
       ++meeting.held;
+      from_ = 0;
     } else {
       wait(meeting, now + 1);
     }
@@ -90,12 +93,11 @@ class Block {
 
   void begin(unsigned index) {
     Fibre& fibre = fibres_[index];
-    fibre.done = false;
+    fibre.begun = fibre.done = false;
     fibre.waits = nullptr;
     getcontext(&fibre.context);
     fibre.context.uc_stack.ss_sp = fibre.stack.get();
     fibre.context.uc_stack.ss_size = kStackBytes;
-    fibre.context.uc_link = &scheduler_;
     makecontext(&fibre.context, &Block::enter, 0);
   }
   static void enter();
@@ -108,29 +110,34 @@ class Block {
     }
   }
 
+  void resume(Fibre& fibre) {
+    if (_setjmp(scheduler_) != 0) return;
+    if (fibre.begun) _longjmp(fibre.place, 1);
+    fibre.begun = true;
+    setcontext(&fibre.context);
+  }
   void wait(const Meeting& meeting, std::uint64_t until) {
-    Fibre& fibre = fibres_[thread_];
-    fibre.waits = &meeting;
-    fibre.until = until;
-    swapcontext(&fibre.context, &scheduler_);
-    fibre.waits = nullptr;
+    fibres_[thread_].waits = &meeting;
+    fibres_[thread_].until = until;
+    if (_setjmp(fibres_[thread_].place) == 0) _longjmp(scheduler_, 1);
+    fibres_[thread_].waits = nullptr;
   }
 
-  Fibre* choose() {
-    const auto can = [](const Fibre& fibre) { return fibre.can_go_on(); };
-    if (!backwards_) {
-      const auto found = std::ranges::find_if(fibres_, can);
-      return found == fibres_.end() ? nullptr : &*found;
+  // The next thread; false: none can go on.
+  bool choose() {
+    for (; from_ < fibres_.size(); ++from_) {
+      thread_ = backwards_ ? threads() - 1 - from_ : from_;
+      if (fibres_[thread_].can_go_on()) return true;
     }
-    const auto found = std::find_if(fibres_.rbegin(), fibres_.rend(), can);
-    return found == fibres_.rend() ? nullptr : &*found;
+    return false;
   }
 
   std::vector<Fibre> fibres_;
   Meeting block_;
   std::vector<Meeting> warps_;
-  ucontext_t scheduler_{};
+  jmp_buf scheduler_{};
   unsigned number_ = 0, thread_ = 0;
+  unsigned from_ = 0;  // in the order of this grid: none before it can go on
   bool backwards_ = false;
   const std::function<void()>* body_ = nullptr;
 };
@@ -140,6 +147,7 @@ thread_local Block* running = nullptr;
 void Block::enter() {
   (*running->body_)();
   running->leave();
+  _longjmp(running->scheduler_, 1);
 }
 
 }  // namespace

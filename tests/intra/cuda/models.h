@@ -63,6 +63,9 @@ struct Case {
 inline std::vector<Case> cases() {
   ModelOptions dropping_gpt2 = gpt2(), dropping_llama = llama();
   dropping_gpt2.dropout = dropping_llama.dropout = 0.2F;
+  ModelOptions wide = gpt2();  // every warp of the classifier has some of it
+  wide.vocabulary = 4096;
+  wide.layers = 1;
   return {{"gpt2", gpt2()},
           {"gpt2_recompute_1", gpt2(), 1},
           {"gpt2_recompute_2", gpt2(), 2},
@@ -71,7 +74,8 @@ inline std::vector<Case> cases() {
           {"llama_recompute_2", llama(), 2},
           {"llama_joined", llama_with_joined_layers()},
           {"llama_tied_and_rescaled", llama_tied_and_rescaled()},
-          {"llama_dropout", dropping_llama, 1}};
+          {"llama_dropout", dropping_llama, 1},
+          {"wide_vocabulary", wide}};
 }
 
 // Tensor by tensor.

@@ -22,11 +22,16 @@ struct Gradients {
   double loss;
 };
 
-// Three times over, so that recorded work is replayed.
+// Several times over, so that recorded work is replayed. Fibres are slow.
+#ifdef CAUSEWAY_ON_FIBRES
+constexpr std::uint64_t kRepeats = 1, kSteps = 3;
+#else
+constexpr std::uint64_t kRepeats = 3, kSteps = 10;
+#endif
 Gradients gradients_on(Backend& backend, const ModelOptions& model, int recompute) {
   DeviceTransformerUnderTest device(backend, {model, kBatch, recompute});
   const tiny::Sequences sequences(model, kBatch, model.context);
-  for (std::uint64_t repeat = 0; repeat < 3; ++repeat) {
+  for (std::uint64_t repeat = 0; repeat < kRepeats; ++repeat) {
     device.decoder->train(sequences.all(), {.seed = 7, .step = repeat}, 0.5F, {});
   }
   return {device.values(device.spans.gradients), device.step_result().loss};
@@ -90,7 +95,7 @@ TEST_F(Step, RepeatsItsBitsRecordedOrNot) {
   EXPECT_EQ(gradients_on(plain, model, 1).values, expected.values);
 }
 
-// The parameters after ten steps.
+// The parameters after kSteps.
 std::vector<float> train(const WorkerOptions& options, std::unique_ptr<Backend> backend) {
   const diloco::Layout layout(parameter_tensors(options.model));
   TrainingState state(options.inner, layout);
@@ -98,7 +103,7 @@ std::vector<float> train(const WorkerOptions& options, std::unique_ptr<Backend> 
   const auto stepper = make_device_stepper(options, std::move(backend));
   initialise_parameters(options.model, layout, 1, state.params);
   stepper->join(*group, state);
-  for (std::int64_t step = 0; step < 10; ++step) {
+  for (std::int64_t step = 0; step < std::int64_t{kSteps}; ++step) {
     const tiny::Sequences sequences(options.model, kBatch, 16, step);
     stepper->begin(1e-3F);
     stepper->accumulate(sequences.all(), {}, 1, true);
@@ -110,7 +115,7 @@ std::vector<float> train(const WorkerOptions& options, std::unique_ptr<Backend> 
   return std::move(state.params);
 }
 
-TEST_F(Step, TakesTenStepsAsTheCpuDoes) {
+TEST_F(Step, TakesStepsAsTheCpuDoes) {
   using enum InnerOptions::Optimizer;
   WorkerOptions options;
   options.model = llama();
