@@ -1,5 +1,6 @@
 """`causeway tune` and `causeway plan` with the real runs that they make and read."""
 import json
+import shutil
 import sys
 import unittest
 
@@ -74,6 +75,7 @@ class Tune(EndToEnd):
             for file in cache.glob("*.jsonl"):
                 for line in map(json.loads, file.read_text().splitlines()):
                     losses.setdefault((line["k"], line["steps"], line["seed"]), set()).add(line["val_loss"])
+            shutil.rmtree(self.out, ignore_errors=True)
             run = self.simulate(config, *overlap, "--wan", "none", "--sample-tokens", 0)
             self.assert_identical(run)
             seed = min(seed for _, _, seed in losses)  # the configuration's
