@@ -147,7 +147,7 @@ class Slurm(RunByHand):
         return "".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in self.directory.glob("causeway-*.log"))
 
     def test_two_regions_of_two_nodes_where_one_is_preempted_and_comes_back(self):
-        config = self.config(workers=(2, 2, 1), addresses=self.addresses, steps=4000, **DENSE)
+        config = self.config(workers=(2, 2, 1), addresses=self.addresses, steps=2000, **DENSE)
         jobs = {region: self.submit(config, region, 2, own_program=region == REGIONS[0]) for region in REGIONS[:2]}
         after = self.submit_after(jobs[REGIONS[1]])
         self.addCleanup(lambda: kill_all(self.out))
