@@ -47,8 +47,11 @@ void check_port(const inter::Endpoint& bind) {
   }
 }
 
-void check_writable(const std::filesystem::path& directory) {
-  inter::create_private_directories(directory);
+// Or what will hold it: a start that is refused leaves no directory.
+void check_writable(std::filesystem::path directory) {
+  directory = std::filesystem::absolute(directory);
+  while (!exists(directory) && directory != directory.parent_path())
+    directory = directory.parent_path();
   const inter::AtomicFile trial(directory / "start");  // gone again, as nobody commits it
 }
 
