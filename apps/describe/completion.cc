@@ -100,10 +100,8 @@ std::string bash_completion(const std::vector<Command>& all) {
          program + " " + program + "\n";
 }
 
-// `path` and `words` are zsh's own. The file is run when it is first needed, from a directory of
-// $fpath, or is sourced.
-std::string zsh_completion(const std::vector<Command>& all) {
-  const std::string program = all.front().path;
+// What each command takes: a case of zsh for each, which sets `commands` and `options`.
+std::string zsh_lists(const std::vector<Command>& all) {
   const auto described = [](const std::string& name, std::string meaning) {
     std::ranges::replace(meaning, '\n', ' ');
     return " " + quoted(name + ":" + meaning);
@@ -122,6 +120,13 @@ std::string zsh_completion(const std::vector<Command>& all) {
              (commands.empty() ? choices_of_positional(command) : commands.substr(1)) +
              ")\n      options=(" + (options.empty() ? "" : options.substr(1)) + ") ;;\n";
   }
+  return lists;
+}
+
+// `path` and `words` are zsh's own. The file is run when it is first needed, from a directory of
+// $fpath, or is sourced.
+std::string zsh_completion(const std::vector<Command>& all) {
+  const std::string program = all.front().path;
   return "#compdef " + program + "\n" + header(program, "zsh") + "_" + program +
          "() {\n"
          "  local word place=" +
@@ -133,7 +138,7 @@ std::string zsh_completion(const std::vector<Command>& all) {
          paths_of(all) +
          ") place=\"$place $word\" ;;\n    esac\n  done\n"
          "  case \"$place\" in\n" +
-         lists +
+         zsh_lists(all) +
          "  esac\n"
          "  # --wan=relay is one word to zsh.\n"
          "  if [[ $PREFIX == --*=* ]]; then\n    previous=\"${PREFIX%%=*}\"\n    compset -P 1 "

@@ -74,8 +74,8 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
       "sync.k_schedule", [](auto& c) -> auto& { return c.sync.k_by_rate; },
       {{"constant", false}, {"rate", true}},
       "constant: every round has k steps. rate: as many rounds, but short ones while the inner "
-      "learning rate is high and long ones, up to some four times k, where it is low. It helps "
-      "AdamW with a large K and does nothing for Muon (docs/learning.md)."))));
+      "learning rate is high and long ones, up to some four times k, where it is low. For "
+      "experiments: it did not pay (docs/learning.md)."))));
   add_online_k_keys(keys);
 }
 
