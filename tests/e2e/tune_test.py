@@ -66,10 +66,10 @@ class Tune(EndToEnd):
         """What a calibration trains in one process has the very losses of `causeway simulate`."""
         for overlap in ((), ("--set", "sync.variant=streaming", "--set", "sync.fragments=2", "--set", "sync.overlap_steps=2"),
                         ("--set", "sync.variant=eager", "--set", "sync.k_schedule=rate")):
-            config = self.config(steps=160, k=10, **DENSE)
+            config = self.config(steps=64, k=4, **DENSE)
             name = "-".join(overlap) or "synchronous"
             cache = self.directory / "cache" / name.replace("/", "")
-            self.run_causeway("tune", config, *overlap, "--k", "10", "--codec", DENSE["codec"], "--variant", "synchronous",
+            self.run_causeway("tune", config, *overlap, "--k", "4", "--codec", DENSE["codec"], "--variant", "synchronous",
                               "--probe", "0.5", "--calibrate", 900, "--cache", cache)
             losses = {}
             for file in cache.glob("*.jsonl"):
@@ -79,8 +79,8 @@ class Tune(EndToEnd):
             run = self.simulate(config, *overlap, "--wan", "none", "--sample-tokens", 0)
             self.assert_identical(run)
             seed = min(seed for _, _, seed in losses)  # the configuration's
-            self.assertIn(run["val_loss"], losses[10, 160, seed], name)
-            self.assertIn(run["baseline_val_loss"], losses[0, 160, seed], name)
+            self.assertIn(run["val_loss"], losses[4, 64, seed], name)
+            self.assertIn(run["baseline_val_loss"], losses[0, 64, seed], name)
 
     def test_what_learns_in_fewer_steps_is_recommended_with_all_that_it_needs(self):
         tuning = self.report("tune", self.config(steps=160, k=10, **DENSE), "--k", "10,20", "--codec", DENSE["codec"],
