@@ -1,10 +1,11 @@
 """What training across regions costs in validation loss: inner optimizer, K, outer step and codec, at equal tokens.
 
-    python3 bench/learning.py PATH/TO/bench_trial RESULTS.jsonl GRID... [--seeds 1,2,3] [--jobs 2] [--minutes N] [--data FILE]
+    python3 bench/learning.py PATH/TO/bench_trial RESULTS.jsonl GRID... [--seeds 1,2,3] [--jobs 2] [--minutes N] [--data FILE] [--device cuda]
     python3 bench/learning.py --report RESULTS.jsonl
 
-GRID: names of GRIDS below. Every run is configs/overlap.toml, or configs/quickstart.toml, with other settings, all regions in one process (bench/trial.cc): the same inner
-steps, codec and outer rounds as a run of processes, without links. Resumable: a run whose line is in RESULTS.jsonl is not run again.
+GRID: names of GRIDS below. Every run is configs/overlap.toml, or another file of configs/, with other settings, all regions in one process
+(bench/trial.cc): the same inner steps, codec and outer rounds as a run of processes, without links. With --device cuda all regions step on one GPU, in
+turn. Resumable: a run whose line is in RESULTS.jsonl is not run again.
 """
 import argparse
 import concurrent.futures
@@ -22,6 +23,7 @@ INNER = {
     "adamw": ["inner.optimizer='adamw'"],
     "muon": ["inner.optimizer='muon'", "inner.lr=8e-3"],
 }
+LARGE = {"adamw": [], "muon": ["inner.lr=2e-3"]}
 
 
 def codec(matrix, vector="dense:int8,block=128", feedback=True, decay=None):
@@ -67,6 +69,15 @@ def lockstep(inner, regions, **more):
     return dict(inner=inner, regions=regions, k=1, codec="-", outer="-", step=None) | more
 
 
+def as_one(inner, batch, **more):
+    """Synchronised every step, as one region with the batch of all: for a GPU, which the regions of lockstep cannot share."""
+    return lockstep(inner, 1, more=more.pop("more", []) + [f"train.batch={batch}"], **more)
+
+
+def large(inner, k, codec):
+    return run(inner, 4, k, codec, "auto", config="configs/large.toml", more=LARGE[inner])
+
+
 MUON_QUICKSTART = ["train.batch=8", "train.steps=1200", "inner.warmup_steps=75"]
 
 
@@ -76,7 +87,7 @@ def quickstart(inner, k, codec, step, more=()):
 
 
 STEPS = [(0.7, 0.6), (1.0, 0.4), (1.0, 0.6), (1.0, 0.8), (0.7, 0.8)]
-BATCH_16 = ["train.batch=16", "train.steps=1000"]
+BATCH_16, BATCH_64 = ["train.batch=16", "train.steps=1000"], ["train.batch=64", "train.steps=500", "inner.warmup_steps=50"]
 GRIDS = {
     # The outer step by hand, from which the law of outer.optimizer = "auto" comes.
     "outer-muon-4": [run("muon", 4, k, "int8", step) for k, step in itertools.product([30, 100], STEPS + [(1.0,)])],
@@ -91,9 +102,18 @@ GRIDS = {
     "rare": [run("muon", 4, k, c, "auto") for k, c in itertools.product([210, 300], ["int8", "2bit"])],
     "sparse-muon": [run("muon", 4, 30, c, step) for c, step in itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
     "sparse": [run(inner, 4, 30, "top128", "auto") for inner in INNER],
+    "equal-bytes": [run(inner, 4, k, c, "auto") for inner in INNER for k, c in [(150, "2bit"), (90, "1bit"), (70, "2bit")]],
     "eager": [run(inner, 4, 30, "int8", "auto", more=["sync.variant='eager'"]) for inner in INNER],
-    "batch-16": [run(inner, 4, 100, "int8", "auto", more=BATCH_16) for inner in INNER]
-    + [lockstep(inner, 4, more=BATCH_16) for inner in INNER],
+    "k-schedule": [run(inner, 4, 100, "int8", "auto", more=["sync.k_schedule='rate'"]) for inner in INNER],
+    "missed": [run(inner, 4, 50, "int8", "auto", **({"missing": missing, "more": ["codec.feedback=true"]} if missing else {}))
+               for inner in INNER for missing in [None, "late", "returned", "dropped"]],
+    "batch-16": [run(inner, 4, k, "int8", "auto", more=BATCH_16) for inner in INNER for k in [30, 100]],
+    "batch-64": [run(inner, 4, k, "int8", "auto", more=BATCH_64) for inner in INNER for k in [25, 50]],
+    "as-one": [as_one(inner, 4 * r) for r, inner in itertools.product([2, 4], INNER)],
+    "as-one-16": [as_one(inner, 64, more=BATCH_16[1:]) for inner in INNER],
+    "as-one-64": [as_one(inner, 256, more=BATCH_64[1:]) for inner in INNER],
+    "large": [large(inner, k, c) for inner in INNER for k, c in [(100, "int8"), (100, "2bit"), (25, "top128")]]
+    + [as_one(inner, 32, config="configs/large.toml", more=LARGE[inner]) for inner in INNER],
     # The quickstart's model, text and tokens: as it is, and with Muon and larger batches in fewer steps.
     "quickstart": [
         quickstart("adamw", 25, "top106", (1.7,)),
@@ -105,7 +125,7 @@ GRIDS = {
         quickstart("muon", 1, "-", None, MUON_QUICKSTART),
     ],
 }
-FIELDS = ("config", "inner", "regions", "k", "codec", "outer", "seed", "more", "data")
+FIELDS = ("config", "inner", "regions", "k", "codec", "outer", "missing", "seed", "more", "data", "device")
 
 
 def key(row):
@@ -123,11 +143,12 @@ def settings_of(row):
 
 def train(trial, row):
     text = pathlib.Path(row.get("config", "configs/overlap.toml")).read_text()
-    text = text[:text.index("[[regions]]")] + "".join(f'[[regions]]\nname = "r{i}"\n' for i in range(row["regions"]))
+    device = f'device = "{row["device"]}"\n' if row.get("device") else ""
+    text = text[:text.index("[[regions]]")] + "".join(f'[[regions]]\nname = "r{i}"\n{device}' for i in range(row["regions"]))
     with tempfile.TemporaryDirectory() as temporary:
         config = pathlib.Path(temporary) / "overlap.toml"
         config.write_text(text)
-        command = [trial, "rounds" if row["step"] else "lockstep", config] + settings_of(row)
+        command = [trial, row.get("missing", "rounds") if row["step"] else "lockstep", config] + settings_of(row)
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env=os.environ | {"OMP_NUM_THREADS": "1"})
     if done.returncode != 0:
@@ -142,7 +163,8 @@ def read(path):
 def measure(arguments):
     results = pathlib.Path(arguments.results)
     known = {key(row) for row in read(results)}
-    rows = [row | {"seed": int(seed)} | ({"data": arguments.data} if arguments.data else {})
+    everywhere = {name: value for name in ("data", "device") if (value := getattr(arguments, name))}
+    rows = [row | {"seed": int(seed)} | everywhere
             for grid in arguments.grids for seed in arguments.seeds.split(",") for row in GRIDS[grid]]
     wanted = [row for row in rows if key(row) not in known]
     end = time.monotonic() + 60 * arguments.minutes
@@ -160,7 +182,9 @@ def measure(arguments):
 def name(row):
     words = [pathlib.Path(row["config"]).stem] if "config" in row else []
     words += [row["inner"], f"R={row['regions']}", "every step" if not row["step"] else f"K={row['k']} {row['codec']} {row['outer']}"]
-    return " ".join(words + row.get("more", []) + ([row["data"]] if row.get("data") else []) + [f"seed {row['seed']}"])
+    words += ["half " + row["missing"]] if row.get("missing") else []
+    words += row.get("more", []) + [row[name] for name in ("data", "device") if row.get(name)]
+    return " ".join(words + [f"seed {row['seed']}"])
 
 
 def report(path):
@@ -182,6 +206,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--data", help="another text than the configuration's")
+    parser.add_argument("--device", help="of all regions, instead of this machine's CPU")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     if arguments.report:
