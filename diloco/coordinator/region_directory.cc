@@ -18,6 +18,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/coordinator/coordinator.h"
+#include "diloco/coordinator/greeting.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
@@ -64,7 +65,22 @@ std::optional<RunOutcome> RegionDirectory::open() {
   spool_.emplace(options_.directory / "spool", capacity_bytes);
   files_.emplace(options_.directory, options_.region);
   if (!options_.kept_config.empty()) open_archive(options_.directory, options_.kept_config);
+  keep_settings();
   return std::nullopt;
+}
+
+// Regions compare their settings with each other, so none of them notices what changed in all of
+// their files, or what a new version of this program chooses for the same file.
+void RegionDirectory::keep_settings() const {
+  const std::filesystem::path kept = options_.directory / "settings.txt";
+  const std::optional<std::string> before = read_file(kept);
+  if (before == options_.shared_config) return;
+  if (before) {
+    spdlog::warn("{}: the run goes on with other settings than this region had before: {}",
+                 options_.region,
+                 config_differences({*before, "before"}, {options_.shared_config, "now"}));
+  }
+  replace_file(kept, options_.shared_config, Durability::on_disk);
 }
 
 std::optional<RunOutcome> RegionDirectory::open_ledger() {

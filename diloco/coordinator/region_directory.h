@@ -51,6 +51,7 @@ class RegionDirectory {
   std::optional<RunOutcome> open_ledger();
   bool is_founded_and_not_begun() const;
   void found_run();
+  void keep_settings() const;
 
   const CoordinatorOptions& options_;
   std::optional<inter::SigningKey> signing_key_;

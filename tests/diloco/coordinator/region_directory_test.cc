@@ -54,6 +54,27 @@ TEST(RegionDirectory, IsResumedWithWhatWasSaved) {
   EXPECT_EQ(resumed.state().raft.term, term);
 }
 
+TEST(RegionDirectory, SaysWhichSettingsChangedSinceItWasLastOpened) {
+  const LoneRegion region;
+  const auto told = [&](const std::string& settings) {
+    const test::CapturedLog log;
+    CoordinatorOptions options = region.options_;
+    options.directory = region.root_.path() / "changing";
+    options.start = std::filesystem::exists(options.directory) ? Start::resume : Start::found;
+    options.shared_config = settings;
+    EXPECT_FALSE(RegionDirectory(options).open());
+    return log.text();
+  };
+  EXPECT_EQ(told("outer.lr = 0.7\ntrain.k = 30\n").find("other settings"), std::string::npos);
+  EXPECT_EQ(told("outer.lr = 0.7\ntrain.k = 30\n").find("other settings"), std::string::npos);
+  const std::string changed = told("outer.lr = 1\ntrain.k = 30\n");
+  EXPECT_NE(
+      changed.find("other settings than this region had before: outer.lr = 0.7 before, 1 now"),
+      std::string::npos)
+      << changed;
+  EXPECT_EQ(told("outer.lr = 1\ntrain.k = 30\n").find("other settings"), std::string::npos);
+}
+
 TEST(RegionDirectory, WithoutARunIsNotResumed) {
   const LoneRegion region;
   const auto outcome = open(region, [&](CoordinatorOptions& options) {
