@@ -87,7 +87,7 @@ def quickstart(inner, k, codec, step, more=()):
 
 
 STEPS = [(0.7, 0.6), (1.0, 0.4), (1.0, 0.6), (1.0, 0.8), (0.7, 0.8)]
-BATCH_16, BATCH_64 = ["train.batch=16", "train.steps=1000"], ["train.batch=64", "train.steps=500", "inner.warmup_steps=50"]
+BATCH_16, BATCH_64 = ["train.batch=16", "train.steps=1200"], ["train.batch=64", "train.steps=500", "inner.warmup_steps=50"]
 GRIDS = {
     # The outer step by hand, from which the law of outer.optimizer = "auto" comes.
     "outer-muon-4": [run("muon", 4, k, "int8", step) for k, step in itertools.product([30, 100], STEPS + [(1.0,)])],
@@ -102,7 +102,7 @@ GRIDS = {
     "rare": [run("muon", 4, k, c, "auto") for k, c in itertools.product([210, 300], ["int8", "2bit"])],
     "sparse-muon": [run("muon", 4, 30, c, step) for c, step in itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
     "sparse": [run(inner, 4, 30, "top128", "auto") for inner in INNER],
-    "equal-bytes": [run(inner, 4, k, c, "auto") for inner in INNER for k, c in [(150, "2bit"), (90, "1bit"), (70, "2bit")]],
+    "equal-bytes": [run(inner, 4, k, c, "auto") for inner in INNER for k, c in [(150, "2bit"), (84, "1bit"), (70, "2bit")]],
     "eager": [run(inner, 4, 30, "int8", "auto", more=["sync.variant='eager'"]) for inner in INNER],
     "k-schedule": [run(inner, 4, 100, "int8", "auto", more=["sync.k_schedule='rate'"]) for inner in INNER],
     "missed": [run(inner, 4, 50, "int8", "auto", **({"missing": missing, "more": ["codec.feedback=true"]} if missing else {}))
@@ -118,9 +118,7 @@ GRIDS = {
     "quickstart": [
         quickstart("adamw", 25, "top106", (1.7,)),
         quickstart("muon", 6, "top106", (1.7,), MUON_QUICKSTART),
-        quickstart("muon", 30, "2bit", "auto", MUON_QUICKSTART),
-        quickstart("muon", 60, "2bit", "auto", MUON_QUICKSTART),
-        quickstart("muon", 60, "1bit", "auto", MUON_QUICKSTART),
+        *[run("muon", 3, k, c, "auto", config="configs/muon.toml") for k, c in [(30, "2bit"), (60, "2bit"), (60, "1bit")]],
         quickstart("adamw", 1, "-", None),
         quickstart("muon", 1, "-", None, MUON_QUICKSTART),
     ],
