@@ -8,9 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <vector>
 
 #include "diloco/maths/train.h"
 
@@ -24,10 +22,6 @@ struct Pace {
   std::uint32_t warmup_k = 0;
   std::uint64_t warmup_steps = 0;
 
-  // Where rounds differ in length on purpose: the steps after which each ends, ascending. Empty: k
-  // and warmup_k tell.
-  std::vector<std::uint64_t> ends = {};
-
   // Of the round that begins after `step` inner steps; 0 after the last.
   std::uint32_t round_steps(std::uint64_t step) const { return round_steps(step, k); }
   // With another K in the place of k.
@@ -35,12 +29,6 @@ struct Pace {
   // Of the whole run, if K is not changed on the way.
   Round rounds() const;
 };
-
-// Ends of `rounds` rounds, each with the same share of the sum of all inner learning rates: K is
-// large where the rate is small (QSR, arXiv 2310.14423, has its inverse square). A rate below a
-// quarter of the mean counts for that, so that no round is longer than some four times the mean.
-std::vector<std::uint64_t> ends_by_rate(std::uint64_t steps, Round rounds,
-                                        const std::function<double(std::uint64_t step)>& rate);
 
 // The outer momentum of a round whose fragment was exchanged `since` steps ago, of those that have
 // `momentum` after k steps: it decays with steps, not with rounds. Nothing where that is the same.

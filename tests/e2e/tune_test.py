@@ -65,7 +65,7 @@ class Tune(EndToEnd):
     def test_trials_end_where_real_runs_do(self):
         """What a calibration trains in one process has the very losses of `causeway simulate`."""
         for overlap in ((), ("--set", "sync.variant=streaming", "--set", "sync.fragments=2", "--set", "sync.overlap_steps=2"),
-                        ("--set", "sync.variant=eager", "--set", "sync.k_schedule=rate")):
+                        ("--set", "sync.variant=eager")):
             config = self.config(steps=64, k=4, **DENSE)
             name = "-".join(overlap) or "synchronous"
             cache = self.directory / "cache" / name.replace("/", "")

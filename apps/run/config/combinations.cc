@@ -185,10 +185,6 @@ class CombinationChecks {
             multiple + "at least train.k, " + std::to_string(k));
     require(config_.sync.warmup_k % fragments == 0 && config_.sync.warmup_k <= k, "sync.warmup_k",
             "must be a multiple of sync.fragments and at most train.k, " + std::to_string(k));
-    require(!config_.sync.k_by_rate ||
-                (!config_.sync.k_auto && config_.sync.warmup_k == 0 && !config_.budget.changes_k()),
-            "sync.k_schedule",
-            "must be constant with sync.k = auto, sync.warmup_k or a budget that changes K");
     const std::string most = "must be at most train.k / sync.fragments, " +
                              std::to_string(k / fragments) + ": then the next exchange begins";
     require(config_.sync.overlap_steps <= k / fragments, "sync.overlap_steps", most);

@@ -10,7 +10,6 @@
 #include "apps/run/config/parsed_config.h"
 #include "apps/run/config/suitable_outer.h"
 #include "inter/base/text.h"
-#include "intra/base/adamw.h"
 #include "intra/base/error.h"
 
 namespace causeway::run {
@@ -184,18 +183,11 @@ std::string region_settings(const Config& config, const std::string& region) {
 }
 
 diloco::Pace pace(const Config& config) {
-  diloco::Pace pace{.steps = config.train.steps,
-                    .k = config.train.k,
-                    .fragments = config.overlap.fragments,
-                    .warmup_k = config.sync.warmup_k,
-                    .warmup_steps = config.inner.warmup_steps};
-  if (config.sync.k_by_rate && config.built_in_trainer()) {
-    const diloco::Round rounds = pace.steps / (pace.k / pace.fragments);
-    pace.ends = diloco::ends_by_rate(pace.steps, rounds, [&](std::uint64_t step) {
-      return intra::learning_rate(config.inner, step, config.train.steps);
-    });
-  }
-  return pace;
+  return {.steps = config.train.steps,
+          .k = config.train.k,
+          .fragments = config.overlap.fragments,
+          .warmup_k = config.sync.warmup_k,
+          .warmup_steps = config.inner.warmup_steps};
 }
 
 // Limits that were left open are multiples of the fragments, as every K is.
@@ -223,7 +215,6 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
   if (config.overlap.variant == Variant::synchronous) return 0;
   if (config.overlap.variant != Variant::streaming) {
     const diloco::EgressBudget& budget = config.budget;
-    if (config.sync.k_by_rate) return static_cast<std::uint32_t>(config.train.steps);
     if (!budget.changes_k()) return k_policy(config).k_max;
     return std::max<std::uint32_t>(k_policy(config).k_max,
                                    budget.k_max > 0 ? budget.k_max : diloco::kLargestK);

@@ -49,7 +49,6 @@ struct SyncConfig {
   std::uint32_t overlap_steps = 1;  // a round's at most; delayed and eager always use all of them
   std::uint32_t warmup_k = 0;       // K while the learning rate warms up; 0: train.k
   bool k_auto = false;              // K is chosen while the run goes on
-  bool k_by_rate = false;           // rounds are longer where the inner learning rate is small
   std::uint32_t k_min = 0, k_max = 0;  // then; 0: an eighth of train.k, and eight times that
   std::uint32_t k_refit_rounds = 10;
   double k_price = 0.15;                  // lambda of diloco/pacing/objective.h

@@ -70,12 +70,6 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::integer(
       "sync.warmup_k", "steps", [](auto& c) -> auto& { return c.sync.warmup_k; }, 0, 1'000'000,
       "K during inner.warmup_steps, at most k and a multiple of fragments. 0: k.")));
-  keys.push_back(of_built_in_trainer(of_run(C::choice<bool>(
-      "sync.k_schedule", [](auto& c) -> auto& { return c.sync.k_by_rate; },
-      {{"constant", false}, {"rate", true}},
-      "constant: every round has k steps. rate: as many rounds, but short ones while the inner "
-      "learning rate is high and long ones, up to some four times k, where it is low. For "
-      "experiments: it did not pay (docs/learning.md)."))));
   add_online_k_keys(keys);
 }
 

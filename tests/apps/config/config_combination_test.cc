@@ -35,14 +35,6 @@ TEST(ConfigCombination, BatchMustSplitAmongWorkersOfEveryRegion) {
   EXPECT_THAT(problem_with({"train.micro_batches=3"}), HasSubstr("train.batch"));
 }
 
-TEST(ConfigCombination, KThatFollowsTheRateIsNotChangedOtherwise) {
-  const std::string rate = "sync.k_schedule=rate";
-  EXPECT_EQ(problem_with({rate, "data.format=text", "model.vocabulary=256"}), "");
-  EXPECT_THAT(problem_with({rate, "sync.k=auto"}), HasSubstr("sync.k_schedule: must be constant"));
-  EXPECT_THAT(problem_with({rate, "sync.warmup_k=5"}),
-              HasSubstr("sync.k_schedule: must be constant"));
-}
-
 TEST(ConfigCombination, OneRegionMayBeOutOfReachButNotTwo) {
   EXPECT_EQ(problem_with({}, "advertise = \"\"\n"), "");
   const std::string another = "advertise = \"\"\n[[regions]]\nname = \"far\"\nadvertise = \"\"\n";

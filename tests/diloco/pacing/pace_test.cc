@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "diloco/maths/outer.h"
 
@@ -35,38 +33,6 @@ TEST(Pace, CutsTheLastRoundShort) {
   const Pace pace{.steps = 100, .k = 20, .warmup_k = 4, .warmup_steps = 10};
   EXPECT_EQ(pace.round_steps(92), 8U);
   EXPECT_EQ(pace.rounds(), 3U + 5U);
-}
-
-TEST(Pace, ByRateHasAsManyRoundsAndLongOnesWhereTheRateIsLow) {
-  constexpr std::uint64_t kSteps = 2100;
-  constexpr Round kRounds = 21;
-  const auto falling = [](std::uint64_t step) { return 1.0 - double(step) / kSteps; };
-  const Pace pace{.steps = kSteps, .k = 100, .ends = ends_by_rate(kSteps, kRounds, falling)};
-  EXPECT_EQ(pace.rounds(), kRounds);
-  std::uint32_t before = 0, longest = 0;
-  for (std::uint64_t step = 0; step < kSteps; step += before) {
-    const std::uint32_t length = pace.round_steps(step);
-    EXPECT_GE(length + 1, before) << "at " << step;
-    before = length;
-    longest = std::max(longest, length);
-  }
-  EXPECT_EQ(pace.round_steps(kSteps), 0U);
-  EXPECT_NEAR(pace.round_steps(0), 54,
-              3);  // 100 steps of the mean rate are as much as 50 of twice it
-  EXPECT_GT(longest, 250U);
-  EXPECT_LE(longest, 400U);
-}
-
-TEST(Pace, ByRateEveryRoundHasAStep) {
-  const auto rare = [](std::uint64_t step) { return step == 0 ? 1.0 : 0.0; };
-  for (const Round rounds : {Round{1}, Round{7}, Round{10}}) {
-    const Pace pace{.steps = 10, .k = 1, .ends = ends_by_rate(10, rounds, rare)};
-    EXPECT_EQ(pace.rounds(), rounds);
-    EXPECT_EQ(pace.ends.back(), 10U);
-    EXPECT_EQ(std::set(pace.ends.begin(), pace.ends.end()).size(), rounds);
-  }
-  const Pace even{.steps = 100, .k = 25, .ends = ends_by_rate(100, 4, [](auto) { return 1.0; })};
-  EXPECT_EQ(even.ends, (std::vector<std::uint64_t>{25, 50, 75, 100}));
 }
 
 TEST(Pace, MomentumDecaysWithSteps) {
