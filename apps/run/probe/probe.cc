@@ -80,6 +80,12 @@ void take_step_times(const std::vector<double>& samples, Probe& out) {
   out.step_deviation_s = 1.4826 * diloco::tuner::quantile(deviations, 0.5);
 }
 
+double probe_step_s(const Config& config, double seconds) {
+  Probe out;
+  Bench(config).steps({.seconds = seconds, .codecs = {}, .directory = {}}, out);
+  return out.step_s;
+}
+
 Probe probe(const Config& config, const ProbeOptions& options) {
   Bench bench(config);
   Probe out;

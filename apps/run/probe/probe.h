@@ -34,4 +34,7 @@ void take_step_times(const std::vector<double>& samples, Probe& out);
 // the trainer and the codecs throw.
 Probe probe(const Config& config, const ProbeOptions& options);
 
+// Of an inner step, from about `seconds` of them. Several may be measured side by side.
+double probe_step_s(const Config& config, double seconds);
+
 }  // namespace causeway::run

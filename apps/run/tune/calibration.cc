@@ -5,10 +5,13 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <mutex>
 #include <optional>
 
 #include "apps/run/page/format.h"
 #include "apps/run/tune/loss_table.h"
+#include "apps/run/tune/side_by_side.h"
 
 namespace causeway::run {
 namespace {
@@ -60,8 +63,12 @@ class Calibrator {
     LossTable losses;
   };
 
-  double steps_per_seed() const { return kStepsPerTriple + kStepsPerPair * double(others_.size()); }
-  // Of one trial: its regions share this host.
+  // As if one trial after the other took all of them.
+  double steps_per_seed() const {
+    const double steps = kStepsPerTriple + kStepsPerPair * double(others_.size());
+    return options_.at_once == 1 ? steps : std::ceil(steps / double(options_.at_once));
+  }
+  // Of one trial: its regions step in turn.
   double seconds_of(std::uint64_t steps) const {
     return double(steps) * options_.step_s * double(config_.regions.size());
   }
@@ -99,19 +106,29 @@ class Calibrator {
   }
 
   void measure(const LossKey& base) {
-    for (const LossKey& key : pair(base)) measure(configured_, key, "as configured");
-    measure(configured_, with_half_the_tokens(base), "as configured");
-    measure(configured_, base.lockstep(), "synchronised every step");
+    std::vector<std::function<void()>> trials;
+    const auto add = [&](LossTable& losses, const LossKey& key, const std::string& how) {
+      if (!losses.find(key))
+        trials.emplace_back([this, &losses, key, how] { try_out(losses, key, how); });
+    };
+    for (const LossKey& key : pair(base)) add(configured_, key, "as configured");
+    add(configured_, base.lockstep(), "synchronised every step");
     for (Other& other : others_) {
       for (const LossKey& key : pair(base))
-        measure(other.losses, key, other.recipe.inner + ", " + other.recipe.codec);
+        add(other.losses, key, other.recipe.inner + ", " + other.recipe.codec);
     }
+    add(configured_, with_half_the_tokens(base), "as configured");  // the shortest at the end
+    run_side_by_side(options_.at_once, trials);
   }
-  void measure(LossTable& losses, const LossKey& key, const std::string& how) {
-    if (losses.find(key)) return;
-    note_("calibrating: " + how + (key.k > 0 ? ", K = " + std::to_string(key.k) : "") + ", " +
-          std::to_string(key.steps) + " steps, seed " + std::to_string(key.seed));
-    losses.measure(key);
+  void try_out(LossTable& losses, const LossKey& key, const std::string& how) {
+    {
+      const std::lock_guard lock(mutex_);
+      note_("calibrating: " + how + (key.k > 0 ? ", K = " + std::to_string(key.k) : "") + ", " +
+            std::to_string(key.steps) + " steps, seed " + std::to_string(key.seed));
+    }
+    const double loss = losses.train(key);
+    const std::lock_guard lock(mutex_);
+    losses.keep(key, loss);
   }
 
   std::optional<tuner::PairedLosses> triple(const LossKey& base) const {
@@ -177,6 +194,7 @@ class Calibrator {
   const std::function<void(const std::string&)>& note_;
   LossTable configured_;
   std::vector<Other> others_;
+  std::mutex mutex_;  // guards the tables and note_ while trials run
 };
 
 }  // namespace

@@ -33,7 +33,8 @@ struct Calibration {
 
 struct CalibrationOptions {
   double budget_s = 0;  // for new trials; 0: only what the cache holds
-  double step_s = 0;    // of one region alone on this host
+  double step_s = 0;    // of a region in one of these trials
+  std::size_t at_once = 1;
   std::filesystem::path cache;
   std::vector<Recipe> recipes = {};  // others than the configured one
 };

@@ -85,15 +85,17 @@ std::optional<double> LossTable::find(const LossKey& key) const {
   return found == losses_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void LossTable::measure(const LossKey& key) {
-  if (losses_.contains(key)) return;
+double LossTable::train(const LossKey& key) const {
   Config trial = config_;
   trial.train.steps = key.steps;
   trial.train.seed = key.seed;
   if (key.k > 0) trial.train.k = key.k;
   trial.sync.k_auto = false;
   if (trial.outer_chosen) take_suitable_outer(trial);
-  const double loss = (key.k > 0 ? train_in_rounds(trial) : train_in_lockstep(trial)).loss;
+  return (key.k > 0 ? train_in_rounds(trial) : train_in_lockstep(trial)).loss;
+}
+
+void LossTable::keep(const LossKey& key, double loss) {
   losses_[key] = loss;
   append(file_, key, loss);
 }

@@ -28,8 +28,9 @@ class LossTable {
 
   std::optional<double> find(const LossKey& key) const;
   const std::map<LossKey, double>& all() const { return losses_; }
-  // Trains it, unless it is known. A run synchronised every step if key.k is 0.
-  void measure(const LossKey& key);
+  // A run synchronised every step if key.k is 0. Trials of one table may run side by side.
+  double train(const LossKey& key) const;
+  void keep(const LossKey& key, double loss);
 
  private:
   Config config_;

@@ -12,6 +12,7 @@
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
+#include "apps/run/tune/side_by_side.h"
 
 namespace causeway::run {
 namespace {
@@ -217,9 +218,7 @@ class Tuner {
     const Config other = with(config_, {inner_optimizers().back(), out_.configured.codec});
     constexpr int kTurns = 5;
     const auto step_s = [&](const Config& config) {
-      const ProbeOptions how{
-          .seconds = options_.probe_s / kTurns, .codecs = {}, .directory = options_.cache};
-      return probe(config, how).step_s;
+      return probe_step_s(config, options_.probe_s / kTurns);
     };
     note_("probing: inner steps with " + inner_optimizers().back());
     double own_s = kInfinity, other_s = kInfinity;
@@ -237,6 +236,19 @@ class Tuner {
             .directory = work() / purpose};
   }
 
+  // Of this host, whatever the regions' machines do, and beside the other trials.
+  double step_s_of_trials(std::size_t at_once) const {
+    if (options_.calibrate_s <= 0) return 0;
+    if (at_once == 1 && options_.step_s == 0) return out_.probe.step_s;
+    note_("probing: inner steps of " + std::to_string(at_once) + " trials side by side");
+    std::vector<double> step_s(at_once);
+    std::vector<std::function<void()>> probes;
+    for (double& one : step_s)
+      probes.emplace_back([&] { one = probe_step_s(config_, options_.probe_s); });
+    run_side_by_side(at_once, probes);
+    return std::ranges::max(step_s);
+  }
+
   void calibrate_recipes() {
     if (!config_.built_in_trainer()) return;
     if (options_.calibrate_s > 0 && config_.train.timed_step_ms > 0) {
@@ -245,9 +257,11 @@ class Tuner {
           "set "
           "it to 0");
     }
+    const std::size_t at_once = options_.calibrate_s > 0 ? trials_side_by_side(config_) : 1;
     out_.calibration = calibrate(config_,
                                  {.budget_s = options_.calibrate_s,
-                                  .step_s = out_.probe.step_s,
+                                  .step_s = step_s_of_trials(at_once),
+                                  .at_once = at_once,
                                   .cache = options_.cache,
                                   .recipes = other_recipes()},
                                  note_);
