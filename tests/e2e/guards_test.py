@@ -9,7 +9,7 @@ from harness import REGIONS, EndToEnd
 
 # Of which nothing is believed (docs/security.md, "Disks"), by their beginnings.
 UNTRUSTED = ("events.jsonl", "compression.jsonl", "listening_port", "coordinator.log", "worker-", "tensorboard/", "ledger/lock",
-             "report.html",
+             "report.html", "settings.txt",
              "archive/config.toml",  # gives other states, which are signed, or the same
              "data-digests")  # not part of the run; DataReadingTest flips it
 
