@@ -15,10 +15,6 @@ std::unique_ptr<ValueFormat> make_fp16(Spec& spec);
 std::unique_ptr<ValueFormat> make_int8(Spec& spec);
 std::unique_ptr<ValueFormat> make_int4(Spec& spec);
 std::unique_ptr<ValueFormat> make_int4_asymmetric(Spec& spec);
-std::unique_ptr<ValueFormat> make_nf4(Spec& spec);
-std::unique_ptr<ValueFormat> make_e2m1(Spec& spec);
-std::unique_ptr<ValueFormat> make_e3m0(Spec& spec);
-std::unique_ptr<ValueFormat> make_ternary(Spec& spec);
 std::unique_ptr<ValueFormat> make_two_bit(Spec& spec);
 std::unique_ptr<ValueFormat> make_one_bit(Spec& spec);
 
