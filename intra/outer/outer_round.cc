@@ -94,9 +94,9 @@ void OuterRound::encode_delta(Collective& collective, OuterState& state, OuterSp
     const std::size_t fragment = fragment_of(state);
     together(collective, "encoding", [&] { encode_own(state, encoding.part, spans); });
     std::vector<std::vector<std::byte>> gathered;
-    std::vector<std::span<const std::byte>> by_rank{own_};
+    std::vector<std::span<const std::byte>> by_rank{spans.encoding};
     if (collective.size() > 1) {
-      gathered = collective.all_gather(own_);
+      gathered = collective.all_gather(spans.encoding);
       by_rank.assign(gathered.begin(), gathered.end());
     }
     together(collective, "assembling a payload",
@@ -158,14 +158,14 @@ std::string OuterRound::first_not_finite(Collective& collective,
 void OuterRound::encode_own(const OuterState& state, std::uint32_t part, OuterSpans& spans) const {
   const Segments mine = ownership_.mine(fragment_of(state));
   const std::size_t heads_bytes = mine.size() * sizeof(CodecPolicy::Encoded);
-  own_.reserve(heads_bytes + policy_.encoded_bytes_max(ownership_.layout(), mine));
-  own_.resize(heads_bytes);
+  spans.encoding.reserve(heads_bytes + policy_.encoded_bytes_max(ownership_.layout(), mine));
+  spans.encoding.resize(heads_bytes);
   const auto heads = spans.encode(policy_,
                                   {.seed = place_.seed + part,
                                    .round = static_cast<std::uint32_t>(state.version),
                                    .region = place_.region_index},
-                                  mine, own_);
-  std::ranges::copy(std::as_bytes(std::span(heads)), own_.begin());
+                                  mine, spans.encoding);
+  std::ranges::copy(std::as_bytes(std::span(heads)), spans.encoding.begin());
 }
 
 // Every rank assembles the same payload: any of them may have to return its part to the residual.

@@ -70,9 +70,9 @@ void RoundDriver::note_earlier_life() {
   state_.forget_earlier_life(region_.name);
 }
 
-void RoundDriver::recover(const std::system_error& error) {
+bool RoundDriver::recover(const std::system_error& error) {
   const bool lost = error.code() == diloco::Errc::coordinator_lost;
-  if (!(lost || error.code() == Errc::collective) || ++failures_ > kFailuresMax) throw;
+  if (!(lost || error.code() == Errc::collective) || ++failures_ > kFailuresMax) return false;
   spdlog::warn("{}; this worker attaches again", error.what());
   if (gathering_ != nullptr && lost) {
     // A signal may come while the coordinator is away.
@@ -84,6 +84,7 @@ void RoundDriver::recover(const std::system_error& error) {
     }
   }
   leave();
+  return true;
 }
 
 // ---- Instructions ----

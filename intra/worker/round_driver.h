@@ -105,9 +105,9 @@ class RoundDriver {
   // of its ranks, who hold the same state.
   void join(Gathering& gathering, OuterRound round);
   void leave();
-  // In a handler, of what a gathering ended with. Returns, after leave(), if the region is to
-  // gather again; throws it on if that will not help.
-  void recover(const std::system_error& error);
+  // What a gathering ended with. True, after leave(), if the region is to gather again; false if
+  // that will not help.
+  bool recover(const std::system_error& error);
 
   // Steps to take. Nothing: the run is over at the state's version.
   std::optional<Stint> next();

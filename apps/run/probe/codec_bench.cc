@@ -20,13 +20,13 @@ constexpr int kWrites = 9;
 
 // Encodes the pseudo-gradient and applies it as every region's. The best of a few counts: whatever
 // else runs here only adds to it.
-void exchange(const Config& config, const intra::OuterRound& round, intra::OuterState state,
-              CodecProbe& out) {
+void exchange(const Config& config, const intra::OuterRound& round, intra::OuterState& state,
+              intra::OuterSpans& spans, CodecProbe& out) {
   const auto alone = intra::make_solo_collective();
   state.work = {.data_cursor = 0, .steps = 1, .compute_s = state.work.compute_s};
   intra::Encoding encoding;
   out.encode_s = std::min(out.encode_s, intra::seconds_of([&] {
-                            encoding = round.encode(*alone, {1, 1}, state);
+                            encoding = round.encode(*alone, {1, 1}, state, spans);
                           }));
   const intra::InFlight made = *state.own(encoding.part);
   out.payload_bytes = made.payload.bytes().size();
@@ -46,8 +46,8 @@ void exchange(const Config& config, const intra::OuterRound& round, intra::Outer
                                    .payload = made.identified().payload});
     payloads.push_back(made.payload.bytes());
   }
-  out.apply_s = std::min(out.apply_s,
-                         intra::seconds_of([&] { round.apply(*alone, record, payloads, state); }));
+  out.apply_s = std::min(
+      out.apply_s, intra::seconds_of([&] { round.apply(*alone, record, payloads, state, spans); }));
 }
 
 }  // namespace
@@ -62,7 +62,12 @@ CodecProbe bench_codec(const Config& config, const diloco::Layout& layout,
       {.region = config.regions.front().name, .region_index = 0, .seed = config.train.seed},
       options, config.outer, {}, layout);
   CodecProbe out{.codec = codec, .encode_s = 1e9, .apply_s = 1e9};
-  for (int i = 0; i < kRepetitions; ++i) exchange(config, round, state, out);
+  intra::OuterState trial = state;
+  intra::HostSpans spans(layout, trial);
+  for (int i = 0; i < kRepetitions; ++i) {
+    trial = state;
+    exchange(config, round, trial, spans, out);
+  }
   out.store_s = durable_write_s(directory, std::vector<std::byte>(out.payload_bytes));
   out.bits_per_parameter = 8.0 * double(out.payload_bytes) / double(layout.parameter_count());
   return out;
