@@ -121,8 +121,9 @@ int run_worker(const WorkerFlags& flags) {
   run::watch_stop_signals();
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: step {}, {} tokens, validation loss {:.4f}, parameters {}",
-               run::format_steps(result.steps, result.run_steps, " of "), result.tokens,
-               result.val_loss.value_or(0), result.params_digest.substr(0, 12));
+               run::format_steps(result.progress.step(), result.run_steps, " of "),
+               result.progress.tokens(), result.progress.val_loss(),
+               result.params_digest.substr(0, 12));
   return 0;
 }
 

@@ -3,8 +3,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "intra/base/resources.h"
-#include "intra/step/peak_flops.h"
 #include "intra/worker/region_worker.h"
 
 namespace causeway::intra {
@@ -20,11 +18,6 @@ void RegionWorker::sat_out(const std::string& tensor, std::uint32_t steps) {
       "round {}: {} became NaN or infinite. This region sits the round out, drops its {} inner "
       "steps and follows the other regions; lower inner.lr or inner.clip_norm",
       state_.version, tensor, steps);
-}
-
-double RegionWorker::mfu(double tokens_per_s) const {
-  return model_flops_utilisation(options_.model, tokens_per_s, trainer_->device(), options_.world)
-      .value_or(0);
 }
 
 // Time counts from when there is something to do.
@@ -67,13 +60,7 @@ void RegionWorker::show(const StepOutcome& outcome, double seconds) {
 void RegionWorker::report() {
   charge_wait();
   progress_.set_tokens(state_.steps * batch().tokens);
-  progress_.set_compute_s(state_.compute_s);
-  progress_.set_wait_s(state_.wait_s);
-  progress_.set_in_region_s(state_.in_region_s);
-  progress_.set_outer_s(state_.outer_s);
-  progress_.set_memory_peak_bytes(memory_peak_bytes());
-  progress_.set_device_memory_peak_bytes(trainer_->device_memory_peak_bytes());
-  progress_.set_mfu(mfu(progress_.tokens_per_s()));
+  fill_in(progress_, options_, state_, *trainer_);
   driver_.report(progress_);
 }
 

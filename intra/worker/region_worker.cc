@@ -11,7 +11,6 @@
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
-#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
 #include "intra/worker/heal_ranks.h"
@@ -99,7 +98,7 @@ WorkerResult RegionWorker::run() {
       while (const auto stint = driver_.next()) take(*stint);
       return finish();
     } catch (const std::system_error& error) {
-      driver_.recover(error);
+      if (!driver_.recover(error)) throw;
       trainer_->leave();
       trainer_->host_work().drop();  // it was for this gathering
       gathering_.reset();
@@ -109,7 +108,7 @@ WorkerResult RegionWorker::run() {
 
 std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) const {
   const std::optional<WorkerResult> result = read_result(options_.directory);
-  const bool of_this_run = result && result->rounds == state.version &&
+  const bool of_this_run = result && result->progress.round() == state.version &&
                            result->run_steps == options_.train.steps && state.version > 0;
   return of_this_run ? result : std::nullopt;
 }
@@ -291,8 +290,8 @@ WorkerResult RegionWorker::finish() {
   driver_.checkpoint(RoundDriver::Refusal::throws);
   enter("evaluate");
   WorkerResult result = make_result();
-  if (result.val_loss && std::isfinite(*result.val_loss) && !result.timed_steps) {
-    progress_.set_val_loss(*result.val_loss);
+  if (std::isfinite(result.progress.val_loss()) && !result.timed_steps) {
+    progress_.set_val_loss(result.progress.val_loss());
     progress_.set_val_version(state_.version);
   }
   together(gathering_->group(), "writing the result", [&] {
@@ -309,25 +308,21 @@ WorkerResult RegionWorker::finish() {
 }
 
 WorkerResult RegionWorker::make_result() {
-  return {.steps = state_.steps,
-          .tokens = state_.steps * batch().tokens,
-          .rounds = state_.version,
-          .run_steps = options_.train.steps,
-          .val_loss = trainer_->evaluate(spans().settled(Flat::anchor),
-                                         options_.train.validation_sequences),
-          .common_val_loss = trainer_->evaluate_common(spans().settled(Flat::anchor),
-                                                       options_.train.validation_sequences),
-          .compute_s = state_.compute_s,
-          .wait_s = state_.wait_s,
-          .in_region_s = state_.in_region_s,
-          .outer_s = state_.outer_s,
-          .memory_peak_bytes = memory_peak_bytes(),
-          .device_memory_peak_bytes = trainer_->device_memory_peak_bytes(),
-          .tokens_per_s = state_.tokens_per_s(),
-          .mfu = mfu(state_.tokens_per_s()),
-          .params_digest = diloco::to_hex(
-              driver_.round().ownership().root(gathering_->group(), spans(), Flat::anchor)),
-          .timed_steps = options_.train.timed_step_ms > 0};
+  report();
+  WorkerResult result{.progress = progress_,
+                      .run_steps = options_.train.steps,
+                      .common_val_loss = trainer_->evaluate_common(
+                          spans().settled(Flat::anchor), options_.train.validation_sequences),
+                      .params_digest = diloco::to_hex(driver_.round().ownership().root(
+                          gathering_->group(), spans(), Flat::anchor)),
+                      .timed_steps = options_.train.timed_step_ms > 0};
+  result.progress.set_step(state_.steps);
+  result.progress.set_round(state_.version);
+  result.progress.set_tokens_per_s(state_.tokens_per_s());
+  fill_in(result.progress, options_, state_, *trainer_);
+  result.progress.set_val_loss(
+      trainer_->evaluate(spans().settled(Flat::anchor), options_.train.validation_sequences));
+  return result;
 }
 
 }  // namespace causeway::intra

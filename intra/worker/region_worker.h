@@ -66,7 +66,6 @@ class RegionWorker final : private RoundTrainer {
   void write_state() override;
   [[noreturn]] void stop() override;
 
-  double mfu(double tokens_per_s) const;
   void charge_wait();
   double charge_step();
   void show(const StepOutcome& outcome, double seconds);

@@ -8,10 +8,8 @@
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
-#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
-#include "intra/step/peak_flops.h"
 #include "intra/step/training_state.h"
 #include "intra/worker/make_inner_trainer.h"
 #include "intra/worker/worker_result.h"
@@ -80,21 +78,15 @@ class SynchronousWorker {
 
   WorkerResult evaluate() {
     trainer_->settle(Settle::params);
-    return {
-        .steps = state_.steps,
-        .tokens = state_.tokens,
-        .rounds = 0,
+    fill_in();
+    WorkerResult result{
+        .progress = progress_,
         .run_steps = options_.train.steps,
-        .val_loss = trainer_->evaluate(state_.params, options_.train.validation_sequences),
-        .compute_s = state_.compute_s,
-        .wait_s = state_.wait_s,
-        .in_region_s = state_.in_region_s,
-        .memory_peak_bytes = memory_peak_bytes(),
-        .device_memory_peak_bytes = trainer_->device_memory_peak_bytes(),
-        .tokens_per_s = state_.tokens_per_s(),
-        .mfu = mfu(),
         .params_digest = diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(state_.params))),
         .timed_steps = options_.train.timed_step_ms > 0};
+    result.progress.set_val_loss(
+        trainer_->evaluate(state_.params, options_.train.validation_sequences));
+    return result;
   }
 
   void leave(const WorkerResult& result) {
@@ -107,23 +99,16 @@ class SynchronousWorker {
   void show(const char* phase) {
     if (!leads()) return;
     shown_ = Clock::now();
-    progress_.set_step(state_.steps);
-    progress_.set_tokens(state_.tokens);
-    progress_.set_compute_s(state_.compute_s);
-    progress_.set_wait_s(state_.wait_s);
-    progress_.set_in_region_s(state_.in_region_s);
-    progress_.set_memory_peak_bytes(memory_peak_bytes());
-    progress_.set_device_memory_peak_bytes(trainer_->device_memory_peak_bytes());
-    progress_.set_tokens_per_s(state_.tokens_per_s());
-    progress_.set_mfu(mfu());
+    fill_in();
     progress_.set_phase(phase);
     write_status(options_.directory, progress_);
   }
 
-  double mfu() const {
-    return model_flops_utilisation(options_.model, state_.tokens_per_s(), trainer_->device(),
-                                   options_.world)
-        .value_or(0);
+  void fill_in() {
+    progress_.set_step(state_.steps);
+    progress_.set_tokens(state_.tokens);
+    progress_.set_tokens_per_s(state_.tokens_per_s());
+    intra::fill_in(progress_, options_, state_, *trainer_);
   }
 
   using Clock = std::chrono::steady_clock;

@@ -100,7 +100,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
         if (error.code() == intra::Errc::interrupted)
           throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                                   error.what());
-        driver_.recover(error);
+        if (!driver_.recover(error)) throw;
         gathering_.reset();
       }
     }
@@ -166,7 +166,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   // Left by an earlier life. A coordinator that is not there may have ended as well.
   bool has_result() const {
     const auto result = intra::read_result(settings_.directory);
-    return result && result->rounds == state_.version && state_.version > 0;
+    return result && result->progress.round() == state_.version && state_.version > 0;
   }
 
   void end() {
@@ -180,16 +180,13 @@ class Worker::Implementation final : private intra::RoundTrainer {
     // Killed after its last steps: the state on disk knows of them.
     count_up_to(state_.work.data_cursor / settings_.samples_per_step);
     report();
-    return {.steps = steps_,
-            .tokens = progress_.tokens(),
-            .rounds = state_.version,
-            .compute_s = progress_.compute_s(),
-            .wait_s = progress_.wait_s(),
-            .outer_s = progress_.outer_s(),
-            .memory_peak_bytes = progress_.memory_peak_bytes(),
-            .tokens_per_s = progress_.tokens_per_s(),
-            .params_digest = diloco::to_hex(driver_.round().ownership().root(
-                gathering_->group(), spans_, intra::Flat::anchor))};
+    intra::WorkerResult result{.progress = progress_,
+                               .params_digest = diloco::to_hex(driver_.round().ownership().root(
+                                   gathering_->group(), spans_, intra::Flat::anchor))};
+    result.progress.set_step(steps_);
+    result.progress.set_round(state_.version);
+    result.progress.clear_val_loss();  // the program's own measure
+    return result;
   }
 
   // ---- Of a RoundTrainer ----

@@ -258,7 +258,7 @@ TrialResult train_in_lockstep(const Config& configured) {
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
   TrialResult result;
-  result.loss = results.front().val_loss.value();
+  result.loss = results.front().val_loss().value();
   result.digest = results.front().params_digest;
   return result;
 }

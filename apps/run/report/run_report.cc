@@ -16,13 +16,13 @@ namespace {
 using Regions = std::vector<RegionHistory>;
 
 std::uint64_t steps_of(const RegionHistory& region) {
-  if (region.result) return region.result->steps;
+  if (region.result) return region.result->progress.step();
   return region.status ? region.status->step : 0;
 }
 
 // As long as its worker is not done, that of the newest validation.
 std::optional<double> validation_of(const RegionHistory& region) {
-  if (region.result) return region.result->val_loss;
+  if (region.result) return region.result->val_loss();
   return region.status ? region.status->val_loss : std::nullopt;
 }
 
@@ -112,13 +112,12 @@ std::string table(const Regions& regions) {
   for (const RegionHistory& region : regions) {
     const RegionStatus status = region.status.value_or(RegionStatus{});
     const intra::WorkerResult result = region.result.value_or(intra::WorkerResult{});
-    const double total_s = result.compute_s + result.wait_s;
     rows.push_back(
         {region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
          timed || status.loss <= 0 ? "" : format_fixed(status.loss, 4),
          loss_text(validation_of(region), timed), format_bytes(double(status.wan_tx_bytes)),
          format_bytes(double(status.wan_rx_bytes)),
-         total_s > 0 ? format_fixed(100 * result.compute_s / total_s, 1) + " %" : "",
+         region.result ? format_fixed(100 * result.utilisation(), 1) + " %" : "",
          result.params_digest.substr(0, 12), region.finished ? "finished" : status.state});
   }
   return html_table({"region", "rounds", "steps", "loss", "validation loss", "sent", "received",

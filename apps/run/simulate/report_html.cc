@@ -32,21 +32,24 @@ std::string comparison_html(const Summary& s) {
 std::string regions(const Summary& s) {
   std::vector<HtmlRow> rows;
   for (const RegionSummary& region : s.regions) {
-    rows.push_back(
-        {region.name, format_count(region.steps), format_count(region.tokens),
-         s.timed_steps ? "not trained" : format_fixed(region.val_loss.value_or(region.loss), 4),
-         format_bytes(double(region.wan_tx_bytes)), format_bytes(double(region.wan_rx_bytes)),
-         format_fixed(100 * region.utilisation, 1) + " %", region.params_digest.substr(0, 12)});
+    rows.push_back({region.name, format_count(region.result.progress.step()),
+                    format_count(region.result.progress.tokens()),
+                    s.timed_steps ? "not trained"
+                                  : format_fixed(region.result.val_loss().value_or(region.loss), 4),
+                    format_bytes(double(region.wan_tx_bytes)),
+                    format_bytes(double(region.wan_rx_bytes)),
+                    format_fixed(100 * region.result.utilisation(), 1) + " %",
+                    region.result.params_digest.substr(0, 12)});
   }
   return html_table({"region", "steps", "tokens", s.by_program() ? "loss" : "validation loss",
                      "sent", "received", "utilisation", "parameters"},
                     rows);
 }
 
-std::string memory(const RegionSummary& region) {
-  return format_bytes(double(region.memory_peak_bytes)) +
-         (region.device_memory_peak_bytes > 0
-              ? ", GPU " + format_bytes(double(region.device_memory_peak_bytes))
+std::string memory(const diloco::Progress& worker) {
+  return format_bytes(double(worker.memory_peak_bytes())) +
+         (worker.device_memory_peak_bytes() > 0
+              ? ", GPU " + format_bytes(double(worker.device_memory_peak_bytes()))
               : "");
 }
 
@@ -55,13 +58,14 @@ std::string memory(const RegionSummary& region) {
 std::string figures(const Summary& s) {
   std::vector<HtmlRow> rows;
   for (const RegionSummary& region : s.regions) {
-    HtmlRow row = {region.name, format_count(static_cast<std::uint64_t>(region.tokens_per_s))};
+    const diloco::Progress& end = region.result.progress;
+    HtmlRow row = {region.name, format_count(static_cast<std::uint64_t>(end.tokens_per_s()))};
     if (!s.by_program())
-      row.push_back(region.mfu > 0 ? format_fixed(100 * region.mfu, 1) + " %" : "unknown");
-    row.push_back(format_duration(region.compute_s - region.in_region_s));
-    if (!s.by_program()) row.push_back(format_duration(region.in_region_s));
-    row.insert(row.end(), {format_duration(region.outer_s),
-                           format_duration(region.wait_s - region.outer_s), memory(region)});
+      row.push_back(end.mfu() > 0 ? format_fixed(100 * end.mfu(), 1) + " %" : "unknown");
+    row.push_back(format_duration(end.compute_s() - end.in_region_s()));
+    if (!s.by_program()) row.push_back(format_duration(end.in_region_s()));
+    row.insert(row.end(), {format_duration(end.outer_s()),
+                           format_duration(end.wait_s() - end.outer_s()), memory(end)});
     rows.push_back(std::move(row));
   }
   if (s.by_program())

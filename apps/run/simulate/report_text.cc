@@ -87,11 +87,12 @@ std::string region_table(const Summary& s) {
   std::vector<Row> rows = {{"region", "steps", "tokens", "sent", "received", "compute", "wait",
                             "utilisation", "parameters"}};
   for (const RegionSummary& region : s.regions) {
-    rows.push_back({region.name, format_count(region.steps), format_count(region.tokens),
+    const diloco::Progress& end = region.result.progress;
+    rows.push_back({region.name, format_count(end.step()), format_count(end.tokens()),
                     format_bytes(double(region.wan_tx_bytes)),
-                    format_bytes(double(region.wan_rx_bytes)), format_duration(region.compute_s),
-                    format_duration(region.wait_s), percent(region.utilisation, 1),
-                    region.params_digest.substr(0, 12)});
+                    format_bytes(double(region.wan_rx_bytes)), format_duration(end.compute_s()),
+                    format_duration(end.wait_s()), percent(region.result.utilisation(), 1),
+                    region.result.params_digest.substr(0, 12)});
   }
   return table(rows);
 }
