@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
-#include "apps/set_option.h"
 #include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
 #include "intra/step/evaluation.h"

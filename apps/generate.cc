@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/flag_range.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "diloco/files/file_io.h"
 #include "intra/published/checkpoint.h"

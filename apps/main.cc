@@ -22,7 +22,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/config_schema.h"
 #include "apps/run/region/start_needs.h"
-#include "apps/run/region/wait_passively.h"
+#include "apps/run/region/stop_signals.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/error.h"
 #include "inter/base/error.h"

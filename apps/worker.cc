@@ -10,19 +10,17 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/launched_rank.h"
-#include "apps/run/region/open_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/region/start_needs.h"
 #include "apps/run/region/stop_signals.h"
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
-#include "apps/set_option.h"
-#include "apps/start_wait.h"
 #include "diloco/files/file_io.h"
-#include "intra/collective/local_address.h"
+#include "intra/collective/collective.h"
 #include "intra/cuda/jobs/backend.h"
 #include "intra/worker/run_worker.h"
 

@@ -6,7 +6,7 @@
 #include "compression/base/spec.h"
 #include "compression/index/index.h"
 #include "compression/sparsifier/sparsifier.h"
-#include "compression/value/value_formats.h"
+#include "compression/value/value.h"
 
 namespace causeway::compression {
 namespace {

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "compression/base/spec.h"
-#include "compression/value/value_formats.h"
 
 namespace causeway::compression {
 namespace {

@@ -6,7 +6,7 @@
 #include "compression/base/random.h"
 #include "compression/base/scale.h"
 #include "compression/value/int8.h"
-#include "compression/value/value_formats.h"
+#include "compression/value/value.h"
 
 namespace causeway::compression {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "diloco/pacing/link_fit.h"
+#include "diloco/pacing/time_model.h"
 
 namespace causeway::diloco {
 namespace {

@@ -1,4 +1,6 @@
 // The listening half of the mesh: from an accepted socket to a served session.
+#include <utility>
+
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
@@ -149,6 +151,66 @@ asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, Pee
   const Bytes accepted = encode_empty(FrameType::accept);
   co_await data->write(accepted);
   co_await Session::serve_data(session, data);
+}
+
+namespace {
+
+void close_for_stop(Connection& connection) {
+  connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+}
+
+}  // namespace
+
+void OpenConnections::load_credentials(Validity validity) {
+  check_own_certificate(options_.credentials, options_.self, validity);
+  context_ = make_tls_context(options_.credentials, TlsRole::client);
+  answering_ = make_tls_context(options_.credentials, TlsRole::server);
+}
+
+void OpenConnections::check_revocations() {
+  for (const auto& weak : all_) {
+    if (const auto connection = weak.lock()) {
+      connection->check_revocation(context_);
+    }
+  }
+}
+
+ConnectionSettings OpenConnections::settings() const {
+  return {options_.message_bytes_max, 2 * options_.idle_deadline, options_.congestion_control};
+}
+
+std::shared_ptr<Connection> OpenConnections::dialled(asio::ip::tcp::socket socket) {
+  return keep(std::make_shared<Connection>(std::move(socket), context_, settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::admitted(TlsDoor::Guest guest) {
+  return keep(
+      std::make_shared<Connection>(std::move(guest.socket), std::move(guest.stream), settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::carried(asio::local::stream_protocol::socket socket,
+                                                     const std::string& via, TlsRole role) {
+  const TlsContext& context = role == TlsRole::client ? context_ : answering_;
+  return keep(std::make_shared<Connection>(std::move(socket), "the other end by way of " + via,
+                                           context, role, settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::keep(std::shared_ptr<Connection> connection) {
+  std::erase_if(all_, [](const auto& weak) { return weak.expired(); });
+  all_.push_back(connection);
+  if (closed_) {
+    close_for_stop(*connection);  // its coroutine began too late for close() to see it
+  }
+  return connection;
+}
+
+void OpenConnections::close() {
+  closed_ = true;
+  for (const auto& weak : all_) {
+    if (const auto connection = weak.lock()) {
+      close_for_stop(*connection);
+    }
+  }
 }
 
 }  // namespace causeway::inter

@@ -161,4 +161,9 @@ std::string fingerprint(const diloco::Layout& layout) {
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(description))));
 }
 
+OwnPayload::OwnPayload(diloco::SealedBytes bytes)
+    : sealed_(std::move(bytes)), hash_(std::async(std::launch::async, [sealed = sealed_] {
+        return diloco::sha256(sealed.bytes());
+      })) {}
+
 }  // namespace causeway::intra

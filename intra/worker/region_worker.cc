@@ -12,9 +12,10 @@
 #include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
+#include "intra/cuda/step/device_stepper.h"
 #include "intra/published/checkpoint.h"
+#include "intra/step/inner_trainer.h"
 #include "intra/worker/heal_ranks.h"
-#include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::intra {
 namespace {
@@ -323,6 +324,77 @@ WorkerResult RegionWorker::make_result() {
   result.progress.set_val_loss(
       trainer_->evaluate(spans().settled(Flat::anchor), options_.train.validation_sequences));
   return result;
+}
+
+// RegionWorker: what a region shows of itself while it works.
+
+namespace {
+
+// Weight of the newest step in the rate that displays show.
+constexpr double kRateWeight = 0.2;
+
+}  // namespace
+
+void RegionWorker::sat_out(const std::string& tensor, std::uint32_t steps) {
+  spdlog::error(
+      "round {}: {} became NaN or infinite. This region sits the round out, drops its {} inner "
+      "steps and follows the other regions; lower inner.lr or inner.clip_norm",
+      state_.version, tensor, steps);
+}
+
+// Time counts from when there is something to do.
+void RegionWorker::enter(const std::string& phase) {
+  if (phase != "wait") stopwatch_.start();
+  charge_wait();
+  progress_.set_phase(phase);
+  report();
+}
+
+void RegionWorker::waiting(const std::string&) {
+  report();
+}
+
+// Inner steps charge their own time as soon as they end.
+void RegionWorker::charge_wait() {
+  const double seconds = stopwatch_.charge(state_.wait_s);
+  if (progress_.phase() == "encode" || progress_.phase() == "apply") state_.outer_s += seconds;
+}
+
+// Returns the seconds that the step took alone.
+double RegionWorker::charge_step() {
+  const double held_up_s = trainer_->host_work().take_held_up_s();
+  const double seconds = stopwatch_.charge(state_.compute_s) - held_up_s;
+  state_.compute_s -= held_up_s;
+  state_.wait_s += held_up_s;
+  state_.outer_s += held_up_s;
+  return seconds;
+}
+
+void RegionWorker::show(const StepOutcome& outcome, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(batch().tokens) / seconds : 0;
+  progress_.set_tokens_per_s(progress_.tokens_per_s() +
+                             (progress_.tokens_per_s() == 0 ? 1 : kRateWeight) *
+                                 (rate - progress_.tokens_per_s()));
+  progress_.set_loss(outcome.loss);
+  report();
+}
+
+void RegionWorker::report() {
+  charge_wait();
+  progress_.set_tokens(state_.steps * batch().tokens);
+  fill_in(progress_, options_, state_, *trainer_);
+  driver_.report(progress_);
+}
+
+std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options) {
+  if (options.train.device == Device::cpu) return make_cpu_stepper(options);
+  return cuda::make_device_stepper(options, cuda::make_cuda_backend(options.local_rank));
+}
+
+std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options) {
+  check_batch(options);
+  if (options.train.timed_step_ms > 0) return make_timed_trainer(options);
+  return make_model_trainer(options, make_stepper(options));
 }
 
 }  // namespace causeway::intra

@@ -12,15 +12,10 @@
 #include <asio/ip/tcp.hpp>
 
 #include "apps/run/config/spool_need.h"
-#include "apps/run/doctor/credentials.h"
-#include "apps/run/doctor/disk.h"
-#include "apps/run/doctor/host.h"
-#include "apps/run/doctor/judge_visit.h"
-#include "apps/run/doctor/trainer.h"
+#include "apps/run/doctor/checks.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
-#include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/tcp.h"

@@ -1,4 +1,4 @@
-#include "apps/run/doctor/host.h"
+#include "apps/run/doctor/checks.h"
 
 #include <sched.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "apps/run/doctor/trainer.h"
+#include "apps/run/doctor/checks.h"
 
 #include <sys/wait.h>
 

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 namespace causeway::run {
@@ -41,6 +44,14 @@ bool stop_requested() {
 void unblock_stop_signals() {
   const sigset_t watched = watched_signals();
   pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
+}
+
+void wait_passively(char** arguments) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  std::error_code failure;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failure);
+  if (failure || ::setenv("OMP_WAIT_POLICY", "passive", 0) != 0) return;
+  ::execv(program.c_str(), arguments);
 }
 
 }  // namespace causeway::run

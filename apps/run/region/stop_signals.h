@@ -7,6 +7,8 @@
 // (its x64 GEMM kernels up to version 3.11.1, uxlfoundation/oneDNN issue 4845).
 #pragma once
 
+#include <sys/resource.h>
+
 namespace causeway::run {
 
 // Blocks both signals in this thread, in the threads and in the processes that it starts from now
@@ -14,5 +16,24 @@ namespace causeway::run {
 void watch_stop_signals();
 bool stop_requested();        // true after the first signal
 void unblock_stop_signals();  // for a process just forked, before it becomes another program
+
+// How OpenMP's threads wait, however this program was started.
+
+// Begins this program anew, with the same `arguments` (argv) and OMP_WAIT_POLICY=passive, unless
+// OMP_WAIT_POLICY or GOMP_SPINCOUNT is set. Threads that spin while they wait take the cores from
+// whatever else runs there, and a step then takes many times as long. OpenMP reads these variables
+// before main() begins, so nothing less helps. Returns where there is nothing to do, or it fails.
+void wait_passively(char** arguments);
+
+// How many files and connections this process may have open at a time.
+
+// As many as the system allows it: the usual soft limit of 1,024 is for programs that use select().
+// Links, doors and the spool need theirs whatever else is open.
+inline void raise_open_files_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 }  // namespace causeway::run

@@ -1,21 +1,29 @@
 #include "apps/run/replay/replay.h"
 
-#include <algorithm>
-#include <future>
-#include <memory>
-
 #include <omp.h>
 
-#include "apps/run/replay/compare_moves.h"
-#include "apps/run/replay/first_difference.h"
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "apps/run/page/format.h"
 #include "apps/run/replay/replay_source.h"
-#include "apps/run/replay/replayed_model.h"
+#include "apps/run/replay/reweighting.h"
 #include "compression/base/codec.h"
 #include "diloco/files/error.h"
 #include "inter/base/text.h"
 #include "intra/base/error.h"
+#include "intra/base/safetensors.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
+#include "intra/outer/state_file.h"
+#include "intra/published/checkpoint.h"
+#include "intra/step/evaluation.h"
 
 namespace causeway::run {
 namespace {
@@ -235,6 +243,80 @@ class Replayer {
 
 Replay replay(const ReplayOptions& options) {
   return Replayer(options).run();
+}
+
+namespace {
+
+bool is_ours(const Config& config, const diloco::Layout& layout) {
+  return intra::fingerprint(diloco::Layout(intra::parameter_tensors(config.model))) ==
+         intra::fingerprint(layout);
+}
+
+}  // namespace
+
+void write_replayed_model(const std::filesystem::path& directory, const Config& config,
+                          const diloco::Layout& layout, const intra::OuterState& state) {
+  const std::map<std::string, std::string> metadata{{"run", state.run_id},
+                                                    {"round", std::to_string(state.version)}};
+  if (is_ours(config, layout))
+    return intra::save_model(directory, config.model, layout, state.anchor, metadata,
+                             config.origin);
+  std::vector<intra::TensorView> tensors;
+  for (const diloco::PlacedTensor& tensor : layout.tensors()) {
+    tensors.push_back({tensor.spec.name, tensor.spec.shape,
+                       std::span(state.anchor).subspan(tensor.offset, tensor.spec.count())});
+  }
+  std::filesystem::create_directories(directory);
+  intra::write_safetensors(directory / "model.safetensors", tensors, metadata);
+}
+
+std::string loss_text(const Config& config, const diloco::Layout& layout,
+                      std::span<const float> decided, std::span<const float> changed) {
+  if (!is_ours(config, layout))
+    throw ConfigError(
+        "--loss: this run trained a model that is not one of `causeway worker`; "
+        "write both with --model and measure them there");
+  const auto model = intra::make_model(config.model);
+  const intra::Dataset dataset(config.data);
+  const auto alone = intra::make_solo_collective();
+  const auto loss = [&](std::span<const float> params) {
+    return intra::validation_loss(*model, params, dataset, config.train.validation_sequences,
+                                  *alone);
+  };
+  return "validation loss: " + format_fixed(loss(decided), 6) + " as decided, " +
+         format_fixed(loss(changed), 6) + " as changed";
+}
+
+namespace {
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+std::string place_text(const diloco::Layout& layout, std::size_t element) {
+  const diloco::PlacedTensor& tensor = layout.tensor_at(element);
+  const std::size_t within = element - tensor.offset;
+  if (within >= tensor.spec.count()) return "the padding after " + tensor.spec.name;
+  return tensor.spec.name + ", element " + std::to_string(within);
+}
+
+}  // namespace
+
+std::optional<std::string> first_difference(const diloco::Layout& layout,
+                                            const intra::OuterState& state,
+                                            const std::filesystem::path& file) {
+  const intra::SafetensorsReader reader(file);
+  std::vector<float> other(layout.size());
+  for (const auto& [name, own] :
+       {std::pair("anchor", &state.anchor), std::pair("momentum", &state.momentum)}) {
+    reader.read(name, other);
+    const auto [here, there] = std::ranges::mismatch(*own, other, same_bits);
+    if (here == own->end()) continue;
+    return std::string(name) + ", " +
+           place_text(layout, static_cast<std::size_t>(here - own->begin())) + ": " +
+           intra::to_metadata(*there) + " there, " + intra::to_metadata(*here) + " computed";
+  }
+  return std::nullopt;
 }
 
 }  // namespace causeway::run

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
-#include "apps/run/region/run_error.h"
+#include "apps/run/region/region_files.h"
 #include "diloco/maths/layout.h"
 #include "intra/model/model.h"
 #include "intra/outer/outer_state.h"

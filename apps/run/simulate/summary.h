@@ -9,7 +9,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
-#include "apps/run/report/k_change.h"
+#include "apps/run/report/region_history.h"
 #include "intra/worker/worker_result.h"
 #include "wan-sim/base/verdict.h"
 

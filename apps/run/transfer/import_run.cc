@@ -8,8 +8,8 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
-#include "apps/run/region/run_error.h"
-#include "apps/run/transfer/tar_reader.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/transfer/tar.h"
 #include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"

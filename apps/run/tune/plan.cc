@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
-#include "apps/run/probe/program_probe.h"
+#include "apps/run/probe/probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
-#include "diloco/pacing/link_fit.h"
+#include "diloco/pacing/time_model.h"
 
 namespace causeway::run {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "apps/run/verify/kept_payloads.h"
+#include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"

@@ -5,8 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "apps/run/verify/findings.h"
-#include "apps/run/verify/history.h"
 #include "apps/run/verify/kept_files.h"
 
 namespace causeway::run {

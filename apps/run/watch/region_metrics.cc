@@ -7,7 +7,6 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/watch/checkpoint_hook.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "intra/published/checkpoint.h"
-#include "intra/worker/run_synchronous.h"
+#include "intra/worker/run_worker.h"
 #include "tests/intra/worker/region_under_test.h"
 
 namespace causeway::intra {

@@ -1,4 +1,4 @@
-#include "intra/worker/run_synchronous.h"
+#include "intra/worker/run_worker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
