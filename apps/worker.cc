@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
@@ -79,7 +80,7 @@ void choose_cores(const run::Config& config, const std::string& region,
 }
 
 run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options) {
-  run::StartNeeds needs{.who = "rank " + std::to_string(options.rank),
+  run::StartNeeds needs{.who = fmt::format("rank {}", options.rank),
                         .directory = options.directory,
                         .credentials = {},
                         .listens = {}};
@@ -91,10 +92,11 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
 // Two workers of one rank would take its place from each other without end.
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
-  auto lock = diloco::lock_file(directory / ("worker-" + std::to_string(rank) + ".lock"));
+  auto lock = diloco::lock_file(directory / fmt::format("worker-{}.lock", rank));
   if (lock) return std::move(*lock);
-  throw run::ConfigError("--rank " + std::to_string(rank) + ": a worker of this rank runs in " +
-                         directory.string() + " already; stop it before another takes its place");
+  throw run::ConfigError(fmt::format(
+      "--rank {}: a worker of this rank runs in {} already; stop it before another takes its place",
+      rank, directory.string()));
 }
 
 int run_worker(const WorkerFlags& flags) {
@@ -109,7 +111,7 @@ int run_worker(const WorkerFlags& flags) {
   options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;
   run::wait_for(start_needs(flags, options), std::chrono::seconds(flags.start_wait_s));
   const diloco::Descriptor claimed = claim(directory, launched.rank);
-  run::log_to_file(directory / ("worker-" + std::to_string(launched.rank) + ".log"));
+  run::log_to_file(directory / fmt::format("worker-{}.log", launched.rank));
   choose_cores(config, flags.region, launched);
   options.local_rank = launched.local_rank;
   options.meeting_host = launched.meeting_host;

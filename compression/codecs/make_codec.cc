@@ -49,20 +49,18 @@ constexpr std::array kFamilies{
 
 std::unique_ptr<Codec> make_codec(std::string_view text) {
   Spec spec(text);
-  std::string names;
   for (const Family& family : kFamilies) {
     if (spec.family() == family.name) {
       auto codec = family.make(spec);
       spec.finish();
       return codec;
     }
-    append_item(names, family.name);
   }
   // Families that earlier versions had. docs/wire-format.md keeps the names.
   if (spec.family() == "topk-global" || spec.family() == "randk") {
     spec.refuse("family \"" + spec.family() + "\" was removed; use topk");
   }
-  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names);
+  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names_in(kFamilies));
 }
 
 }  // namespace causeway::compression

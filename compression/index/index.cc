@@ -26,12 +26,10 @@ constexpr std::array kIndexFormats{
 
 std::unique_ptr<IndexFormat> make_index(Spec& spec, const std::string& otherwise) {
   const std::string name = spec.take_text("index", otherwise);
-  std::string names;
   for (const IndexEntry& entry : kIndexFormats) {
     if (name == entry.name) return entry.make();
-    append_item(names, entry.name);
   }
-  spec.refuse("unknown index format \"" + name + "\"; allowed: " + names);
+  spec.refuse("unknown index format \"" + name + "\"; allowed: " + names_in(kIndexFormats));
 }
 
 // Positions of one width: 32 bits (raw, the reference), 12 bits (packed-12), or one bit for each

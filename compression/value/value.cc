@@ -70,11 +70,7 @@ std::unique_ptr<ValueFormat> make_value(const std::string& name, Spec& spec) {
 }
 
 std::string value_names() {
-  std::string names;
-  for (const Entry& entry : kFormats) {
-    append_item(names, entry.name);
-  }
-  return names;
+  return names_in(kFormats);
 }
 
 }  // namespace causeway::compression

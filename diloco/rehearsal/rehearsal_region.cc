@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace causeway::diloco::tuner {
 namespace {
 
@@ -213,7 +215,7 @@ void RehearsalWorker::operator()(const OrderTrain& order) {
 void RehearsalWorker::contribute(Round round, std::uint32_t part, std::uint64_t steps) {
   const auto bytes = static_cast<double>(options_.payload_bytes) / fragments();
   const inter::BlobId payload =
-      blob_named(region_ + "/" + std::to_string(round) + "." + std::to_string(part),
+      blob_named(fmt::format("{}/{}.{}", region_, round, part),
                  std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes)));
   world_.hold(region_, payload);
   tell_(WorkerContributed{{.run_id = kRunId,

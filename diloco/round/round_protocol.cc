@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
+
 #include "diloco/log/records.h"
 #include "inter/base/text.h"
 
@@ -148,9 +150,9 @@ void RoundProtocol::replace_record(const CommitRecord& record, Index index) {
   std::string whose;
   for (const Participant& one : record.withdrawn) inter::append_item(whose, one.region);
   region_.out.note(Note::Severity::warning,
-                   "no region that can be reached has the payload of " + whose + " in round " +
-                       std::to_string(record.round) +
-                       " any more: the run goes on from that round without it");
+                   fmt::format("no region that can be reached has the payload of {} in round {} "
+                               "any more: the run goes on from that round without it",
+                               whose, record.round));
   std::vector<inter::BlobId> payloads = region_.spool.unlist_from(record.round);
   region_.history.replace(index);
   for (const inter::BlobId& made : region_.contributions.void_after(record.round))
@@ -257,8 +259,8 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
                                     .payloads_from = status.version,
                                     .snapshot = {},
                                     .revision = status.revision});
-    return doubt(peer, "the first " + std::to_string(status.version) + " records here and in " +
-                           peer + " differ");
+    return doubt(peer,
+                 fmt::format("the first {} records here and in {} differ", status.version, peer));
   }
   const bool read_the_same = region_.peers.reads_the_log_as(peer, status.revision);
   const Peers::Heard heard = region_.peers.hear(peer, status);
@@ -320,16 +322,16 @@ std::string no_leader_sentence(const Region& of) {
     }
   }
   const std::size_t needed = raft.electorate().quorum();
-  const std::string votes = reachable < needed
-                                ? std::to_string(reachable) + " votes seem within reach, " +
-                                      std::to_string(needed) + " are needed"
-                                : "enough votes seem within reach";
+  const std::string votes =
+      reachable < needed
+          ? fmt::format("{} votes seem within reach, {} are needed", reachable, needed)
+          : "enough votes seem within reach";
   return "a majority of the regions to agree on a leader (" + votes +
          (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
 }
 
 std::string records_sentence(const Region& of) {
-  return "commit records from round " + std::to_string(of.history.version()) + " on";
+  return fmt::format("commit records from round {} on", of.history.version());
 }
 
 // Of the first blob on its way that the worker waits for; empty if there is none.
@@ -339,10 +341,10 @@ std::string fetching_sentence(const Region& of) {
   for (const inter::BlobId& blob : of.fetcher.wanted()) {
     const bool is_snapshot = target && target->blob == blob;
     if (!is_snapshot && applied == of.history.version()) continue;
-    return (is_snapshot ? "a snapshot of version " + std::to_string(target->version)
-                        : "payloads from round " + std::to_string(applied) + " on") +
-           std::string(" (") + std::to_string(of.fetcher.received_bytes(blob)) + " of " +
-           std::to_string(blob.size_bytes) + " bytes of the next)";
+    return fmt::format("{} ({} of {} bytes of the next)",
+                       is_snapshot ? fmt::format("a snapshot of version {}", target->version)
+                                   : fmt::format("payloads from round {} on", applied),
+                       of.fetcher.received_bytes(blob), blob.size_bytes);
   }
   return {};
 }
@@ -355,8 +357,8 @@ std::string snapshot_sentence(const Region& of) {
                ? "the initial values of the region that founded the run"
                : "a snapshot of this run, which was forked from run " + origin->run_id;
   }
-  return "a snapshot that the run agreed on, to replace a wrong state of version " +
-         std::to_string(wrong);
+  return fmt::format("a snapshot that the run agreed on, to replace a wrong state of version {}",
+                     wrong);
 }
 
 std::string catching_up_sentence(const Region& of) {
@@ -377,12 +379,12 @@ std::string cut_off_sentence(const Region& of) {
 std::string decision_sentence(const Region& of, const Leader& leader, Time now) {
   if (!of.agreement.leader()) return no_leader_sentence(of);
   if (!leader.leads()) {
-    return *of.agreement.leader() + " to decide round " + std::to_string(of.history.version());
+    return fmt::format("{} to decide round {}", *of.agreement.leader(), of.history.version());
   }
   const Membership& membership = of.agreement.members();
   if (membership.voters() < membership.majority()) {
-    return std::to_string(membership.majority() - membership.voters()) +
-           " more of the run's regions to join, because a round needs most of them";
+    return fmt::format("{} more of the run's regions to join, because a round needs most of them",
+                       membership.majority() - membership.voters());
   }
   const std::string contributions = leader.decider()->waiting_for(now);
   const Raft& raft = of.agreement.raft();
@@ -404,8 +406,8 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
   }
   if (of.history.over()) return "the other regions to reach the last round";
   if (!of.options.witness && !of.history.share()) {
-    return "the record of round " + std::to_string(of.history.version()) +
-           ", which gives this region its share of the data";
+    return fmt::format("the record of round {}, which gives this region its share of the data",
+                       of.history.version());
   }
   const bool begins = of.contributions.own(0) == nullptr;
   if (std::string sentence = beginning.waiting_for(now); begins && !sentence.empty())

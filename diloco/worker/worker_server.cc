@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/local/stream_protocol.hpp>
 
@@ -193,10 +194,9 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                       request.rank < options_.workers && !session->request;
     if (!session->forbidden.empty()) return session->send_last(refusal(session->forbidden));
     if (!fits) {
-      return session->send_last(
-          refusal("this coordinator expects " + std::to_string(options_.workers) + " workers of " +
-                  options_.region + ", not rank " + std::to_string(request.rank) + " of " +
-                  std::to_string(request.world) + " of " + request.region));
+      return session->send_last(refusal(fmt::format(
+          "this coordinator expects {} workers of {}, not rank {} of {} of {}", options_.workers,
+          options_.region, request.rank, request.world, request.region)));
     }
     std::string why = handler_->objection(request);
     if (why.empty()) why = group_.objection(request);

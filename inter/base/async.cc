@@ -1,5 +1,6 @@
 #include "inter/base/async.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 namespace causeway::inter {
@@ -12,8 +13,8 @@ void log_cannot_accept(const std::string& where, const std::error_code& error, L
 
 std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
   const std::string address = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? "[" + address + "]" : address) + ":" +
-         std::to_string(endpoint.port());
+  return fmt::format("{}:{}", endpoint.address().is_v6() ? "[" + address + "]" : address,
+                     endpoint.port());
 }
 
 }  // namespace causeway::inter

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
@@ -107,9 +107,7 @@ class Deadline {
 };
 
 inline std::string seconds_text(std::chrono::nanoseconds duration) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(duration).count());
-  return text;
+  return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
 }
 
 // A loop that accepts connections, whatever happens to one of them, and how one is ended. Internal

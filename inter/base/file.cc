@@ -17,6 +17,8 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "inter/base/text.h"
 
 namespace causeway::inter {
@@ -146,8 +148,8 @@ std::string room_left(int error, const std::filesystem::path& path, std::uint64_
                                ? std::to_string(std::uint64_t{disk.f_bavail} * disk.f_frsize)
                                : "an unknown number of";
   const bool no_inodes = disk.f_files > 0 && disk.f_favail == 0;
-  return " (" + std::to_string(bytes) + " bytes more are needed, " + free + " bytes are free" +
-         (no_inodes ? ", but the disk takes no more files: it has no inode left)" : ")");
+  return fmt::format(" ({} bytes more are needed, {} bytes are free{}", bytes, free,
+                     no_inodes ? ", but the disk takes no more files: it has no inode left)" : ")");
 }
 
 void File::fail(const char* operation, std::uint64_t bytes) const {
@@ -233,8 +235,8 @@ std::string read_regular_file(const std::filesystem::path& path, std::size_t byt
     throw std::runtime_error(path.string() + " is not a regular file");
   }
   if (*size > bytes_max) {
-    throw std::runtime_error(path.string() + " has " + std::to_string(*size) +
-                             " bytes, and at most " + std::to_string(bytes_max) + " are read");
+    throw std::runtime_error(
+        fmt::format("{} has {} bytes, and at most {} are read", path.string(), *size, bytes_max));
   }
   std::string content(*size, '\0');
   content.resize(file.read_at(0, std::as_writable_bytes(std::span(content))));

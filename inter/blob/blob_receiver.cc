@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "inter/base/error.h"
@@ -103,7 +104,7 @@ bool BlobReceiver::declines_size_of(const BlobId& id) {
   if (id.size_bytes <= most) {
     return false;
   }
-  decline(id, "larger than the limit of " + std::to_string(most) + " bytes");
+  decline(id, fmt::format("larger than the limit of {} bytes", most));
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
@@ -209,7 +210,7 @@ std::string BlobSender::describe() const {
   std::string text = "sending blob " + to_string(item.id) + ", " +
                      percent(item.confirmed.count(), item.confirmed.size()) + " confirmed";
   if (const std::size_t more = queue_.size() - 1; more > 0) {
-    text += ", and " + std::to_string(more) + " more queued";
+    text += fmt::format(", and {} more queued", more);
   }
   return text;
 }

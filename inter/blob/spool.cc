@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "inter/base/error.h"
@@ -189,10 +190,9 @@ void Spool::create_partial(const BlobId& id) {
 void Spool::reserve(std::uint64_t size_bytes) const {
   const std::uint64_t free = free_bytes();
   if (size_bytes > free) {
-    throw std::system_error(Errc::spool_full, "a blob of " + std::to_string(size_bytes) +
-                                                  " bytes does not fit: " + std::to_string(free) +
-                                                  " of " + std::to_string(capacity_bytes_) +
-                                                  " are free in " + directory_.string());
+    throw std::system_error(Errc::spool_full,
+                            fmt::format("a blob of {} bytes does not fit: {} of {} are free in {}",
+                                        size_bytes, free, capacity_bytes_, directory_.string()));
   }
 }
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "inter/base/file.h"
 #include "inter/base/hash.h"
 #include "inter/base/limits.h"
@@ -91,7 +93,7 @@ constexpr std::string_view kMapSuffix = ".map";
 constexpr std::string_view kDraftPrefix = "draft-";
 
 std::string file_name(const BlobId& id) {
-  return hex(id.hash) + "-" + std::to_string(id.size_bytes);
+  return fmt::format("{}-{}", hex(id.hash), id.size_bytes);
 }
 
 std::optional<BlobId> named_before(std::string_view suffix, std::string_view name) {
@@ -118,7 +120,7 @@ PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, c
 
 std::filesystem::path draft_path(const std::filesystem::path& spool_directory,
                                  std::uint64_t number) {
-  return spool_directory / (std::string(kDraftPrefix) + std::to_string(number));
+  return spool_directory / fmt::format("{}{}", kDraftPrefix, number);
 }
 
 bool is_draft(std::string_view file_name) {
@@ -201,7 +203,7 @@ void SpareFiles::keep(const std::filesystem::path& file) {
     return;
   }
   const std::uint64_t number = kept_++;
-  const auto path = directory_ / (std::string(kPrefix) + std::to_string(number));
+  const auto path = directory_ / fmt::format("{}{}", kPrefix, number);
   std::filesystem::rename(file, path);  // nobody finds it by its old name any more
   if (!is_ours_alone(path)) {
     std::filesystem::remove(path);

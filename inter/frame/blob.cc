@@ -4,8 +4,9 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cstdio>
 #include <span>
+
+#include <fmt/format.h>
 
 #include "inter/base/text.h"
 #include "inter/base/wire.h"
@@ -13,16 +14,11 @@
 namespace causeway::inter {
 
 std::string to_string(const BlobId& id) {
-  char size[32];
+  const std::string name = hex(std::span(id.hash).first(4));
   const auto bytes = static_cast<double>(id.size_bytes);
-  if (id.size_bytes < 1000) {
-    std::snprintf(size, sizeof size, "%u bytes", static_cast<unsigned>(id.size_bytes));
-  } else if (bytes < 1e6) {
-    std::snprintf(size, sizeof size, "%.1f kB", bytes / 1e3);
-  } else {
-    std::snprintf(size, sizeof size, "%.1f MB", bytes / 1e6);
-  }
-  return hex(std::span(id.hash).first(4)) + " (" + size + ")";
+  if (id.size_bytes < 1000) return fmt::format("{} ({} bytes)", name, id.size_bytes);
+  if (bytes < 1e6) return fmt::format("{} ({:.1f} kB)", name, bytes / 1e3);
+  return fmt::format("{} ({:.1f} MB)", name, bytes / 1e6);
 }
 
 ChunkMap::ChunkMap(std::uint64_t chunks, bool all)

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <cstring>
 
+#include <fmt/format.h>
+
 namespace causeway::inter {
 namespace {
 
@@ -107,14 +109,14 @@ void FrameParser::read_header() {
   }
   const auto version = reader.number<std::uint8_t>();
   if (version != kFrameVersion) {
-    throw LinkError(Errc::bad_frame, "invalid frame: version " + std::to_string(version) +
-                                         ", this build speaks version " +
-                                         std::to_string(kFrameVersion));
+    throw LinkError(Errc::bad_frame,
+                    fmt::format("invalid frame: version {}, this build speaks version {}", version,
+                                kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
   if (type < FrameType::hello || type > FrameType::relayed) {
     throw LinkError(Errc::bad_frame,
-                    "invalid frame: unknown type " + std::to_string(static_cast<unsigned>(type)));
+                    fmt::format("invalid frame: unknown type {}", static_cast<unsigned>(type)));
   }
   if (reader.number<std::uint32_t>() != 0) {
     throw LinkError(Errc::bad_frame, "invalid frame: unknown flags");
@@ -122,9 +124,8 @@ void FrameParser::read_header() {
   const std::size_t body_bytes = reader.number<std::uint32_t>();
   if (body_bytes > body_bytes_max(type)) {
     throw LinkError(Errc::frame_too_large,
-                    "frame too large: " + std::string(to_string(type)) + " of " +
-                        std::to_string(body_bytes) + " bytes, at most " +
-                        std::to_string(body_bytes_max(type)) + " are allowed");
+                    fmt::format("frame too large: {} of {} bytes, at most {} are allowed",
+                                to_string(type), body_bytes, body_bytes_max(type)));
   }
   header_ = Header{type, body_bytes};
 }

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include <fmt/format.h>
 #include <asio/error.hpp>
 #include <asio/ip/address_v6.hpp>
 
@@ -72,7 +73,7 @@ void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
 
 std::string to_string(const Endpoint& endpoint) {
   const bool ipv6 = endpoint.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+  return fmt::format("{}:{}", ipv6 ? "[" + endpoint.host + "]" : endpoint.host, endpoint.port);
 }
 
 class Mesh::Implementation {
@@ -132,8 +133,8 @@ void Mesh::send(const std::string& peer, std::string message) {
   const MeshCore& core = *implementation_->core;
   if (message.size() > core.options().message_bytes_max) {
     throw std::system_error(Errc::frame_too_large,
-                            "a message of " + std::to_string(message.size()) + " bytes to " + peer +
-                                "; at most " + std::to_string(core.options().message_bytes_max));
+                            fmt::format("a message of {} bytes to {}; at most {}", message.size(),
+                                        peer, core.options().message_bytes_max));
   }
   if (is_up(peer)) {
     core.find(peer)->session->send(message);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace causeway::inter {
 namespace {
 
@@ -314,8 +316,9 @@ void Session::queue_control(Bytes frame) {
   }
   control_queue_.add(std::move(frame));
   if (control_queue_.is_too_long()) {
-    close(Errc::deadline, "the peer reads too slowly: " + std::to_string(control_queue_.bytes()) +
-                              " bytes of control messages are waiting");
+    close(Errc::deadline,
+          fmt::format("the peer reads too slowly: {} bytes of control messages are waiting",
+                      control_queue_.bytes()));
   }
   control_wake_.notify();
 }

@@ -1,11 +1,12 @@
 #include "inter/route/topology.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <numeric>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "inter/base/error.h"
 
@@ -253,9 +254,7 @@ Plan choose_plan(const PlanInput& input) {
 }
 
 std::string describe(const Plan& plan) {
-  char seconds[48];
-  std::snprintf(seconds, sizeof seconds, ", predicted %.3f s", plan.predicted_s);
-  std::string text = to_string(plan.shape) + seconds;
+  std::string text = fmt::format("{}, predicted {:.3f} s", to_string(plan.shape), plan.predicted_s);
   for (const auto& [origin, hops] : plan.routes) {
     text += "; " + origin + ":";
     for (const Hop& hop : hops) {

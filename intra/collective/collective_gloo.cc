@@ -27,6 +27,8 @@
 #include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <fmt/format.h>
+
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
@@ -122,9 +124,8 @@ class GlooCollective final : public Collective {
 };
 
 std::system_error GlooCollective::failure(const char* name, const std::string& why) const {
-  return {Errc::collective, std::string(name) + " on rank " + std::to_string(rank_) + " of " +
-                                std::to_string(world_) + ", group '" + generation_ +
-                                "', deadline " + std::to_string(deadline_.count()) + " ms: " + why};
+  return {Errc::collective, fmt::format("{} on rank {} of {}, group '{}', deadline {} ms: {}", name,
+                                        rank_, world_, generation_, deadline_.count(), why)};
 }
 
 template <typename Operation>
@@ -175,13 +176,13 @@ void GlooCollective::form(const Rendezvous& rendezvous) {
 
 // Tells who is missing, which Gloo's own wait for an address would not.
 void GlooCollective::await_everyone(gloo::rendezvous::Store& store, Clock::time_point end) {
-  store.set("here" + std::to_string(rank_), {'1'});
+  store.set(fmt::format("here{}", rank_), {'1'});
   for (std::size_t other = 0; other < world_; ++other) {
     const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
     try {
-      store.wait({"here" + std::to_string(other)}, std::max(left, Milliseconds(1)));
+      store.wait({fmt::format("here{}", other)}, std::max(left, Milliseconds(1)));
     } catch (const std::exception&) {
-      throw failure("forming the group", "rank " + std::to_string(other) + " did not come");
+      throw failure("forming the group", fmt::format("rank {} did not come", other));
     }
   }
 }

@@ -11,6 +11,8 @@
 #include <limits>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
 #include "intra/base/splitmix.h"
@@ -82,8 +84,10 @@ std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
 Shard plain_shard(MappedFile file, std::size_t width) {
   const std::size_t size = file.bytes().size();
   if (size % width != 0) {
-    refuse_data(file.path(), "has " + std::to_string(size) + " bytes, not a multiple of the " +
-                                 std::to_string(width) + " bytes of a token; check data.format");
+    refuse_data(
+        file.path(),
+        fmt::format("has {} bytes, not a multiple of the {} bytes of a token; check data.format",
+                    size, width));
   }
   return {std::move(file), width, 0, size / width, 0};
 }
@@ -103,17 +107,18 @@ Shard llmc_shard(MappedFile file) {
   if (magic == kMagicGpt2 && version == kVersionGpt2) width = 2;
   if (magic == kMagicLlama3 && version == kVersionLlama3) width = 4;
   if (width == 0) {
-    refuse_data(file.path(), "has magic " + std::to_string(magic) + " and version " +
-                                 std::to_string(version) +
-                                 "; a .bin shard of llm.c has 20240520 and 1 (uint16 tokens) or "
-                                 "20240801 and 7 (uint32 tokens)");
+    refuse_data(file.path(),
+                fmt::format("has magic {} and version {}; a .bin shard of llm.c has 20240520 and 1 "
+                            "(uint16 tokens) or 20240801 and 7 (uint32 tokens)",
+                            magic, version));
   }
-  if (count <= 0) refuse_data(file.path(), "says that it has " + std::to_string(count) + " tokens");
+  if (count <= 0) refuse_data(file.path(), fmt::format("says that it has {} tokens", count));
   const std::size_t expected = kHeaderBytes + width * static_cast<std::size_t>(count);
   if (bytes.size() != expected) {
-    refuse_data(file.path(), "has " + std::to_string(bytes.size()) + " bytes where its header's " +
-                                 std::to_string(count) + " tokens need " +
-                                 std::to_string(expected) + "; copy the file again");
+    refuse_data(
+        file.path(),
+        fmt::format("has {} bytes where its header's {} tokens need {}; copy the file again",
+                    bytes.size(), count, expected));
   }
   return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0};
 }
@@ -150,10 +155,9 @@ void check_tokens(const Shard& shard, std::uint64_t vocabulary) {
     if (largest < vocabulary) continue;
     std::uint64_t i = begin;
     while (load<Token>(tokens + i * sizeof(Token)) < vocabulary) ++i;
-    refuse_data(shard.file.path(), "has token " +
-                                       std::to_string(load<Token>(tokens + i * sizeof(Token))) +
-                                       " at position " + std::to_string(i) +
-                                       ", but model.vocabulary is " + std::to_string(vocabulary));
+    refuse_data(shard.file.path(),
+                fmt::format("has token {} at position {}, but model.vocabulary is {}",
+                            load<Token>(tokens + i * sizeof(Token)), i, vocabulary));
   }
 }
 
@@ -329,10 +333,9 @@ void Sampler::set_share(const diloco::DataShare& share) {
   if (sample_count_ < share.count) {
     throw std::system_error(
         Errc::bad_data,
-        "the training part has " + std::to_string(dataset_->train_tokens()) + " tokens, which is " +
-            std::to_string(sample_count_) + " windows of context " + std::to_string(context_) +
-            " for " + std::to_string(share.count) +
-            " regions, and each region needs one; give more data or a smaller model.context");
+        fmt::format("the training part has {} tokens, which is {} windows of context {} for {} "
+                    "regions, and each region needs one; give more data or a smaller model.context",
+                    dataset_->train_tokens(), sample_count_, context_, share.count));
   }
   share_ = share;
   // Near-equal ranges: the first sample_count % count regions get one more.

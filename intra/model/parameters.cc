@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "intra/base/error.h"
 #include "intra/model/kernels/parallel.h"
 #include "intra/model/kernels/philox.h"
@@ -25,16 +27,15 @@ using Family = ModelOptions::Family;
 // within 64 bits.
 void check_range(const char* name, std::int64_t value, std::int64_t largest) {
   if (value < 1 || value > largest) {
-    refuse_model(std::string("model.") + name + " is " + std::to_string(value) +
-                 "; it must be from 1 to " + std::to_string(largest));
+    refuse_model(fmt::format("model.{} is {}; it must be from 1 to {}", name, value, largest));
   }
 }
 
 void check_heads(const ModelOptions& options) {
   const auto heads = std::to_string(options.heads), kv_heads = std::to_string(options.kv_heads);
   if (options.width % options.heads != 0) {
-    refuse_model("model.width is " + std::to_string(options.width) +
-                 ", which is not a multiple of model.heads, " + heads);
+    refuse_model(fmt::format("model.width is {}, which is not a multiple of model.heads, {}",
+                             options.width, heads));
   }
   if (options.family == Family::gpt2) {
     if (options.kv_heads != options.heads) {
@@ -48,32 +49,32 @@ void check_heads(const ModelOptions& options) {
                  kv_heads);
   }
   if (options.width / options.heads % 2 != 0) {
-    refuse_model(
-        "a head is model.width / model.heads = " + std::to_string(options.width / options.heads) +
-        " wide; rotary positions need an even number");
+    refuse_model(fmt::format(
+        "a head is model.width / model.heads = {} wide; rotary positions need an even number",
+        options.width / options.heads));
   }
 }
 
 void check_reals(const ModelOptions& options) {
   if (!(options.dropout >= 0 && options.dropout < 1)) {
-    refuse_model("model.dropout is " + std::to_string(options.dropout) +
-                 "; it must be at least 0 and below 1");
+    refuse_model(
+        fmt::format("model.dropout is {:f}; it must be at least 0 and below 1", options.dropout));
   }
   if (!(options.norm_epsilon > 0 && options.norm_epsilon < 1)) {
-    refuse_model("model.norm_epsilon is " + std::to_string(options.norm_epsilon) +
-                 "; it must be between 0 and 1");
+    refuse_model(fmt::format("model.norm_epsilon is {:f}; it must be between 0 and 1",
+                             options.norm_epsilon));
   }
   if (!(options.rope_theta > 0 && std::isfinite(options.rope_theta))) {
-    refuse_model("model.rope_theta is " + std::to_string(options.rope_theta) +
-                 "; it must be positive");
+    refuse_model(fmt::format("model.rope_theta is {:f}; it must be positive", options.rope_theta));
   }
   const auto& scaling = options.rope_scaling;
   if (!(scaling.factor >= 1 && std::isfinite(scaling.factor) && scaling.low_frequency_factor > 0 &&
         scaling.high_frequency_factor > scaling.low_frequency_factor &&
         std::isfinite(scaling.high_frequency_factor))) {
-    refuse_model("the scaling of rotary positions is impossible: factor " +
-                 std::to_string(scaling.factor) +
-                 " must be at least 1, and 0 < low_freq_factor < " + "high_freq_factor");
+    refuse_model(
+        fmt::format("the scaling of rotary positions is impossible: factor {:f} must be at least "
+                    "1, and 0 < low_freq_factor < high_freq_factor",
+                    scaling.factor));
   }
 }
 
@@ -107,7 +108,7 @@ Tensors gpt2_tensors(const ModelOptions& options) {
   Tensors tensors{{"transformer.wte.weight", {options.vocabulary, width}},
                   {"transformer.wpe.weight", {options.context, width}}};
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    const auto prefix = "transformer.h." + std::to_string(layer) + ".";
+    const auto prefix = fmt::format("transformer.h.{}.", layer);
     append_norm(tensors, prefix + "ln_1", width, true);
     append_linear(tensors, prefix + "attn.c_attn", 3 * width, width, true);
     append_linear(tensors, prefix + "attn.c_proj", width, width, true);
@@ -124,7 +125,7 @@ Tensors llama_tensors(const ModelOptions& options) {
   const auto kv_width = width / options.heads * options.kv_heads;
   Tensors tensors{{"model.embed_tokens.weight", {options.vocabulary, width}}};
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    const auto prefix = "model.layers." + std::to_string(layer) + ".";
+    const auto prefix = fmt::format("model.layers.{}.", layer);
     append_norm(tensors, prefix + "input_layernorm", width, false);
     append_linear(tensors, prefix + "self_attn.q_proj", width, width, false);
     append_linear(tensors, prefix + "self_attn.k_proj", kv_width, width, false);

@@ -6,7 +6,8 @@
 #include <cassert>
 #include <system_error>
 
-#include "compression/base/spec.h"
+#include <fmt/format.h>
+
 #include "compression/codecs/feedback.h"
 #include "compression/codecs/make_codec.h"
 #include "compression/codecs/payload.h"
@@ -26,15 +27,16 @@ bool matches(const std::string& pattern, const std::string& name) {
 
 // Why a pattern found nothing, and what it could have found.
 std::string no_match(const std::string& pattern, const diloco::Layout& layout) {
-  std::string names;
+  std::vector<std::string> matrices;
   bool vector = false;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     vector = vector || matches(pattern, tensor.spec.name);
-    if (tensor.spec.shape.size() >= 2) compression::append_item(names, tensor.spec.name);
+    if (tensor.spec.shape.size() >= 2) matrices.push_back(tensor.spec.name);
   }
-  return "\"" + pattern + "\" in codec.tensors matches " +
-         (vector ? "vectors only, which take codec.vector together" : "no tensor of the model") +
-         "; its matrices are " + names;
+  return fmt::format(
+      "\"{}\" in codec.tensors matches {}; its matrices are {}", pattern,
+      vector ? "vectors only, which take codec.vector together" : "no tensor of the model",
+      fmt::join(matrices, ", "));
 }
 
 }  // namespace

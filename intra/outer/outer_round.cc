@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "compression/codecs/payload.h"
 #include "diloco/files/error.h"
 #include "intra/base/error.h"
@@ -258,8 +260,8 @@ std::size_t place_of_lowest(const diloco::CommitRecord& record) {
 
 // Of a payload, for messages.
 std::string name_of(const diloco::CommitRecord& record, std::size_t place) {
-  return "the payload of region " + record.participants[place].region + " in round " +
-         std::to_string(record.round);
+  return fmt::format("the payload of region {} in round {}", record.participants[place].region,
+                     record.round);
 }
 
 bool has(const std::vector<Outcome>& outcomes, Fate fate) {
@@ -328,11 +330,10 @@ void OuterRound::follow_anchor(OuterState& state, bool drop_open_work, OuterSpan
 
 void OuterRound::check_state(const diloco::CommitRecord& record, const OuterState& state) const {
   if (record.state == state.digest) return;
-  throw std::system_error(diloco::Errc::divergence, "round " + std::to_string(record.round) +
-                                                        " was decided for state " +
-                                                        diloco::to_hex(record.state).substr(0, 12) +
-                                                        " but region " + place_.region + " holds " +
-                                                        diloco::to_hex(state.digest).substr(0, 12));
+  throw std::system_error(diloco::Errc::divergence,
+                          fmt::format("round {} was decided for state {} but region {} holds {}",
+                                      record.round, diloco::to_hex(record.state).substr(0, 12),
+                                      place_.region, diloco::to_hex(state.digest).substr(0, 12)));
 }
 
 void OuterRound::reduce(const diloco::CommitRecord& record,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
@@ -25,7 +26,7 @@ using Metadata = std::map<std::string, std::string>;
 constexpr const char* kFormat = "causeway-state-3";
 
 fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
-  const std::string name = age == 0 ? "state" : "state." + std::to_string(age);
+  const std::string name = age == 0 ? "state" : fmt::format("state.{}", age);
   return checkpoint_directory(region_directory) / (name + ".safetensors");
 }
 
@@ -356,9 +357,10 @@ void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
   snapshot.read_unhashed("momentum", std::span(state.momentum));
   state.digest = whole_digest(state);
   if (state.digest != digest) {
-    throw std::system_error(Errc::bad_checkpoint,
-                            "the snapshot of version " + std::to_string(version) +
-                                " does not have the digest that was announced");
+    throw std::system_error(
+        Errc::bad_checkpoint,
+        fmt::format("the snapshot of version {} does not have the digest that was announced",
+                    version));
   }
   state.adopt(version);
   state.intact = true;

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "intra/base/adamw.h"
 #include "intra/base/error.h"
 #include "intra/base/resources.h"
@@ -162,11 +164,11 @@ class ModelTrainer : public InnerTrainer {
   void update(const InnerStep& step, float loss) {
     const double norm = std::isfinite(loss) ? stepper_->update() : std::nan("");
     if (!std::isfinite(loss) || !std::isfinite(norm)) {
-      throw std::system_error(Errc::not_finite,
-                              "at inner step " + std::to_string(step.index) + ": loss " +
-                                  std::to_string(loss) + ", gradient norm " + std::to_string(norm) +
-                                  "; lower inner.lr, raise inner.warmup_steps, or "
-                                  "clip harder with inner.clip_norm");
+      throw std::system_error(
+          Errc::not_finite,
+          fmt::format("at inner step {}: loss {:f}, gradient norm {:f}; lower inner.lr, raise "
+                      "inner.warmup_steps, or clip harder with inner.clip_norm",
+                      step.index, loss, norm));
     }
     ++state_->optimizer_steps;
   }
@@ -189,11 +191,10 @@ void check_batch(const WorkerOptions& options) {
   const auto& train = options.train;
   const std::int64_t parts = std::int64_t{options.world} * train.micro_batches;
   if (parts > 0 && train.batch > 0 && train.batch % parts == 0) return;
-  throw std::system_error(
-      Errc::bad_model, "train.batch = " + std::to_string(train.batch) + " does not divide into " +
-                           std::to_string(options.world) + " workers x " +
-                           std::to_string(train.micro_batches) +
-                           " micro-batches; choose a multiple of " + std::to_string(parts));
+  throw std::system_error(Errc::bad_model,
+                          fmt::format("train.batch = {} does not divide into {} workers x {} "
+                                      "micro-batches; choose a multiple of {}",
+                                      train.batch, options.world, train.micro_batches, parts));
 }
 
 void initial_weights(const WorkerOptions& options, const diloco::Layout& layout,

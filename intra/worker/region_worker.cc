@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
@@ -237,7 +238,7 @@ void RegionWorker::anchor_moved() {
   if (gathering_->leads()) {
     const std::uint64_t all = options_.train.steps, taken = state_.steps;
     const std::string alone =
-        taken > all ? " (+" + std::to_string(taken - all) + " while it was cut off)" : "";
+        taken > all ? fmt::format(" (+{} while it was cut off)", taken - all) : "";
     spdlog::info("round {} applied: step {} of {}{}, loss {:.4f}, {:.0f} tokens/s", state_.version,
                  std::min(taken, all), all, alone, progress_.loss(), progress_.tokens_per_s());
   }

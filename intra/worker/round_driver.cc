@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/archive.h"
@@ -119,8 +120,8 @@ diloco::Instruction RoundDriver::ask() {
 void RoundDriver::check_version(const std::string& what, diloco::Round told) const {
   if (told == state_.version) return;
   throw std::system_error(diloco::Errc::lineage,
-                          "the coordinator says " + what + " " + std::to_string(told) +
-                              " but this region holds version " + std::to_string(state_.version));
+                          fmt::format("the coordinator says {} {} but this region holds version {}",
+                                      what, told, state_.version));
 }
 
 void RoundDriver::check_run(const diloco::CommitRecord& record) const {
@@ -218,7 +219,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
 
 void RoundDriver::adopt(const diloco::Restore& restore) {
   if (restore.snapshot.bytes().empty()) return trainer_.start_afresh();
-  const StateReader snapshot("the run's state of version " + std::to_string(restore.version),
+  const StateReader snapshot(fmt::format("the run's state of version {}", restore.version),
                              restore.snapshot.bytes());
   adopt_snapshot(snapshot, round_->ownership().layout(), restore.version, restore.state, state_);
 }

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
@@ -279,8 +280,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (!under_way_ && count > 0)
       throw std::logic_error("done() needs next() first: there are no steps under way");
     if (!under_way_ || count <= *under_way_) return;
-    throw std::invalid_argument("done() was told of " + std::to_string(count) +
-                                " steps where next() asked for " + std::to_string(*under_way_));
+    throw std::invalid_argument(
+        fmt::format("done() was told of {} steps where next() asked for {}", count, *under_way_));
   }
 
   WorkerSettings settings_;

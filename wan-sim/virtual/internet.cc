@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "wan-sim/base/chance.h"
 
 namespace causeway::wan_sim {
@@ -226,8 +228,7 @@ void Internet::on_message_bytes(Stream& stream, std::uint64_t bytes) {
                            : asked.pass_on(*done.blob, done.pass_to);
       continue;
     }
-    wan_.log("message " + stream.from + " " + stream.to + " " +
-             std::to_string(done.message.size()));
+    wan_.log(fmt::format("message {} {} {}", stream.from, stream.to, done.message.size()));
     // Whatever it does to the session, the stream lives until the next event.
     site->second->handler_.on_message(stream.from, done.message);
     if (!session(stream.from, stream.to)) return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/fmt/chrono.h>
 
 #include "apps/run/config/spool_need.h"
@@ -29,8 +30,8 @@ constexpr int kSoonDays = 30;
 Finding judge_validity(const std::string& subject, const std::filesystem::path& file,
                        const std::string& advice) {
   const inter::CertificateInfo info = inter::describe_certificate(file);
-  const std::string text = file.string() + ": valid from " + info.not_before + " to " +
-                           info.not_after + ", " + std::to_string(info.days_left) + " days left";
+  const std::string text = fmt::format("{}: valid from {} to {}, {} days left", file.string(),
+                                       info.not_before, info.not_after, info.days_left);
   return info.days_left < kSoonDays ? warn(subject, text, advice) : ok(subject, text);
 }
 

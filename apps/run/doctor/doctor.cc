@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 
@@ -148,10 +149,10 @@ std::string to_text(const Diagnosis& diagnosis) {
   }
   const std::size_t failures = count(diagnosis.findings, Grade::fail);
   const std::size_t warnings = count(diagnosis.findings, Grade::warn);
-  return inter::printable(text) + "\n" + std::to_string(failures) +
-         (failures == 1 ? " failure, " : " failures, ") + std::to_string(warnings) +
-         (warnings == 1 ? " warning, " : " warnings, ") +
-         std::to_string(diagnosis.findings.size() - failures - warnings) + " ok\n";
+  return fmt::format("{}\n{}{}{}{}{} ok\n", inter::printable(text), failures,
+                     failures == 1 ? " failure, " : " failures, ", warnings,
+                     warnings == 1 ? " warning, " : " warnings, ",
+                     diagnosis.findings.size() - failures - warnings);
 }
 
 std::string to_json(const Diagnosis& diagnosis) {

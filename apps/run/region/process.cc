@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -126,9 +127,8 @@ pid_t start(const ProcessOptions& options) {
 
 std::string to_string(const ExitStatus& status) {
   if (status.for_memory) return "killed by the kernel, which had no memory left for it";
-  if (status.signal == 0) return "exit code " + std::to_string(status.code);
-  return "killed by signal " + std::to_string(status.signal) + " (" + ::strsignal(status.signal) +
-         ")";
+  if (status.signal == 0) return fmt::format("exit code {}", status.code);
+  return fmt::format("killed by signal {} ({})", status.signal, ::strsignal(status.signal));
 }
 
 class Process::Implementation {

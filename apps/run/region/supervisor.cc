@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -78,7 +79,7 @@ std::string Supervisor::how_it_ended(const Child& child, const ExitStatus& statu
   const std::string name = name_of(child.task);
   if (!status.for_memory) return name + " ended with " + to_string(status);
   const std::string times =
-      child.memory_kills > 1 ? ", " + std::to_string(child.memory_kills) + " times" : "";
+      child.memory_kills > 1 ? fmt::format(", {} times", child.memory_kills) : "";
   return name + " was " + to_string(status) + times +
          ": end what else needs memory here, take fewer regions or workers or a smaller model, or "
          "use a host with more";

@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/format.h"
 #include "apps/run/replay/replay_source.h"
 #include "apps/run/replay/reweighting.h"
@@ -29,7 +31,7 @@ namespace causeway::run {
 namespace {
 
 std::string version_text(diloco::Round version) {
-  return "version " + std::to_string(version);
+  return fmt::format("version {}", version);
 }
 
 std::string first_digits(const diloco::Digest& digest) {
@@ -90,19 +92,18 @@ class Replayer {
   void check_options() const {
     const auto within = [this](const std::string& flag, diloco::Round version, diloco::Round last) {
       if (version <= last) return;
-      throw ConfigError(
-          flag + " " + std::to_string(version) + ": the " +
-          (last == source_.rounds() ? "run has versions" : "replay goes from version") + " 0 to " +
-          std::to_string(last));
+      throw ConfigError(fmt::format(
+          "{} {}: the {} 0 to {}", flag, version,
+          last == source_.rounds() ? "run has versions" : "replay goes from version", last));
     };
     within("--to", to_, source_.rounds());
     within("--from", options_.from, to_);
     within("--version", options_.model_version.value_or(to_), to_);
     for (const Reweighting& change : options_.changes) {
       if (change.round < options_.from || change.round >= to_) {
-        throw ConfigError("round " + std::to_string(change.round) + " of " + change.region +
-                          " is not replayed: the replay goes from version " +
-                          std::to_string(options_.from) + " to " + std::to_string(to_));
+        throw ConfigError(
+            fmt::format("round {} of {} is not replayed: the replay goes from version {} to {}",
+                        change.round, change.region, options_.from, to_));
       }
       reweighted(source_.record(change.round), options_.changes);
     }
@@ -166,10 +167,12 @@ class Replayer {
   void differ(const std::optional<diloco::Digest>& agreed) {
     replay_.right = false;
     const std::string version = version_text(state_.version);
-    say("the state of " + version + " that the payloads give (" + first_digits(state_.digest) +
-        ") is not the one " +
-        (agreed ? "that was agreed on (" + first_digits(*agreed) + ")" : "that was signed") +
-        ": the first difference is in round " + std::to_string(state_.version - 1));
+    say(fmt::format(
+        "the state of {} that the payloads give ({}) is not the one {}: the first difference is in "
+        "round {}",
+        version, first_digits(state_.digest),
+        agreed ? "that was agreed on (" + first_digits(*agreed) + ")" : "that was signed",
+        state_.version - 1));
     const ReplaySource::Signers signers = source_.signers(state_.version, state_.digest);
     if (!signers.same.empty()) say("the computed state was signed by " + names_text(signers.same));
     if (!signers.other.empty()) say("another one was signed by " + names_text(signers.other));
@@ -221,9 +224,10 @@ class Replayer {
   void tell() {
     const diloco::Round right = state_.version - begun_at_;
     if (replay_.right)
-      say(std::to_string(right) + " rounds were computed again, from version " +
-          std::to_string(begun_at_) + " to " + std::to_string(state_.version) +
-          ": every state is the one in the ledger");
+      say(
+          fmt::format("{} rounds were computed again, from version {} to {}: every state is the "
+                      "one in the ledger",
+                      right, begun_at_, state_.version));
   }
 
   const ReplayOptions& options_;
@@ -297,7 +301,7 @@ std::string place_text(const diloco::Layout& layout, std::size_t element) {
   const diloco::PlacedTensor& tensor = layout.tensor_at(element);
   const std::size_t within = element - tensor.offset;
   if (within >= tensor.spec.count()) return "the padding after " + tensor.spec.name;
-  return tensor.spec.name + ", element " + std::to_string(within);
+  return fmt::format("{}, element {}", tensor.spec.name, within);
 }
 
 }  // namespace

@@ -4,8 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "apps/run/config/config.h"
 #include "inter/base/text.h"
@@ -38,8 +39,8 @@ void refuse_if_not_listed(const diloco::CommitRecord& record, const std::string&
   if (std::ranges::count(record.participants, region, &diloco::Participant::region) > 0) return;
   std::string listed;
   for (const diloco::Participant& one : record.participants) inter::append_item(listed, one.region);
-  throw ConfigError("round " + std::to_string(record.round) + " does not list " + region +
-                    "; it lists " + (listed.empty() ? "nobody" : listed));
+  throw ConfigError(fmt::format("round {} does not list {}; it lists {}", record.round, region,
+                                listed.empty() ? "nobody" : listed));
 }
 
 void leave_out(diloco::CommitRecord& record, const std::string& region) {
@@ -48,8 +49,7 @@ void leave_out(diloco::CommitRecord& record, const std::string& region) {
                 [&](const diloco::Participant& one) { return one.region == region; });
   const double after = sum_of_weights(record);
   if (after == 0)
-    throw ConfigError("without " + region + " round " + std::to_string(record.round) +
-                      " would list nobody");
+    throw ConfigError(fmt::format("without {} round {} would list nobody", region, record.round));
   for (diloco::Participant& one : record.participants)
     one.weight = static_cast<float>(one.weight * (before / after));
 }
@@ -93,12 +93,6 @@ namespace {
 
 constexpr std::size_t kTensorsShown = 3;
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 std::string tensors_most_apart(const diloco::Layout& layout, std::span<const float> decided,
                                std::span<const float> changed) {
   std::vector<std::pair<double, std::string>> tensors;
@@ -112,7 +106,7 @@ std::string tensors_most_apart(const diloco::Layout& layout, std::span<const flo
   std::ranges::sort(tensors, std::ranges::greater());
   std::string text;
   for (std::size_t i = 0; i < std::min(kTensorsShown, tensors.size()); ++i)
-    inter::append_item(text, tensors[i].second + " " + short_number(tensors[i].first));
+    inter::append_item(text, fmt::format("{} {:.6g}", tensors[i].second, tensors[i].first));
   return text;
 }
 
@@ -136,11 +130,11 @@ std::vector<std::string> compare_moves(const diloco::Layout& layout, diloco::Rou
                                        std::span<const float> decided,
                                        std::span<const float> changed) {
   const Apart moves = apart(before, decided, changed);
-  const std::string at = "version " + std::to_string(version) + ": ";
-  return {at + "moved " + short_number(moves.norm_a) + " as decided, " +
-              short_number(moves.norm_b) + " as changed, since the first changed round",
-          at + "the difference has norm " + short_number(moves.norm_difference) +
-              "; the cosine of the two moves is " + short_number(moves.cosine),
+  const std::string at = fmt::format("version {}: ", version);
+  return {fmt::format("{}moved {:.6g} as decided, {:.6g} as changed, since the first changed round",
+                      at, moves.norm_a, moves.norm_b),
+          fmt::format("{}the difference has norm {:.6g}; the cosine of the two moves is {:.6g}", at,
+                      moves.norm_difference, moves.cosine),
           at + "most apart: " + tensors_most_apart(layout, decided, changed)};
 }
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "apps/run/region/process.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/simulate/python_mistake.h"
@@ -79,7 +81,7 @@ ProcessOptions worker_command(const Launch& launch, const std::string& region, s
                        "--directory",
                        directory.string()};
   options.environment = worker_environment(launch);
-  options.log = directory / ("worker-" + std::to_string(rank) + ".log");
+  options.log = directory / fmt::format("worker-{}.log", rank);
   return options;
 }
 
@@ -177,7 +179,7 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
         [&launch, &wan, name] { return coordinator_command(launch, wan, name); }, progress));
     for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
       processes.push_back(supervised(
-          name + " worker " + std::to_string(rank),
+          fmt::format("{} worker {}", name, rank),
           [&launch, &wan, name, rank] {
             ProcessOptions options =
                 launch.worker.empty()
@@ -211,8 +213,8 @@ std::vector<Supervised> baseline_processes(const Launch& launch, const std::stri
                                {"--synchronous-rank", std::to_string(next), "--synchronous-world",
                                 std::to_string(world), "--generation", generation});
       processes.push_back(supervised(
-          "baseline " + region.name + " worker " + std::to_string(rank),
-          [options] { return options; }, [] { return std::uint64_t{0}; }));
+          fmt::format("baseline {} worker {}", region.name, rank), [options] { return options; },
+          [] { return std::uint64_t{0}; }));
     }
   }
   return processes;
@@ -235,7 +237,7 @@ std::uint64_t workers_bytes(const Config& config, bool baseline) {
 }
 
 std::string counted(std::uint64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 }  // namespace

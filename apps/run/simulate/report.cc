@@ -2,6 +2,8 @@
 #include <cmath>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/format.h"
 #include "apps/run/page/html.h"
 #include "apps/run/report/region_history.h"
@@ -43,12 +45,12 @@ std::string trainer_line(const Summary& s) {
 }
 
 std::string heading(const Summary& s) {
-  return s.name + ": " + format_count(s.parameters) + " parameters, " +
-         std::to_string(s.regions.size()) + " regions, " + std::to_string(s.worker_processes()) +
-         " workers, " + std::to_string(s.rounds) + " rounds of K = " + s.k_text() +
-         " steps\ncodec " + s.codec + ", outer " + s.outer +
-         (s.variant == "synchronous" ? "" : ", " + s.variant) + ", WAN " + s.facts.wan + ", seed " +
-         std::to_string(s.seed) + "\n" + trainer_line(s);
+  return fmt::format(
+      "{}: {} parameters, {} regions, {} workers, {} rounds of K = {} steps\ncodec {}, outer {}{}, "
+      "WAN {}, seed {}\n{}",
+      s.name, format_count(s.parameters), s.regions.size(), s.worker_processes(), s.rounds,
+      s.k_text(), s.codec, s.outer, s.variant == "synchronous" ? "" : ", " + s.variant, s.facts.wan,
+      s.seed, trainer_line(s));
 }
 
 std::string percent(double ratio, int decimals) {
@@ -102,8 +104,10 @@ std::string region_table(const Summary& s) {
 
 std::string verdicts(const Summary& s) {
   std::string out =
-      s.identical ? "  All regions hold the same bits, after every one of the " +
-                        std::to_string(s.rounds) + " rounds and at the end.\n"
+      s.identical ? fmt::format(
+                        "  All regions hold the same bits, after every one of the {} rounds and at "
+                        "the end.\n",
+                        s.rounds)
                   : "  THE REGIONS DIFFER: see state in events.jsonl and params_digest above.\n";
   if (s.facts.wan_verdict && !s.facts.wan_verdict->valid())
     out += "  The simulated WAN did not keep up. " + to_string(*s.facts.wan_verdict) + ".\n";
@@ -113,17 +117,16 @@ std::string verdicts(const Summary& s) {
         "it "
         "can\n  measure a validation loss.\n";
   }
-  if (s.facts.restarts > 0)
-    out += "  Processes restarted: " + std::to_string(s.facts.restarts) + ".\n";
+  if (s.facts.restarts > 0) out += fmt::format("  Processes restarted: {}.\n", s.facts.restarts);
   if (s.timed_steps) {
     out +=
         "  Steps were timed waits, not training (train.timed_step_ms): only utilisation means "
         "something.\n";
   } else {
-    out += "  Utilisation is not that of separate machines: all regions shared " +
-           std::to_string(s.facts.cores) +
-           " cores here, and one that waits\n  lends them to the others." +
-           (s.by_program() ? "" : " train.timed_step_ms measures it.") + "\n";
+    out += fmt::format(
+        "  Utilisation is not that of separate machines: all regions shared {} cores here, and one "
+        "that waits\n  lends them to the others.{}\n",
+        s.facts.cores, s.by_program() ? "" : " train.timed_step_ms measures it.");
   }
   return out;
 }
@@ -237,12 +240,11 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
                         const std::string& sample) {
   const std::string title = escape_html(s.name);
   std::string out = kHtmlHead;
-  out += "<title>" + title + "</title></head><body>\n<h1>" + title + "</h1>\n<p>" +
-         format_count(s.parameters) + " parameters, " + std::to_string(s.regions.size()) +
-         " regions, " + std::to_string(s.rounds) + " rounds of K = " + s.k_text() +
-         " steps; codec " + escape_html(s.codec) + ", outer " + s.outer + ", " + s.variant +
-         "; WAN " + escape_html(s.facts.wan) + "; seed " + std::to_string(s.seed) + "; restarts " +
-         std::to_string(s.facts.restarts) + ".</p>\n";
+  out += fmt::format(
+      "<title>{}</title></head><body>\n<h1>{}</h1>\n<p>{} parameters, {} regions, {} rounds of K = "
+      "{} steps; codec {}, outer {}, {}; WAN {}; seed {}; restarts {}.</p>\n",
+      title, title, format_count(s.parameters), s.regions.size(), s.rounds, s.k_text(),
+      escape_html(s.codec), s.outer, s.variant, escape_html(s.facts.wan), s.seed, s.facts.restarts);
   if (s.by_program()) {
     out += "<p>Trained by <code>" + escape_html(s.facts.worker) +
            "</code>. Such a program has no synchronous run to be compared with.</p>\n";
@@ -256,10 +258,10 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   if (s.timed_steps) out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
   out += comparison_html(s) + regions(s) + figures(s);
   if (!s.timed_steps) {
-    out +=
-        "<p>All regions shared " + std::to_string(s.facts.cores) +
-        " cores, and one that waits lends them to the others: utilisation is not that of separate "
-        "machines.</p>\n";
+    out += fmt::format(
+        "<p>All regions shared {} cores, and one that waits lends them to the others: utilisation "
+        "is not that of separate machines.</p>\n",
+        s.facts.cores);
   }
   out += k_changes_html(s.k_changes);
   out += report_charts(samples, s.by_program() ? "loss" : "nats per token");
@@ -278,14 +280,14 @@ std::string report_html_so_far(const View& view, const std::vector<Sample>& samp
                     format_count(static_cast<std::uint64_t>(region.tokens_per_s)), region.state});
   }
   std::string out = kHtmlHead;
-  out += "<meta http-equiv=\"refresh\" content=\"10\"><title>" + title +
-         "</title></head><body>\n<h1>" + title +
-         "</h1>\n<p>It goes on: " + escape_html(view.phase) + ", " +
-         format_duration(view.elapsed_s) + " so far" +
-         (view.remaining_s < 0 ? "" : ", about " + format_duration(view.remaining_s) + " left") +
-         "; " + format_bytes(double(view.wan_bytes)) + " sent over the WAN" +
-         (view.egress ? "; egress cost " + to_string(*view.egress) : "") + "; restarts " +
-         std::to_string(view.restarts) + ".</p>\n";
+  out += fmt::format(
+      "<meta http-equiv=\"refresh\" "
+      "content=\"10\"><title>{}</title></head><body>\n<h1>{}</h1>\n<p>It goes on: {}, {} so far{}; "
+      "{} sent over the WAN{}; restarts {}.</p>\n",
+      title, title, escape_html(view.phase), format_duration(view.elapsed_s),
+      view.remaining_s < 0 ? "" : ", about " + format_duration(view.remaining_s) + " left",
+      format_bytes(double(view.wan_bytes)),
+      view.egress ? "; egress cost " + to_string(*view.egress) : "", view.restarts);
   out += html_table({"region", "steps", "loss", "validation loss", "tokens/s", "now"}, rows);
   for (const std::string& note : view.notes) out += "<p>" + escape_html(note) + "</p>\n";
   return out + report_charts(samples, "nats per token") + "</body></html>\n";

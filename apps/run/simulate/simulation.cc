@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -200,8 +201,7 @@ class Simulation {
     Supervisor::Options options;
     options.restart = false;  // the others of its group cannot go on without it
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const std::string generation =
-        "baseline-" + std::to_string(now.count()) + "-" + std::to_string(::getpid());
+    const std::string generation = fmt::format("baseline-{}-{}", now.count(), ::getpid());
     co_return co_await supervise(baseline_processes(launch_, generation), options,
                                  [this](double here_s) {
                                    spent_.baseline_wall_s = here_s;

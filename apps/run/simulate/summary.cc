@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
@@ -81,8 +82,8 @@ std::string variant_of(const Config& config) {
     case Variant::synchronous:
       return "synchronous";
     case Variant::streaming:
-      return "streaming (P = " + std::to_string(config.overlap.fragments) +
-             ", tau = " + std::to_string(config.sync.overlap_steps) + ")";
+      return fmt::format("streaming (P = {}, tau = {})", config.overlap.fragments,
+                         config.sync.overlap_steps);
     case Variant::delayed:
       return "delayed";
     case Variant::eager:
@@ -118,7 +119,7 @@ Json to_json(const RegionSummary& region, bool by_program) {
 
 std::string Summary::k_text() const {
   const std::string start = std::to_string(k);
-  return k_at_end == 0 || k_at_end == k ? start : start + " to " + std::to_string(k_at_end);
+  return k_at_end == 0 || k_at_end == k ? start : fmt::format("{} to {}", start, k_at_end);
 }
 
 std::string Summary::val_loss_text() const {
@@ -178,7 +179,7 @@ std::string outer_of(const Config& config) {
     case diloco::OuterOptions::Kind::sgd:
       return "sgd";
     case diloco::OuterOptions::Kind::delayed_nesterov:
-      return "delayed nesterov over " + std::to_string(config.outer.delay) + " rounds";
+      return fmt::format("delayed nesterov over {} rounds", config.outer.delay);
   }
   return {};
 }

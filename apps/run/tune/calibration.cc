@@ -10,6 +10,7 @@
 #include <span>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/suitable_outer.h"
@@ -83,10 +84,10 @@ class Calibrator {
     if (options_.budget_s <= 0 || per_unit_s <= 0) return 0;
     const std::uint64_t least = kUnitsMin * unit;
     if (config_.train.steps < least)
-      throw ConfigError("--calibrate: its runs have at least " + std::to_string(least) +
-                        " steps with K = " + std::to_string(config_.train.k) +
-                        ", and train.steps is " + std::to_string(config_.train.steps) +
-                        ": raise it, or lower train.k");
+      throw ConfigError(
+          fmt::format("--calibrate: its runs have at least {} steps with K = {}, and train.steps "
+                      "is {}: raise it, or lower train.k",
+                      least, config_.train.k, config_.train.steps));
     if (options_.budget_s < kUnitsMin * per_unit_s)
       throw ConfigError("--calibrate " + format_fixed(options_.budget_s, 0) +
                         ": that is too short for three runs of each kind; give it " +
@@ -119,8 +120,8 @@ class Calibrator {
   }
   void measure(LossTable& losses, const LossKey& key, const std::string& how) {
     if (losses.find(key)) return;
-    note_("calibrating: " + how + (key.k > 0 ? ", K = " + std::to_string(key.k) : "") + ", " +
-          std::to_string(key.steps) + " steps, seed " + std::to_string(key.seed));
+    note_(fmt::format("calibrating: {}{}, {} steps, seed {}", how,
+                      key.k > 0 ? fmt::format(", K = {}", key.k) : "", key.steps, key.seed));
     losses.measure(key);
   }
 
@@ -215,10 +216,10 @@ bool is_own_setting(const std::string& line, const Config& config) {
 
 // What losses depend on, though regions need not agree on it.
 std::string other_settings(const Config& config) {
-  std::string text = "evaluated on " + std::to_string(config.train.validation_sequences) +
-                     ", overlap " + std::to_string(config.sync.overlap_steps);
+  std::string text = fmt::format("evaluated on {}, overlap {}", config.train.validation_sequences,
+                                 config.sync.overlap_steps);
   for (const RegionConfig& region : config.regions)
-    text += " " + std::to_string(region.overlap_steps);
+    text += fmt::format(" {}", region.overlap_steps);
   return text + (config.outer_chosen ? ", outer step chosen\n" : "\n");
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
@@ -85,9 +86,8 @@ std::string links_text_of_run(const std::filesystem::path& run,
   for (const std::string& region : regions) text += "'" + region + "', ";
   text += "]\n";
   for (const auto& [pair, link] : measured_links(run, regions)) {
-    text += "[[link]]\nfrom = '" + pair.first + "'\nto = '" + pair.second +
-            "'\ndelay_ms = " + std::to_string(link.round_trip_ms / 2) +
-            "\nrate_mbit_s = " + std::to_string(link.rate_mbit_s) + "\n";
+    text += fmt::format("[[link]]\nfrom = '{}'\nto = '{}'\ndelay_ms = {:f}\nrate_mbit_s = {:f}\n",
+                        pair.first, pair.second, link.round_trip_ms / 2, link.rate_mbit_s);
   }
   return text;
 }

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/verify/region_ledger.h"
 #include "apps/run/verify/verify.h"
@@ -41,7 +43,7 @@ class Findings {
 
 // "1 version", "2 versions"
 inline std::string count(std::size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
 // The regions that are audited together, and what their records and signatures agree on.

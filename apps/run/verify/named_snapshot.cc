@@ -6,6 +6,8 @@
 #include <system_error>
 #include <variant>
 
+#include <fmt/format.h>
+
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger.h"
@@ -87,7 +89,7 @@ NamedSnapshot read_named_snapshot(const fs::path& region_directory, const fs::pa
   NamedSnapshot named{.ledger = read_region_ledger(region_directory),
                       .snapshot = *snapshot,
                       .file = inter::blob_path(region_directory / "spool", snapshot->blob)};
-  const std::string which = "the snapshot of version " + std::to_string(snapshot->version);
+  const std::string which = fmt::format("the snapshot of version {}", snapshot->version);
   const SignedStates own = check_signatures(named.ledger, certificates);
   const auto state = named_state(named.ledger, own, snapshot->version);
   if (!state) {
@@ -194,8 +196,8 @@ std::optional<std::string> first_difference(const SnapshotLeaves& a, const Snaps
     if (here == leaves.end() && there == others.end()) continue;
     const std::size_t begin =
         static_cast<std::size_t>(here - leaves.begin()) * diloco::kLeafElements;
-    std::string where = span + ", elements " + std::to_string(begin) + " to " +
-                        std::to_string(begin + diloco::kLeafElements - 1);
+    std::string where =
+        fmt::format("{}, elements {} to {}", span, begin, begin + diloco::kLeafElements - 1);
     if (a.layout) where += " (" + tensors_at(*a.layout, begin) + ")";
     return where;
   }

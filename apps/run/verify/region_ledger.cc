@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/archive.h"
@@ -120,9 +121,9 @@ namespace {
 
 [[noreturn]] void refuse_record(const RegionLedger& ledger, const diloco::CommitRecord& record,
                                 const std::string& why) {
-  refuse_directory(ledger.directory, "/ledger/records has a record of round " +
-                                         std::to_string(record.round) + " of run " + record.run_id +
-                                         why);
+  refuse_directory(ledger.directory,
+                   fmt::format("/ledger/records has a record of round {} of run {}{}", record.round,
+                               record.run_id, why));
 }
 
 // It must be the record that it takes the place of, and nothing else.
@@ -149,9 +150,9 @@ Records read_records(const RegionLedger& ledger) {
     if (effect == diloco::Effect::none) {
       if (record->run_id == ledger.run_id && record->revision < records.withdrawals.size())
         continue;
-      refuse_record(ledger, *record,
-                    " where round " + std::to_string(standing.size()) + " of run " + ledger.run_id +
-                        " belongs");
+      refuse_record(
+          ledger, *record,
+          fmt::format(" where round {} of run {} belongs", standing.size(), ledger.run_id));
     }
     if (effect == diloco::Effect::replaces) {
       check_withdrawal(ledger, *standing[record->round], *record);
@@ -165,10 +166,9 @@ Records read_records(const RegionLedger& ledger) {
 
 std::string describe(const diloco::LedgerEntry& entry, std::size_t index) {
   const diloco::CommitRecord* record = record_in(entry);
-  std::string text = "entry " + std::to_string(index + 1);
+  std::string text = fmt::format("entry {}", index + 1);
   if (record == nullptr) return text + " (no round)";
-  text +=
-      " (round " + std::to_string(record->round) + (record->withdrawn.empty() ? ":" : " again:");
+  text += fmt::format(" (round {}{}", record->round, record->withdrawn.empty() ? ":" : " again:");
   for (const auto& participant : record->participants) text += " " + participant.region;
   return text + ")";
 }
@@ -248,11 +248,12 @@ void add_finish(const RegionLedger& ledger, diloco::Round rounds, const inter::V
                 SignedStates& states) {
   const auto finished = diloco::read_finished(ledger.directory / "ledger");
   if (!finished) return;
-  const std::string version = "version " + std::to_string(finished->at.version);
+  const std::string version = fmt::format("version {}", finished->at.version);
   if (finished->at.version > rounds) {
-    states.finish_problem = "its ledger/finished says that it ended at " + version +
-                            ", but its ledger ends at version " + std::to_string(rounds) +
-                            ": records are missing";
+    states.finish_problem = fmt::format(
+        "its ledger/finished says that it ended at {}, but its ledger ends at version {}: records "
+        "are missing",
+        version, rounds);
   } else if (is_signed_finish(ledger, key, *finished)) {
     states.finished = finished->at;
   } else {

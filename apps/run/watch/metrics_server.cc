@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
@@ -185,10 +186,9 @@ class MetricsServer::Implementation {
     const std::optional<Request> request = error ? std::nullopt : parse_request(head);
     Answer answer{.status = 400, .text = "no request that this server knows\n"};
     if (request) answer = co_await answer_to(*request, client.address);
-    std::string text = "HTTP/1.1 " + std::to_string(answer.status) + " " +
-                       reason_phrase(answer.status) + "\r\nContent-Type: " + answer.type +
-                       "\r\nContent-Length: " + std::to_string(answer.text.size()) +
-                       "\r\nConnection: close\r\n\r\n";
+    std::string text = fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        answer.status, reason_phrase(answer.status), answer.type, answer.text.size());
     if (!request || request->method != "HEAD") text += answer.text;
     co_await asio::async_write(client.socket, asio::buffer(text),
                                asio::redirect_error(asio::use_awaitable, error));

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
@@ -322,7 +323,7 @@ std::string region_page(const SeenRegion& region) {
   out << get<std::string>(status, "region") << " of run " << get<std::string>(status, "run_id")
       << "\n"
       << (region.finished ? "  finished"
-                          : "  round " + std::to_string(status.value("round", 0)) + " is open")
+                          : fmt::format("  round {} is open", status.value("round", 0)))
       << ", version " << status.value("version", 0) << " applied\n";
   if (!region.finished) {
     out << "  leader: " << (leader.empty() ? "none known" : leader) << ", term "
