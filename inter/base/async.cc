@@ -6,9 +6,8 @@
 namespace causeway::inter {
 
 void log_cannot_accept(const std::string& where, const std::error_code& error, LogThrottle& log) {
-  if (const auto more = log.note(error.message())) {
+  if (const auto more = log.note(error.message()))
     spdlog::error("{}: cannot accept: {}{}", where, error.message(), *more);
-  }
 }
 
 std::string to_text(const asio::ip::tcp::endpoint& endpoint) {

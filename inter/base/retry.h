@@ -106,17 +106,11 @@ class LogThrottle {
   // others were left out.
   std::optional<std::string> note(const std::string& failure,
                                   LogBudget::Clock::time_point now = LogBudget::Clock::now()) {
-    if (counts_.size() >= kFailuresMax && !counts_.contains(failure)) {
-      counts_.clear();
-    }
+    if (counts_.size() >= kFailuresMax && !counts_.contains(failure)) counts_.clear();
     const std::uint64_t times = ++counts_[failure];
-    if (!std::has_single_bit(times)) {
-      return std::nullopt;
-    }
+    if (!std::has_single_bit(times)) return std::nullopt;
     const auto left_out = budget_.take("", now);
-    if (!left_out) {
-      return std::nullopt;
-    }
+    if (!left_out) return std::nullopt;
     return (times == 1 ? "" : fmt::format(" (seen {} times)", times)) + *left_out;
   }
   // The failure is over: the next one is a first one again. The minute's budget is not.

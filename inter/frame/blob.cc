@@ -27,23 +27,18 @@ ChunkMap::ChunkMap(std::uint64_t chunks, bool all)
 }
 
 std::optional<ChunkMap> ChunkMap::parse(std::uint64_t chunks, std::span<const std::byte> bytes) {
-  if (bytes.size() != byte_count(chunks)) {
-    return std::nullopt;
-  }
+  if (bytes.size() != byte_count(chunks)) return std::nullopt;
   ChunkMap map(chunks);
   for (std::uint64_t& word : map.words_) {
     std::array<std::byte, sizeof word> part{};  // the last one lacks bytes
     const auto there = bytes.first(std::min(bytes.size(), part.size()));
-    std::copy(there.begin(), there.end(), part.begin());
+    std::ranges::copy(there, part.begin());
     word = from_little_endian<std::uint64_t>(part);
     bytes = bytes.subspan(there.size());
   }
-  if (map.words_.back() >> (chunks % 64) != 0) {
-    return std::nullopt;
-  }
-  for (const std::uint64_t word : map.words_) {
+  if (map.words_.back() >> (chunks % 64) != 0) return std::nullopt;
+  for (const std::uint64_t word : map.words_)
     map.count_ += static_cast<std::uint64_t>(std::popcount(word));
-  }
   return map;
 }
 
@@ -71,17 +66,13 @@ void ChunkMap::erase(std::uint64_t chunk) {
 
 ChunkMap ChunkMap::inverse() const {
   ChunkMap map(size_, true);
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    map.words_[i] &= ~words_[i];
-  }
+  for (std::size_t i = 0; i < words_.size(); ++i) map.words_[i] &= ~words_[i];
   map.count_ = size_ - count_;
   return map;
 }
 
 std::optional<std::uint64_t> ChunkMap::next(std::uint64_t start, Order order) const {
-  if (none()) {
-    return std::nullopt;
-  }
+  if (none()) return std::nullopt;
   if (order == Order::ascending) {
     const auto found = next_up(start, size_);
     return found ? found : next_up(0, start);
@@ -104,9 +95,8 @@ std::optional<std::uint64_t> ChunkMap::next_up(std::uint64_t begin, std::uint64_
 std::optional<std::uint64_t> ChunkMap::next_down(std::uint64_t last) const {
   for (std::uint64_t word = last / 64 + 1; word-- > 0;) {
     const std::uint64_t mask = word == last / 64 ? ~0ULL >> (63 - last % 64) : ~0ULL;
-    if (const std::uint64_t bits = words_[word] & mask; bits != 0) {
+    if (const std::uint64_t bits = words_[word] & mask; bits != 0)
       return word * 64 + 63 - static_cast<std::uint64_t>(std::countl_zero(bits));
-    }
   }
   return std::nullopt;
 }

@@ -71,9 +71,7 @@ std::span<std::byte> FrameParser::writable() {
     begin_ = 0;
   }
   const std::size_t wanted = end_ + std::max(missing_bytes(), kReadBytes);
-  if (buffer_.size() < wanted) {
-    buffer_.resize(wanted);
-  }
+  if (buffer_.size() < wanted) buffer_.resize(wanted);
   return std::span(buffer_).subspan(end_);
 }
 
@@ -83,12 +81,8 @@ void FrameParser::received(std::size_t size) {
 }
 
 std::optional<FrameView> FrameParser::next() {
-  if (!header_ && end_ - begin_ >= kFrameHeaderBytes) {
-    read_header();
-  }
-  if (!header_ || end_ - begin_ < kFrameHeaderBytes + header_->body_bytes) {
-    return std::nullopt;
-  }
+  if (!header_ && end_ - begin_ >= kFrameHeaderBytes) read_header();
+  if (!header_ || end_ - begin_ < kFrameHeaderBytes + header_->body_bytes) return std::nullopt;
   const FrameView frame{header_->type, std::span<const std::byte>(buffer_).subspan(
                                            begin_ + kFrameHeaderBytes, header_->body_bytes)};
   begin_ += kFrameHeaderBytes + header_->body_bytes;
@@ -104,9 +98,8 @@ std::size_t FrameParser::missing_bytes() const {
 
 void FrameParser::read_header() {
   ByteReader reader(std::span<const std::byte>(buffer_).subspan(begin_, kFrameHeaderBytes));
-  if (reader.number<std::uint16_t>() != kFrameMagic) {
+  if (reader.number<std::uint16_t>() != kFrameMagic)
     throw LinkError(Errc::bad_frame, "invalid frame: wrong magic");
-  }
   const auto version = reader.number<std::uint8_t>();
   if (version != kFrameVersion) {
     throw LinkError(Errc::bad_frame,
@@ -118,9 +111,8 @@ void FrameParser::read_header() {
     throw LinkError(Errc::bad_frame,
                     fmt::format("invalid frame: unknown type {}", static_cast<unsigned>(type)));
   }
-  if (reader.number<std::uint32_t>() != 0) {
+  if (reader.number<std::uint32_t>() != 0)
     throw LinkError(Errc::bad_frame, "invalid frame: unknown flags");
-  }
   const std::size_t body_bytes = reader.number<std::uint32_t>();
   if (body_bytes > body_bytes_max(type)) {
     throw LinkError(Errc::frame_too_large,
