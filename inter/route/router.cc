@@ -18,11 +18,9 @@ bool similar(double one, double other) {
 }
 
 bool similar(const LinkMatrix& one, const LinkMatrix& other) {
-  return std::ranges::equal(one, other.begin(), other.end(),
-                            [](const auto& left, const auto& right) {
-                              return left.first == right.first &&
-                                     similar(left.second.bytes_per_s, right.second.bytes_per_s);
-                            });
+  return std::ranges::equal(one, other, [](const auto& left, const auto& right) {
+    return left.first == right.first && similar(left.second.bytes_per_s, right.second.bytes_per_s);
+  });
 }
 
 std::string describe(const std::vector<Hop>& way) {

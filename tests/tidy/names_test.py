@@ -28,7 +28,7 @@ COLLECTIONS = {
         "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
         "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
-        "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",
+        "apps/run/region/own_process.h", "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",
         "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/base/resources.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
     "constants": ("inter/base/limits.h",),

@@ -1,4 +1,4 @@
-#include "apps/run/region/stop_signals.h"
+#include "apps/run/region/own_process.h"
 
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+// What this process sets for itself at its start: signals, how OpenMP waits, open files.
+//
 // Ctrl-C in programs whose main thread computes or blocks: a worker, and the WAN of packets. The
 // coordinator, simulate and the relay wait for signals in their io_context instead. The first
 // SIGINT or SIGTERM asks for a clean end, the second ends at once with 130.
