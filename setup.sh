@@ -1,7 +1,7 @@
 # Sourced by ./quickstart and ./check: the Debian packages each needs, and how missing ones are installed.
 
 packages_build=(g++ cmake ninja-build pkg-config libasio-dev libssl-dev libprotobuf-dev protobuf-compiler
-  libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev
+  libspdlog-dev libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev
   libxxhash-dev prometheus-cpp-dev libarchive-dev)
 packages_quickstart=("${packages_build[@]}" bible-kjv)
 packages_python=(python3-dev python3-venv)

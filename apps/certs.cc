@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "apps/commands.h"
 #include "inter/tls/pki.h"
 
@@ -21,7 +23,7 @@ struct CertsFlags {
 };
 
 std::string validity(const inter::CertificateInfo& info) {
-  return info.days_left < 0 ? "EXPIRED" : std::to_string(info.days_left) + " days left";
+  return info.days_left < 0 ? "EXPIRED" : fmt::format("{} days left", info.days_left);
 }
 
 void show(const std::filesystem::path& file) {

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/starter.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/learning/recipe.h"
-#include "apps/set_option.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::apps {

@@ -20,12 +20,13 @@
 #include <asio/use_awaitable.hpp>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/config/prices.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/doctor/doctor.h"
-#include "apps/run/region/open_files.h"
+#include "apps/run/region/own_process.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/region/start_needs.h"
@@ -35,11 +36,9 @@
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/fitting_start.h"
 #include "apps/run/watch/region_watch.h"
-#include "apps/set_option.h"
-#include "apps/start_wait.h"
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
-#include "intra/outer/wrong_snapshot.h"
+#include "intra/outer/state_file.h"
 
 namespace causeway::apps {
 namespace {

@@ -11,12 +11,11 @@
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
-#include "apps/flag_range.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/region/run_directory.h"
-#include "apps/set_option.h"
 
 namespace causeway::apps {
 namespace {

@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
-#include "apps/set_option.h"
 #include "intra/collective/collective.h"
 #include "intra/published/checkpoint.h"
 #include "intra/step/evaluation.h"
@@ -31,11 +32,11 @@ int evaluate(const EvalFlags& flags) {
       run::load_config(flags.config, flags.overrides, run::Trainer::built_in);
   const intra::LoadedModel loaded = intra::load_model(flags.checkpoint);
   if (loaded.options.vocabulary != config.data.vocabulary) {
-    throw run::ConfigError(flags.checkpoint.string() + " has a vocabulary of " +
-                           std::to_string(loaded.options.vocabulary) + ", but " +
-                           flags.config.string() + " says " +
-                           std::to_string(config.data.vocabulary) +
-                           "; give the configuration that the model was trained with");
+    throw run::ConfigError(
+        fmt::format("{} has a vocabulary of {}, but {} says {}; give the configuration that the "
+                    "model was trained with",
+                    flags.checkpoint.string(), loaded.options.vocabulary, flags.config.string(),
+                    config.data.vocabulary));
   }
   const auto model = intra::make_model(loaded.options);
   const intra::Dataset dataset(config.data);

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "apps/commands.h"
-#include "apps/flag_range.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "diloco/files/file_io.h"
 #include "intra/published/checkpoint.h"
@@ -36,16 +38,15 @@ class Language {
       tokenizer_.emplace(directory);
     } else if (vocabulary != 256) {
       throw run::ConfigError(
-          directory.string() + " has no tokenizer.json, and the model's " +
-          std::to_string(vocabulary) +
-          " tokens are not bytes; copy the tokenizer.json there with which its data "
-          "was made");
+          fmt::format("{} has no tokenizer.json, and the model's {} tokens are not bytes; copy the "
+                      "tokenizer.json there with which its data was made",
+                      directory.string(), vocabulary));
     }
     if (tokenizer_ && tokenizer_->vocabulary() > vocabulary) {
-      throw run::ConfigError(directory.string() + " has a tokenizer of " +
-                             std::to_string(tokenizer_->vocabulary()) +
-                             " tokens, but the model has only " + std::to_string(vocabulary) +
-                             "; put the tokenizer there with which its data was made");
+      throw run::ConfigError(
+          fmt::format("{} has a tokenizer of {} tokens, but the model has only {}; put the "
+                      "tokenizer there with which its data was made",
+                      directory.string(), tokenizer_->vocabulary(), vocabulary));
     }
   }
 

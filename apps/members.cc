@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include <fmt/format.h>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -80,10 +81,11 @@ void change(const MembersFlags& flags, bool remove) {
     if (std::chrono::steady_clock::now() > deadline) {
       throw std::system_error(
           std::make_error_code(std::errc::timed_out),
-          "the run has not taken the change in " + std::to_string(kPatience.count()) +
-              " s: most of its regions must be reachable (`causeway status`), and a removal must "
-              "leave enough votes (`causeway members list`). To remove or change a region that "
-              "votes, ask at the leader, or in more than half of the other regions");
+          fmt::format("the run has not taken the change in {} s: most of its regions must be "
+                      "reachable (`causeway status`), and a removal must leave enough votes "
+                      "(`causeway members list`). To remove or change a region that votes, ask at "
+                      "the leader, or in more than half of the other regions",
+                      kPatience.count()));
     }
     asio::steady_timer(context, kPoll).wait();
   }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/replay/replay.h"
-#include "apps/set_option.h"
 
 namespace causeway::apps {
 namespace {

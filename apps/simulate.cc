@@ -4,9 +4,9 @@
 #include <string>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/simulate/simulation.h"
-#include "apps/set_option.h"
 
 namespace causeway::apps {
 

@@ -15,12 +15,11 @@
 #include <asio/steady_timer.hpp>
 
 #include "apps/commands.h"
-#include "apps/flag_range.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/run_table.h"
-#include "apps/run/watch/seen_region.h"
 #include "inter/base/error.h"
 
 namespace causeway::apps {

@@ -7,10 +7,9 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/flag_range.h"
+#include "apps/flags.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/plan.h"
-#include "apps/set_option.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
 #include "inter/base/text.h"

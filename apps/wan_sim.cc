@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/flag_range.h"
-#include "apps/set_option.h"
+#include "apps/flags.h"
 #include "wan-sim/relay/control.h"
 #include "wan-sim/relay/recording.h"
 

@@ -7,22 +7,21 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/launched_rank.h"
-#include "apps/run/region/open_files.h"
+#include "apps/run/region/own_process.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/region/start_needs.h"
-#include "apps/run/region/stop_signals.h"
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
-#include "apps/set_option.h"
-#include "apps/start_wait.h"
 #include "diloco/files/file_io.h"
-#include "intra/collective/local_address.h"
+#include "intra/collective/collective.h"
 #include "intra/cuda/jobs/backend.h"
 #include "intra/worker/run_worker.h"
 
@@ -81,7 +80,7 @@ void choose_cores(const run::Config& config, const std::string& region,
 }
 
 run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options) {
-  run::StartNeeds needs{.who = "rank " + std::to_string(options.rank),
+  run::StartNeeds needs{.who = fmt::format("rank {}", options.rank),
                         .directory = options.directory,
                         .credentials = {},
                         .listens = {}};
@@ -93,10 +92,11 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
 // Two workers of one rank would take its place from each other without end.
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
-  auto lock = diloco::lock_file(directory / ("worker-" + std::to_string(rank) + ".lock"));
+  auto lock = diloco::lock_file(directory / fmt::format("worker-{}.lock", rank));
   if (lock) return std::move(*lock);
-  throw run::ConfigError("--rank " + std::to_string(rank) + ": a worker of this rank runs in " +
-                         directory.string() + " already; stop it before another takes its place");
+  throw run::ConfigError(fmt::format(
+      "--rank {}: a worker of this rank runs in {} already; stop it before another takes its place",
+      rank, directory.string()));
 }
 
 int run_worker(const WorkerFlags& flags) {
@@ -111,7 +111,7 @@ int run_worker(const WorkerFlags& flags) {
   options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;
   run::wait_for(start_needs(flags, options), std::chrono::seconds(flags.start_wait_s));
   const diloco::Descriptor claimed = claim(directory, launched.rank);
-  run::log_to_file(directory / ("worker-" + std::to_string(launched.rank) + ".log"));
+  run::log_to_file(directory / fmt::format("worker-{}.log", launched.rank));
   choose_cores(config, flags.region, launched);
   options.local_rank = launched.local_rank;
   options.meeting_host = launched.meeting_host;
@@ -121,8 +121,9 @@ int run_worker(const WorkerFlags& flags) {
   run::watch_stop_signals();
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: step {}, {} tokens, validation loss {:.4f}, parameters {}",
-               run::format_steps(result.steps, result.run_steps, " of "), result.tokens,
-               result.val_loss.value_or(0), result.params_digest.substr(0, 12));
+               run::format_steps(result.progress.step(), result.run_steps, " of "),
+               result.progress.tokens(), result.progress.val_loss(),
+               result.params_digest.substr(0, 12));
   return 0;
 }
 

@@ -21,7 +21,6 @@ import time
 DENSE = ["outer.optimizer='nesterov'", "outer.lr=0.7", "outer.momentum=0.6", "codec.feedback=false"]
 CODECS = {
     "int8": DENSE + ["codec.matrix='dense:int8,block=128'", "codec.vector='dense:int8,block=128'"],
-    "e3m0": DENSE + ["codec.matrix='dense:e3m0,block=128'", "codec.vector='dense:int8,block=128'"],
     # 128 of 4096; the more regions, the longer the averaged step may be (configs/quickstart.toml).
     "sparse": ["outer.optimizer='sgd'", "codec.matrix='topk:k=128,chunk=4096,value=2bit,index=rice'",
                "codec.vector='dense:1bit'", "codec.feedback_decay=1.0"],

@@ -4,7 +4,7 @@
     python3 bench/tune_regret.py --report RESULTS.jsonl
 
 For every text, configs/overlap.toml with four regions: a tuning for each of LINKS, then whole runs of the choices that it holds for good (bench/trial.cc,
-with a seed that no calibration has), of 1,050 and of 2,100 steps. From both follows in how many steps a choice reaches the loss of the
+with a seed that no calibration has), of 720 and of 1,440 steps. From both follows in how many steps a choice reaches the loss of the
 configuration as it is, and, with the time of a round that the tuning predicts (bench/tune_accuracy.py measures that), in what time.
 Resumable: what is in RESULTS.jsonl is not done again.
 """
@@ -22,14 +22,14 @@ import learning
 LINKS = {"10 Mbit/s, 100 ms": (10, 100), "100 Mbit/s, 200 ms": (100, 200), "2 Mbit/s, 50 ms": (2, 50)}
 REGIONS = [f"r{i}" for i in range(4)]
 STEP_MS = 10
-LENGTHS = [1050, 2100]
+LENGTHS = [720, 1440]
 SEED = 101
-OWN = {"inner": "adamw", "codec": "dense:int8,block=128", "variant": "synchronous", "k": 30, "fragments": 1, "overlap_steps": 0}
+OWN = {"inner": "adamw", "codec": "dense:int8,block=128", "variant": "synchronous", "k": 30}
 
 
 def config(directory, data):
     text = pathlib.Path("configs/overlap.toml").read_text()
-    text = text[:text.index("[[regions]]")].replace("data/kjv.txt", data)
+    text = text[:text.index("[[regions]]")].replace("data/kjv.txt", data).replace("steps = 2100", f"steps = {LENGTHS[-1]}")
     path = directory / "regret.toml"
     path.write_text(text + "".join(f'[[regions]]\nname = "{name}"\n' for name in REGIONS))
     return path
@@ -41,8 +41,8 @@ def tune(causeway, data, links, calibrate, cache):
         directory = pathlib.Path(temporary)
         profile = directory / "links.toml"
         profile.write_text(f"regions = {REGIONS}\n[defaults]\nrtt_ms = {rtt}\nrate_mbit_s = {rate}\n")
-        command = [causeway, "tune", config(directory, data), "--links", profile, "--step-ms", str(STEP_MS), "--calibrate", str(calibrate),
-                   "--cache", cache, "--json"]
+        command = [causeway, "tune", config(directory, data), "--links", profile, "--step-ms", str(STEP_MS), "--cache", cache, "--json",
+                   "--variant", "synchronous", "--variant", "eager"] + (["--calibrate", str(calibrate)] if calibrate else [])
         for codec in [OWN["codec"], "dense:2bit", "topk:k=128,chunk=4096,value=2bit,index=rice"]:
             command += ["--codec", codec]
         for setting in learning.INT8:
@@ -86,7 +86,7 @@ def settings_of(one, steps, data):
     sparse = one["codec"].startswith("topk")
     settings = learning.INNER[one["inner"]] + learning.codec(one["codec"], feedback=one["codec"] != OWN["codec"], decay=1.0 if sparse else None)
     settings += [f"run.seed={SEED}", f"train.k={one['k']}", f"train.steps={steps}", f"sync.variant='{one['variant']}'", f"data.files=['{data}']"]
-    return settings + ([f"sync.fragments={one['fragments']}", f"sync.overlap_steps={one['overlap_steps']}"] if one["variant"] == "streaming" else [])
+    return settings
 
 
 def train(trial, data, one, steps):
@@ -110,10 +110,11 @@ def measure(arguments):
     with tempfile.TemporaryDirectory() as cache, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         def one_text(data):
             tunings = [row for row in known if row["data"] == data and "rows" in row]
-            for links in LINKS:
-                if all(row["links"] != links for row in tunings):
-                    tunings.append(tune(arguments.causeway, data, links, arguments.calibrate, cache))
-                    keep(results, tunings[-1])
+            missing = [links for links in LINKS if all(row["links"] != links for row in tunings)]
+            for links in missing:  # the first one calibrates, for all
+                budget = arguments.calibrate if links == missing[0] else 0
+                tunings.append(tune(arguments.causeway, data, links, budget, pathlib.Path(cache) / pathlib.Path(data).stem))
+                keep(results, tunings[-1])
             done = {(named(row["choice"]), row["steps"]) for row in known if row["data"] == data and "choice" in row}
             return [pool.submit(train, arguments.trial, data, one, steps) for one in candidates(tunings) for steps in LENGTHS
                     if (named(one), one["k"] * round(steps / one["k"])) not in done]

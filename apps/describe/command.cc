@@ -5,9 +5,6 @@
 #include <sstream>
 #include <utility>
 
-#include "apps/describe/completion.h"
-#include "apps/describe/man_page.h"
-
 namespace causeway::describe {
 namespace {
 

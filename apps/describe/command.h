@@ -32,4 +32,15 @@ std::vector<Command> commands_of(const CLI::App& app, const std::vector<std::str
 // Subcommands that print what this room makes of `app`: `completion SHELL` and `man-page`.
 void add_describe(CLI::App& app, const std::string& version, std::vector<std::string> settings);
 
+// What a shell reads to complete this program's command line.
+
+// Subcommands and options; where none fits, names of files.
+std::string bash_completion(const std::vector<Command>& all);
+// The same with what each means.
+std::string zsh_completion(const std::vector<Command>& all);
+std::string fish_completion(const std::vector<Command>& all);
+
+// In the man macros of roff, section 1.
+std::string man_page(const std::vector<Command>& all, const std::string& version);
+
 }  // namespace causeway::describe

@@ -1,4 +1,4 @@
-#include "apps/describe/completion.h"
+#include "apps/describe/command.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "apps/describe/man_page.h"
+#include "apps/describe/command.h"
 
 namespace causeway::describe {
 namespace {

@@ -14,7 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "apps/run/region/stop_signals.h"
+#include "apps/run/region/own_process.h"
 #include "apps/wan/wan_sim.h"
 #include "wan-sim/packet/packet_wan.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -39,6 +40,12 @@ constexpr std::uint32_t high_word(std::uint64_t x) {
 // In [0, 1), of the word's upper 24 bits: exact in fp32.
 constexpr float unit_interval(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24F;
+}
+
+// One of the two integers around x, with x as the mean if `unit` is uniform in [0, 1).
+inline float round_stochastically(float x, float unit) {
+  const float below = std::floor(x);
+  return below + (unit < x - below ? 1.0F : 0.0F);
 }
 
 // One number in [0, 1) for each value of a chunk that begins at key.first_element. With

@@ -12,10 +12,15 @@
 
 namespace causeway::compression {
 
-// Lists in messages: "a, b, c".
-inline void append_item(std::string& list, std::string_view item) {
-  list += list.empty() ? "" : ", ";
-  list += item;
+// The names in a table, for messages: "a, b, c".
+template <typename Table>
+std::string names_in(const Table& table) {
+  std::string names;
+  for (const auto& entry : table) {
+    names += names.empty() ? "" : ", ";
+    names += entry.name;
+  }
+  return names;
 }
 
 // A spec taken apart. The codec's factory takes the settings it knows; what is left then is

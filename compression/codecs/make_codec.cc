@@ -6,7 +6,7 @@
 #include "compression/base/spec.h"
 #include "compression/index/index.h"
 #include "compression/sparsifier/sparsifier.h"
-#include "compression/value/value_formats.h"
+#include "compression/value/value.h"
 
 namespace causeway::compression {
 namespace {
@@ -34,14 +34,6 @@ std::unique_ptr<Codec> make_sparse_codec(Spec& spec) {
   return make_sparse(std::move(sparsifier), std::move(value), std::move(index));
 }
 
-std::unique_ptr<Codec> make_random_codec(Spec& spec) {
-  refuse_variant(spec);
-  const std::size_t k = spec.take_kept();
-  const std::size_t seed = spec.take_number(
-      "seed", 0, [](std::size_t) { return true; }, "a number below 2^64");
-  return make_random_k(k, seed, make_value(spec.take_text("value", "2bit"), spec));
-}
-
 struct Family {
   const char* name;
   std::unique_ptr<Codec> (*make)(Spec&);
@@ -50,25 +42,25 @@ struct Family {
 constexpr std::array kFamilies{
     Family{"dense", make_dense_codec},
     Family{"topk", make_sparse_codec<make_topk>},
-    Family{"topk-global", make_sparse_codec<make_global_topk>},
     Family{"threshold", make_sparse_codec<make_threshold>},
-    Family{"randk", make_random_codec},
 };
 
 }  // namespace
 
 std::unique_ptr<Codec> make_codec(std::string_view text) {
   Spec spec(text);
-  std::string names;
   for (const Family& family : kFamilies) {
     if (spec.family() == family.name) {
       auto codec = family.make(spec);
       spec.finish();
       return codec;
     }
-    append_item(names, family.name);
   }
-  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names);
+  // Families that earlier versions had. docs/wire-format.md keeps the names.
+  if (spec.family() == "topk-global" || spec.family() == "randk") {
+    spec.refuse("family \"" + spec.family() + "\" was removed; use topk");
+  }
+  spec.refuse("unknown family \"" + spec.family() + "\"; allowed: " + names_in(kFamilies));
 }
 
 }  // namespace causeway::compression

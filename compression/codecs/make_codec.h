@@ -24,8 +24,4 @@ std::unique_ptr<Codec> make_sparse(std::unique_ptr<Sparsifier> sparsifier,
                                    std::unique_ptr<ValueFormat> value,
                                    std::unique_ptr<IndexFormat> index);
 
-// k elements of each chunk at positions that need no bytes, because seed and round decide them.
-std::unique_ptr<Codec> make_random_k(std::size_t k, std::uint64_t seed,
-                                     std::unique_ptr<ValueFormat> value);
-
 }  // namespace causeway::compression

@@ -1,5 +1,5 @@
 // Sparsifiers: which elements of a segment are kept. A new one is one file and one line in the
-// table of codec.cc.
+// table of make_codec.cc.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,6 @@ class Sparsifier {
 // The sparsifiers behind the families of make_codec.cc. Each takes its settings from the spec and
 // throws Errc::bad_spec.
 std::unique_ptr<Sparsifier> make_topk(Spec& spec);
-std::unique_ptr<Sparsifier> make_global_topk(Spec& spec);
 std::unique_ptr<Sparsifier> make_threshold(Spec& spec);
 
 }  // namespace causeway::compression

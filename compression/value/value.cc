@@ -4,7 +4,6 @@
 #include <array>
 
 #include "compression/base/spec.h"
-#include "compression/value/value_formats.h"
 
 namespace causeway::compression {
 namespace {
@@ -18,9 +17,19 @@ constexpr std::array kFormats{
     Entry{"fp32", make_fp32},    Entry{"bf16", make_bf16},
     Entry{"fp16", make_fp16},    Entry{"int8", make_int8},
     Entry{"int4", make_int4},    Entry{"int4-asymmetric", make_int4_asymmetric},
-    Entry{"nf4", make_nf4},      Entry{"e2m1", make_e2m1},
-    Entry{"e3m0", make_e3m0},    Entry{"ternary", make_ternary},
     Entry{"2bit", make_two_bit}, Entry{"1bit", make_one_bit},
+};
+
+// Formats that earlier versions had, and what does their work. docs/wire-format.md keeps the names.
+struct Removed {
+  const char* name;
+  const char* instead;
+};
+constexpr std::array kRemoved{
+    Removed{"nf4", "int4"},
+    Removed{"e2m1", "int4"},
+    Removed{"e3m0", "int4"},
+    Removed{"ternary", "2bit or 1bit"},
 };
 
 }  // namespace
@@ -52,15 +61,16 @@ std::unique_ptr<ValueFormat> make_value(const std::string& name, Spec& spec) {
   for (const Entry& entry : kFormats) {
     if (name == entry.name) return entry.make(spec);
   }
+  for (const Removed& removed : kRemoved) {
+    if (name == removed.name) {
+      spec.refuse("value format \"" + name + "\" was removed; use " + removed.instead);
+    }
+  }
   spec.refuse("unknown value format \"" + name + "\"; allowed: " + value_names());
 }
 
 std::string value_names() {
-  std::string names;
-  for (const Entry& entry : kFormats) {
-    append_item(names, entry.name);
-  }
-  return names;
+  return names_in(kFormats);
 }
 
 }  // namespace causeway::compression

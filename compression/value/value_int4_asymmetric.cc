@@ -8,8 +8,8 @@
 #include "compression/base/bytes.h"
 #include "compression/base/scale.h"
 #include "compression/value/int8.h"
-#include "compression/value/packing.h"
-#include "compression/value/value_formats.h"
+#include "compression/value/nibbles.h"
+#include "compression/value/value.h"
 
 namespace causeway::compression {
 namespace {

@@ -1,29 +1,24 @@
 // int8: per block one 16-bit scale, then one signed byte per value (docs/wire-format.md).
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "compression/base/bytes.h"
 #include "compression/base/random.h"
 #include "compression/base/scale.h"
 #include "compression/value/int8.h"
-#include "compression/value/value_formats.h"
+#include "compression/value/value.h"
 
 namespace causeway::compression {
 namespace {
 
-// One of the two integers around the quotient, with the quotient as the mean.
-float round_stochastically(float quotient, float unit) {
-  const float below = std::floor(quotient);
-  const float code = below + (unit < quotient - below ? 1.0F : 0.0F);
-  return std::clamp(code, static_cast<float>(-kInt8Max), static_cast<float>(kInt8Max));
-}
+constexpr auto kLevelMax = static_cast<float>(kInt8Max);
 
 std::uint16_t encode_block(std::span<const float> block, std::span<const float> units,
                            std::span<float> decoded, std::byte* codes) {
   const std::uint16_t scale = scale_for(largest_magnitude(block), kInt8Max, true);
   for (std::size_t i = 0; i < block.size(); ++i) {
-    const float code = round_stochastically(block[i] / divisor_of(scale), units[i]);
+    const float code = std::clamp(round_stochastically(block[i] / divisor_of(scale), units[i]),
+                                  -kLevelMax, kLevelMax);
     codes[i] = static_cast<std::byte>(static_cast<std::int8_t>(code));
     decoded[i] = ufloat16_value(scale) * (code + 0.0F);  // no minus zero
   }

@@ -9,7 +9,7 @@
 #include "compression/base/bytes.h"
 #include "compression/base/scale.h"
 #include "compression/value/two_bit.h"
-#include "compression/value/value_formats.h"
+#include "compression/value/value.h"
 
 namespace causeway::compression {
 namespace {

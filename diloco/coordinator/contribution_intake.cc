@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <asio/co_spawn.hpp>
@@ -232,12 +233,11 @@ std::string ContributionIntake::waiting_for() const {
 
 std::string ContributionIntake::room_sentence() const {
   const inter::Spool& spool = context_.directory.spool();
-  return "room in its spool for the contribution to round " +
-         std::to_string(waits_for_room_->contribution.round) + ": " +
-         std::to_string(waits_for_room_->size_bytes) + " bytes, and " +
-         std::to_string(spool.free_bytes()) + " of " + std::to_string(spool.capacity_bytes()) +
-         " are free; if this does not pass, set a larger sync.spool_gib and start this coordinator "
-         "again";
+  return fmt::format(
+      "room in its spool for the contribution to round {}: {} bytes, and {} of {} are free; if "
+      "this does not pass, set a larger sync.spool_gib and start this coordinator again",
+      waits_for_room_->contribution.round, waits_for_room_->size_bytes, spool.free_bytes(),
+      spool.capacity_bytes());
 }
 
 }  // namespace causeway::diloco

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
@@ -193,7 +194,7 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
 }
 
 void StatusFiles::write_listening_port(std::uint16_t port) {
-  replace_file(directory_ / "listening_port", std::to_string(port) + "\n", Durability::visible);
+  replace_file(directory_ / "listening_port", fmt::format("{}\n", port), Durability::visible);
 }
 
 std::map<std::string, inter::LinkStats> StatusFiles::totals(const CoordinatorStatus& status) const {

@@ -5,6 +5,8 @@
 #include <set>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "diloco/log/wire.h"
 
 namespace causeway::diloco {
@@ -69,9 +71,10 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
   }
   wire::Greeting theirs;
   if (!theirs.ParseFromString(bytes) || theirs.protocol() != kProtocolVersion) {
-    return refuse({}, RefusalKind::configuration,
-                  peer + " does not speak version " + std::to_string(kProtocolVersion) +
-                      " of the protocol: run the same program everywhere");
+    return refuse(
+        {}, RefusalKind::configuration,
+        fmt::format("{} does not speak version {} of the protocol: run the same program everywhere",
+                    peer, kProtocolVersion));
   }
   if (theirs.region() != peer) {
     return refuse(
@@ -131,7 +134,7 @@ std::string config_differences(const PlacedSettings& ours, const PlacedSettings&
             " " + theirs.place;
   }
   if (count > kDifferencesShown) {
-    text += "; and " + std::to_string(count - kDifferencesShown) + " more";
+    text += fmt::format("; and {} more", count - kDifferencesShown);
   }
   const bool outer = std::ranges::any_of(
       keys, [&](const std::string& key) { return key.starts_with("outer.") && differs(key); });

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/coordinator/coordinator.h"
@@ -48,8 +49,8 @@ std::string objection(const CoordinatorOptions& options) {
     return "region " + options.region + " is not among the run's regions";
   }
   if (options.protocol.contributions_min > membership.regions().size()) {
-    return "a round cannot need " + std::to_string(options.protocol.contributions_min) +
-           " contributions from " + std::to_string(membership.regions().size()) + " regions";
+    return fmt::format("a round cannot need {} contributions from {} regions",
+                       options.protocol.contributions_min, membership.regions().size());
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/post.hpp>
@@ -167,7 +168,7 @@ void WorkerSide::carry_out(const OrderApply& action) {
 
 void WorkerSide::carry_out(const OrderRestore& action) {
   const Snapshot& snapshot = action.snapshot;
-  context_.add_event("restore", {}, "takes version " + std::to_string(snapshot.version));
+  context_.add_event("restore", {}, fmt::format("takes version {}", snapshot.version));
   const bool initial = snapshot.blob.size_bytes == 0;  // the worker makes it
   const auto order = [this, snapshot, initial] {
     server_->restore(snapshot.version, snapshot.state,
@@ -266,8 +267,8 @@ void WorkerSide::see_off() {
     return context_.directory.spool().has(one.payload);
   });
   if (held) return carry_out(OrderApply{record});
-  server_->waiting_for("the payloads of round " + std::to_string(record.round) +
-                       ", which are gone: the run is over");
+  server_->waiting_for(
+      fmt::format("the payloads of round {}, which are gone: the run is over", record.round));
 }
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
@@ -284,11 +285,11 @@ void WorkerSide::train_on() {
 std::string WorkerSide::objection(const AttachRequest& request) {
   const std::string& ours = context_.options.region_config;
   if (ours.empty() || request.settings.empty() || ours == request.settings) return {};
-  const std::string text =
-      "rank " + std::to_string(request.rank) + " of " + request.region +
-      " is configured otherwise than its coordinator: " +
-      config_differences({ours, "in the coordinator"}, {request.settings, "in the worker"}) +
-      ". Start both with the same configuration file and the same --set";
+  const std::string text = fmt::format(
+      "rank {} of {} is configured otherwise than its coordinator: {}. Start both with the same "
+      "configuration file and the same --set",
+      request.rank, request.region,
+      config_differences({ours, "in the coordinator"}, {request.settings, "in the worker"}));
   spdlog::error("{}: refused a worker: {}", context_.options.region, text);
   return text;
 }
@@ -328,7 +329,7 @@ void WorkerSide::note_missing(const std::vector<std::uint32_t>& missing) {
   if (missing == std::exchange(missing_, missing)) return;
   std::string ranks;
   for (const std::uint32_t rank : missing) inter::append_item(ranks, std::to_string(rank));
-  const std::string workers = std::to_string(context_.options.workers) + " workers";
+  const std::string workers = fmt::format("{} workers", context_.options.workers);
   const std::string text = missing.empty() ? "all " + workers + " are back"
                                            : "goes on without rank " + ranks + " of its " + workers;
   spdlog::log(missing.empty() ? spdlog::level::info : spdlog::level::warn, "{}: {}",

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "diloco/files/file_io.h"
 
 namespace causeway::diloco {
@@ -17,8 +19,7 @@ fs::path archived_config(const fs::path& region_directory) {
 }
 
 fs::path archived_state(const fs::path& region_directory, std::uint64_t version) {
-  return archive_directory(region_directory) /
-         ("state-" + std::to_string(version) + ".safetensors");
+  return archive_directory(region_directory) / (fmt::format("state-{}.safetensors", version));
 }
 
 void open_archive(const fs::path& region_directory, const std::string& config) {

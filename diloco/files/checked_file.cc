@@ -1,10 +1,10 @@
 #include "diloco/files/checked_file.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <span>
+
+#include <fmt/format.h>
 
 #include "inter/base/hash.h"
 #include "inter/base/wire.h"
@@ -22,10 +22,7 @@ std::uint64_t sum_of(std::string_view content) {
 }
 
 std::string hex_sum_of(std::string_view content) {
-  std::array<char, 17> sum{};
-  std::snprintf(sum.data(), sum.size(), "%016llx",
-                static_cast<unsigned long long>(sum_of(content)));
-  return sum.data();
+  return fmt::format("{:016x}", sum_of(content));
 }
 
 // Where the digits stand in a JSON text; npos: it has none.

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 
@@ -25,9 +27,9 @@ MappedBytes::MappedBytes(int fd, std::size_t size) : size_(size) {
   if (::fstat(fd, &status) != 0) throw_errno("fstat", "received bytes");
   // Reading past the end of a mapped file kills the process.
   if (static_cast<std::uint64_t>(status.st_size) < size) {
-    throw std::system_error(Errc::malformed, "received a file of " +
-                                                 std::to_string(status.st_size) +
-                                                 " bytes instead of " + std::to_string(size));
+    throw std::system_error(
+        Errc::malformed,
+        fmt::format("received a file of {} bytes instead of {}", status.st_size, size));
   }
   if (size == 0) return;
   data_ = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -4,6 +4,8 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
@@ -88,8 +90,8 @@ LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
     if (!follows(std::string(bytes.substr(begin, length)), head, entry)) {
       // Its length was on disk before its bytes.
       if (begin + length == bytes.size()) break;
-      extent.damage = "the entry at byte " + std::to_string(extent.whole_bytes) +
-                      " does not follow the one before it";
+      extent.damage =
+          fmt::format("the entry at byte {} does not follow the one before it", extent.whole_bytes);
       return extent;
     }
     head = decode_digest(entry.hash());
@@ -212,7 +214,7 @@ Recovery recover(const LedgerExtent& records, Index committed, std::string_view 
     // Nothing is promised only before a founder's first entry has a second.
     recovery.lost = "ledger/raft is missing";
   } else if (promises->first_index > committed + 1) {
-    recovery.lost = "ledger/records lost its entries from " + std::to_string(committed + 1) + " on";
+    recovery.lost = fmt::format("ledger/records lost its entries from {} on", committed + 1);
   }
   if (!records.damage.empty() && !recovery.lost.empty()) recovery.lost += ": " + records.damage;
   recovery.promises.first_index = committed + 1;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "diloco/log/wire.h"
 
 namespace causeway::diloco {
@@ -10,7 +12,7 @@ namespace {
 std::string shape_text(const NamedTensor& tensor) {
   std::string text;
   for (const std::int64_t size : tensor.shape)
-    text += (text.empty() ? "" : ", ") + std::to_string(size);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
   return "(" + text + ")";
 }
 
@@ -35,8 +37,8 @@ std::string other_tensor(const NamedTensors& here, const NamedTensors& there,
     if (find(here, there[i].name) == nullptr)
       return region + " has a tensor \"" + there[i].name + "\", which is not here";
     if (here[i].name == there[i].name) continue;
-    return "tensor number " + std::to_string(i + 1) + " is \"" + here[i].name + "\" here and \"" +
-           there[i].name + "\" in " + region;
+    return fmt::format("tensor number {} is \"{}\" here and \"{}\" in {}", i + 1, here[i].name,
+                       there[i].name, region);
   }
   return {};
 }

@@ -3,6 +3,8 @@
 #include <bit>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "diloco/files/error.h"
 #include "diloco/log/wire.h"
 
@@ -119,7 +121,7 @@ void check_measured(std::initializer_list<double> values, const std::string& wha
 Digest decode_digest(const std::string& bytes) {
   Digest digest{};
   if (bytes.size() != digest.size()) {
-    throw_malformed("a digest has " + std::to_string(bytes.size()) + " bytes instead of 32");
+    throw_malformed(fmt::format("a digest has {} bytes instead of 32", bytes.size()));
   }
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;

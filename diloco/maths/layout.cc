@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "compression/base/codec.h"
 
 namespace causeway::diloco {
@@ -36,8 +38,8 @@ void check(const TensorSpec& spec) {
   std::size_t count = 1;
   for (const std::int64_t dimension : spec.shape) {
     if (dimension <= 0) {
-      throw std::invalid_argument("tensor '" + spec.name + "': dimension " +
-                                  std::to_string(dimension) + " is not positive");
+      throw std::invalid_argument(
+          fmt::format("tensor '{}': dimension {} is not positive", spec.name, dimension));
     }
     if (static_cast<std::size_t>(dimension) > kElementsMax / count) {
       throw std::invalid_argument("tensor '" + spec.name + "': more than 2^48 elements");
@@ -188,9 +190,8 @@ Fragments::Fragments(const Layout& layout, std::uint32_t count, FragmentOrder or
     : segments_(count) {
   const auto segments = layout.segments();
   if (count == 0 || (count > 1 && count > segments.size())) {
-    throw std::invalid_argument("a model of " + std::to_string(segments.size()) +
-                                " segments cannot be cut into " + std::to_string(count) +
-                                " fragments");
+    throw std::invalid_argument(fmt::format(
+        "a model of {} segments cannot be cut into {} fragments", segments.size(), count));
   }
   const auto layers = layers_of_segments(layout);
   const auto places = place_layers(layers, count, order);

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
+
+#include <fmt/format.h>
 
 namespace causeway::diloco {
 namespace {
@@ -213,9 +214,7 @@ namespace {
 
 // Three digits at least, and cents.
 std::string money(double value) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, value >= 1 || value == 0 ? "%.2f" : "%.3g", value);
-  return buffer;
+  return value >= 1 || value == 0 ? fmt::format("{:.2f}", value) : fmt::format("{:.3g}", value);
 }
 
 }  // namespace
@@ -235,10 +234,8 @@ std::string to_string(const EgressForecast& forecast) {
 std::string end_of(const Spending& spending) {
   if (spending.period == Period::run) return "the end of the run";
   const std::chrono::year_month_day date(day_of(spending.until_unix_s));
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%04d-%02u-%02u 00:00 UTC", int(date.year()),
-                unsigned(date.month()), unsigned(date.day()));
-  return buffer;
+  return fmt::format("{:04}-{:02}-{:02} 00:00 UTC", int(date.year()), unsigned(date.month()),
+                     unsigned(date.day()));
 }
 
 }  // namespace causeway::diloco

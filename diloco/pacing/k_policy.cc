@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
-#include "diloco/pacing/link_fit.h"
+#include <fmt/format.h>
+
+#include "diloco/pacing/time_model.h"
 
 namespace causeway::diloco {
 namespace {
@@ -52,16 +53,9 @@ Line fit_line(const Points& points) {
   return {loss + slope * (points.back().step - step), std::sqrt(squared / (n - 2))};
 }
 
-template <typename... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
-
 std::string fitted(const KDecision& decision) {
-  return text("a step takes %.3g s, an exchange %.3g s, preparing it %.3g s", decision.step_s,
-              decision.exchange_s, decision.prepare_s);
+  return fmt::format("a step takes {:.3g} s, an exchange {:.3g} s, preparing it {:.3g} s",
+                     decision.step_s, decision.exchange_s, decision.prepare_s);
 }
 
 std::string until(const KDecision& decision) {
@@ -69,25 +63,25 @@ std::string until(const KDecision& decision) {
 }
 
 std::string judged(const KDecision& decision) {
-  return text("held-out loss %.4f -> %.4f, standard error of the difference %.4f",
-              decision.held_out_before, decision.held_out_after, decision.standard_error);
+  return fmt::format("held-out loss {:.4f} -> {:.4f}, standard error of the difference {:.4f}",
+                     decision.held_out_before, decision.held_out_after, decision.standard_error);
 }
 
 }  // namespace
 
 std::string to_string(const KDecision& decision) {
   const std::string k = std::to_string(decision.k);
-  const std::string change = "K " + std::to_string(decision.from) + " -> " + k + ": ";
+  const std::string change = fmt::format("K {} -> {}: ", decision.from, k);
   const std::string egress = decision.spending ? to_string(*decision.spending) : "";
   switch (decision.verdict) {
     case Verdict::kept:
       return "K stays " + k + ": " + fitted(decision) +
-             text("; the best K would save %.1f %% of the time to a loss",
-                  100 * (1 - decision.time_ratio));
+             fmt::format("; the best K would save {:.1f} % of the time to a loss",
+                         100 * (1 - decision.time_ratio));
     case Verdict::changed:
       return change + fitted(decision) +
-             text("; predicted to save %.1f %% of the time to a loss",
-                  100 * (1 - decision.time_ratio));
+             fmt::format("; predicted to save {:.1f} % of the time to a loss",
+                         100 * (1 - decision.time_ratio));
     case Verdict::confirmed:
       return "K = " + k + " is confirmed: " +
              (decision.standard_error > 0 ? judged(decision) : "no held-out loss to judge it by");
@@ -164,7 +158,7 @@ void KPolicy::follow(const KDecision& decision, Round round) {
   }
   if (decision.k != k_) {
     window_.clear();
-    change_ = "round " + std::to_string(round) + ": " + to_string(decision);
+    change_ = fmt::format("round {}: {}", round, to_string(decision));
   }
   const bool judgeable = evaluations_.size() >= kEvaluationsBefore;
   if (decision.verdict == Verdict::changed && judgeable) {

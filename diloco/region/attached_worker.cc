@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace causeway::diloco {
 namespace {
 
@@ -91,10 +93,11 @@ void AttachedWorker::void_after(Round round) {
 void AttachedWorker::doubt_if_void() {
   if (!voided_ || !applied_ || applied_->version <= *voided_ || distrusted_ == applied_) return;
   distrusted_ = applied_;
-  out_.note(Note::Severity::warning,
-            "this region's state of version " + std::to_string(applied_->version) +
-                " holds a contribution that was taken out of round " + std::to_string(*voided_) +
-                ", as nobody else could get its payload: it takes a snapshot and replays");
+  out_.note(
+      Note::Severity::warning,
+      fmt::format("this region's state of version {} holds a contribution that was taken out of "
+                  "round {}, as nobody else could get its payload: it takes a snapshot and replays",
+                  applied_->version, *voided_));
 }
 
 bool AttachedWorker::heals() const {
@@ -111,8 +114,9 @@ void AttachedWorker::distrust() {
                      "with (does it set its seed?): it waits for a snapshot of the others and "
                      "takes that");
   }
-  const std::string which = "this region's state of version " + std::to_string(applied_->version) +
-                            " is not the one that the other regions agreed on";
+  const std::string which = fmt::format(
+      "this region's state of version {} is not the one that the other regions agreed on",
+      applied_->version);
   if (++heals_[applied_->version] > kHealsMax) {
     return out_.end(4, which +
                            ", and making it again from a snapshot gave the same: this machine "

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "diloco/pacing/link_fit.h"
+#include "diloco/pacing/time_model.h"
 #include "diloco/rehearsal/rehearsal_region.h"
 
 namespace causeway::diloco::tuner {

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
@@ -157,8 +159,10 @@ std::string Beginning::waiting_for(Time now) const {
   for (const std::string& region : absent()) inter::append_item(names, region);
   const auto most =
       std::chrono::duration_cast<std::chrono::seconds>(region_.options.start_wait).count();
-  return "the workers of " + names + " to start, before the first round (for at most " +
-         std::to_string(most) + " s, which sync.start_wait_s sets)";
+  return fmt::format(
+      "the workers of {} to start, before the first round (for at most {} s, which "
+      "sync.start_wait_s sets)",
+      names, most);
 }
 
 std::optional<Membership> Beginning::proposal() const {

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
@@ -411,7 +413,7 @@ namespace {
 std::string in_seconds(Time time) {
   using std::chrono::seconds;
   const auto whole = std::chrono::duration_cast<seconds>(time).count();
-  return std::to_string(std::max<std::int64_t>(0, whole)) + " s";
+  return fmt::format("{} s", std::max<std::int64_t>(0, whole));
 }
 
 }  // namespace
@@ -429,8 +431,8 @@ std::string Decider::describe(const std::string& region) const {
     most = std::max(most, bytes);
     holding += bytes >= size_bytes ? 1 : 0;
   }
-  return region + " (" + std::to_string(most) + " of " + std::to_string(size_bytes) +
-         " payload bytes at " + std::to_string(holding) + " other regions)";
+  return fmt::format("{} ({} of {} payload bytes at {} other regions)", region, most, size_bytes,
+                     holding);
 }
 
 std::string Decider::sitting_out() const {
@@ -452,11 +454,10 @@ std::string Decider::waiting_for(Time now) const {
   const std::size_t count = contributors();
   if (text.empty() && count >= contributions_min()) return {};
   if (text.empty()) text = "any region" + sitting_out();
-  text += " for round " + std::to_string(round_);
+  text += fmt::format(" for round {}", round_);
   const std::optional<Time> until = deadline();
   if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";
-  return text + "; it needs " + std::to_string(contributions_min()) + " contributions and has " +
-         std::to_string(count);
+  return fmt::format("{}; it needs {} contributions and has {}", text, contributions_min(), count);
 }
 
 }  // namespace causeway::diloco

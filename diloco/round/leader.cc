@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "diloco/log/records.h"
 
 namespace causeway::diloco {
@@ -47,9 +49,9 @@ void Leader::start(Time now) {
         (bytes > 0 || own) && !region_.options.witness && key.round <= history.version();
     if (tells) decider_->add(contribution, region_.options.self, bytes, now);
   }
-  region_.out.note(Note::Severity::info, "leads the run from round " +
-                                             std::to_string(history.version()) + " on (term " +
-                                             std::to_string(region_.agreement.raft().term()) + ")");
+  region_.out.note(Note::Severity::info,
+                   fmt::format("leads the run from round {} on (term {})", history.version(),
+                               region_.agreement.raft().term()));
 }
 
 // What peers said to hold: the decider asks nobody itself.
@@ -100,9 +102,9 @@ Decider::Steps Leader::steps() const {
 void Leader::tell_diverged(const Contribution& contribution) {
   const Round version = region_.history.version();
   region_.out.note(Note::Severity::error,
-                   "the state of " + contribution.region + " at version " +
-                       std::to_string(version) +
-                       " is not the one that most regions hold, so its contribution is not listed");
+                   fmt::format("the state of {} at version {} is not the one that most regions "
+                               "hold, so its contribution is not listed",
+                               contribution.region, version));
   region_.peers.send(contribution.region,
                      Diverged{version, contribution.payload, decider_->tied()});
 }

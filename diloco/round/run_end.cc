@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace causeway::diloco {
 namespace {
 
@@ -251,12 +253,13 @@ void RunEnd::end_well() {
 
 void RunEnd::check_barren(Time now) {
   if (!barren_until_ || now < *barren_until_) return;
-  region_.out.end(2, "in " + std::to_string(barren_) +
-                         " rounds in a row too few regions had anything finite to offer: training "
-                         "diverges. The model of version " +
-                         std::to_string(region_.history.version() - barren_) +
-                         " is the last that changed, and sound; lower inner.lr, clip harder with "
-                         "inner.clip_norm, or warm up for longer (inner.warmup_steps)");
+  region_.out.end(
+      2,
+      fmt::format(
+          "in {} rounds in a row too few regions had anything finite to offer: training diverges. "
+          "The model of version {} is the last that changed, and sound; lower inner.lr, clip "
+          "harder with inner.clip_norm, or warm up for longer (inner.warmup_steps)",
+          barren_, region_.history.version() - barren_));
 }
 
 // ---- What is needed is nowhere ----
@@ -367,12 +370,12 @@ void RunEnd::check_stuck(Time now) {
   if (!run_is_stuck()) return stuck_since_.reset();
   if (!stuck_since_) stuck_since_ = now;
   if (now < *stuck_deadline()) return;
-  region_.out.end(4, "no region has a snapshot that the run agreed on, so version " +
-                         std::to_string(region_.history.version()) +
-                         " cannot be reached from version " +
-                         std::to_string(region_.worker.applied()->version) +
-                         ": begin a new run from the newest snapshot that is left, with `causeway "
-                         "coordinator --fork DIRECTORY`, a region's directory of this run");
+  region_.out.end(
+      4,
+      fmt::format("no region has a snapshot that the run agreed on, so version {} cannot be "
+                  "reached from version {}: begin a new run from the newest snapshot that is left, "
+                  "with `causeway coordinator --fork DIRECTORY`, a region's directory of this run",
+                  region_.history.version(), region_.worker.applied()->version));
 }
 
 }  // namespace causeway::diloco

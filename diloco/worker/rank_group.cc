@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
@@ -94,10 +95,10 @@ std::string RankGroup::objection(const AttachRequest& request) const {
   for (const auto& [rank, session] : members()) {
     const auto &own = request.data.of_region, &other = session->request->data.of_region;
     if (!own || !other || rank == request.rank || same_data(*own, *other)) continue;
-    return "rank " + std::to_string(request.rank) + " of " + options_.region +
-           " reads other training data (" + short_name(*own) + ") than rank " +
-           std::to_string(rank) + " (" + short_name(*other) +
-           "): give both the same files in data.files and data.validation_files";
+    return fmt::format(
+        "rank {} of {} reads other training data ({}) than rank {} ({}): give both the same files "
+        "in data.files and data.validation_files",
+        request.rank, options_.region, short_name(*own), rank, short_name(*other));
   }
   return {};
 }

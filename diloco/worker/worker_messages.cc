@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
 #include "diloco/log/wire.h"
 #include "diloco/worker/stream/frame.h"
 
@@ -135,9 +137,10 @@ Errc kind_of(const worker_wire::Refused& refused) {
 
 CoordinatorMessage refusal_of_protocol(std::uint32_t protocol) {
   const std::string than = protocol < kWorkerProtocol ? "older" : "newer";
-  return refusal("this worker is " + than + " than its coordinator: it speaks worker protocol " +
-                 std::to_string(protocol) + ", the coordinator " + std::to_string(kWorkerProtocol) +
-                 ". Run both from the same version of Causeway");
+  return refusal(
+      fmt::format("this worker is {} than its coordinator: it speaks worker protocol {}, the "
+                  "coordinator {}. Run both from the same version of Causeway",
+                  than, protocol, kWorkerProtocol));
 }
 
 CoordinatorMessage waiting(const std::string& what) {

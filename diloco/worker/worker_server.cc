@@ -1,13 +1,16 @@
 #include "diloco/worker/worker_server.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <asio/local/stream_protocol.hpp>
 
 #include "diloco/files/error.h"
@@ -15,10 +18,11 @@
 #include "diloco/log/wire.h"
 #include "diloco/worker/rank_group.h"
 #include "diloco/worker/stream/frame.h"
+#include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker.pb.h"
-#include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
 #include "inter/base/async.h"
+#include "inter/mesh/resolve.h"
 
 namespace causeway::diloco {
 namespace {
@@ -190,10 +194,9 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
                       request.rank < options_.workers && !session->request;
     if (!session->forbidden.empty()) return session->send_last(refusal(session->forbidden));
     if (!fits) {
-      return session->send_last(
-          refusal("this coordinator expects " + std::to_string(options_.workers) + " workers of " +
-                  options_.region + ", not rank " + std::to_string(request.rank) + " of " +
-                  std::to_string(request.world) + " of " + request.region));
+      return session->send_last(refusal(fmt::format(
+          "this coordinator expects {} workers of {}, not rank {} of {} of {}", options_.workers,
+          options_.region, request.rank, request.world, request.region)));
     }
     std::string why = handler_->objection(request);
     if (why.empty()) why = group_.objection(request);
@@ -335,6 +338,44 @@ void WorkerServer::finish(Round version) {
 
 void WorkerServer::waiting_for(const std::string& what) {
   implementation_->send_leader(waiting(what));
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kResolveBind{10'000};
+constexpr std::size_t kHandshakesMax = 64;  // a region has few workers
+
+}  // namespace
+
+WorkerDoor::WorkerDoor(asio::any_io_executor executor, std::string region,
+                       const inter::Endpoint& bind, const inter::Credentials& credentials,
+                       Admit admit)
+    : region_(std::move(region)),
+      admit_(std::move(admit)),
+      door_(std::move(executor),
+            {.owner = region_, .credentials = credentials, .waiting_max = kHandshakesMax},
+            [this](inter::TlsDoor::Guest guest) { on_guest(std::move(guest)); }) {
+  try {
+    door_.listen(inter::listening_address(bind, kResolveBind));
+  } catch (const std::system_error& error) {
+    inter::throw_cannot_listen(bind, error.code());
+  }
+}
+
+void WorkerDoor::on_guest(inter::TlsDoor::Guest guest) {
+  std::string objection;
+  if (guest.name != region_) {
+    objection = "the certificate is for " + guest.name + "; workers of " + region_ + " attach here";
+    std::error_code gone;
+    const auto remote = guest.socket.remote_endpoint(gone);
+    if (const auto more = refusals_.note(objection)) {
+      spdlog::warn("{}: refused a worker from {}: {}{}", region_, inter::to_text(remote), objection,
+                   *more);
+    }
+  }
+  auto stream =
+      std::make_unique<WorkerTlsStream>(guest.socket.native_handle(), std::move(guest.stream));
+  admit_(Socket(std::move(guest.socket)), std::move(stream), objection);
 }
 
 }  // namespace causeway::diloco

@@ -7,6 +7,8 @@
 #include <cassert>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
@@ -171,8 +173,8 @@ bool SocketSession::await_stored() {
       milliseconds{static_cast<std::int64_t>(handed_over_bytes_ / kStoreBytesPerMillisecond)};
   const std::optional<Received> answer = link_.receive(deadline);
   if (!answer) {
-    throw_lost("the coordinator did not store a payload of " + std::to_string(handed_over_bytes_) +
-               " bytes within " + std::to_string(deadline.count() / 1000) + " s");
+    throw_lost(fmt::format("the coordinator did not store a payload of {} bytes within {} s",
+                           handed_over_bytes_, deadline.count() / 1000));
   }
   if (answer->message.has_stored()) return true;
   if (answer->message.has_not_stored()) return false;

@@ -15,7 +15,6 @@ import tomllib
 
 import numpy as np
 
-import randk
 from ed25519 import is_signed, public_key
 
 CHUNK, SEGMENT_MAX = 4096, 1 << 20
@@ -119,14 +118,6 @@ def spread(block_values, block, count):
     return np.repeat(block_values, block)[:count]
 
 
-NF4 = [-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
-       -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
-       0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1]
-LEVELS = {"int4": list(range(-7, 8)), "nf4": NF4, "ternary": [-1, 0, 1],
-          "e2m1": [-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6],
-          "e3m0": [-16, -8, -4, -2, -1, -0.5, -0.25, 0, 0.25, 0.5, 1, 2, 4, 8, 16]}
-
-
 class Reader:
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -166,12 +157,7 @@ def read_values(reader, kind, m, options):
     if kind == "int4-asymmetric":
         zeros = spread(bits_of(reader.take((blocks + 1) // 2), blocks, 4), block, m)
         return scales * (bits_of(reader.take((m + 1) // 2), m, 4) - zeros).astype(F)
-    if kind == "ternary":
-        packed = np.frombuffer(reader.take(-(-m // 5)), np.uint8)
-        codes = (packed[:, None] // 3 ** np.arange(5) % 3).reshape(-1)[:m]
-    else:
-        codes = bits_of(reader.take((m + 1) // 2), m, 4)
-    return scales * np.array(LEVELS[kind], F)[codes]
+    return scales * (bits_of(reader.take((m + 1) // 2), m, 4) - 7).astype(F)  # int4
 
 
 def read_positions(reader, kind, k, size):
@@ -209,8 +195,7 @@ def decode(data, spec, elements):
     options = dict(part.split("=", 1) for part in parts if "=" in part)
     kind = options.get("value", parts[0])
     reader, n = Reader(data), elements // CHUNK
-    round, first = (reader.number(4), reader.number(8)) if name == "randk" else (0, 0)
-    varies = name in ("topk-global", "threshold") or options.get("skip-zeros") == "yes"
+    varies = name == "threshold" or options.get("skip-zeros") == "yes"
     counts = reader.table(n) if varies else np.full(n, CHUNK if name == "dense" else int(options["k"]))
     sizes = reader.table(n) if options.get("index") == "rice" else np.zeros(n, int)
     positions, values = [np.empty(0, int)], [np.empty(0, F)]
@@ -219,8 +204,6 @@ def decode(data, spec, elements):
             continue
         if name == "dense":
             index = np.arange(CHUNK)
-        elif name == "randk":
-            index = np.array(randk.positions(k, int(options["seed"]), round, first + chunk))
         else:
             index = read_positions(reader, options["index"], k, size + rice_fewest(k))
         positions.append(index + CHUNK * chunk)

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
@@ -54,17 +54,13 @@ class TaskGroup {
     asio::co_spawn(executor_, std::move(task), [state = state_](std::exception_ptr failure) {
       --state->running;
       state->ended.notify();
-      if (failure) {
-        std::rethrow_exception(failure);
-      }
+      if (failure) std::rethrow_exception(failure);
     });
   }
 
   asio::awaitable<void> join() {
     const auto state = state_;
-    while (state->running > 0) {
-      co_await state->ended.wait();
-    }
+    while (state->running > 0) co_await state->ended.wait();
   }
 
  private:
@@ -86,9 +82,7 @@ class Deadline {
       : state_(std::make_shared<State>(State{asio::steady_timer(executor, delay), true})) {
     state_->timer.async_wait(
         [state = state_, expired = std::move(expired)](const std::error_code& error) {
-          if (!error && state->armed) {
-            expired();
-          }
+          if (!error && state->armed) expired();
         });
   }
   Deadline(const Deadline&) = delete;
@@ -107,9 +101,7 @@ class Deadline {
 };
 
 inline std::string seconds_text(std::chrono::nanoseconds duration) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(duration).count());
-  return text;
+  return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
 }
 
 // A loop that accepts connections, whatever happens to one of them, and how one is ended. Internal
@@ -145,9 +137,7 @@ asio::awaitable<void> accept_all(Acceptor& acceptor, std::string where, Serve& s
     std::error_code error;
     typename Acceptor::protocol_type::socket socket(acceptor.get_executor());
     co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-    if (!acceptor.is_open()) {
-      co_return;
-    }
+    if (!acceptor.is_open()) co_return;
     if (!error) {
       serve(std::move(socket));
       continue;

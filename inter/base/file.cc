@@ -17,6 +17,8 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "inter/base/text.h"
 
 namespace causeway::inter {
@@ -31,32 +33,24 @@ int guarded(int flags) {
 
 File::File(std::filesystem::path path, int flags, unsigned mode)
     : path_(std::move(path)), descriptor_(::open(path_.c_str(), guarded(flags), mode)) {
-  if (descriptor_ < 0) {
-    fail("open");
-  }
+  if (descriptor_ < 0) fail("open");
 }
 
 File::File(const File& directory, const std::filesystem::path& name, int flags, unsigned mode)
     : path_(directory.path_ / name),
       descriptor_(::openat(directory.descriptor_, name.c_str(), guarded(flags), mode)) {
-  if (descriptor_ < 0) {
-    fail("open");
-  }
+  if (descriptor_ < 0) fail("open");
 }
 
 File::~File() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written =
         ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (written < 0 && errno != EINTR) {
-      fail("write", bytes.size());
-    }
+    if (written < 0 && errno != EINTR) fail("write", bytes.size());
     if (written > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);
@@ -69,27 +63,19 @@ std::size_t File::read_at(std::uint64_t offset, std::span<std::byte> bytes) cons
   while (filled < bytes.size()) {
     const ssize_t got = ::pread(descriptor_, bytes.data() + filled, bytes.size() - filled,
                                 static_cast<off_t>(offset + filled));
-    if (got < 0 && errno != EINTR) {
-      fail("read");
-    }
-    if (got == 0) {
-      break;
-    }
+    if (got < 0 && errno != EINTR) fail("read");
+    if (got == 0) break;
     filled += got > 0 ? static_cast<std::size_t>(got) : 0;
   }
   return filled;
 }
 
 void File::resize(std::uint64_t size) {
-  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) {
-    fail("resize");
-  }
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("resize");
 }
 
 void File::sync() {
-  if (::fsync(descriptor_) != 0) {
-    fail("sync");
-  }
+  if (::fsync(descriptor_) != 0) fail("sync");
 }
 
 std::optional<std::uint64_t> File::regular_size() const {
@@ -123,10 +109,8 @@ bool File::is_nobody_elses() const {
   struct stat status {};
   const bool can_answer = ::fstatfs(descriptor_, &system) == 0 &&
                           ::fstat(descriptor_, &status) == 0 &&
-                          std::find(kAnswer.begin(), kAnswer.end(), system.f_type) != kAnswer.end();
-  if (!can_answer || status.st_nlink != 1) {
-    return false;
-  }
+                          std::ranges::find(kAnswer, system.f_type) != kAnswer.end();
+  if (!can_answer || status.st_nlink != 1) return false;
   ::fcntl(descriptor_, F_SETSIG, SIGURG);  // whoever opens it meanwhile must not end us with SIGIO
   const bool granted = ::fcntl(descriptor_, F_SETLEASE, F_WRLCK) == 0;
   ::fcntl(descriptor_, F_SETLEASE, F_UNLCK);
@@ -146,8 +130,8 @@ std::string room_left(int error, const std::filesystem::path& path, std::uint64_
                                ? std::to_string(std::uint64_t{disk.f_bavail} * disk.f_frsize)
                                : "an unknown number of";
   const bool no_inodes = disk.f_files > 0 && disk.f_favail == 0;
-  return " (" + std::to_string(bytes) + " bytes more are needed, " + free + " bytes are free" +
-         (no_inodes ? ", but the disk takes no more files: it has no inode left)" : ")");
+  return fmt::format(" ({} bytes more are needed, {} bytes are free{}", bytes, free,
+                     no_inodes ? ", but the disk takes no more files: it has no inode left)" : ")");
 }
 
 void File::fail(const char* operation, std::uint64_t bytes) const {
@@ -165,9 +149,8 @@ constexpr char kTemporary[] = ".tmp";
 // Nobody can foresee it and put something else there.
 std::filesystem::path temporary_name(const std::filesystem::path& name) {
   std::array<std::uint8_t, 8> random{};
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
+  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     throw std::system_error(errno, std::generic_category(), "cannot draw a random name");
-  }
   return name.string() + "." + hex(random) + kTemporary;
 }
 
@@ -229,12 +212,10 @@ void create_private_directories(const std::filesystem::path& directory) {
 std::string read_regular_file(const std::filesystem::path& path, std::size_t bytes_max) {
   const File file(path, O_RDONLY | O_NONBLOCK);  // a pipe that nobody writes must not be waited for
   const std::optional<std::uint64_t> size = file.regular_size();
-  if (!size) {
-    throw std::runtime_error(path.string() + " is not a regular file");
-  }
+  if (!size) throw std::runtime_error(path.string() + " is not a regular file");
   if (*size > bytes_max) {
-    throw std::runtime_error(path.string() + " has " + std::to_string(*size) +
-                             " bytes, and at most " + std::to_string(bytes_max) + " are read");
+    throw std::runtime_error(
+        fmt::format("{} has {} bytes, and at most {} are read", path.string(), *size, bytes_max));
   }
   std::string content(*size, '\0');
   content.resize(file.read_at(0, std::as_writable_bytes(std::span(content))));

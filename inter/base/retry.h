@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace causeway::inter {
 
 // How many lines others may put into our log: what a peer or a stranger causes has a budget for
@@ -40,7 +42,7 @@ class LogBudget {
       return std::nullopt;
     }
     const std::uint64_t missing = std::exchange(lines.left_out, 0);
-    std::string more = missing == 0 ? "" : " (" + std::to_string(missing) + " more like it since)";
+    std::string more = missing == 0 ? "" : fmt::format(" ({} more like it since)", missing);
     if (++lines.said == max_) more += " (for a minute, more like it are only counted)";
     return more;
   }
@@ -104,18 +106,12 @@ class LogThrottle {
   // others were left out.
   std::optional<std::string> note(const std::string& failure,
                                   LogBudget::Clock::time_point now = LogBudget::Clock::now()) {
-    if (counts_.size() >= kFailuresMax && !counts_.contains(failure)) {
-      counts_.clear();
-    }
+    if (counts_.size() >= kFailuresMax && !counts_.contains(failure)) counts_.clear();
     const std::uint64_t times = ++counts_[failure];
-    if (!std::has_single_bit(times)) {
-      return std::nullopt;
-    }
+    if (!std::has_single_bit(times)) return std::nullopt;
     const auto left_out = budget_.take("", now);
-    if (!left_out) {
-      return std::nullopt;
-    }
-    return (times == 1 ? "" : " (seen " + std::to_string(times) + " times)") + *left_out;
+    if (!left_out) return std::nullopt;
+    return (times == 1 ? "" : fmt::format(" (seen {} times)", times)) + *left_out;
   }
   // The failure is over: the next one is a first one again. The minute's budget is not.
   void reset() { counts_.clear(); }

@@ -19,9 +19,7 @@ bool set(int socket, int level, int option, const Value& value) {
 std::optional<TcpFigures> tcp_figures(int socket) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
-    return std::nullopt;
-  }
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
   return TcpFigures{.acked_bytes = info.tcpi_bytes_acked,
                     .delivery_bytes_per_s = info.tcpi_delivery_rate,
                     .sent_segments = info.tcpi_segs_out,

@@ -25,9 +25,8 @@ std::size_t character_bytes(std::string_view text) {
   const std::uint8_t least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const std::uint8_t most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   if (byte_at(text, 1) < least || byte_at(text, 1) > most) return 0;
-  for (std::size_t i = 2; i < size; ++i) {
+  for (std::size_t i = 2; i < size; ++i)
     if ((byte_at(text, i) & 0xC0) != 0x80) return 0;
-  }
   return size;
 }
 

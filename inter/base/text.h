@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
+
 namespace causeway::inter {
 
 // Lists in messages: "a, b, c".
@@ -17,7 +19,7 @@ inline void append_item(std::string& list, std::string_view item) {
 
 // Shares in log lines.
 inline std::string percent(std::uint64_t part, std::uint64_t whole) {
-  return std::to_string(whole == 0 ? 100 : part * 100 / whole) + " %";
+  return fmt::format("{} %", whole == 0 ? 100 : part * 100 / whole);
 }
 
 // Bytes as text.

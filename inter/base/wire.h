@@ -21,9 +21,8 @@ namespace causeway::inter {
 template <std::unsigned_integral Number>
 constexpr std::array<std::byte, sizeof(Number)> to_little_endian(Number value) {
   std::array<std::byte, sizeof(Number)> bytes;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
+  for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(value >> (8 * i));
-  }
   return bytes;
 }
 
@@ -32,9 +31,8 @@ template <std::unsigned_integral Number>
 constexpr Number from_little_endian(std::span<const std::byte> bytes) {
   assert(bytes.size() >= sizeof(Number));
   Number value = 0;
-  for (std::size_t i = 0; i < sizeof(Number); ++i) {
+  for (std::size_t i = 0; i < sizeof(Number); ++i)
     value |= static_cast<Number>(static_cast<Number>(bytes[i]) << (8 * i));
-  }
   return value;
 }
 
@@ -78,9 +76,8 @@ class ByteReader {
     return from_little_endian<Unsigned>(bytes(sizeof(Unsigned)));
   }
   std::span<const std::byte> bytes(std::size_t size) {
-    if (size > bytes_.size()) {
+    if (size > bytes_.size())
       throw LinkError(Errc::bad_frame, "invalid frame: its body ends too soon");
-    }
     const auto field = bytes_.first(size);
     bytes_ = bytes_.subspan(size);
     return field;
@@ -88,9 +85,8 @@ class ByteReader {
   bool at_end() const { return bytes_.empty(); }
   std::span<const std::byte> rest() { return bytes(bytes_.size()); }
   void expect_end() const {
-    if (!bytes_.empty()) {
+    if (!bytes_.empty())
       throw LinkError(Errc::bad_frame, "invalid frame: bytes after the end of its body");
-    }
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "inter/base/error.h"
@@ -14,9 +15,7 @@ namespace {
 
 template <typename Set>
 void remember(Set& set, const BlobId& id) {
-  if (set.size() >= kRememberedBlobsMax) {
-    set.clear();
-  }
+  if (set.size() >= kRememberedBlobsMax) set.clear();
   set.insert(id);
 }
 
@@ -29,9 +28,7 @@ BlobFetch plan_fetch(const BlobId& id, ChunkMap held, std::size_t earlier_source
     fetch.order = Order::descending;
     fetch.start = chunks - 1;
   }
-  if (earlier_sources >= 2) {
-    fetch.start = chunks / 2;
-  }
+  if (earlier_sources >= 2) fetch.start = chunks / 2;
   return fetch;
 }
 
@@ -48,14 +45,11 @@ Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_
           std::move(hashing), std::move(lost)) {}
 
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
-  if (spool_.write(chunk.id, chunk.chunk, chunk.bytes)) {
+  if (spool_.write(chunk.id, chunk.chunk, chunk.bytes))
     finishers_.try_emplace(chunk.id, from.peer_);
-  }
-  for (BlobReceiver* const receiver : receivers_) {
-    if (receiver == &from || receiver->is_source(chunk.id)) {
+  for (BlobReceiver* const receiver : receivers_)
+    if (receiver == &from || receiver->is_source(chunk.id))
       receiver->on_stored(chunk.id, chunk.chunk);
-    }
-  }
   verifier_.advance(chunk.id);
 }
 
@@ -63,27 +57,22 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   const auto known = finishers_.find(id);
   const std::string finisher = known == finishers_.end() ? "" : known->second;
   finishers_.erase(id);
-  for (BlobReceiver* const receiver : receivers_) {
-    if (receiver->incoming_.contains(id)) {
+  for (BlobReceiver* const receiver : receivers_)
+    if (receiver->incoming_.contains(id))
       failure ? receiver->on_failed(id, *failure, finisher) : receiver->on_completed(id);
-    }
-  }
-  if (!failure) {
-    completed_(finisher, id);
-  }
+  if (!failure) completed_(finisher, id);
 }
 
 // A spool may be full for long, and peers have ever more for it.
 void Intake::log_decline(const std::string& what, const BlobId& id, const std::string& reason) {
-  if (const auto more = log_.take(what)) {
+  if (const auto more = log_.take(what))
     spdlog::warn("{} blob {}: {}{}", what, to_string(id), reason, *more);
-  }
 }
 
 // Without those of `peer`, whose earlier session may not be gone yet.
 std::size_t Intake::other_sources(const BlobId& id, const std::string& peer) const {
   return static_cast<std::size_t>(
-      std::count_if(receivers_.begin(), receivers_.end(), [&](const BlobReceiver* receiver) {
+      std::ranges::count_if(receivers_, [&](const BlobReceiver* receiver) {
         return receiver->peer_ != peer && receiver->is_source(id);
       }));
 }
@@ -100,10 +89,8 @@ BlobReceiver::~BlobReceiver() {
 // Its map of chunks would take memory in proportion.
 bool BlobReceiver::declines_size_of(const BlobId& id) {
   const std::uint64_t most = intake_->blob_bytes_max_;
-  if (id.size_bytes <= most) {
-    return false;
-  }
-  decline(id, "larger than the limit of " + std::to_string(most) + " bytes");
+  if (id.size_bytes <= most) return false;
+  decline(id, fmt::format("larger than the limit of {} bytes", most));
   return true;
 }
 
@@ -115,12 +102,9 @@ void BlobReceiver::want(const BlobId& id) {
   }
   // What was under way may have been removed for something else.
   const bool comes = incoming_.contains(id) && intake_->spool_.partial(id).has_value();
-  if (intake_->spool_.has(id) || comes || declines_size_of(id)) {
-    return;
-  }
-  if (const auto problem = ask(id)) {
+  if (intake_->spool_.has(id) || comes || declines_size_of(id)) return;
+  if (const auto problem = ask(id))
     intake_->log_decline("not asking " + peer_ + " for", id, *problem);
-  }
 }
 
 // Not without room for it, which is then kept. Returns what is in the way.
@@ -138,9 +122,7 @@ std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
 }
 
 void BlobReceiver::on_offer(const BlobId& id) {
-  if (declines_size_of(id)) {
-    return;
-  }
+  if (declines_size_of(id)) return;
   if (intake_->spool_.has(id)) {
     answer_(encode_id(FrameType::blob_complete, id));
   } else if (const auto problem = ask(id)) {
@@ -154,9 +136,7 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
     on_completed(id);
     return;
   }
-  if (declined_.contains(id) || declines_size_of(id)) {
-    return;
-  }
+  if (declined_.contains(id) || declines_size_of(id)) return;
   try {
     intake_->store(*this, chunk);
     incoming_.insert(id);
@@ -192,9 +172,7 @@ void BlobReceiver::on_failed(const BlobId& id, const std::system_error& failure,
   } else if (mismatch && mismatches_.size() < kRememberedBlobsMax && ++mismatches_[id] == 1) {
     spdlog::warn("blob {} from {} does not match its hash; asking for all of it again",
                  to_string(id), peer_);
-    if (const auto problem = ask(id)) {
-      decline(id, *problem);
-    }
+    if (const auto problem = ask(id)) decline(id, *problem);
   } else {
     decline(id, failure.what());
   }
@@ -208,9 +186,7 @@ void BlobReceiver::decline(const BlobId& id, const std::string& reason) {
 }
 
 std::string BlobReceiver::describe() const {
-  if (!busy()) {
-    return "";
-  }
+  if (!busy()) return "";
   const BlobId& id = *incoming_.begin();
   return "receiving blob " + to_string(id) + ", " +
          percent(intake_->spool_.received_bytes(id), id.size_bytes) + " here";

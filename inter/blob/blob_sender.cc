@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
@@ -51,9 +52,7 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
 
 std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
   Item* const item = find(ack.id);
-  if (item == nullptr || item->confirmed.has(ack.chunk)) {
-    return 0;
-  }
+  if (item == nullptr || item->confirmed.has(ack.chunk)) return 0;
   item->confirmed.insert(ack.chunk);
   item->pending.erase(ack.chunk);  // another peer may have sent it
   return item->in_flight.erase(ack.chunk) == 0 ? 0 : chunk_bytes(ack.id, ack.chunk);
@@ -64,9 +63,7 @@ void BlobSender::on_complete(const BlobId& id) {
 }
 
 void BlobSender::on_decline(const BlobDecline& decline) {
-  if (find(decline.id) == nullptr) {
-    return;
-  }
+  if (find(decline.id) == nullptr) return;
   if (const auto more = log_.take(LogBudget::kind_of(decline.reason))) {
     spdlog::warn(
         "{} declined blob {}: {}; until it asks for something it is only offered what "
@@ -137,9 +134,7 @@ std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes m
       ++item;
       continue;
     }
-    if (auto frame = read_chunk(*item, *chunk, connection, std::exchange(memory, {}))) {
-      return frame;
-    }
+    if (auto frame = read_chunk(*item, *chunk, connection, std::exchange(memory, {}))) return frame;
     abandoned_.push_back(item->id);
     item = queue_.erase(item);
   }
@@ -163,37 +158,31 @@ std::optional<Bytes> BlobSender::read_chunk(Item& item, std::uint64_t chunk,
 }
 
 bool BlobSender::idle() const {
-  return std::all_of(queue_.begin(), queue_.end(), [](const Item& item) {
-    return item.in_flight.empty() && item.pending.none();
-  });
+  return std::ranges::all_of(
+      queue_, [](const Item& item) { return item.in_flight.empty() && item.pending.none(); });
 }
 
 std::uint64_t BlobSender::bytes_left() const {
   std::uint64_t bytes = 0;
-  for (const Item& item : queue_) {
+  for (const Item& item : queue_)
     bytes += chunk_offset(item.id, item.confirmed.size() - item.confirmed.count());
-  }
   return bytes;
 }
 
 bool BlobSender::exhausted() const {
-  return std::all_of(queue_.begin(), queue_.end(),
-                     [](const Item& item) { return item.pending.none(); });
+  return std::ranges::all_of(queue_, [](const Item& item) { return item.pending.none(); });
 }
 
 std::uint64_t BlobSender::in_flight(ConnectionNumber connection) const {
   std::uint64_t chunks = 0;
-  for (const Item& item : queue_) {
-    for (const auto& [chunk, carrier] : item.in_flight) {
-      chunks += carrier == connection ? 1 : 0;
-    }
-  }
+  for (const Item& item : queue_)
+    for (const auto& [chunk, carrier] : item.in_flight) chunks += carrier == connection ? 1 : 0;
   return chunks;
 }
 
 BlobSender::Item* BlobSender::find(const BlobId& id) {
-  const auto item = std::find_if(queue_.begin(), queue_.end(),
-                                 [&](const Item& queued) { return queued.id == id; });
+  const auto item =
+      std::ranges::find_if(queue_, [&](const Item& queued) { return queued.id == id; });
   return item == queue_.end() ? nullptr : &*item;
 }
 
@@ -202,15 +191,12 @@ void BlobSender::erase(const BlobId& id) {
 }
 
 std::string BlobSender::describe() const {
-  if (queue_.empty()) {
-    return "";
-  }
+  if (queue_.empty()) return "";
   const Item& item = queue_.front();
   std::string text = "sending blob " + to_string(item.id) + ", " +
                      percent(item.confirmed.count(), item.confirmed.size()) + " confirmed";
-  if (const std::size_t more = queue_.size() - 1; more > 0) {
-    text += ", and " + std::to_string(more) + " more queued";
-  }
+  if (const std::size_t more = queue_.size() - 1; more > 0)
+    text += fmt::format(", and {} more queued", more);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "inter/base/error.h"
@@ -34,16 +35,11 @@ std::filesystem::path existing(std::filesystem::path directory) {
 std::optional<std::string> damage_of(const std::filesystem::path& file, const BlobId& id) {
   try {
     if (std::filesystem::file_size(file) == id.size_bytes &&
-        hash_file(file, id.size_bytes) == id.hash) {
+        hash_file(file, id.size_bytes) == id.hash)
       return std::nullopt;
-    }
   } catch (const std::system_error& error) {  // a disk may refuse to give back what it lost
-    if (error.code() == std::errc::io_error) {
-      return "cannot be read";
-    }
-    if (error.code() == std::errc::no_such_file_or_directory) {
-      return "is not there any more";
-    }
+    if (error.code() == std::errc::io_error) return "cannot be read";
+    if (error.code() == std::errc::no_such_file_or_directory) return "is not there any more";
     throw;
   }
   return "does not match its name";
@@ -54,12 +50,9 @@ Spool::Spool(std::filesystem::path directory, std::uint64_t capacity_bytes)
       capacity_bytes_(capacity_bytes),
       spares_(directory_) {
   std::vector<std::filesystem::path> files;  // adopting renames and removes
-  for (const auto& file : std::filesystem::directory_iterator(directory_)) {
-    if (file.is_regular_file()) {
-      files.push_back(file.path());
-    }
-  }
-  std::for_each(files.begin(), files.end(), [this](const auto& file) { adopt(file); });
+  for (const auto& file : std::filesystem::directory_iterator(directory_))
+    if (file.is_regular_file()) files.push_back(file.path());
+  std::ranges::for_each(files, [this](const auto& file) { adopt(file); });
 }
 
 Spool::Draft::Draft(std::filesystem::path path, std::uint64_t size_bytes,
@@ -94,9 +87,7 @@ void Spool::finish(const Draft& draft, const BlobId& id) {
 
 BlobId Spool::put(std::span<const std::byte> bytes) {
   const BlobId id = identify(bytes);
-  if (has(id)) {
-    return id;
-  }
+  if (has(id)) return id;
   const auto draft = this->draft(bytes.size());
   File file(draft->path(), O_WRONLY);
   with_room([&] { file.write_at(0, bytes); });
@@ -117,9 +108,7 @@ const Spool::Entry* Spool::find(const BlobId& id) const {
 
 std::uint64_t Spool::received_bytes(const BlobId& id) const {
   const Entry* const entry = find(id);
-  if (entry == nullptr) {
-    return 0;
-  }
+  if (entry == nullptr) return 0;
   return entry->partial ? entry->partial->received_bytes() : id.size_bytes;
 }
 
@@ -136,9 +125,7 @@ bool Spool::write(const BlobId& id, std::uint64_t first, std::span<const std::by
   std::uint64_t chunk = first;
   do {
     const auto part = bytes.first(chunk_bytes(id, chunk));
-    if (!partial.held().has(chunk)) {
-      with_room([&] { partial.write(chunk, part); });
-    }
+    if (!partial.held().has(chunk)) with_room([&] { partial.write(chunk, part); });
     bytes = bytes.subspan(part.size());
     ++chunk;
   } while (!bytes.empty());
@@ -152,23 +139,17 @@ PartialBlob& Spool::begin(const BlobId& id) {
     spares_.shrink_to(free_bytes());
   }
   PartialBlob& partial = *entries_[id].partial;
-  if (!partial.has_open_files()) {
-    limit_open_files();
-  }
+  if (!partial.has_open_files()) limit_open_files();
   return partial;
 }
 
 // Peers may begin any number of blobs.
 void Spool::limit_open_files() {
   std::vector<PartialBlob*> open;
-  for (auto& [id, entry] : entries_) {
-    if (entry.partial && entry.partial->has_open_files()) {
-      open.push_back(&*entry.partial);
-    }
-  }
-  if (open.size() >= kOpenPartialsMax) {
-    std::for_each(open.begin(), open.end(), [](PartialBlob* partial) { partial->close_files(); });
-  }
+  for (auto& [id, entry] : entries_)
+    if (entry.partial && entry.partial->has_open_files()) open.push_back(&*entry.partial);
+  if (open.size() >= kOpenPartialsMax)
+    std::ranges::for_each(open, [](PartialBlob* partial) { partial->close_files(); });
 }
 
 void Spool::create_partial(const BlobId& id) {
@@ -189,10 +170,9 @@ void Spool::create_partial(const BlobId& id) {
 void Spool::reserve(std::uint64_t size_bytes) const {
   const std::uint64_t free = free_bytes();
   if (size_bytes > free) {
-    throw std::system_error(Errc::spool_full, "a blob of " + std::to_string(size_bytes) +
-                                                  " bytes does not fit: " + std::to_string(free) +
-                                                  " of " + std::to_string(capacity_bytes_) +
-                                                  " are free in " + directory_.string());
+    throw std::system_error(Errc::spool_full,
+                            fmt::format("a blob of {} bytes does not fit: {} of {} are free in {}",
+                                        size_bytes, free, capacity_bytes_, directory_.string()));
   }
 }
 
@@ -202,9 +182,7 @@ void Spool::with_room(const Write& write) {
   try {
     write();
   } catch (const std::system_error& error) {
-    if (!is_out_of_room(error) || !release_spares()) {
-      throw;
-    }
+    if (!is_out_of_room(error) || !release_spares()) throw;
     write();
   }
 }
@@ -225,9 +203,7 @@ void Spool::check(const BlobId& id) {
 void Spool::finish_checked(const BlobId& id, std::uint64_t life,
                            const std::array<std::uint8_t, 32>& hash) {
   const Entry* const entry = find(id);
-  if (entry == nullptr || !entry->partial || entry->life != life) {
-    return;
-  }
+  if (entry == nullptr || !entry->partial || entry->life != life) return;
   if (hash != id.hash) {
     remove(id);
     throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
@@ -237,9 +213,7 @@ void Spool::finish_checked(const BlobId& id, std::uint64_t life,
 
 std::optional<Spool::Partial> Spool::partial(const BlobId& id) const {
   const Entry* const entry = find(id);
-  if (entry == nullptr || !entry->partial) {
-    return std::nullopt;
-  }
+  if (entry == nullptr || !entry->partial) return std::nullopt;
   return Partial{partial_paths(directory_, id).content, entry->life,
                  entry->partial->prefix_bytes()};
 }
@@ -257,9 +231,7 @@ void Spool::read(const BlobId& id, std::uint64_t offset, std::span<std::byte> by
 }
 
 bool Spool::can_send(const BlobId& id) const {
-  if (has(id)) {
-    return true;
-  }
+  if (has(id)) return true;
   std::error_code gone;
   const auto size = std::filesystem::file_size(archived_blob_path(directory_, id), gone);
   return !gone && size == id.size_bytes;
@@ -271,9 +243,7 @@ std::filesystem::path Spool::path(const BlobId& id) const {
 }
 
 void Spool::remove(const BlobId& id) {
-  if (has(id)) {
-    spares_.keep(blob_path(directory_, id));
-  }
+  if (has(id)) spares_.keep(blob_path(directory_, id));
   remove_partial(id);
   entries_.erase(id);
 }
@@ -297,37 +267,27 @@ void Spool::remove_partial(const BlobId& id) {
 
 std::vector<BlobId> Spool::complete() const {
   std::vector<BlobId> ids;
-  for (const auto& [id, entry] : entries_) {
-    if (!entry.partial) {
-      ids.push_back(id);
-    }
-  }
+  for (const auto& [id, entry] : entries_)
+    if (!entry.partial) ids.push_back(id);
   return ids;
 }
 
 std::set<BlobId> Spool::begun() const {
   std::set<BlobId> ids;
-  for (const auto& [id, entry] : entries_) {
-    if (entry.partial) {
-      ids.insert(id);
-    }
-  }
+  for (const auto& [id, entry] : entries_)
+    if (entry.partial) ids.insert(id);
   return ids;
 }
 
 std::uint64_t Spool::stored_bytes() const {
   std::uint64_t total = 0;
-  for (const auto& [id, entry] : entries_) {
-    total += received_bytes(id);
-  }
+  for (const auto& [id, entry] : entries_) total += received_bytes(id);
   return total;
 }
 
 std::uint64_t Spool::free_bytes() const {
   std::uint64_t free_bytes = capacity_bytes_ - *drafted_bytes_;
-  for (const auto& [held, entry] : entries_) {
-    free_bytes -= std::min(free_bytes, held.size_bytes);
-  }
+  for (const auto& [held, entry] : entries_) free_bytes -= std::min(free_bytes, held.size_bytes);
   return free_bytes;
 }
 
@@ -355,9 +315,7 @@ void Spool::adopt_complete(const BlobId& id) {
 }
 
 void Spool::adopt_partial(const BlobId& id) {
-  if (entries_.contains(id)) {
-    return;  // its other file came first
-  }
+  if (entries_.contains(id)) return;  // its other file came first
   auto partial = PartialBlob::resume(id, partial_paths(directory_, id));
   if (!partial) {
     remove_partial(id);

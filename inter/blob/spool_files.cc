@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "inter/base/file.h"
 #include "inter/base/hash.h"
 #include "inter/base/limits.h"
@@ -23,9 +25,8 @@ constexpr std::size_t kSumBytes = sizeof(std::uint64_t);
 ChunkMap intact_chunks(const BlobId& id, const PartialBlob::Paths& paths) {
   const std::uint64_t chunks = chunk_count(id.size_bytes);
   if (!std::filesystem::exists(paths.map) || !std::filesystem::exists(paths.content) ||
-      std::filesystem::file_size(paths.map) != kSumBytes * chunks) {
+      std::filesystem::file_size(paths.map) != kSumBytes * chunks)
     return {};
-  }
   ChunkMap held(chunks);
   const File map(paths.map, O_RDONLY);
   const File content(paths.content, O_RDONLY);
@@ -35,9 +36,8 @@ ChunkMap intact_chunks(const BlobId& id, const PartialBlob::Paths& paths) {
     map.read_at(kSumBytes * chunk, std::as_writable_bytes(std::span(&sum, 1)));
     const auto part = std::span(buffer).first(chunk_bytes(id, chunk));
     if (sum != 0 && content.read_at(chunk_offset(id, chunk), part) == part.size() &&
-        checksum(part) == sum) {
+        checksum(part) == sum)
       held.insert(chunk);
-    }
   }
   return held;
 }
@@ -74,9 +74,7 @@ std::uint64_t PartialBlob::prefix_bytes() const {
 }
 
 void PartialBlob::write(std::uint64_t chunk, std::span<const std::byte> bytes) {
-  if (!files_) {
-    files_.reset(new Files{{paths_.content, O_WRONLY}, {paths_.map, O_WRONLY}});
-  }
+  if (!files_) files_.reset(new Files{{paths_.content, O_WRONLY}, {paths_.map, O_WRONLY}});
   files_->content.write_at(chunk_offset(id_, chunk), bytes);
   const std::uint64_t sum = checksum(bytes);
   files_->map.write_at(kSumBytes * chunk, std::as_bytes(std::span(&sum, 1)));
@@ -91,7 +89,7 @@ constexpr std::string_view kMapSuffix = ".map";
 constexpr std::string_view kDraftPrefix = "draft-";
 
 std::string file_name(const BlobId& id) {
-  return hex(id.hash) + "-" + std::to_string(id.size_bytes);
+  return fmt::format("{}-{}", hex(id.hash), id.size_bytes);
 }
 
 std::optional<BlobId> named_before(std::string_view suffix, std::string_view name) {
@@ -118,7 +116,7 @@ PartialBlob::Paths partial_paths(const std::filesystem::path& spool_directory, c
 
 std::filesystem::path draft_path(const std::filesystem::path& spool_directory,
                                  std::uint64_t number) {
-  return spool_directory / (std::string(kDraftPrefix) + std::to_string(number));
+  return spool_directory / fmt::format("{}{}", kDraftPrefix, number);
 }
 
 bool is_draft(std::string_view file_name) {
@@ -128,12 +126,9 @@ bool is_draft(std::string_view file_name) {
 std::optional<BlobId> named_blob(std::string_view name) {
   BlobId id;
   const std::size_t hex_digits = 2 * id.hash.size();
-  if (name.size() < hex_digits + 2) {
-    return std::nullopt;
-  }
-  for (std::size_t i = 0; i < id.hash.size(); ++i) {
+  if (name.size() < hex_digits + 2) return std::nullopt;
+  for (std::size_t i = 0; i < id.hash.size(); ++i)
     std::from_chars(name.data() + 2 * i, name.data() + 2 * i + 2, id.hash[i], 16);
-  }
   std::from_chars(name.data() + hex_digits + 1, name.data() + name.size(), id.size_bytes);
   return file_name(id) == name ? std::optional(id) : std::nullopt;
 }
@@ -186,11 +181,8 @@ bool is_ours_alone(const std::filesystem::path& file) {
 }  // namespace
 
 SpareFiles::SpareFiles(std::filesystem::path directory) : directory_(std::move(directory)) {
-  for (const auto& file : std::filesystem::directory_iterator(directory_)) {
-    if (file.path().filename().string().starts_with(kPrefix)) {
-      std::filesystem::remove(file.path());
-    }
-  }
+  for (const auto& file : std::filesystem::directory_iterator(directory_))
+    if (file.path().filename().string().starts_with(kPrefix)) std::filesystem::remove(file.path());
 }
 
 void SpareFiles::keep(const std::filesystem::path& file) {
@@ -201,16 +193,14 @@ void SpareFiles::keep(const std::filesystem::path& file) {
     return;
   }
   const std::uint64_t number = kept_++;
-  const auto path = directory_ / (std::string(kPrefix) + std::to_string(number));
+  const auto path = directory_ / fmt::format("{}{}", kPrefix, number);
   std::filesystem::rename(file, path);  // nobody finds it by its old name any more
   if (!is_ours_alone(path)) {
     std::filesystem::remove(path);
     return;
   }
   spares_.push_back({path, size_bytes, number});
-  while (spares_.front().number + kPassedOverMax < number) {
-    drop_oldest();
-  }
+  while (spares_.front().number + kPassedOverMax < number) drop_oldest();
 }
 
 void SpareFiles::take(const std::filesystem::path& path, std::uint64_t size_bytes) {
@@ -226,16 +216,12 @@ void SpareFiles::take(const std::filesystem::path& path, std::uint64_t size_byte
 
 std::uint64_t SpareFiles::bytes() const {
   std::uint64_t total = 0;
-  for (const Spare& spare : spares_) {
-    total += spare.size_bytes;
-  }
+  for (const Spare& spare : spares_) total += spare.size_bytes;
   return total;
 }
 
 void SpareFiles::shrink_to(std::uint64_t bytes_max) {
-  while (bytes() > bytes_max) {
-    drop_oldest();
-  }
+  while (bytes() > bytes_max) drop_oldest();
 }
 
 void SpareFiles::drop_oldest() {

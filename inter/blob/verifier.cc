@@ -73,9 +73,7 @@ Verifier::Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict
       lost_(std::move(lost)),
       alive_(std::make_shared<Verifier*>(this)),
       hashing_(std::move(hashing)) {
-  if (!hashing_) {
-    hashing_ = thread_.emplace(1).executor();
-  }
+  if (!hashing_) hashing_ = thread_.emplace(1).executor();
 }
 
 Verifier::~Verifier() {
@@ -84,16 +82,12 @@ Verifier::~Verifier() {
 
 void Verifier::stop() {
   alive_.reset();
-  if (thread_) {
-    thread_->join();
-  }
+  if (thread_) thread_->join();
 }
 
 void Verifier::advance(const BlobId& id) {
   const auto file = spool_.partial(id);
-  if (!file || !alive_) {
-    return;
-  }
+  if (!file || !alive_) return;
   std::shared_ptr<Job>& job = jobs_[id];
   if (!job || job->life != file->life) {
     job = std::make_shared<Job>();
@@ -101,14 +95,11 @@ void Verifier::advance(const BlobId& id) {
     job->path = file->path;
     job->life = file->life;
   }
-  if (job->running) {
-    return;
-  }
+  if (job->running) return;
   const std::uint64_t ready_bytes = file->prefix_bytes - job->hashed_bytes;
   const bool last = file->prefix_bytes == id.size_bytes && spool_.held(id).all();
-  if (last || ready_bytes >= kSliceMin) {
+  if (last || ready_bytes >= kSliceMin)
     start_slice(job, job->hashed_bytes + std::min(ready_bytes, kSliceMax));
-  }
 }
 
 void Verifier::start_slice(const std::shared_ptr<Job>& job, std::uint64_t end) {
@@ -117,9 +108,7 @@ void Verifier::start_slice(const std::shared_ptr<Job>& job, std::uint64_t end) {
   asio::post(hashing_, [job, end, self, executor = executor_] {
     job->hash_to(end);
     asio::post(executor, [job, self] {
-      if (const auto alive = self.lock()) {
-        (*alive)->on_slice(job);
-      }
+      if (const auto alive = self.lock()) (*alive)->on_slice(job);
     });
   });
 }
@@ -156,9 +145,7 @@ void Verifier::recheck(const BlobId& id) {
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(rechecked_,
                 [now](const auto& known) { return now >= known.second + kRecheckInterval; });
-  if (!spool_.has(id) || !alive_ || !rechecked_.try_emplace(id, now).second) {
-    return;
-  }
+  if (!spool_.has(id) || !alive_ || !rechecked_.try_emplace(id, now).second) return;
   const std::weak_ptr<Verifier*> self = alive_;
   asio::post(hashing_, [id, life = spool_.life(id), path = spool_.path(id), self,
                         executor = executor_] {
@@ -169,22 +156,16 @@ void Verifier::recheck(const BlobId& id) {
       return;
     }
     asio::post(executor, [id, life, self, damage] {
-      if (const auto alive = self.lock()) {
-        (*alive)->on_rechecked(id, life, damage);
-      }
+      if (const auto alive = self.lock()) (*alive)->on_rechecked(id, life, damage);
     });
   });
 }
 
 void Verifier::on_rechecked(const BlobId& id, std::uint64_t life,
                             const std::optional<std::string>& damage) {
-  if (!damage || !spool_.has(id) || spool_.life(id) != life) {
-    return;
-  }
+  if (!damage || !spool_.has(id) || spool_.life(id) != life) return;
   spool_.remove_damaged(id, *damage);
-  if (lost_) {
-    lost_(id);
-  }
+  if (lost_) lost_(id);
 }
 
 }  // namespace causeway::inter

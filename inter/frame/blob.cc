@@ -4,8 +4,9 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cstdio>
 #include <span>
+
+#include <fmt/format.h>
 
 #include "inter/base/text.h"
 #include "inter/base/wire.h"
@@ -13,16 +14,11 @@
 namespace causeway::inter {
 
 std::string to_string(const BlobId& id) {
-  char size[32];
+  const std::string name = hex(std::span(id.hash).first(4));
   const auto bytes = static_cast<double>(id.size_bytes);
-  if (id.size_bytes < 1000) {
-    std::snprintf(size, sizeof size, "%u bytes", static_cast<unsigned>(id.size_bytes));
-  } else if (bytes < 1e6) {
-    std::snprintf(size, sizeof size, "%.1f kB", bytes / 1e3);
-  } else {
-    std::snprintf(size, sizeof size, "%.1f MB", bytes / 1e6);
-  }
-  return hex(std::span(id.hash).first(4)) + " (" + size + ")";
+  if (id.size_bytes < 1000) return fmt::format("{} ({} bytes)", name, id.size_bytes);
+  if (bytes < 1e6) return fmt::format("{} ({:.1f} kB)", name, bytes / 1e3);
+  return fmt::format("{} ({:.1f} MB)", name, bytes / 1e6);
 }
 
 ChunkMap::ChunkMap(std::uint64_t chunks, bool all)
@@ -31,23 +27,18 @@ ChunkMap::ChunkMap(std::uint64_t chunks, bool all)
 }
 
 std::optional<ChunkMap> ChunkMap::parse(std::uint64_t chunks, std::span<const std::byte> bytes) {
-  if (bytes.size() != byte_count(chunks)) {
-    return std::nullopt;
-  }
+  if (bytes.size() != byte_count(chunks)) return std::nullopt;
   ChunkMap map(chunks);
   for (std::uint64_t& word : map.words_) {
     std::array<std::byte, sizeof word> part{};  // the last one lacks bytes
     const auto there = bytes.first(std::min(bytes.size(), part.size()));
-    std::copy(there.begin(), there.end(), part.begin());
+    std::ranges::copy(there, part.begin());
     word = from_little_endian<std::uint64_t>(part);
     bytes = bytes.subspan(there.size());
   }
-  if (map.words_.back() >> (chunks % 64) != 0) {
-    return std::nullopt;
-  }
-  for (const std::uint64_t word : map.words_) {
+  if (map.words_.back() >> (chunks % 64) != 0) return std::nullopt;
+  for (const std::uint64_t word : map.words_)
     map.count_ += static_cast<std::uint64_t>(std::popcount(word));
-  }
   return map;
 }
 
@@ -75,17 +66,13 @@ void ChunkMap::erase(std::uint64_t chunk) {
 
 ChunkMap ChunkMap::inverse() const {
   ChunkMap map(size_, true);
-  for (std::size_t i = 0; i < words_.size(); ++i) {
-    map.words_[i] &= ~words_[i];
-  }
+  for (std::size_t i = 0; i < words_.size(); ++i) map.words_[i] &= ~words_[i];
   map.count_ = size_ - count_;
   return map;
 }
 
 std::optional<std::uint64_t> ChunkMap::next(std::uint64_t start, Order order) const {
-  if (none()) {
-    return std::nullopt;
-  }
+  if (none()) return std::nullopt;
   if (order == Order::ascending) {
     const auto found = next_up(start, size_);
     return found ? found : next_up(0, start);
@@ -108,9 +95,8 @@ std::optional<std::uint64_t> ChunkMap::next_up(std::uint64_t begin, std::uint64_
 std::optional<std::uint64_t> ChunkMap::next_down(std::uint64_t last) const {
   for (std::uint64_t word = last / 64 + 1; word-- > 0;) {
     const std::uint64_t mask = word == last / 64 ? ~0ULL >> (63 - last % 64) : ~0ULL;
-    if (const std::uint64_t bits = words_[word] & mask; bits != 0) {
+    if (const std::uint64_t bits = words_[word] & mask; bits != 0)
       return word * 64 + 63 - static_cast<std::uint64_t>(std::countl_zero(bits));
-    }
   }
   return std::nullopt;
 }

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <cstring>
 
+#include <fmt/format.h>
+
 namespace causeway::inter {
 namespace {
 
@@ -69,9 +71,7 @@ std::span<std::byte> FrameParser::writable() {
     begin_ = 0;
   }
   const std::size_t wanted = end_ + std::max(missing_bytes(), kReadBytes);
-  if (buffer_.size() < wanted) {
-    buffer_.resize(wanted);
-  }
+  if (buffer_.size() < wanted) buffer_.resize(wanted);
   return std::span(buffer_).subspan(end_);
 }
 
@@ -81,12 +81,8 @@ void FrameParser::received(std::size_t size) {
 }
 
 std::optional<FrameView> FrameParser::next() {
-  if (!header_ && end_ - begin_ >= kFrameHeaderBytes) {
-    read_header();
-  }
-  if (!header_ || end_ - begin_ < kFrameHeaderBytes + header_->body_bytes) {
-    return std::nullopt;
-  }
+  if (!header_ && end_ - begin_ >= kFrameHeaderBytes) read_header();
+  if (!header_ || end_ - begin_ < kFrameHeaderBytes + header_->body_bytes) return std::nullopt;
   const FrameView frame{header_->type, std::span<const std::byte>(buffer_).subspan(
                                            begin_ + kFrameHeaderBytes, header_->body_bytes)};
   begin_ += kFrameHeaderBytes + header_->body_bytes;
@@ -102,29 +98,26 @@ std::size_t FrameParser::missing_bytes() const {
 
 void FrameParser::read_header() {
   ByteReader reader(std::span<const std::byte>(buffer_).subspan(begin_, kFrameHeaderBytes));
-  if (reader.number<std::uint16_t>() != kFrameMagic) {
+  if (reader.number<std::uint16_t>() != kFrameMagic)
     throw LinkError(Errc::bad_frame, "invalid frame: wrong magic");
-  }
   const auto version = reader.number<std::uint8_t>();
   if (version != kFrameVersion) {
-    throw LinkError(Errc::bad_frame, "invalid frame: version " + std::to_string(version) +
-                                         ", this build speaks version " +
-                                         std::to_string(kFrameVersion));
+    throw LinkError(Errc::bad_frame,
+                    fmt::format("invalid frame: version {}, this build speaks version {}", version,
+                                kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
   if (type < FrameType::hello || type > FrameType::relayed) {
     throw LinkError(Errc::bad_frame,
-                    "invalid frame: unknown type " + std::to_string(static_cast<unsigned>(type)));
+                    fmt::format("invalid frame: unknown type {}", static_cast<unsigned>(type)));
   }
-  if (reader.number<std::uint32_t>() != 0) {
+  if (reader.number<std::uint32_t>() != 0)
     throw LinkError(Errc::bad_frame, "invalid frame: unknown flags");
-  }
   const std::size_t body_bytes = reader.number<std::uint32_t>();
   if (body_bytes > body_bytes_max(type)) {
     throw LinkError(Errc::frame_too_large,
-                    "frame too large: " + std::string(to_string(type)) + " of " +
-                        std::to_string(body_bytes) + " bytes, at most " +
-                        std::to_string(body_bytes_max(type)) + " are allowed");
+                    fmt::format("frame too large: {} of {} bytes, at most {} are allowed",
+                                to_string(type), body_bytes, body_bytes_max(type)));
   }
   header_ = Header{type, body_bytes};
 }

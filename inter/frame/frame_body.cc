@@ -1,5 +1,6 @@
 #include "inter/frame/frame_body.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "inter/base/text.h"
@@ -25,30 +26,25 @@ void write_id(ByteWriter& writer, const BlobId& id) {
 BlobId read_id(ByteReader& reader) {
   BlobId id;
   const auto hash = reader.bytes(id.hash.size());
-  std::transform(hash.begin(), hash.end(), id.hash.begin(),
-                 [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
+  std::ranges::transform(hash, id.hash.begin(),
+                         [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
   id.size_bytes = reader.number<std::uint64_t>();
   return id;
 }
 
 void check_name(const std::string& region) {
-  if (region.empty() || region.size() > kRegionNameBytesMax) {
+  if (region.empty() || region.size() > kRegionNameBytesMax)
     bad_frame("a region's name must have 1 to 63 characters");
-  }
 }
 
 void check_size(const BlobId& id) {
-  if (id.size_bytes > kBlobBytesMax) {
-    bad_frame("blob of more than 2^40 bytes");
-  }
+  if (id.size_bytes > kBlobBytesMax) bad_frame("blob of more than 2^40 bytes");
 }
 
 std::uint64_t read_chunk_number(ByteReader& reader, const BlobId& id) {
   check_size(id);
   const auto chunk = reader.number<std::uint64_t>();
-  if (chunk >= chunk_count(id.size_bytes)) {
-    bad_frame("chunk beyond the end of its blob");
-  }
+  if (chunk >= chunk_count(id.size_bytes)) bad_frame("chunk beyond the end of its blob");
   return chunk;
 }
 
@@ -75,7 +71,7 @@ Bytes encode_chunk(const BlobId& id, std::uint64_t chunk, Bytes memory) {
   writer.number(chunk);
   const Bytes head = writer.take();
   memory.resize(kFrameHeaderBytes + body_bytes);
-  std::copy(head.begin(), head.end(), memory.begin());
+  std::ranges::copy(head, memory.begin());
   return memory;
 }
 
@@ -114,9 +110,7 @@ Bytes encode(const BlobPass& pass) {
 Bytes encode(const LinkReport& report) {
   assert(report.links.size() <= kReportedLinksMax);
   std::size_t body_bytes = 0;
-  for (const LinkReport::Link& link : report.links) {
-    body_bytes += 1 + link.to.size() + 8 + 8;
-  }
+  for (const LinkReport::Link& link : report.links) body_bytes += 1 + link.to.size() + 8 + 8;
   ByteWriter writer = frame_writer(FrameType::link_report, body_bytes);
   for (const LinkReport::Link& link : report.links) {
     writer.number(static_cast<std::uint8_t>(link.to.size()));
@@ -130,9 +124,7 @@ Bytes encode(const LinkReport& report) {
 Bytes encode(const Neighbours& neighbours) {
   assert(neighbours.regions.size() <= kReportedLinksMax);
   std::size_t body_bytes = 0;
-  for (const std::string& region : neighbours.regions) {
-    body_bytes += 1 + region.size();
-  }
+  for (const std::string& region : neighbours.regions) body_bytes += 1 + region.size();
   ByteWriter writer = frame_writer(FrameType::neighbours, body_bytes);
   for (const std::string& region : neighbours.regions) {
     writer.number(static_cast<std::uint8_t>(region.size()));
@@ -179,18 +171,15 @@ Hello decode_hello(std::span<const std::byte> body) {
   ByteReader reader(body);
   Hello hello;
   hello.kind = static_cast<ConnectionKind>(reader.number<std::uint8_t>());
-  if (hello.kind < ConnectionKind::control || hello.kind > ConnectionKind::detour) {
+  if (hello.kind < ConnectionKind::control || hello.kind > ConnectionKind::detour)
     bad_frame("unknown kind of connection");
-  }
   const auto nonce = reader.bytes(hello.nonce.size());
-  std::transform(nonce.begin(), nonce.end(), hello.nonce.begin(),
-                 [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
+  std::ranges::transform(nonce, hello.nonce.begin(),
+                         [](std::byte byte) { return static_cast<std::uint8_t>(byte); });
   hello.sender = to_text(reader.bytes(reader.number<std::uint8_t>()));
   check_name(hello.sender);
   hello.greeting = to_text(reader.rest());
-  if (hello.greeting.size() > kGreetingBytesMax) {
-    bad_frame("greeting too long");
-  }
+  if (hello.greeting.size() > kGreetingBytesMax) bad_frame("greeting too long");
   return hello;
 }
 
@@ -218,9 +207,8 @@ BlobChunk decode_chunk(std::span<const std::byte> body) {
   chunk.id = read_id(reader);
   chunk.chunk = read_chunk_number(reader, chunk.id);
   chunk.bytes = reader.rest();
-  if (chunk.bytes.size() != chunk_bytes(chunk.id, chunk.chunk)) {
+  if (chunk.bytes.size() != chunk_bytes(chunk.id, chunk.chunk))
     bad_frame("chunk of the wrong length");
-  }
   return chunk;
 }
 
@@ -229,15 +217,11 @@ BlobFetch decode_fetch(std::span<const std::byte> body) {
   BlobFetch fetch;
   fetch.id = read_id(reader);
   const auto order = reader.number<std::uint8_t>();
-  if (order > static_cast<std::uint8_t>(Order::descending)) {
-    bad_frame("unknown order of chunks");
-  }
+  if (order > static_cast<std::uint8_t>(Order::descending)) bad_frame("unknown order of chunks");
   fetch.order = static_cast<Order>(order);
   fetch.start = read_chunk_number(reader, fetch.id);
   auto held = ChunkMap::parse(chunk_count(fetch.id.size_bytes), reader.rest());
-  if (!held) {
-    bad_frame("map of chunks that does not fit its blob");
-  }
+  if (!held) bad_frame("map of chunks that does not fit its blob");
   fetch.held = std::move(*held);
   return fetch;
 }
@@ -289,17 +273,15 @@ Relay decode_relay(std::span<const std::byte> body) {
   ByteReader reader(body);
   Relay relay;
   relay.step = static_cast<Relay::Step>(reader.number<std::uint8_t>());
-  if (relay.step < Relay::Step::begin || relay.step > Relay::Step::end) {
+  if (relay.step < Relay::Step::begin || relay.step > Relay::Step::end)
     bad_frame("unknown step of a relayed connection");
-  }
   relay.number = reader.number<std::uint64_t>();
   relay.region = to_text(reader.bytes(reader.number<std::uint8_t>()));
   check_name(relay.region);
   relay.bytes = reader.rest();
   if (relay.bytes.empty() != (relay.step != Relay::Step::bytes) ||
-      relay.bytes.size() > kRelayedBytesMax) {
+      relay.bytes.size() > kRelayedBytesMax)
     bad_frame("relayed bytes where there are none, or too many");
-  }
   return relay;
 }
 

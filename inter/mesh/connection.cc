@@ -32,31 +32,24 @@ struct Connection::Implementation {
     remote_text = to_text(remote);
     const int handle = socket.native_handle();
     tune(handle, settings.user_timeout);
-    if (!settings.congestion_control.empty()) {
+    if (!settings.congestion_control.empty())
       set_congestion_control(handle, settings.congestion_control);
-    }
     std::error_code ignored;
     socket.native_non_blocking(true, ignored);
   }
 
   void count() {
-    if (!stream) {
-      return;
-    }
+    if (!stream) return;
     const std::uint64_t rx_bytes = stream->read_bytes();
     const std::uint64_t tx_bytes = stream->written_bytes();
-    if (rx_bytes != counted.rx_bytes) {
-      last_received = last_progress = Clock::now();
-    }
+    if (rx_bytes != counted.rx_bytes) last_received = last_progress = Clock::now();
     traffic->rx_bytes += rx_bytes - counted.rx_bytes;
     traffic->tx_bytes += tx_bytes - counted.tx_bytes;
     counted = {tx_bytes, rx_bytes};
   }
 
   void check_open() const {
-    if (closed) {
-      throw LinkError(close_code, close_reason);
-    }
+    if (closed) throw LinkError(close_code, close_reason);
   }
 
   // Takes a step of the stream to its end; gives how many bytes it moved.
@@ -90,9 +83,7 @@ struct Connection::Implementation {
     std::error_code error;
     co_await socket.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
     turn_bytes = 0;
-    if (error && !closed) {
-      throw LinkError(error, error.message());
-    }
+    if (error && !closed) throw LinkError(error, error.message());
   }
 
   asio::awaitable<void> take_turn(std::size_t bytes) {
@@ -158,9 +149,7 @@ asio::awaitable<void> Connection::connect(tcp::endpoint endpoint) {
   std::error_code error;
   co_await self.socket.async_connect(endpoint, asio::redirect_error(asio::use_awaitable, error));
   check_open();
-  if (error) {
-    throw LinkError(error, error.message());
-  }
+  if (error) throw LinkError(error, error.message());
   self.on_connected(endpoint);
   self.stream = std::make_unique<TlsStream>(make_socket_bio(self.socket.native_handle()),
                                             self.context, TlsRole::client);
@@ -177,9 +166,7 @@ asio::awaitable<FrameView> Connection::read() {
   Implementation& self = *implementation_;
   for (;;) {
     check_open();  // frames may be waiting that arrived before close()
-    if (const auto frame = self.parser.next()) {
-      co_return *frame;
-    }
+    if (const auto frame = self.parser.next()) co_return *frame;
     const auto space = self.parser.writable();
     const std::size_t size =
         co_await self.perform([space](TlsStream& stream) { return stream.read(space); });
@@ -208,22 +195,17 @@ asio::awaitable<void> Connection::linger() {
 
 void Connection::check_revocation(const TlsContext& context) {
   const Implementation& self = *implementation_;
-  if (self.handshaken && !self.closed && self.stream->is_revoked(context)) {
+  if (self.handshaken && !self.closed && self.stream->is_revoked(context))
     close(Errc::refused, "the peer's certificate was revoked");
-  }
 }
 
 void Connection::close(std::error_code code, const std::string& reason) {
   Implementation& self = *implementation_;
-  if (self.closed) {
-    return;
-  }
+  if (self.closed) return;
   self.closed = true;
   self.close_code = code;
   self.close_reason = reason;
-  if (self.stream) {
-    self.stream->end();
-  }
+  if (self.stream) self.stream->end();
   std::error_code ignored;
   self.socket.close(ignored);
 }

@@ -31,9 +31,7 @@ ConnectionNumber DataConnections::add(std::shared_ptr<Connection> connection) {
 }
 
 void DataConnections::close(std::error_code code, const std::string& reason) {
-  for (const auto& [number, data] : all_) {
-    data.connection->close(code, reason);
-  }
+  for (const auto& [number, data] : all_) data.connection->close(code, reason);
 }
 
 void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
@@ -53,9 +51,7 @@ bool DataConnections::takes_part(ConnectionNumber number) const {
 // too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
 // sends at 2.9 times the rate that it measured.
 void DataConnections::set_pace() {
-  if (all_.empty()) {
-    return;
-  }
+  if (all_.empty()) return;
   const auto connections = static_cast<double>(std::min(sharing_, all_.size()));
   const double rate = meter_.rate_bytes_per_s() / connections;
   const double limit = meter_.pacing_bytes_per_s() / connections;
@@ -64,9 +60,7 @@ void DataConnections::set_pace() {
                           : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
                                        kUnsentBytesMin, kUnsentBytesMax);
   for (const auto& [number, data] : all_) {
-    if (data.connection->is_closed()) {
-      continue;
-    }
+    if (data.connection->is_closed()) continue;
     data.connection->limit_unsent(unsent);
     data.connection->limit_rate(limit > 0 ? static_cast<std::uint64_t>(limit) : kNoRateLimit);
   }
@@ -75,9 +69,7 @@ void DataConnections::set_pace() {
 // A small burst over one connection finds the window that the last one left there; over several it
 // finds little in each. Not where windows do not outlast a pause, or losses keep them small.
 std::size_t DataConnections::connections_for(std::uint64_t bytes) const {
-  if (restarts_ || meter_.loss() > kLossThatKeepsWindowsSmall) {
-    return kDataConnectionsMax;
-  }
+  if (restarts_ || meter_.loss() > kLossThatKeepsWindowsSmall) return kDataConnectionsMax;
   return std::min<std::uint64_t>(bytes / kBytesOfAConnection + 1, kDataConnectionsMax);
 }
 
@@ -96,12 +88,9 @@ std::uint64_t DataConnections::newly_delivered_bytes() {
 
 void DataConnections::look(Clock::time_point now) {
   for (auto& [number, data] : all_) {
-    if (const auto figures = data.connection->look()) {
-      meter_.on_tcp(number, *figures);
-    }
-    if (outgoing_.in_flight(number) == 0 && !data.connection->inside_frame()) {
+    if (const auto figures = data.connection->look()) meter_.on_tcp(number, *figures);
+    if (outgoing_.in_flight(number) == 0 && !data.connection->inside_frame())
       data.waiting_since = now;
-    }
   }
 }
 

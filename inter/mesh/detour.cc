@@ -22,9 +22,7 @@ Detour::Detour(const asio::any_io_executor& executor, std::string peer, std::uin
       wake_(executor) {
   std::error_code error;
   asio::local::connect_pair(near_, far_, error);
-  if (error) {
-    throw LinkError(error, error.message());
-  }
+  if (error) throw LinkError(error, error.message());
 }
 
 asio::awaitable<void> Detour::run(Self self) {
@@ -40,9 +38,7 @@ asio::awaitable<void> Detour::carry_out(Self self) {
     std::error_code error;
     const std::size_t size = co_await self->far_.async_read_some(
         asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
-    if (error) {
-      break;
-    }
+    if (error) break;
     co_await self->carrier_->wait_for_room();
     self->tell(Relay::Step::bytes, std::span(piece).first(size));
   }
@@ -52,9 +48,7 @@ asio::awaitable<void> Detour::carry_out(Self self) {
 
 asio::awaitable<void> Detour::carry_in(Self self) {
   while (self->far_.is_open()) {
-    if (self->arrived_.empty() && self->finished_) {
-      break;
-    }
+    if (self->arrived_.empty() && self->finished_) break;
     if (self->arrived_.empty()) {
       co_await self->wake_.wait();
       continue;
@@ -63,9 +57,7 @@ asio::awaitable<void> Detour::carry_in(Self self) {
     std::error_code error;
     co_await asio::async_write(self->far_, asio::buffer(bytes),
                                asio::redirect_error(asio::use_awaitable, error));
-    if (error) {
-      break;
-    }
+    if (error) break;
   }
   self->close();
 }
@@ -76,9 +68,8 @@ void Detour::tell(Relay::Step step, std::span<const std::byte> bytes) {
 }
 
 void Detour::take(std::span<const std::byte> bytes) {
-  if (arrived_.size() + bytes.size() > kRelayedWaitingMax) {
+  if (arrived_.size() + bytes.size() > kRelayedWaitingMax)
     return close();  // a byte that is lost would end it as well
-  }
   arrived_.insert(arrived_.end(), bytes.begin(), bytes.end());
   wake_.notify();
 }

@@ -42,9 +42,7 @@ bool Peer::takes_another_detour() {
   const auto now = Clock::now();
   const double passed_s = std::chrono::duration<double>(now - begun_at).count();
   const double left = std::max(0.0, begun - kBegunPerS * passed_s);
-  if (left + 1 > kBegunAtOnce) {
-    return false;
-  }
+  if (left + 1 > kBegunAtOnce) return false;
   begun = left + 1;
   begun_at = now;
   return true;
@@ -54,38 +52,24 @@ bool Peer::takes_another_detour() {
 
 Neighbours MeshCore::neighbours() const {
   Neighbours linked;
-  for (const auto& [name, peer] : peers_) {
-    if (peer->linked() && linked.regions.size() < kReportedLinksMax) {
-      linked.regions.push_back(name);
-    }
-  }
+  for (const auto& [name, peer] : peers_)
+    if (peer->linked() && linked.regions.size() < kReportedLinksMax) linked.regions.push_back(name);
   return linked;
 }
 
 void MeshCore::tell_neighbours() {
-  if (!options_.detours || stopping_) {
-    return;
-  }
+  if (!options_.detours || stopping_) return;
   const Neighbours linked = neighbours();
-  for (const auto& [name, peer] : peers_) {
-    if (peer->linked()) {
-      peer->session->tell(linked);
-    }
-  }
+  for (const auto& [name, peer] : peers_)
+    if (peer->linked()) peer->session->tell(linked);
 }
 
 void MeshCore::on_neighbours(Peer& carrier, const Neighbours& neighbours) {
   carrier.neighbours = {neighbours.regions.begin(), neighbours.regions.end()};
-  for (const auto& [ends, detour] : detours_) {
-    if (ends.via == carrier.name && !carrier.neighbours.contains(ends.peer)) {
-      detour->close();
-    }
-  }
-  for (const auto& [name, peer] : peers_) {
-    if (!peer->session && carrier.neighbours.contains(name)) {
-      peer->detour_retry.cancel();
-    }
-  }
+  for (const auto& [ends, detour] : detours_)
+    if (ends.via == carrier.name && !carrier.neighbours.contains(ends.peer)) detour->close();
+  for (const auto& [name, peer] : peers_)
+    if (!peer->session && carrier.neighbours.contains(name)) peer->detour_retry.cancel();
 }
 
 // ---- As the one that begins ----
@@ -96,11 +80,8 @@ bool MeshCore::begins_detours_to(const Peer& peer) const {
 
 PeerPtr MeshCore::next_carrier(Peer& peer) const {
   std::vector<PeerPtr> carriers;
-  for (const auto& [name, other] : peers_) {
-    if (other->linked() && other->neighbours.contains(peer.name)) {
-      carriers.push_back(other);
-    }
-  }
+  for (const auto& [name, other] : peers_)
+    if (other->linked() && other->neighbours.contains(peer.name)) carriers.push_back(other);
   return carriers.empty() ? nullptr : carriers[peer.detours_tried++ % carriers.size()];
 }
 
@@ -120,12 +101,8 @@ asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
     } catch (const LinkError& error) {
       failure = error.reason();
     }
-    if (self->stopping_ || peer->removed) {
-      break;
-    }
-    if (!failure.empty() && !peer->session) {
-      self->log_detour(*peer, carrier->name, failure);
-    }
+    if (self->stopping_ || peer->removed) break;
+    if (!failure.empty() && !peer->session) self->log_detour(*peer, carrier->name, failure);
     co_await sleep(peer->detour_retry, peer->detour_backoff.next());
   }
 }
@@ -160,16 +137,12 @@ asio::awaitable<void> MeshCore::begin_detour(Self self, PeerPtr peer, PeerPtr ca
 void MeshCore::on_relayed(Peer& carrier, const Relay& relay) {
   const auto known = detours_.find({relay.region, carrier.name});
   if (relay.step == Relay::Step::begin) {
-    if (answer(carrier, relay)) {
-      return;
-    }
+    if (answer(carrier, relay)) return;
   } else if (known != detours_.end() && known->second->number() == relay.number) {
     return relay.step == Relay::Step::end ? known->second->finish()
                                           : known->second->take(relay.bytes);
   }
-  if (relay.step != Relay::Step::end) {
-    carrier.session->relay(FrameType::relay, end_of(relay));
-  }
+  if (relay.step != Relay::Step::end) carrier.session->relay(FrameType::relay, end_of(relay));
 }
 
 // False: it is not to be had.
@@ -177,9 +150,7 @@ bool MeshCore::answer(Peer& carrier, const Relay& relay) {
   const auto found = peers_.find(relay.region);
   const bool welcome = options_.detours && found != peers_.end() && found->first < options_.self &&
                        found->second.get() != &carrier && carrier.takes_another_detour();
-  if (!welcome) {
-    return false;
-  }
+  if (!welcome) return false;
   const PeerPtr& peer = found->second;
   try {
     const auto control = carry(*peer, carrier, relay.number, TlsRole::server);
@@ -200,9 +171,7 @@ asio::awaitable<void> MeshCore::answer_detour(Self self, PeerPtr peer,
   } catch (const LinkError& error) {
     failure = error.reason();
   }
-  if (!failure.empty() && !self->stopping_ && !peer->session) {
-    self->log_detour(*peer, via, failure);
-  }
+  if (!failure.empty() && !self->stopping_ && !peer->session) self->log_detour(*peer, via, failure);
 }
 
 asio::awaitable<void> MeshCore::admit_detour(Self self, PeerPtr peer,
@@ -215,9 +184,8 @@ asio::awaitable<void> MeshCore::admit_detour(Self self, PeerPtr peer,
   const std::string certified = co_await control->handshake();
   self->check_detour_end(*peer, certified);
   const Hello theirs = co_await read_hello(*control);
-  if (theirs.kind != ConnectionKind::detour || theirs.sender != peer->name) {
+  if (theirs.kind != ConnectionKind::detour || theirs.sender != peer->name)
     co_await refuse(*control, "it does not greet as " + peer->name + " by way of " + via);
-  }
   const Hello mine = self->hello(ConnectionKind::detour, theirs.nonce);
   const Judge judge = self->judge(*peer);
   const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
@@ -235,9 +203,7 @@ std::shared_ptr<Connection> MeshCore::carry(const Peer& peer, const Peer& carrie
   const auto detour = std::make_shared<Detour>(executor_, peer.name, number, carrier.session);
   const auto control = connections_.carried(detour->take_near_end(), carrier.name, role);
   const DetourEnds ends{peer.name, carrier.name};
-  if (const auto before = std::exchange(detours_[ends], detour)) {
-    before->close();
-  }
+  if (const auto before = std::exchange(detours_[ends], detour)) before->close();
   tasks_.spawn(run_detour(shared_from_this(), ends, detour));
   return control;
 }
@@ -245,9 +211,7 @@ std::shared_ptr<Connection> MeshCore::carry(const Peer& peer, const Peer& carrie
 asio::awaitable<void> MeshCore::run_detour(Self self, DetourEnds ends, Detour::Self detour) {
   co_await Detour::run(detour);
   const auto still = self->detours_.find(ends);
-  if (still != self->detours_.end() && still->second == detour) {
-    self->detours_.erase(still);
-  }
+  if (still != self->detours_.end() && still->second == detour) self->detours_.erase(still);
 }
 
 void MeshCore::check_detour_end(const Peer& peer, const std::string& certified) const {
@@ -262,19 +226,15 @@ std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
                                                         const std::shared_ptr<Connection>& control,
                                                         const SessionNonce& nonce,
                                                         const std::string& via) {
-  if (peer->linked() && (begins_detours_to(*peer) || peer->is_fresh())) {
+  if (peer->linked() && (begins_detours_to(*peer) || peer->is_fresh()))
     throw LinkError(Errc::refused, kOtherLinkReason);
-  }
   peer->detour_backoff.reset();
   return begin(peer, control, nonce, via);
 }
 
 void MeshCore::close_detours_by(const std::string& via) {
-  for (const auto& [ends, detour] : detours_) {
-    if (ends.via == via) {
-      detour->close();
-    }
-  }
+  for (const auto& [ends, detour] : detours_)
+    if (ends.via == via) detour->close();
 }
 
 void MeshCore::log_detour(const Peer& peer, const std::string& via, const std::string& failure) {
@@ -295,9 +255,7 @@ void MeshCore::on_relay(const Peer& from, const Relay& relay) {
     onward.region = from.name;
     return to->session->relay(FrameType::relayed, onward);
   }
-  if (relay.step != Relay::Step::end) {
-    from.session->relay(FrameType::relayed, end_of(relay));
-  }
+  if (relay.step != Relay::Step::end) from.session->relay(FrameType::relayed, end_of(relay));
 }
 
 }  // namespace causeway::inter

@@ -39,9 +39,7 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
         failure.clear();
       }
     }
-    if (self->stopping_ || peer->removed) {
-      break;
-    }
+    if (self->stopping_ || peer->removed) break;
     const bool failed = !failure.empty() && !peer->linked();
     if (const auto more = failed ? peer->failures.note(failure) : std::nullopt) {
       spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
@@ -56,9 +54,7 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
 asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const SessionNonce nonce = random_nonce();
   const auto control = co_await open(self, peer);
-  if (peer->linked()) {
-    co_return;  // it dialled us meanwhile
-  }
+  if (peer->linked()) co_return;  // it dialled us meanwhile
   const Hello hello = self->hello(ConnectionKind::control, nonce);
   const Judge judge = self->judge(*peer);
   {
@@ -71,9 +67,8 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
     self->act_on(verdicts, *peer);
   }
   const auto session = self->begin_session(peer, control, nonce, true);
-  for (unsigned i = 0; i < self->options_.data_connections; ++i) {
+  for (unsigned i = 0; i < self->options_.data_connections; ++i)
     self->tasks_.spawn(keep_data_connection(self, peer, session, control->remote_endpoint()));
-  }
   co_await run_session(self, peer, session);
 }
 
@@ -93,9 +88,7 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
     } catch (const LinkError& error) {
       failure = error.reason();
     }
-    if (self->stopping_ || session->is_closed()) {
-      break;
-    }
+    if (self->stopping_ || session->is_closed()) break;
     if (const auto more = peer->failures.note(failure)) {
       spdlog::warn("{}: a data connection to {} ended: {}{}", self->options_.self, peer->name,
                    failure, *more);
@@ -114,9 +107,8 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, Peer
                                     seconds_text(self->options_.handshake_deadline));
   });
   const std::string refusal = co_await join_session(*data, hello);
-  if (!refusal.empty()) {
+  if (!refusal.empty())
     throw LinkError(Errc::refused, peer->name + " refused our data connection: " + refusal);
-  }
   co_return data;
 }
 
@@ -125,9 +117,7 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr p
   const auto endpoints = co_await resolve(peer->endpoint, self->options_.handshake_deadline);
   LinkError failure(Errc::bad_address, "the name has no address");
   for (const tcp::endpoint& endpoint : endpoints) {
-    if (self->door_) {
-      self->door_->expect(endpoint.address());
-    }
+    if (self->door_) self->door_->expect(endpoint.address());
     try {
       co_return co_await open_at(self, peer, endpoint);
     } catch (const LinkError& error) {

@@ -10,12 +10,8 @@ namespace {
 }
 
 std::string verdict_of(const FrameView& frame) {
-  if (frame.type == FrameType::accept) {
-    return "";
-  }
-  if (frame.type != FrameType::refuse) {
-    unexpected(frame);
-  }
+  if (frame.type == FrameType::accept) return "";
+  if (frame.type != FrameType::refuse) unexpected(frame);
   const std::string reason = decode_reason(frame.body);
   return reason.empty() ? "no reason given" : reason;
 }
@@ -37,9 +33,7 @@ asio::awaitable<Verdicts> greet_listener(Connection& connection, const std::stri
     verdicts.theirs = verdict_of(answer);
     co_return verdicts;
   }
-  if (answer.type != FrameType::hello) {
-    unexpected(answer);
-  }
+  if (answer.type != FrameType::hello) unexpected(answer);
   const Hello theirs = decode_hello(answer.body);
   if (theirs.sender != peer) {
     throw LinkError(Errc::refused, "the peer greets as \"" + printable(theirs.sender) +
@@ -75,12 +69,9 @@ asio::awaitable<std::string> join_session(Connection& connection, const Hello& m
 
 asio::awaitable<Hello> read_hello(Connection& connection) {
   const FrameView frame = co_await connection.read();
-  if (frame.type == FrameType::refuse) {
+  if (frame.type == FrameType::refuse)
     throw LinkError(Errc::refused, "the peer refused us: " + decode_reason(frame.body));
-  }
-  if (frame.type != FrameType::hello) {
-    unexpected(frame);
-  }
+  if (frame.type != FrameType::hello) unexpected(frame);
   co_return decode_hello(frame.body);
 }
 

@@ -1,4 +1,6 @@
 // The listening half of the mesh: from an accepted socket to a served session.
+#include <utility>
+
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
@@ -14,9 +16,7 @@ namespace {
 
 // Empty: none.
 std::string objection_to_name(const std::string& certified, const Hello& hello) {
-  if (hello.sender == certified) {
-    return "";
-  }
+  if (hello.sender == certified) return "";
   return "it greets as \"" + printable(hello.sender) + "\" with the certificate of \"" +
          printable(certified) + "\"";
 }
@@ -40,9 +40,7 @@ asio::awaitable<void> MeshCore::serve(Self self, TlsDoor::Guest guest) {
 }
 
 asio::awaitable<void> MeshCore::see_off(Self self, std::shared_ptr<Connection> connection) {
-  if (connection->is_closed()) {
-    co_return;
-  }
+  if (connection->is_closed()) co_return;
   self->strangers_.refused(connection);
   const Deadline deadline(self->executor_, self->options_.handshake_deadline, [connection] {
     connection->close(Errc::deadline, "the peer does not close");
@@ -51,9 +49,8 @@ asio::awaitable<void> MeshCore::see_off(Self self, std::shared_ptr<Connection> c
 }
 
 void MeshCore::log_refusal(const Connection& connection, const std::string& reason) {
-  if (const auto more = refusals_.note(connection.remote_host() + " " + reason)) {
+  if (const auto more = refusals_.note(connection.remote_host() + " " + reason))
     spdlog::warn("{}: refused {}: {}{}", options_.self, connection.remote(), reason, *more);
-  }
 }
 
 asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> connection,
@@ -73,16 +70,13 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   const auto found = self->peers_.find(region);
   const PeerPtr peer = found == self->peers_.end() ? nullptr : found->second;
   std::string objection = objection_to_name(region, theirs);
-  if (objection.empty() && theirs.kind == ConnectionKind::detour) {
+  if (objection.empty() && theirs.kind == ConnectionKind::detour)
     objection = "it greets as if a third region carried it";
-  }
   if (objection.empty() && peer == nullptr) {
     objection =
         "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self + "\"";
   }
-  if (!objection.empty()) {
-    co_await refuse(*connection, objection);
-  }
+  if (!objection.empty()) co_await refuse(*connection, objection);
   deadline.reset();
   connection->count_into(peer->traffic);
   if (theirs.kind == ConnectionKind::control) {
@@ -98,12 +92,9 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
   std::string objection = objection_to_name(name, theirs);
   const bool known =
       name == self->options_.self || self->peers_.contains(name) || is_observer(name);
-  if (objection.empty() && !known) {
+  if (objection.empty() && !known)
     objection = "\"" + printable(name) + "\" is neither a region of this run nor an observer";
-  }
-  if (!objection.empty()) {
-    co_await refuse(*connection, objection);
-  }
+  if (!objection.empty()) co_await refuse(*connection, objection);
   const Bytes report = encode_text(FrameType::message, self->handler_.report(name));
   co_await connection->write(report);
   co_await connection->linger();
@@ -112,16 +103,11 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
                                               PeerPtr peer, Hello theirs) {
   const std::string objection = peer->objection_to_link(*control);
-  if (!objection.empty()) {
-    co_await refuse(*control, objection);
-  }
+  if (!objection.empty()) co_await refuse(*control, objection);
   // Whatever stood before belongs to a life of the peer that is over.
-  if (peer->linked()) {
-    self->take_down(*peer, "the region connected anew");
-  }
-  if (const auto before = peer->greeting.lock()) {
+  if (peer->linked()) self->take_down(*peer, "the region connected anew");
+  if (const auto before = peer->greeting.lock())
     before->close(Errc::refused, "the region connected anew");
-  }
   peer->greeting = control;
   std::optional<Deadline> deadline;
   deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, control] {
@@ -149,6 +135,58 @@ asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, Pee
   const Bytes accepted = encode_empty(FrameType::accept);
   co_await data->write(accepted);
   co_await Session::serve_data(session, data);
+}
+
+namespace {
+
+void close_for_stop(Connection& connection) {
+  connection.close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+}
+
+}  // namespace
+
+void OpenConnections::load_credentials(Validity validity) {
+  check_own_certificate(options_.credentials, options_.self, validity);
+  context_ = make_tls_context(options_.credentials, TlsRole::client);
+  answering_ = make_tls_context(options_.credentials, TlsRole::server);
+}
+
+void OpenConnections::check_revocations() {
+  for (const auto& weak : all_)
+    if (const auto connection = weak.lock()) connection->check_revocation(context_);
+}
+
+ConnectionSettings OpenConnections::settings() const {
+  return {options_.message_bytes_max, 2 * options_.idle_deadline, options_.congestion_control};
+}
+
+std::shared_ptr<Connection> OpenConnections::dialled(asio::ip::tcp::socket socket) {
+  return keep(std::make_shared<Connection>(std::move(socket), context_, settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::admitted(TlsDoor::Guest guest) {
+  return keep(
+      std::make_shared<Connection>(std::move(guest.socket), std::move(guest.stream), settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::carried(asio::local::stream_protocol::socket socket,
+                                                     const std::string& via, TlsRole role) {
+  const TlsContext& context = role == TlsRole::client ? context_ : answering_;
+  return keep(std::make_shared<Connection>(std::move(socket), "the other end by way of " + via,
+                                           context, role, settings()));
+}
+
+std::shared_ptr<Connection> OpenConnections::keep(std::shared_ptr<Connection> connection) {
+  std::erase_if(all_, [](const auto& weak) { return weak.expired(); });
+  all_.push_back(connection);
+  if (closed_) close_for_stop(*connection);  // its coroutine began too late for close() to see it
+  return connection;
+}
+
+void OpenConnections::close() {
+  closed_ = true;
+  for (const auto& weak : all_)
+    if (const auto connection = weak.lock()) close_for_stop(*connection);
 }
 
 }  // namespace causeway::inter

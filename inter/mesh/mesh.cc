@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include <fmt/format.h>
 #include <asio/error.hpp>
 #include <asio/ip/address_v6.hpp>
 
@@ -36,26 +37,19 @@ bool is_ipv6(const std::string& host) {
 
 Endpoint parse_endpoint(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) {
-    bad_address(text, "no port");
-  }
+  if (colon == std::string::npos) bad_address(text, "no port");
   Endpoint endpoint;
   endpoint.host = text.substr(0, colon);
   if (endpoint.host.starts_with('[') && endpoint.host.ends_with(']')) {
     endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-    if (!is_ipv6(endpoint.host)) {
-      bad_address(text, "no IPv6 address between the brackets");
-    }
-  } else if (endpoint.host.empty() ||
-             !std::all_of(endpoint.host.begin(), endpoint.host.end(), is_host_character)) {
+    if (!is_ipv6(endpoint.host)) bad_address(text, "no IPv6 address between the brackets");
+  } else if (endpoint.host.empty() || !std::ranges::all_of(endpoint.host, is_host_character)) {
     bad_address(text, "not a host name or address");
   }
   const char* first = text.data() + colon + 1;
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(first, last, endpoint.port);
-  if (error != std::errc{} || end != last) {
-    bad_address(text, "not a port");
-  }
+  if (error != std::errc{} || end != last) bad_address(text, "not a port");
   return endpoint;
 }
 
@@ -72,7 +66,7 @@ void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
 
 std::string to_string(const Endpoint& endpoint) {
   const bool ipv6 = endpoint.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+  return fmt::format("{}:{}", ipv6 ? "[" + endpoint.host + "]" : endpoint.host, endpoint.port);
 }
 
 class Mesh::Implementation {
@@ -132,12 +126,10 @@ void Mesh::send(const std::string& peer, std::string message) {
   const MeshCore& core = *implementation_->core;
   if (message.size() > core.options().message_bytes_max) {
     throw std::system_error(Errc::frame_too_large,
-                            "a message of " + std::to_string(message.size()) + " bytes to " + peer +
-                                "; at most " + std::to_string(core.options().message_bytes_max));
+                            fmt::format("a message of {} bytes to {}; at most {}", message.size(),
+                                        peer, core.options().message_bytes_max));
   }
-  if (is_up(peer)) {
-    core.find(peer)->session->send(message);
-  }
+  if (is_up(peer)) core.find(peer)->session->send(message);
 }
 
 void Mesh::push_blob(const std::string& peer, const BlobId& id) {
@@ -146,9 +138,7 @@ void Mesh::push_blob(const std::string& peer, const BlobId& id) {
 
 void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {
   const Peer* const found = implementation_->core->find(peer);
-  if (found != nullptr && found->linked()) {
-    found->session->fetch(id);
-  }
+  if (found != nullptr && found->linked()) found->session->fetch(id);
 }
 
 std::map<std::string, LinkStats> Mesh::stats() const {
@@ -186,9 +176,8 @@ namespace {
 std::uint64_t jitter_seed(std::uint64_t seed, const std::string& self, const std::string& peer) {
   std::uint64_t hash = 14695981039346656037ULL ^ seed;
   const std::string names = self + "/" + peer;
-  for (const char character : names) {
+  for (const char character : names)
     hash = (hash ^ static_cast<unsigned char>(character)) * 1099511628211ULL;
-  }
   return hash;
 }
 
@@ -214,9 +203,7 @@ bool Peer::we_dial_first() const {
 }
 
 std::chrono::milliseconds Peer::dials_in() const {
-  if (linked()) {
-    return options.reconnect_delay_max;
-  }
+  if (linked()) return options.reconnect_delay_max;
   const auto waits = we_dial_first() ? std::chrono::milliseconds(0) : options.second_dialler_delay;
   return std::chrono::ceil<std::chrono::milliseconds>(changed + waits -
                                                       std::chrono::steady_clock::now());
@@ -233,15 +220,9 @@ bool Peer::is_fresh() const {
 }
 
 std::string Peer::objection_to_link(const Connection& control) {
-  if (!linked()) {
-    return "";
-  }
-  if (keeps_link(false)) {
-    return kOtherLinkReason;
-  }
-  if (!contest.is_on(changed, std::chrono::steady_clock::now())) {
-    return "";
-  }
+  if (!linked()) return "";
+  if (keeps_link(false)) return kOtherLinkReason;
+  if (!contest.is_on(changed, std::chrono::steady_clock::now())) return "";
   return "two processes use the certificate of " + name + ": one at " + session->remote() +
          ", whose link stays, and one at " + control.remote() +
          "; end one of them, and if it is not yours, `causeway certs revoke " + name + "`";

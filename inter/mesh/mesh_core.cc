@@ -30,9 +30,8 @@ bool choose_congestion_control(const asio::any_io_executor& executor, MeshOption
   }
   wanted = congestion_control(probe.native_handle());
   const bool restarts = wanted != "bbr" && restarts_after_idle();
-  if (options.data_connections == 0) {
+  if (options.data_connections == 0)
     options.data_connections = restarts ? kRestartingConnections : kPacedConnections;
-  }
   spdlog::info("{}: congestion control {}, {} data connections to a peer{}", options.self, wanted,
                options.data_connections,
                restarts ? "; TCP begins anew after every pause (net.ipv4.tcp_slow_start_after_idle "
@@ -65,17 +64,13 @@ void MeshCore::start(const Self& self) {
   spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
                peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
                self->options_.peers.size());
-  if (!self->options_.dial_only) {
-    open_door(self);
-  }
+  if (!self->options_.dial_only) open_door(self);
   self->set_peers(self, self->options_.peers);
 }
 
 void MeshCore::open_door(const Self& self) {
   const auto admit = [weak = std::weak_ptr(self)](TlsDoor::Guest guest) {
-    if (const Self core = weak.lock()) {
-      core->tasks_.spawn(serve(core, std::move(guest)));
-    }
+    if (const Self core = weak.lock()) core->tasks_.spawn(serve(core, std::move(guest)));
   };
   const MeshOptions& options = self->options_;
   self->door_ =
@@ -101,9 +96,7 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
     co_await self->credentials_timer_.async_wait(
         asio::redirect_error(asio::use_awaitable, cancelled));
     const auto load = [&] { self->connections_.load_credentials(Validity::missed); };
-    if (!self->stopping_ && watch.reload(load)) {
-      self->connections_.check_revocations();
-    }
+    if (!self->stopping_ && watch.reload(load)) self->connections_.check_revocations();
   }
 }
 
@@ -117,11 +110,8 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
     }
   }
   const auto before = peers_;
-  for (const auto& [name, peer] : before) {
-    if (!peers.contains(name)) {
-      remove_peer(peer);
-    }
-  }
+  for (const auto& [name, peer] : before)
+    if (!peers.contains(name)) remove_peer(peer);
   for (const auto& [name, endpoint] : peers) {
     if (const auto known = peers_.find(name); known != peers_.end()) {
       change_endpoint(self, known->second, endpoint);
@@ -134,18 +124,12 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
 void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoint& endpoint) {
   const auto peer = std::make_shared<Peer>(executor_, spool_, options_, name, endpoint);
   peers_[name] = peer;
-  if (!endpoint.host.empty()) {
-    tasks_.spawn(dial_loop(self, peer));
-  }
-  if (begins_detours_to(*peer)) {
-    tasks_.spawn(detour_loop(self, peer));
-  }
+  if (!endpoint.host.empty()) tasks_.spawn(dial_loop(self, peer));
+  if (begins_detours_to(*peer)) tasks_.spawn(detour_loop(self, peer));
 }
 
 void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint) {
-  if (peer->endpoint == endpoint) {
-    return;
-  }
+  if (peer->endpoint == endpoint) return;
   if (peer->endpoint.host.empty() != endpoint.host.empty()) {
     remove_peer(peer);
     add_peer(self, peer->name, endpoint);
@@ -160,31 +144,22 @@ void MeshCore::remove_peer(const PeerPtr& peer) {
   peers_.erase(peer->name);
   peer->retry.cancel();
   peer->detour_retry.cancel();
-  if (peer->session) {
-    peer->session->close(Errc::refused, kRemovedReason);
-  }
-  if (const auto greeting = peer->greeting.lock()) {
-    greeting->close(Errc::refused, kRemovedReason);
-  }
+  if (peer->session) peer->session->close(Errc::refused, kRemovedReason);
+  if (const auto greeting = peer->greeting.lock()) greeting->close(Errc::refused, kRemovedReason);
 }
 
 void MeshCore::shut_down() {
   stopping_ = true;
   intake_->stop();
-  if (door_) {
-    door_->close();
-  }
+  if (door_) door_->close();
   credentials_timer_.cancel();
   connections_.close();
-  for (auto& [ends, detour] : detours_) {
-    detour->close();
-  }
+  for (auto& [ends, detour] : detours_) detour->close();
   for (auto& [name, peer] : peers_) {
     peer->retry.cancel();
     peer->detour_retry.cancel();
-    if (peer->session) {
+    if (peer->session)
       peer->session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
-    }
   }
 }
 
@@ -209,17 +184,14 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
     handler_.on_refused_by(peer.name, LinkError(Errc::refused, verdicts.theirs));
     throw LinkError(Errc::refused, peer.name + " refused us: " + verdicts.theirs);
   }
-  if (!verdicts.ours.empty()) {
+  if (!verdicts.ours.empty())
     throw LinkError(Errc::refused, "we refuse " + peer.name + ": " + verdicts.ours);
-  }
 }
 
 std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
                                                  const std::shared_ptr<Connection>& control,
                                                  const SessionNonce& nonce, bool we_dialled) {
-  if (peer->keeps_link(we_dialled)) {
-    throw LinkError(Errc::refused, kOtherLinkReason);
-  }
+  if (peer->keeps_link(we_dialled)) throw LinkError(Errc::refused, kOtherLinkReason);
   auto session = begin(peer, control, nonce, {});
   peer->first_dialled = we_dialled == peer->we_dial_first();
   peer->changed = std::chrono::steady_clock::now();
@@ -234,9 +206,7 @@ std::shared_ptr<Session> MeshCore::begin(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
                                          const SessionNonce& nonce, const std::string& via) {
   control->check_open();
-  if (peer->removed) {
-    throw LinkError(Errc::refused, kRemovedReason);
-  }
+  if (peer->removed) throw LinkError(Errc::refused, kRemovedReason);
   take_down(*peer, !via.empty()     ? "it comes by way of " + via
                    : peer->linked() ? kOtherLinkReason
                                     : "a direct link takes over");
@@ -269,47 +239,32 @@ std::shared_ptr<Session> MeshCore::begin(const PeerPtr& peer,
 asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
                                             std::shared_ptr<Session> session) {
   const std::string reason = co_await Session::run(session);
-  if (peer->session == session) {
-    self->take_down(*peer, reason);
-  }
+  if (peer->session == session) self->take_down(*peer, reason);
 }
 
 void MeshCore::push_blob(const std::string& to, const BlobId& id) {
   Peer* const peer = find(to);
-  if (peer == nullptr) {
-    return;
-  }
+  if (peer == nullptr) return;
   std::set<std::string> up;
-  for (const auto& [name, other] : peers_) {
-    if (other->linked()) {
-      up.insert(name);
-    }
-  }
+  for (const auto& [name, other] : peers_)
+    if (other->linked()) up.insert(name);
   std::vector<Hop> way = router_.way(id, to, up);
-  if (way.size() == 1 && peer->session && !peer->linked()) {
+  if (way.size() == 1 && peer->session && !peer->linked())
     way = {{options_.self, peer->session->via()}, {peer->session->via(), to}};  // never measured
-  }
   push_directly(*find(way.front().to), id);
-  for (auto hop = way.begin() + 1; hop != way.end(); ++hop) {
-    if (router_.ask(id, *hop)) {
-      find(hop->from)->session->pass({id, hop->to});
-    }
-  }
+  for (auto hop = way.begin() + 1; hop != way.end(); ++hop)
+    if (router_.ask(id, *hop)) find(hop->from)->session->pass({id, hop->to});
 }
 
 void MeshCore::push_directly(Peer& peer, const BlobId& id) {
   const bool first = peer.outgoing.idle();
   peer.outgoing.push(id);
-  if (peer.linked()) {
-    peer.session->begin_push(first);
-  }
+  if (peer.linked()) peer.session->begin_push(first);
 }
 
 void MeshCore::pass_on(const BlobPass& pass) {
   Peer* const peer = find(pass.to);
-  if (peer == nullptr) {
-    return;
-  }
+  if (peer == nullptr) return;
   if (spool_.has(pass.id)) {
     push_directly(*peer, pass.id);
   } else {
@@ -318,18 +273,13 @@ void MeshCore::pass_on(const BlobPass& pass) {
 }
 
 void MeshCore::on_completed(const std::string& from, const BlobId& id) {
-  for (const std::string& region : router_.take_passes(id)) {
-    if (Peer* const peer = find(region); peer != nullptr) {
-      push_directly(*peer, id);
-    }
-  }
+  for (const std::string& region : router_.take_passes(id))
+    if (Peer* const peer = find(region); peer != nullptr) push_directly(*peer, id);
   handler_.on_blob(from, id);
 }
 
 void MeshCore::take_down(Peer& peer, const std::string& reason) {
-  if (!peer.session) {
-    return;
-  }
+  if (!peer.session) return;
   const bool linked = peer.linked();
   peer.session->close(Errc::refused, reason);
   peer.session.reset();

@@ -33,9 +33,8 @@ std::string own_name(const Credentials& credentials) {
 
 // What an operator can do about it; empty if the reason says it all.
 std::string advice(const LinkError& error) {
-  if (error.code() == asio::error::connection_refused) {
+  if (error.code() == asio::error::connection_refused)
     return ": no coordinator listens there; `listening_port` in a region's directory has its port";
-  }
   if (error.reason().find("certificate") != std::string::npos) {
     return ": use a certificate that the run's own authority issued, and its ca.crt "
            "(`causeway certs add-observer`)";
@@ -81,9 +80,7 @@ class Observer {
     } catch (const LinkError& error) {
       failure = error;
     }
-    if (late_) {
-      failure = {Errc::deadline, "no answer within " + seconds_text(options_.deadline)};
-    }
+    if (late_) failure = {Errc::deadline, "no answer within " + seconds_text(options_.deadline)};
     throw LinkError(failure.code(), "asking " + to_string(options_.address) + ": " +
                                         failure.reason() + advice(failure));
   }
@@ -101,18 +98,15 @@ class Observer {
                                                ConnectionSettings{kReportBytesMax, {}, {}});
     co_await connection_->connect(endpoint);
     const std::string region = co_await connection_->handshake();
-    if (is_observer(region)) {
+    if (is_observer(region))
       throw LinkError(Errc::refused, "the certificate there is an observer's, not a region's");
-    }
     const Bytes hello = encode(Hello{ConnectionKind::observer, {}, name_, {}});
     co_await connection_->write(hello);
     const FrameView answer = co_await connection_->read();
-    if (answer.type == FrameType::refuse) {
+    if (answer.type == FrameType::refuse)
       throw LinkError(Errc::refused, region + " refuses: " + decode_reason(answer.body));
-    }
-    if (answer.type != FrameType::message) {
+    if (answer.type != FrameType::message)
       throw LinkError(Errc::bad_frame, region + " does not answer with a report");
-    }
     co_return std::string(reinterpret_cast<const char*>(answer.body.data()), answer.body.size());
   }
 

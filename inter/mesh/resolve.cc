@@ -36,9 +36,7 @@ Found look_up(const Endpoint& endpoint) {
   asio::io_context unused;  // Asio's resolver wants one
   const auto entries =
       tcp::resolver(unused).resolve(endpoint.host, std::to_string(endpoint.port), found.error);
-  for (const auto& entry : entries) {
-    found.addresses.push_back(entry.endpoint());
-  }
+  for (const auto& entry : entries) found.addresses.push_back(entry.endpoint());
   return found;
 }
 
@@ -61,12 +59,8 @@ std::optional<Addresses> numeric(const Endpoint& endpoint) {
 Addresses checked(const Endpoint& endpoint, std::chrono::milliseconds limit,
                   std::optional<Found> found) {
   const std::string what = "cannot look up " + endpoint.host + ": ";
-  if (!found) {
-    throw LinkError(Errc::deadline, what + "no answer within " + seconds_text(limit));
-  }
-  if (found->error) {
-    throw LinkError(found->error, what + found->error.message());
-  }
+  if (!found) throw LinkError(Errc::deadline, what + "no answer within " + seconds_text(limit));
+  if (found->error) throw LinkError(found->error, what + found->error.message());
   return std::move(found->addresses);
 }
 
@@ -81,14 +75,10 @@ struct Lookup {
 
 void hand_over(const std::shared_ptr<Lookup>& lookup, Found found) {
   const std::lock_guard lock(lookup->mutex);
-  if (!lookup->executor) {
-    return;
-  }
+  if (!lookup->executor) return;
   asio::post(*lookup->executor, [lookup, found = std::move(found)] {
     lookup->found = found;
-    if (lookup->arrived != nullptr) {
-      lookup->arrived->notify();
-    }
+    if (lookup->arrived != nullptr) lookup->arrived->notify();
   });
 }
 
@@ -117,9 +107,7 @@ class Waiting {
 }  // namespace
 
 asio::awaitable<Addresses> resolve(Endpoint endpoint, std::chrono::milliseconds limit) {
-  if (auto addresses = numeric(endpoint)) {
-    co_return std::move(*addresses);
-  }
+  if (auto addresses = numeric(endpoint)) co_return std::move(*addresses);
   const auto executor = co_await asio::this_coro::executor;
   Waiting waiting(executor);
   const auto lookup = waiting.lookup();
@@ -129,17 +117,13 @@ asio::awaitable<Addresses> resolve(Endpoint endpoint, std::chrono::milliseconds 
     late = true;
     waiting.arrived().notify();
   });
-  while (!lookup->found && !late) {
-    co_await waiting.arrived().wait();
-  }
+  while (!lookup->found && !late) co_await waiting.arrived().wait();
   co_return checked(endpoint, limit, std::move(lookup->found));
 }
 
 Addresses wait_to_resolve(const Endpoint& endpoint, std::chrono::milliseconds limit,
                           const std::function<void()>& meanwhile) {
-  if (auto addresses = numeric(endpoint)) {
-    return std::move(*addresses);
-  }
+  if (auto addresses = numeric(endpoint)) return std::move(*addresses);
   const auto answer = std::make_shared<std::promise<Found>>();
   std::future<Found> found = answer->get_future();
   look_up_apart(endpoint, [answer](Found arrived) { answer->set_value(std::move(arrived)); });
@@ -148,17 +132,13 @@ Addresses wait_to_resolve(const Endpoint& endpoint, std::chrono::milliseconds li
   for (auto now = deadline - limit; !in_time && now < deadline;
        now = std::chrono::steady_clock::now()) {
     in_time = found.wait_until(std::min(deadline, now + kMeanwhile)) == std::future_status::ready;
-    if (!in_time && meanwhile) {
-      meanwhile();
-    }
+    if (!in_time && meanwhile) meanwhile();
   }
   return checked(endpoint, limit, in_time ? std::optional(found.get()) : std::nullopt);
 }
 
 tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit) {
-  if (!bind.host.empty()) {
-    return wait_to_resolve(bind, limit).front();
-  }
+  if (!bind.host.empty()) return wait_to_resolve(bind, limit).front();
   asio::io_context unused;
   const auto found =
       tcp::resolver(unused).resolve("", std::to_string(bind.port), tcp::resolver::passive);

@@ -1,4 +1,6 @@
-// From an endpoint to addresses. Internal to inter, and to workers that dial.
+// From an endpoint to addresses. Internal to inter, and to workers that dial. By the system's own
+// look-up and not c-ares: a site may keep its hosts where only nsswitch.conf says (LDAP, NIS, mDNS,
+// systemd-resolved), and c-ares reads files and DNS alone.
 #pragma once
 
 #include <chrono>

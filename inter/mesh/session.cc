@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace causeway::inter {
 namespace {
 
@@ -47,9 +49,7 @@ asio::awaitable<std::string> Session::run(Self self) {
 }
 
 asio::awaitable<std::string> Session::serve_data(Self self, std::shared_ptr<Connection> data) {
-  if (self->closed_) {
-    co_return self->reason_;
-  }
+  if (self->closed_) co_return self->reason_;
   const ConnectionNumber number = self->data_.add(data);
   TaskGroup loops(self->context_.executor);
   loops.spawn(guard_data(self, data, self->read_data(data)));
@@ -89,9 +89,7 @@ asio::awaitable<void> Session::guard_data(Self self, std::shared_ptr<Connection>
 }
 
 void Session::close(std::error_code code, const std::string& reason) {
-  if (closed_) {
-    return;
-  }
+  if (closed_) return;
   closed_ = true;
   reason_ = reason;
   control_->close(code, reason);
@@ -101,9 +99,7 @@ void Session::close(std::error_code code, const std::string& reason) {
   data_wake_.notify();
   burst_wake_.notify();
   heartbeat_.cancel();
-  for (asio::steady_timer* const timer : waits_) {
-    timer->cancel();
-  }
+  for (asio::steady_timer* const timer : waits_) timer->cancel();
 }
 
 asio::awaitable<void> Session::wait(std::chrono::milliseconds delay) {
@@ -135,9 +131,7 @@ void Session::relay(FrameType type, const Relay& relay) {
 }
 
 asio::awaitable<void> Session::wait_for_room() {
-  while (!closed_ && control_queue_.bytes() > kRelayBacklogBytes) {
-    co_await control_room_.wait();
-  }
+  while (!closed_ && control_queue_.bytes() > kRelayBacklogBytes) co_await control_room_.wait();
 }
 
 void Session::wake_data() {
@@ -173,9 +167,7 @@ asio::awaitable<void> Session::write_control() {
 asio::awaitable<void> Session::read_data(std::shared_ptr<Connection> data) {
   for (;;) {
     const FrameView frame = co_await data->read();
-    if (frame.type != FrameType::blob_chunk) {
-      unexpected(frame, "data");
-    }
+    if (frame.type != FrameType::blob_chunk) unexpected(frame, "data");
     incoming_.on_chunk(decode_chunk(frame.body));
   }
 }
@@ -202,9 +194,7 @@ asio::awaitable<void> Session::watch() {
     report_links();
     check_deadlines();
     data_.set_pace();
-    if (closed_) {
-      break;
-    }
+    if (closed_) break;
     heartbeat_.expires_after(context_.options.heartbeat_interval);
     std::error_code cancelled;
     co_await heartbeat_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
@@ -222,18 +212,15 @@ asio::awaitable<void> Session::sample_bursts() {
     const auto began = Clock::now();
     co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
                                            context_.meter.round_trip())));
-    if (!context_.outgoing.exhausted()) {  // no connection was idle meanwhile
+    if (!context_.outgoing.exhausted())  // no connection was idle meanwhile
       context_.meter.on_delivered(data_.newly_delivered_bytes(), Clock::now() - began);
-    }
   }
 }
 
 void Session::on_control(const FrameView& frame) {
   const bool small = frame.type == FrameType::message || frame.type == FrameType::ping ||
                      frame.type == FrameType::pong;
-  if (!context_.via.empty() && !small) {
-    unexpected(frame, "relayed");
-  }
+  if (!context_.via.empty() && !small) unexpected(frame, "relayed");
   switch (frame.type) {
     case FrameType::message:
       context_.handler.on_message(context_.peer, to_text(frame.body));
@@ -284,46 +271,38 @@ void Session::on_control(const FrameView& frame) {
 
 // Whoever has nothing of it may have found that what came was wrong.
 void Session::on_fetch(const BlobFetch& fetch) {
-  if (fetch.held.none()) {
-    context_.intake->recheck(fetch.id);
-  }
+  if (fetch.held.none()) context_.intake->recheck(fetch.id);
   context_.outgoing.on_fetch(fetch);
 }
 
 void Session::on_ack(const BlobAck& ack) {
   const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
-  if (confirmed_bytes > 0) {
+  if (confirmed_bytes > 0)
     context_.meter.on_acknowledged(confirmed_bytes, context_.outgoing.idle(), Clock::now());
-  }
 }
 
 void Session::on_pong(std::uint64_t sequence) {
-  const auto ping = std::find_if(pings_.begin(), pings_.end(),
-                                 [&](const auto& sent) { return sent.first == sequence; });
-  if (ping == pings_.end()) {
-    return;
-  }
+  const auto ping =
+      std::ranges::find_if(pings_, [&](const auto& sent) { return sent.first == sequence; });
+  if (ping == pings_.end()) return;
   context_.meter.on_round_trip(
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - ping->second));
   pings_.erase(pings_.begin(), ping + 1);
 }
 
 void Session::queue_control(Bytes frame) {
-  if (closed_) {
-    return;
-  }
+  if (closed_) return;
   control_queue_.add(std::move(frame));
   if (control_queue_.is_too_long()) {
-    close(Errc::deadline, "the peer reads too slowly: " + std::to_string(control_queue_.bytes()) +
-                              " bytes of control messages are waiting");
+    close(Errc::deadline,
+          fmt::format("the peer reads too slowly: {} bytes of control messages are waiting",
+                      control_queue_.bytes()));
   }
   control_wake_.notify();
 }
 
 void Session::queue_offers() {
-  while (auto frame = context_.outgoing.next_control()) {
-    queue_control(std::move(*frame));
-  }
+  while (auto frame = context_.outgoing.next_control()) queue_control(std::move(*frame));
 }
 
 void Session::send_ping() {
@@ -334,14 +313,10 @@ void Session::send_ping() {
 }
 
 void Session::report_links() {
-  if (!context_.via.empty()) {
-    return;  // it measures others' links
-  }
+  if (!context_.via.empty()) return;  // it measures others' links
   context_.router.on_measured(context_.peer, context_.meter.round_trip(),
                               context_.meter.rate_bytes_per_s());
-  if (heartbeats_++ % kHeartbeatsPerReport == 0) {
-    queue_control(encode(context_.router.report()));
-  }
+  if (heartbeats_++ % kHeartbeatsPerReport == 0) queue_control(encode(context_.router.report()));
 }
 
 void Session::check_deadlines() {
@@ -368,9 +343,7 @@ void Session::check_control(Clock::time_point now) {
 std::string Session::in_flight() const {
   const std::string sending = context_.outgoing.describe();
   const std::string receiving = incoming_.describe();
-  if (sending.empty() && receiving.empty()) {
-    return "no transfer was under way";
-  }
+  if (sending.empty() && receiving.empty()) return "no transfer was under way";
   return sending + (sending.empty() || receiving.empty() ? "" : "; ") + receiving;
 }
 

@@ -43,9 +43,7 @@ void LinkMeter::on_acknowledged(std::uint64_t bytes, bool idle, Time now) {
     window_bytes_ += bytes;
   }
   last_ack_ = now;
-  if (idle || now - window_began_ >= kWindow) {
-    end_window(now);
-  }
+  if (idle || now - window_began_ >= kWindow) end_window(now);
   bursting_ = !idle;
 }
 
@@ -58,20 +56,16 @@ void LinkMeter::end_window(Time now) {
   const double seconds = duration<double>(now - window_began_).count();
   if (window_bytes_ >= kWindowBytesMin && seconds > 0) {
     rates_.push_back(static_cast<double>(window_bytes_) / seconds);
-    if (rates_.size() > kRatesKept) {
-      rates_.pop_front();
-    }
+    if (rates_.size() > kRatesKept) rates_.pop_front();
     rate_ = smooth(rate_, rates_.back(), 0.5);
     begin_burst(now);
   }
 }
 
 double LinkMeter::rate_quantile_bytes_per_s(double share) const {
-  if (rates_.empty()) {
-    return 0;
-  }
+  if (rates_.empty()) return 0;
   std::vector<double> sorted(rates_.begin(), rates_.end());
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
@@ -79,9 +73,7 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
   segment_bytes_ = figures.segment_bytes;
   Segments& seen = seen_[connection];
   const std::uint64_t sent = figures.sent_segments - seen.sent;
-  if (sent < kSegmentsMin) {
-    return;
-  }
+  if (sent < kSegmentsMin) return;
   stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
   // On a short path TCP sends again what is only late, and hears so from the peer a little later.
   const std::uint64_t lost =
@@ -98,12 +90,9 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   burst_s_ += duration<double>(time).count();
   const double rate = static_cast<double>(bytes) / duration<double>(time).count();
   const double before = std::exchange(last_sample_, rate);
-  if (std::max(rate, before) < kPlateau * std::min(rate, before)) {
+  if (std::max(rate, before) < kPlateau * std::min(rate, before))
     burst_peak_ = std::max(burst_peak_, std::min(rate, before));
-  }
-  if (burst_s_ >= kBurstSecondsMax) {
-    end_burst();
-  }
+  if (burst_s_ >= kBurstSecondsMax) end_burst();
 }
 
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
@@ -152,9 +141,7 @@ double LinkMeter::pacing_bytes_per_s() const {
 }
 
 LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {
-  if (gap_s_ == 0) {
-    return longest;
-  }
+  if (gap_s_ == 0) return longest;
   const duration<double> expected(gap_s_ + 4 * gap_deviation_s_ +
                                   8 * duration<double>(round_trip_).count());
   return std::clamp(std::chrono::duration_cast<Duration>(expected), longest / 4, longest);

@@ -18,35 +18,28 @@ bool similar(double one, double other) {
 }
 
 bool similar(const LinkMatrix& one, const LinkMatrix& other) {
-  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
-                    [](const auto& left, const auto& right) {
-                      return left.first == right.first &&
-                             similar(left.second.bytes_per_s, right.second.bytes_per_s);
-                    });
+  return std::ranges::equal(one, other, [](const auto& left, const auto& right) {
+    return left.first == right.first && similar(left.second.bytes_per_s, right.second.bytes_per_s);
+  });
 }
 
 std::string describe(const std::vector<Hop>& way) {
   std::string text = way.front().from;
-  for (const Hop& hop : way) {
-    text += " > " + hop.to;
-  }
+  for (const Hop& hop : way) text += " > " + hop.to;
   return text;
 }
 
 template <typename Map>
 void bound(Map& map) {
-  if (map.size() >= kBlobsMax) {
-    map.clear();  // they are fetched instead, or asked for twice
-  }
+  if (map.size() >= kBlobsMax) map.clear();  // they are fetched instead, or asked for twice
 }
 
 }  // namespace
 
 void Router::on_measured(const std::string& peer, std::chrono::microseconds round_trip,
                          double bytes_per_s) {
-  if (bytes_per_s > 0) {
+  if (bytes_per_s > 0)
     links_[{self_, peer}] = {std::chrono::duration<double>(round_trip).count() / 2, bytes_per_s};
-  }
 }
 
 void Router::on_report(const std::string& from, const LinkReport& report) {
@@ -61,9 +54,8 @@ void Router::on_peer_down(const std::string& peer) {
   std::erase_if(links_, [&](const auto& link) {
     return link.first.first == peer || link.first.second == peer;
   });
-  for (auto& [id, hops] : asked_) {
+  for (auto& [id, hops] : asked_)
     std::erase_if(hops, [&](const Hop& hop) { return hop.from == peer; });
-  }
 }
 
 LinkReport Router::report() const {
@@ -81,9 +73,7 @@ std::vector<Hop> Router::way(const BlobId& id, const std::string& to,
                              const std::set<std::string>& up) {
   std::vector<Hop> way{{self_, to}};
   const bool reachable = up.contains(to);
-  if (reachable && !forced_ && tries_directly(id)) {
-    return way;
-  }
+  if (reachable && !forced_ && tries_directly(id)) return way;
   std::set<std::string> members = up;
   members.insert(self_);
   if (reachable && ring_chosen(id.size_bytes, std::move(members))) {
@@ -107,9 +97,8 @@ bool Router::tries_directly(const BlobId& id) {
 std::string Router::relay(const std::string& to, std::uint64_t bytes,
                           const std::set<std::string>& up) const {
   if (forced_ == Shape::direct || forced_ == Shape::ring ||
-      (up.contains(to) && !links_.contains({self_, to}))) {
+      (up.contains(to) && !links_.contains({self_, to})))
     return "";
-  }
   const double share = forced_ == Shape::relay ? 1 : kWorthwhile;
   const std::string via = find_relay(links_, self_, to, static_cast<double>(bytes), share);
   return up.contains(via) ? via : "";
@@ -118,18 +107,13 @@ std::string Router::relay(const std::string& to, std::uint64_t bytes,
 // Unless it is forced, a ring needs every link between its members measured: what is not known is
 // not known to be worse.
 bool Router::ring_chosen(std::uint64_t bytes, std::set<std::string> members) {
-  if (forced_ && forced_ != Shape::ring) {
-    return false;
-  }
+  if (forced_ && forced_ != Shape::ring) return false;
   LinkMatrix links = links_among(members);
   const std::size_t pairs = members.size() * (members.size() - 1);
-  if (members.size() < 3 || (!forced_ && links.size() < pairs)) {
-    return false;
-  }
+  if (members.size() < 3 || (!forced_ && links.size() < pairs)) return false;
   if (members != ring_.members || !similar(links, ring_.links) ||
-      !similar(static_cast<double>(bytes), static_cast<double>(ring_.bytes))) {
+      !similar(static_cast<double>(bytes), static_cast<double>(ring_.bytes)))
     plan_ring_of(std::move(members), bytes, std::move(links));
-  }
   return ring_.chosen;
 }
 
@@ -138,9 +122,8 @@ LinkMatrix Router::links_among(const std::set<std::string>& members) const {
   for (const std::string& from : members) {
     for (const std::string& to : members) {
       const auto known = links_.find({from, to});
-      if (from != to && (forced_ || known != links_.end())) {
+      if (from != to && (forced_ || known != links_.end()))
         links[{from, to}] = known != links_.end() ? known->second : kUnknown;
-      }
     }
   }
   return links;
@@ -149,9 +132,7 @@ LinkMatrix Router::links_among(const std::set<std::string>& members) const {
 // What the other regions send is taken to be as large.
 void Router::plan_ring_of(std::set<std::string> members, std::uint64_t bytes, LinkMatrix links) {
   PlanInput input{links, {}};
-  for (const std::string& region : members) {
-    input.payload_bytes[region] = bytes;
-  }
+  for (const std::string& region : members) input.payload_bytes[region] = bytes;
   Plan plan = plan_ring(input);
   const double other_s = std::min(plan_direct(input).predicted_s, plan_relay(input).predicted_s);
   const bool chosen = forced_ || plan.predicted_s < kWorthwhile * other_s;
@@ -164,8 +145,7 @@ void Router::plan_ring_of(std::set<std::string> members, std::uint64_t bytes, Li
 
 std::vector<Hop> Router::along_ring(const std::string& to) const {
   const std::vector<Hop>& all = ring_.plan.routes.at(self_);
-  const auto last =
-      std::find_if(all.begin(), all.end(), [&](const Hop& hop) { return hop.to == to; });
+  const auto last = std::ranges::find_if(all, [&](const Hop& hop) { return hop.to == to; });
   return {all.begin(), last + 1};
 }
 
@@ -173,9 +153,7 @@ void Router::note(const std::string& to, const std::vector<Hop>& way, std::uint6
   std::vector<Hop>& noted = noted_[to];
   const bool direct = way.size() == 1;
   // Nothing can be predicted of a direct link that was never used.
-  if (way == noted || (direct && !links_.contains({self_, to}))) {
-    return;
-  }
+  if (way == noted || (direct && !links_.contains({self_, to}))) return;
   noted = way;
   double predicted_s = 0;
   for (const Hop& hop : way) {
@@ -199,9 +177,7 @@ void Router::pass_later(const BlobId& id, const std::string& to) {
 
 std::vector<std::string> Router::take_passes(const BlobId& id) {
   const auto found = passes_.find(id);
-  if (found == passes_.end()) {
-    return {};
-  }
+  if (found == passes_.end()) return {};
   std::vector<std::string> regions(found->second.begin(), found->second.end());
   passes_.erase(found);
   return regions;

@@ -1,11 +1,12 @@
 #include "inter/route/topology.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <numeric>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "inter/base/error.h"
 
@@ -19,9 +20,7 @@ using Names = std::vector<std::string>;
 
 Names names_of(const PlanInput& input) {
   Names names;
-  for (const auto& [name, bytes] : input.payload_bytes) {
-    names.push_back(name);
-  }
+  for (const auto& [name, bytes] : input.payload_bytes) names.push_back(name);
   return names;
 }
 
@@ -46,11 +45,8 @@ double payload(const PlanInput& input, const std::string& region) {
 // has carried it behind everything else that goes over the same link.
 double predict(const PlanInput& input, const std::map<std::string, std::vector<Hop>>& routes) {
   std::map<std::pair<std::string, std::string>, double> link_bytes;
-  for (const auto& [origin, hops] : routes) {
-    for (const Hop& hop : hops) {
-      link_bytes[{hop.from, hop.to}] += payload(input, origin);
-    }
-  }
+  for (const auto& [origin, hops] : routes)
+    for (const Hop& hop : hops) link_bytes[{hop.from, hop.to}] += payload(input, origin);
   double last_s = 0;
   for (const auto& [origin, hops] : routes) {
     std::map<std::string, double> latency_s{{origin, 0}};  // of the way, without the bytes
@@ -100,11 +96,8 @@ using Indices = std::vector<std::size_t>;
 class DenseLinks {
  public:
   DenseLinks(const PlanInput& input, const Names& names) : size_(names.size()) {
-    for (const std::string& from : names) {
-      for (const std::string& to : names) {
-        costs_.push_back(link(input, from, to));
-      }
-    }
+    for (const std::string& from : names)
+      for (const std::string& to : names) costs_.push_back(link(input, from, to));
   }
   RingQuality quality(const Indices& order) const {
     RingQuality quality;
@@ -126,11 +119,10 @@ Names greedy_order(const PlanInput& input, Names left) {
   Names order{left.front()};
   left.erase(left.begin());
   while (!left.empty()) {
-    const auto next =
-        std::max_element(left.begin(), left.end(), [&](const auto& one, const auto& other) {
-          return link(input, order.back(), one).bytes_per_s <
-                 link(input, order.back(), other).bytes_per_s;
-        });
+    const auto next = std::ranges::max_element(left, [&](const auto& one, const auto& other) {
+      return link(input, order.back(), one).bytes_per_s <
+             link(input, order.back(), other).bytes_per_s;
+    });
     order.push_back(*next);
     left.erase(next);
   }
@@ -139,9 +131,7 @@ Names greedy_order(const PlanInput& input, Names left) {
 
 Names best_order(const PlanInput& input) {
   const Names names = names_of(input);
-  if (names.size() > kExhaustiveRegionsMax) {
-    return greedy_order(input, names);
-  }
+  if (names.size() > kExhaustiveRegionsMax) return greedy_order(input, names);
   const DenseLinks links(input, names);
   Indices order(names.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -154,8 +144,8 @@ Names best_order(const PlanInput& input) {
     }
   }
   Names ordered;
-  std::transform(best.begin(), best.end(), std::back_inserter(ordered),
-                 [&](std::size_t index) { return names[index]; });
+  std::ranges::transform(best, std::back_inserter(ordered),
+                         [&](std::size_t index) { return names[index]; });
   return ordered;
 }
 
@@ -178,11 +168,8 @@ std::string to_string(Shape shape) {
 }
 
 Shape parse_shape(const std::string& text) {
-  for (const Shape shape : {Shape::direct, Shape::ring, Shape::relay}) {
-    if (to_string(shape) == text) {
-      return shape;
-    }
-  }
+  for (const Shape shape : {Shape::direct, Shape::ring, Shape::relay})
+    if (to_string(shape) == text) return shape;
   throw std::system_error(Errc::bad_name, "topology \"" + text + "\"; use direct, ring or relay");
 }
 
@@ -192,9 +179,7 @@ std::string find_relay(const LinkMatrix& links, const std::string& from, const s
   std::string best;
   for (const auto& [ends, first] : links) {
     const auto& via = ends.second;
-    if (ends.first != from || via == to) {
-      continue;
-    }
+    if (ends.first != from || via == to) continue;
     const double through_s = carry_s(first, bytes) + carry_s(link(links, via, to), bytes);
     if (through_s < best_s) {
       best_s = through_s;
@@ -207,11 +192,8 @@ std::string find_relay(const LinkMatrix& links, const std::string& from, const s
 Plan plan_direct(const PlanInput& input) {
   std::map<std::string, std::vector<Hop>> routes;
   for (const std::string& from : names_of(input)) {
-    for (const std::string& to : names_of(input)) {
-      if (from != to) {
-        routes[from].push_back({from, to});
-      }
-    }
+    for (const std::string& to : names_of(input))
+      if (from != to) routes[from].push_back({from, to});
   }
   return finish(input, Shape::direct, std::move(routes));
 }
@@ -228,9 +210,7 @@ Plan plan_relay(const PlanInput& input) {
     std::vector<Hop> relayed;
     for (const std::string& to : names_of(input)) {
       const std::string via = from == to ? "" : best_relay(input, from, to);
-      if (from == to) {
-        continue;
-      }
+      if (from == to) continue;
       if (via.empty() || !best_relay(input, from, via).empty()) {
         routes[from].push_back({from, to});
       } else {
@@ -244,23 +224,16 @@ Plan plan_relay(const PlanInput& input) {
 
 Plan choose_plan(const PlanInput& input) {
   Plan best = plan_direct(input);
-  for (Plan plan : {plan_relay(input), plan_ring(input)}) {
-    if (plan.predicted_s < best.predicted_s) {
-      best = std::move(plan);
-    }
-  }
+  for (Plan plan : {plan_relay(input), plan_ring(input)})
+    if (plan.predicted_s < best.predicted_s) best = std::move(plan);
   return best;
 }
 
 std::string describe(const Plan& plan) {
-  char seconds[48];
-  std::snprintf(seconds, sizeof seconds, ", predicted %.3f s", plan.predicted_s);
-  std::string text = to_string(plan.shape) + seconds;
+  std::string text = fmt::format("{}, predicted {:.3f} s", to_string(plan.shape), plan.predicted_s);
   for (const auto& [origin, hops] : plan.routes) {
     text += "; " + origin + ":";
-    for (const Hop& hop : hops) {
-      text += " " + hop.from + ">" + hop.to;
-    }
+    for (const Hop& hop : hops) text += " " + hop.from + ">" + hop.to;
   }
   return text;
 }

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -197,8 +198,8 @@ std::string SafetensorsReader::HeaderParser::read_text() {
   std::uint64_t length = 0;
   file_.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > std::min(file_.header_bytes_max(), file_.size() - kSafetensorsLengthBytes)) {
-    file_.refuse("is not a safetensors file or is incomplete: its header would have " +
-                 std::to_string(length) + " bytes");
+    file_.refuse(fmt::format(
+        "is not a safetensors file or is incomplete: its header would have {} bytes", length));
   }
   std::string text(length, '\0');
   file_.read_at(kSafetensorsLengthBytes, std::as_writable_bytes(std::span(text)));
@@ -302,9 +303,9 @@ std::vector<std::int64_t> SafetensorsReader::shape(const std::string& name) cons
 void SafetensorsReader::read(const std::string& name, std::span<float> out) const {
   const Entry& entry = find(name);
   if (entry.count != out.size()) {
-    file_->refuse("has " + std::to_string(entry.count) + " elements in tensor '" + name +
-                  "' where " + std::to_string(out.size()) +
-                  " are needed; the file is of another model");
+    file_->refuse(fmt::format(
+        "has {} elements in tensor '{}' where {} are needed; the file is of another model",
+        entry.count, name, out.size()));
   }
   if (entry.type == "F32") return read_bytes(name, std::as_writable_bytes(out));
   const bool bf16 = entry.type == "BF16";

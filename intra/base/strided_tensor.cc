@@ -7,13 +7,15 @@
 #include <stdexcept>
 #include <string>
 
+#include <fmt/format.h>
+
 namespace causeway::intra {
 namespace {
 
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text;
   for (const std::int64_t dimension : shape)
-    text += (text.empty() ? "" : " x ") + std::to_string(dimension);
+    text += fmt::format("{}{}", text.empty() ? "" : " x ", dimension);
   return text.empty() ? "no dimension" : text;
 }
 
@@ -25,17 +27,19 @@ void check_tensor(const diloco::TensorSpec& spec, const StridedTensor& view) {
   }
   if (view.data == nullptr) throw std::invalid_argument(tensor + "its data is a null pointer");
   if (reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) != 0)
-    throw std::invalid_argument(tensor + "its data does not begin at a multiple of " +
-                                std::to_string(alignof(float)) + " bytes; hand over a copy");
+    throw std::invalid_argument(
+        fmt::format("{}its data does not begin at a multiple of {} bytes; hand over a copy", tensor,
+                    alignof(float)));
   if (view.strides.empty()) return;
   if (view.strides.size() != view.shape.size()) {
-    throw std::invalid_argument(tensor + std::to_string(view.strides.size()) + " strides for " +
-                                std::to_string(view.shape.size()) + " dimensions");
+    throw std::invalid_argument(fmt::format("{}{} strides for {} dimensions", tensor,
+                                            view.strides.size(), view.shape.size()));
   }
   for (std::size_t i = 0; i < view.shape.size(); ++i) {
     if (view.strides[i] == 0 && view.shape[i] > 1) {
-      throw std::invalid_argument(tensor + "stride 0 in dimension " + std::to_string(i) +
-                                  ": its elements share memory; give it memory of its own");
+      throw std::invalid_argument(fmt::format(
+          "{}stride 0 in dimension {}: its elements share memory; give it memory of its own",
+          tensor, i));
     }
   }
 }
@@ -129,9 +133,9 @@ void check_elements(const diloco::Layout& layout, const StridedTensors& views,
 
 StridedTensors contiguous_tensors(const diloco::Layout& layout, float* params, std::size_t count) {
   if (count != layout.parameter_count()) {
-    throw std::invalid_argument("the parameters have " + std::to_string(count) +
-                                " elements where the tensors have " +
-                                std::to_string(layout.parameter_count()));
+    throw std::invalid_argument(
+        fmt::format("the parameters have {} elements where the tensors have {}", count,
+                    layout.parameter_count()));
   }
   StridedTensors views;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
@@ -143,8 +147,9 @@ StridedTensors contiguous_tensors(const diloco::Layout& layout, float* params, s
 
 void check_tensors(const diloco::Layout& layout, const StridedTensors& views) {
   if (views.size() != layout.tensors().size()) {
-    throw std::invalid_argument(std::to_string(views.size()) + " parameter tensors where the " +
-                                "worker was made with " + std::to_string(layout.tensors().size()));
+    throw std::invalid_argument(
+        fmt::format("{} parameter tensors where the worker was made with {}", views.size(),
+                    layout.tensors().size()));
   }
   for (std::size_t i = 0; i < views.size(); ++i) check_tensor(layout.tensors()[i].spec, views[i]);
 }

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
 #include "inter/base/text.h"
@@ -85,13 +87,13 @@ template <typename Struct>
 const Struct& checked_struct(const Struct* given, const std::string& name) {
   const std::size_t size = checked(given, name.c_str())->struct_size;
   if (size == sizeof(Struct)) return *given;
-  const std::string said = name + ".struct_size is " + std::to_string(size);
+  const std::string said = fmt::format("{}.struct_size is {}", name, size);
   if (size > sizeof(Struct)) {
-    refuse(said + ", which is more than this library (" CAUSEWAY_VERSION ") knows, " +
-           std::to_string(sizeof(Struct)) +
-           ": build the program with the header of the library that it runs with");
+    refuse(fmt::format("{}{}{}: build the program with the header of the library that it runs with",
+                       said, ", which is more than this library (" CAUSEWAY_VERSION ") knows, ",
+                       sizeof(Struct)));
   }
-  refuse(said + ": set it to sizeof the struct, which is " + std::to_string(sizeof(Struct)));
+  refuse(fmt::format("{}: set it to sizeof the struct, which is {}", said, sizeof(Struct)));
 }
 
 std::string text_or_empty(const char* text) {
@@ -106,7 +108,7 @@ std::vector<ParameterView> views_of(const causeway_tensor* tensors, std::size_t 
   if (count > 0) checked(tensors, "tensors");
   std::vector<ParameterView> views;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = "tensors[" + std::to_string(i) + "]";
+    const std::string name = fmt::format("tensors[{}]", i);
     const causeway_tensor& tensor = checked_struct(&tensors[i], name);
     ParameterView view{.data = tensor.data, .shape = {}, .strides = {}};
     if (tensor.dimensions > 0) {
@@ -132,7 +134,7 @@ causeway::WorkerSettings settings_of(const causeway_settings* given, const cause
   if (from.tokens_per_step > 0) settings.tokens_per_step = from.tokens_per_step;
   if (from.save_rounds > 0) settings.save_rounds = from.save_rounds;
   for (std::size_t i = 0; i < views.size(); ++i) {
-    const std::string name = "tensors[" + std::to_string(i) + "].name";
+    const std::string name = fmt::format("tensors[{}].name", i);
     settings.tensors.push_back({checked(tensors[i].name, name.c_str()), views[i].shape});
   }
   if (from.keep_waiting != nullptr) {

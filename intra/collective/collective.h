@@ -118,4 +118,13 @@ void together(Collective& collective, const std::string& what, Work&& work) {
 // other.
 std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous);
 
+// Where other hosts find this one.
+
+// The numeric address of this host on the network by which `host` is reached. Throws
+// std::system_error (Errc::collective) naming the host.
+std::string local_address_towards(const std::string& host);
+
+// The interface that has that address, "eth0"; empty if none has it any more. Throws likewise.
+std::string interface_towards(const std::string& host);
+
 }  // namespace causeway::intra

@@ -1,9 +1,18 @@
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <numeric>
 #include <system_error>
 
@@ -18,10 +27,11 @@
 #include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <fmt/format.h>
+
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
-#include "intra/collective/local_address.h"
 
 namespace causeway::intra {
 namespace {
@@ -114,9 +124,8 @@ class GlooCollective final : public Collective {
 };
 
 std::system_error GlooCollective::failure(const char* name, const std::string& why) const {
-  return {Errc::collective, std::string(name) + " on rank " + std::to_string(rank_) + " of " +
-                                std::to_string(world_) + ", group '" + generation_ +
-                                "', deadline " + std::to_string(deadline_.count()) + " ms: " + why};
+  return {Errc::collective, fmt::format("{} on rank {} of {}, group '{}', deadline {} ms: {}", name,
+                                        rank_, world_, generation_, deadline_.count(), why)};
 }
 
 template <typename Operation>
@@ -167,13 +176,13 @@ void GlooCollective::form(const Rendezvous& rendezvous) {
 
 // Tells who is missing, which Gloo's own wait for an address would not.
 void GlooCollective::await_everyone(gloo::rendezvous::Store& store, Clock::time_point end) {
-  store.set("here" + std::to_string(rank_), {'1'});
+  store.set(fmt::format("here{}", rank_), {'1'});
   for (std::size_t other = 0; other < world_; ++other) {
     const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
     try {
-      store.wait({"here" + std::to_string(other)}, std::max(left, Milliseconds(1)));
+      store.wait({fmt::format("here{}", other)}, std::max(left, Milliseconds(1)));
     } catch (const std::exception&) {
-      throw failure("forming the group", "rank " + std::to_string(other) + " did not come");
+      throw failure("forming the group", fmt::format("rank {} did not come", other));
     }
   }
 }
@@ -252,6 +261,67 @@ std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous) {
 std::unique_ptr<Collective> make_collective(const Rendezvous& rendezvous) {
   assert(rendezvous.rank < rendezvous.world);
   return rendezvous.world == 1 ? make_solo_collective() : make_gloo_collective(rendezvous);
+}
+
+namespace {
+
+[[noreturn]] void refuse_address(const std::string& host, const std::string& why) {
+  throw std::system_error(Errc::collective,
+                          "no address of this host on the network of " + host +
+                              ", where the ranks meet: " + why +
+                              "; set MASTER_ADDR to a host on a network that all ranks reach");
+}
+
+std::string numeric(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  const int error =
+      ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  if (error != 0) throw std::system_error(Errc::collective, ::gai_strerror(error));
+  return text.data();
+}
+
+// Connecting a datagram socket sends nothing; it only chooses the route.
+bool own_end(const addrinfo& target, sockaddr_storage& own, socklen_t& size) {
+  const int fd = ::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  size = sizeof own;
+  const bool found = ::connect(fd, target.ai_addr, target.ai_addrlen) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return found;
+}
+
+}  // namespace
+
+std::string local_address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  // Any port: nothing is sent there.
+  if (const int error = ::getaddrinfo(host.c_str(), "9", &hints, &found); error != 0)
+    refuse_address(host, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> targets(found, ::freeaddrinfo);
+  sockaddr_storage own{};
+  socklen_t size = 0;
+  if (!own_end(*targets, own, size)) refuse_address(host, std::strerror(errno));
+  return numeric(reinterpret_cast<const sockaddr*>(&own), size);
+}
+
+std::string interface_towards(const std::string& host) {
+  const std::string own = local_address_towards(host);
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr) continue;
+    const int family = each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (numeric(each->ifa_addr, size) == own) return each->ifa_name;
+  }
+  return {};
 }
 
 }  // namespace causeway::intra

@@ -1,5 +1,6 @@
 #include "intra/collective/gradient_reducer.h"
 
+#include <algorithm>
 #include <cassert>
 #include <condition_variable>
 #include <exception>
@@ -8,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "intra/base/adamw.h"
+
 namespace causeway::intra {
+
 // The plan advances through three counts: reduced_ <= released_ <= buckets. The caller's
 // thread moves released_, the communication thread reduced_.
 class GradientReducer::Worker {
@@ -164,6 +168,115 @@ void GradientReducer::resume() {
 
 void GradientReducer::finish() {
   if (worker_) worker_->finish();
+}
+
+namespace {
+
+// Parts of a bucket begin at whole cache lines.
+constexpr std::size_t kUnit = 16;
+
+// Cuts [begin, end) into buckets from the top down; the last may be smaller.
+void append_buckets(std::size_t begin, std::size_t end, std::size_t elements,
+                    std::vector<Range>& buckets) {
+  while (end > begin) {
+    const std::size_t cut = end - begin > elements ? end - elements : begin;
+    buckets.push_back({cut, end});
+    end = cut;
+  }
+}
+
+// The same with whole matrices.
+void append_buckets(const std::vector<Range>& matrices, std::size_t elements,
+                    std::vector<Range>& buckets) {
+  for (std::size_t last = matrices.size(); last > 0;) {
+    std::size_t first = last - 1;
+    while (first > 0 && matrices[last - 1].end - matrices[first - 1].begin <= elements) --first;
+    buckets.push_back({matrices[first].begin, matrices[last - 1].end});
+    last = first;
+  }
+}
+
+std::size_t bucket_elements(std::size_t bucket_bytes) {
+  constexpr std::size_t kChunk = 4096, kChunkBytes = kChunk * sizeof(float);
+  const std::size_t chunks = (bucket_bytes + kChunkBytes - 1) / kChunkBytes;
+  return std::max<std::size_t>(chunks, 1) * kChunk;
+}
+
+}  // namespace
+
+GradientBuckets::GradientBuckets(const diloco::Layout& layout, std::size_t bucket_bytes,
+                                 std::vector<Range> undivided)
+    : matrices_end_(intra::matrices_end(layout)), undivided_(std::move(undivided)) {
+  const std::size_t elements = bucket_elements(bucket_bytes);
+  const std::size_t below = undivided_.empty() ? 0 : undivided_.front().begin;
+  const std::size_t above = undivided_.empty() ? 0 : undivided_.back().end;
+  append_buckets(above, matrices_end_, elements, buckets_);
+  append_buckets(undivided_, elements, buckets_);
+  append_buckets(0, below, elements, buckets_);
+  append_buckets(matrices_end_, layout.size(), elements, buckets_);
+}
+
+bool GradientBuckets::is_undivided(const Range& bucket) const {
+  return !undivided_.empty() && undivided_.front().begin <= bucket.begin &&
+         bucket.end <= undivided_.back().end;
+}
+
+// By where its middle lies among all of them: neighbours go to the same rank or to neighbours.
+std::size_t GradientBuckets::owner(const Range& matrix, std::size_t ranks) const {
+  const std::size_t begin = undivided_.front().begin, all = undivided_.back().end - begin;
+  return (matrix.begin - begin + matrix.count() / 2) * ranks / all;
+}
+
+std::vector<std::size_t> GradientBuckets::counts(std::size_t index, std::size_t ranks) const {
+  const Range& bucket = buckets_[index];
+  std::vector<std::size_t> counts(ranks);
+  if (is_undivided(bucket)) {
+    for (const Range& matrix : undivided_) {
+      if (bucket.begin <= matrix.begin && matrix.end <= bucket.end)
+        counts[owner(matrix, ranks)] += matrix.count();
+    }
+    return counts;
+  }
+  const std::size_t elements = bucket.count();
+  const std::size_t units = elements / kUnit;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    counts[rank] = (units * (rank + 1) / ranks - units * rank / ranks) * kUnit;
+  counts.back() += elements - units * kUnit;
+  return counts;
+}
+
+std::vector<Range> GradientBuckets::parts(std::size_t rank, std::size_t ranks) const {
+  std::vector<Range> parts;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    std::size_t begin = buckets_[index].begin;
+    const std::vector<std::size_t> of_rank = counts(index, ranks);
+    for (std::size_t other = 0; other < rank; ++other) begin += of_rank[other];
+    if (of_rank[rank] > 0) parts.push_back({begin, begin + of_rank[rank]});
+  }
+  std::ranges::sort(parts, {}, &Range::begin);
+  return parts;
+}
+
+void GradientBuckets::complete_bucket(Collective& group, std::size_t index,
+                                      std::span<float> elements) const {
+  group.all_gather_parts(elements.first(buckets_[index].count()), counts(index, group.size()));
+}
+
+void GradientBuckets::complete(Collective& group, std::span<float> flat,
+                               const Range& left_out) const {
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    const Range& bucket = buckets_[index];
+    const bool is_after = bucket.begin >= left_out.end;
+    if (!is_after && bucket.begin >= left_out.begin) continue;
+    complete_bucket(group, index, flat.subspan(bucket.begin - (is_after ? left_out.count() : 0)));
+  }
+}
+
+void GradientBuckets::complete_undivided(Collective& group, std::span<float> flat) const {
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    if (is_undivided(buckets_[index]))
+      complete_bucket(group, index, flat.subspan(buckets_[index].begin));
+  }
 }
 
 }  // namespace causeway::intra

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/file_io.h"
@@ -122,8 +123,8 @@ std::int64_t now_ns() {
 }
 
 std::string in_words(std::uint64_t bytes) {
-  return bytes < 10'000'000'000 ? std::to_string(bytes / 1'000'000) + " MB"
-                                : std::to_string(bytes / 1'000'000'000) + " GB";
+  return bytes < 10'000'000'000 ? fmt::format("{} MB", bytes / 1'000'000)
+                                : fmt::format("{} GB", bytes / 1'000'000'000);
 }
 
 diloco::Digest digest_of(const std::vector<diloco::Digest>& parts) {

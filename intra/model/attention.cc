@@ -1,4 +1,4 @@
-#include "intra/model/attention.h"
+#include "intra/model/buffers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <string>
 
+#include <fmt/format.h>
+
 namespace causeway::intra {
 
 Rotations make_rotations(const ModelOptions& options) {
@@ -102,7 +104,7 @@ Network::Network(const ModelOptions& options, const diloco::Layout& layout, RowS
   token_embedding = range_of(layout.find(embedding + ".weight"));
   if (gpt2) position_embedding = range_of(layout.find("transformer.wpe.weight"));
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    const auto index = std::to_string(layer) + ".";
+    const auto index = fmt::format("{}.", layer);
     blocks.push_back(gpt2 ? gpt2_block(layout, "transformer.h." + index)
                           : llama_block(layout, "model.layers." + index));
   }

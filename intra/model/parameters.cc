@@ -1,11 +1,17 @@
 // The parameter list, the checks on a model's settings, and the cost of a step.
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "intra/base/error.h"
+#include "intra/model/kernels/parallel.h"
+#include "intra/model/kernels/philox.h"
 #include "intra/model/model.h"
 
 namespace causeway::intra {
@@ -21,16 +27,15 @@ using Family = ModelOptions::Family;
 // within 64 bits.
 void check_range(const char* name, std::int64_t value, std::int64_t largest) {
   if (value < 1 || value > largest) {
-    refuse_model(std::string("model.") + name + " is " + std::to_string(value) +
-                 "; it must be from 1 to " + std::to_string(largest));
+    refuse_model(fmt::format("model.{} is {}; it must be from 1 to {}", name, value, largest));
   }
 }
 
 void check_heads(const ModelOptions& options) {
   const auto heads = std::to_string(options.heads), kv_heads = std::to_string(options.kv_heads);
   if (options.width % options.heads != 0) {
-    refuse_model("model.width is " + std::to_string(options.width) +
-                 ", which is not a multiple of model.heads, " + heads);
+    refuse_model(fmt::format("model.width is {}, which is not a multiple of model.heads, {}",
+                             options.width, heads));
   }
   if (options.family == Family::gpt2) {
     if (options.kv_heads != options.heads) {
@@ -44,32 +49,32 @@ void check_heads(const ModelOptions& options) {
                  kv_heads);
   }
   if (options.width / options.heads % 2 != 0) {
-    refuse_model(
-        "a head is model.width / model.heads = " + std::to_string(options.width / options.heads) +
-        " wide; rotary positions need an even number");
+    refuse_model(fmt::format(
+        "a head is model.width / model.heads = {} wide; rotary positions need an even number",
+        options.width / options.heads));
   }
 }
 
 void check_reals(const ModelOptions& options) {
   if (!(options.dropout >= 0 && options.dropout < 1)) {
-    refuse_model("model.dropout is " + std::to_string(options.dropout) +
-                 "; it must be at least 0 and below 1");
+    refuse_model(
+        fmt::format("model.dropout is {:f}; it must be at least 0 and below 1", options.dropout));
   }
   if (!(options.norm_epsilon > 0 && options.norm_epsilon < 1)) {
-    refuse_model("model.norm_epsilon is " + std::to_string(options.norm_epsilon) +
-                 "; it must be between 0 and 1");
+    refuse_model(fmt::format("model.norm_epsilon is {:f}; it must be between 0 and 1",
+                             options.norm_epsilon));
   }
   if (!(options.rope_theta > 0 && std::isfinite(options.rope_theta))) {
-    refuse_model("model.rope_theta is " + std::to_string(options.rope_theta) +
-                 "; it must be positive");
+    refuse_model(fmt::format("model.rope_theta is {:f}; it must be positive", options.rope_theta));
   }
   const auto& scaling = options.rope_scaling;
   if (!(scaling.factor >= 1 && std::isfinite(scaling.factor) && scaling.low_frequency_factor > 0 &&
         scaling.high_frequency_factor > scaling.low_frequency_factor &&
         std::isfinite(scaling.high_frequency_factor))) {
-    refuse_model("the scaling of rotary positions is impossible: factor " +
-                 std::to_string(scaling.factor) +
-                 " must be at least 1, and 0 < low_freq_factor < " + "high_freq_factor");
+    refuse_model(
+        fmt::format("the scaling of rotary positions is impossible: factor {:f} must be at least "
+                    "1, and 0 < low_freq_factor < high_freq_factor",
+                    scaling.factor));
   }
 }
 
@@ -103,7 +108,7 @@ Tensors gpt2_tensors(const ModelOptions& options) {
   Tensors tensors{{"transformer.wte.weight", {options.vocabulary, width}},
                   {"transformer.wpe.weight", {options.context, width}}};
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    const auto prefix = "transformer.h." + std::to_string(layer) + ".";
+    const auto prefix = fmt::format("transformer.h.{}.", layer);
     append_norm(tensors, prefix + "ln_1", width, true);
     append_linear(tensors, prefix + "attn.c_attn", 3 * width, width, true);
     append_linear(tensors, prefix + "attn.c_proj", width, width, true);
@@ -120,7 +125,7 @@ Tensors llama_tensors(const ModelOptions& options) {
   const auto kv_width = width / options.heads * options.kv_heads;
   Tensors tensors{{"model.embed_tokens.weight", {options.vocabulary, width}}};
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
-    const auto prefix = "model.layers." + std::to_string(layer) + ".";
+    const auto prefix = fmt::format("model.layers.{}.", layer);
     append_norm(tensors, prefix + "input_layernorm", width, false);
     append_linear(tensors, prefix + "self_attn.q_proj", width, width, false);
     append_linear(tensors, prefix + "self_attn.k_proj", kv_width, width, false);
@@ -169,6 +174,85 @@ double flops_per_token(const ModelOptions& options) {
   const double attention = 2.0 * static_cast<double>(options.layers * options.context) *
                            static_cast<double>(options.width) / 2.0;
   return 6.0 * (multiplied + attention);
+}
+
+namespace {
+
+constexpr double kDeviation = 0.02;
+
+// FNV-1a.
+std::uint64_t hash_name(std::string_view name) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return hash;
+}
+
+// ln(x) for x > 0 from arithmetic alone: the C library's differs in the last bit between versions
+// and CPUs, and regions that start from a seed must start from the same bits. x = 2^e m with m in
+// [0.5, 1); ln m = 2 artanh((m - 1) / (m + 1)).
+double exact_log(double x) {
+  int exponent = 0;
+  const double m = std::frexp(x, &exponent);
+  const double z = (m - 1) / (m + 1);  // |z| <= 1/3: 17 terms reach 2^-53
+  double sum = 0;
+  for (int term = 35; term >= 1; term -= 2) sum = sum * (z * z) + 1.0 / term;
+  return 2 * z * sum + exponent * 0.6931471805599453;
+}
+
+// Two independent normal numbers by Marsaglia's polar method.
+struct NormalPair {
+  double first, second;
+};
+NormalPair normal_pair(PhiloxKey key, std::uint64_t index) {
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const auto bits = philox(
+        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), attempt, 0},
+        key);
+    const double u = bits[0] * 0x1p-31 - 1, v = bits[1] * 0x1p-31 - 1;
+    const double s = u * u + v * v;
+    if (s >= 1 || s == 0) continue;
+    const double factor = std::sqrt(-2 * exact_log(s) / s);
+    return {u * factor, v * factor};
+  }
+}
+
+void fill_normal(std::uint64_t seed, std::string_view name, double deviation,
+                 std::span<float> out) {
+  const auto key = philox_key(mix_bits(seed) ^ hash_name(name));
+  const auto pairs = static_cast<std::int64_t>((out.size() + 1) / 2);
+  parallel_for(pairs, 4096, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto pair = begin; pair < end; ++pair) {
+      const auto at = static_cast<std::size_t>(2 * pair);
+      const auto [first, second] = normal_pair(key, static_cast<std::uint64_t>(pair));
+      out[at] = static_cast<float>(deviation * first);
+      if (at + 1 < out.size()) out[at + 1] = static_cast<float>(deviation * second);
+    }
+  });
+}
+
+// The layers whose output is added to the residual stream: their variances add up over the depth.
+bool is_residual_projection(std::string_view name) {
+  return name.ends_with("c_proj.weight") || name.ends_with("o_proj.weight") ||
+         name.ends_with("down_proj.weight");
+}
+
+}  // namespace
+
+void initialise_parameters(const ModelOptions& options, const diloco::Layout& layout,
+                           std::uint64_t seed, std::span<float> params) {
+  assert(params.size() == layout.size());
+  std::ranges::fill(params, 0.0F);
+  for (const auto& tensor : layout.tensors()) {
+    const std::string_view name = tensor.spec.name;
+    const auto values = params.subspan(tensor.offset, tensor.spec.count());
+    if (tensor.spec.shape.size() > 1) {
+      const double depth =
+          is_residual_projection(name) ? 2.0 * static_cast<double>(options.layers) : 1.0;
+      fill_normal(seed, name, kDeviation / std::sqrt(depth), values);
+    } else if (name.ends_with(".weight")) {
+      std::ranges::fill(values, 1.0F);
+    }
+  }
 }
 
 }  // namespace causeway::intra

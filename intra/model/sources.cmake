@@ -8,7 +8,6 @@ target_sources(
           ${CMAKE_CURRENT_LIST_DIR}/kernels/classifier_kernels.cc
           ${CMAKE_CURRENT_LIST_DIR}/forward.cc
           ${CMAKE_CURRENT_LIST_DIR}/gemm.cc
-          ${CMAKE_CURRENT_LIST_DIR}/initialise.cc
           ${CMAKE_CURRENT_LIST_DIR}/network.cc
           ${CMAKE_CURRENT_LIST_DIR}/kernels/norm_kernels.cc
           ${CMAKE_CURRENT_LIST_DIR}/parameters.cc

@@ -6,9 +6,9 @@
 #include <cassert>
 #include <system_error>
 
-#include "compression/base/spec.h"
+#include <fmt/format.h>
+
 #include "compression/codecs/feedback.h"
-#include "compression/codecs/ladder.h"
 #include "compression/codecs/make_codec.h"
 #include "compression/codecs/payload.h"
 #include "intra/base/error.h"
@@ -27,15 +27,16 @@ bool matches(const std::string& pattern, const std::string& name) {
 
 // Why a pattern found nothing, and what it could have found.
 std::string no_match(const std::string& pattern, const diloco::Layout& layout) {
-  std::string names;
+  std::vector<std::string> matrices;
   bool vector = false;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     vector = vector || matches(pattern, tensor.spec.name);
-    if (tensor.spec.shape.size() >= 2) compression::append_item(names, tensor.spec.name);
+    if (tensor.spec.shape.size() >= 2) matrices.push_back(tensor.spec.name);
   }
-  return "\"" + pattern + "\" in codec.tensors matches " +
-         (vector ? "vectors only, which take codec.vector together" : "no tensor of the model") +
-         "; its matrices are " + names;
+  return fmt::format(
+      "\"{}\" in codec.tensors matches {}; its matrices are {}", pattern,
+      vector ? "vectors only, which take codec.vector together" : "no tensor of the model",
+      fmt::join(matrices, ", "));
 }
 
 }  // namespace
@@ -43,20 +44,9 @@ std::string no_match(const std::string& pattern, const diloco::Layout& layout) {
 CodecPolicy::CodecPolicy(const CodecOptions& options, const diloco::Layout& layout)
     : decay_(options.feedback ? options.feedback_decay : 0.0F), error_max_(options.error_max) {
   assign_own(options, layout);
-  if (error_max_ > 0) add_ladders(options);
-}
-
-void CodecPolicy::add_ladders(const CodecOptions& options) {
-  ladder_.resize(codecs_.size());
-  for (std::size_t codec = 0; codec < ladder_.size(); ++codec) {
-    std::vector<std::string> specs = options.step_up;
-    if (specs.empty()) {
-      specs = compression::ladder_above(specs_[codec]);
-      specs.erase(specs.begin());
-    }
-    for (const std::string& spec : specs)
-      ladder_[codec].push_back(add(spec, "codec.step_up", options));
-  }
+  if (error_max_ == 0) return;
+  for (const std::string& spec : options.step_up)
+    step_up_.push_back(add(spec, "codec.step_up", options));
 }
 
 void CodecPolicy::assign_own(const CodecOptions& options, const diloco::Layout& layout) {
@@ -138,10 +128,8 @@ CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const floa
                                          const compression::EncodeKey& key) const {
   assert(index < own_.size());
   const std::size_t size_before = out.size();
-  const std::span<const std::uint8_t> ladder =
-      ladder_.empty() ? std::span<const std::uint8_t>() : ladder_[own_[index]];
   std::vector<float> residual_before;
-  if (!ladder.empty()) residual_before.assign(residual.begin(), residual.end());
+  if (!step_up_.empty()) residual_before.assign(residual.begin(), residual.end());
   const double norm = global_norm(delta);
   Encoded encoded{.delta_squared = norm * norm};
   const auto encode_with = [&](std::uint8_t codec) {
@@ -150,7 +138,7 @@ CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const floa
         compression::encode_with_feedback(*codecs_[codec], delta, decay_, residual, out, key);
   };
   encode_with(own_[index]);
-  for (const std::uint8_t codec : ladder) {
+  for (const std::uint8_t codec : step_up_) {
     if (encoded.stats.relative_squared_error() <= error_max_) break;
     std::copy(residual_before.begin(), residual_before.end(), residual.begin());
     out.resize(size_before);

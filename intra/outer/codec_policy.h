@@ -5,8 +5,7 @@
 //   matches; vectors, which lie packed together, take codec.vector.
 // - A bound on the relative squared error (||p - Q(p)||^2 / ||p||^2) makes a
 //   segment that exceeds it step up: it is encoded again with the specs of codec.step_up, in order,
-//   or, if there are none, with those of compression::ladder_above its own, until one holds the
-//   bound. Compression never degrades silently.
+//   until one holds the bound. Compression never degrades silently.
 //
 // The choice is the sender's alone: a payload says for every segment how it was encoded.
 #pragma once
@@ -34,7 +33,7 @@ struct CodecOptions {
   std::string vector = "dense:int8,block=128";
   std::vector<TensorCodec> tensors;
   double error_max = 0;              // relative squared error; 0: no bound
-  std::vector<std::string> step_up;  // empty: the default ladder
+  std::vector<std::string> step_up;  // tried in order by a segment beyond error_max
   bool feedback = true;
   bool force = false;            // sparse without feedback, against all advice
   float feedback_decay = 0.95F;  // beta
@@ -52,7 +51,7 @@ class CodecPolicy {
 
   // The only codec that segment `index` may be encoded with; nothing if it may step up.
   std::optional<std::uint8_t> sole_codec(std::size_t index) const {
-    return ladder_.empty() ? std::optional(own_[index]) : std::nullopt;
+    return step_up_.empty() ? std::optional(own_[index]) : std::nullopt;
   }
   // The payloads of `layout`, one of each fragment, have no more bytes together, unless segments
   // step up.
@@ -79,14 +78,13 @@ class CodecPolicy {
  private:
   std::uint8_t add(const std::string& spec, const std::string& key, const CodecOptions& options);
   void assign_own(const CodecOptions& options, const diloco::Layout& layout);
-  void add_ladders(const CodecOptions& options);
 
   float decay_;
   double error_max_;  // 0: no bound
   std::vector<std::string> specs_;
   std::vector<std::unique_ptr<compression::Codec>> codecs_;
-  std::vector<std::uint8_t> own_;                  // per segment
-  std::vector<std::vector<std::uint8_t>> ladder_;  // per codec that is a segment's own; or empty
+  std::vector<std::uint8_t> own_;      // per segment
+  std::vector<std::uint8_t> step_up_;  // empty without a bound
 };
 
 }  // namespace causeway::intra

@@ -5,6 +5,8 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "compression/codecs/make_codec.h"
 
 namespace causeway::intra {
@@ -17,15 +19,15 @@ namespace {
 void check_shape(const compression::Payload& payload, const diloco::Layout& layout,
                  std::span<const std::size_t> segments) {
   if (payload.segments.size() != segments.size()) {
-    refuse_payload("has " + std::to_string(payload.segments.size()) +
-                   " segments where the round has " + std::to_string(segments.size()));
+    refuse_payload(fmt::format("has {} segments where the round has {}", payload.segments.size(),
+                               segments.size()));
   }
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const compression::EncodedSegment& segment = payload.segments[i];
     if (segment.index != segments[i] ||
         segment.element_count != layout.segments()[segments[i]].count ||
         segment.codec >= payload.codec_specs.size()) {
-      refuse_payload("segment " + std::to_string(segment.index) + " is not the round's");
+      refuse_payload(fmt::format("segment {} is not the round's", segment.index));
     }
   }
 }

@@ -4,16 +4,25 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "compression/codecs/payload.h"
+#include "diloco/files/error.h"
+#include "intra/base/error.h"
 #include "intra/base/float_mode.h"
 #include "intra/collective/collective.h"
+#include "intra/outer/confirmed_share.h"
+#include "intra/outer/decoder.h"
 
 namespace causeway::intra {
-
 namespace {
 
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
@@ -94,9 +103,9 @@ void OuterRound::encode_delta(Collective& collective, OuterState& state, OuterSp
     const std::size_t fragment = fragment_of(state);
     together(collective, "encoding", [&] { encode_own(state, encoding.part, spans); });
     std::vector<std::vector<std::byte>> gathered;
-    std::vector<std::span<const std::byte>> by_rank{own_};
+    std::vector<std::span<const std::byte>> by_rank{spans.encoding};
     if (collective.size() > 1) {
-      gathered = collective.all_gather(own_);
+      gathered = collective.all_gather(spans.encoding);
       by_rank.assign(gathered.begin(), gathered.end());
     }
     together(collective, "assembling a payload",
@@ -158,14 +167,14 @@ std::string OuterRound::first_not_finite(Collective& collective,
 void OuterRound::encode_own(const OuterState& state, std::uint32_t part, OuterSpans& spans) const {
   const Segments mine = ownership_.mine(fragment_of(state));
   const std::size_t heads_bytes = mine.size() * sizeof(CodecPolicy::Encoded);
-  own_.reserve(heads_bytes + policy_.encoded_bytes_max(ownership_.layout(), mine));
-  own_.resize(heads_bytes);
+  spans.encoding.reserve(heads_bytes + policy_.encoded_bytes_max(ownership_.layout(), mine));
+  spans.encoding.resize(heads_bytes);
   const auto heads = spans.encode(policy_,
                                   {.seed = place_.seed + part,
                                    .round = static_cast<std::uint32_t>(state.version),
                                    .region = place_.region_index},
-                                  mine, own_);
-  std::ranges::copy(std::as_bytes(std::span(heads)), own_.begin());
+                                  mine, spans.encoding);
+  std::ranges::copy(std::as_bytes(std::span(heads)), spans.encoding.begin());
 }
 
 // Every rank assembles the same payload: any of them may have to return its part to the residual.
@@ -225,6 +234,173 @@ std::vector<TensorEncoding> OuterRound::report(Segments segments,
   made.delta_norm = std::sqrt(delta_squared);
   made.error_norm = std::sqrt(total.error_norm_squared);
   return tensors;
+}
+
+// OuterRound: what becomes of a commit record.
+
+namespace {
+
+// Those whose class `wanted` has.
+template <typename Wanted>
+std::vector<std::size_t> only(const diloco::Layout& layout, Segments segments,
+                              const Wanted& wanted) {
+  std::vector<std::size_t> found;
+  std::ranges::copy_if(segments, std::back_inserter(found),
+                       [&](std::size_t index) { return wanted(layout.segments()[index].kind); });
+  return found;
+}
+
+// The first that is listed in its own round, whole.
+std::size_t place_of_lowest(const diloco::CommitRecord& record) {
+  const auto found = std::ranges::find_if(record.participants, [&](const auto& one) {
+    return one.round == record.round && one.part == 0;
+  });
+  return static_cast<std::size_t>(found - record.participants.begin());
+}
+
+// Of a payload, for messages.
+std::string name_of(const diloco::CommitRecord& record, std::size_t place) {
+  return fmt::format("the payload of region {} in round {}", record.participants[place].region,
+                     record.round);
+}
+
+bool has(const std::vector<Outcome>& outcomes, Fate fate) {
+  return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
+}
+
+}  // namespace
+
+std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
+                                       std::span<const std::span<const std::byte>> payloads,
+                                       OuterState& state) const {
+  HostSpans spans(ownership_.layout(), state);
+  return apply(collective, record, payloads, state, spans);
+}
+
+std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
+                                       std::span<const std::span<const std::byte>> payloads,
+                                       OuterState& state, OuterSpans& spans) const {
+  assert(record.round == state.version && payloads.size() == record.participants.size());
+  check_state(record, state);
+  restore_float_mode();
+  std::optional<float> share;
+  together(collective, "decoding", [&] {
+    reduce(record, payloads, spans);
+    if (overlap_.variant != Variant::eager) return;
+    share = confirmed_share(record, payloads, place_.region, ownership_.layout(),
+                            ownership_.fragments().segments(fragment_of(state)));
+  });
+
+  state.intact = false;
+  const std::size_t fragment = fragment_of(state);
+  if (!synchronous() && state.mark.empty()) spans.copy(Flat::anchor, Flat::mark);
+  step(record, ownership_.mine(fragment), spans);
+  const SegmentsByRank& by_rank = ownership_.by_rank(fragment);
+  spans.complete(collective, by_rank, Flat::anchor);
+  if (outer_.kind != diloco::OuterOptions::Kind::sgd)
+    spans.complete(collective, by_rank, Flat::momentum);
+  std::vector<Outcome> outcomes;
+  together(collective, "settling own contributions",
+           [&] { outcomes = settle_own(record, state, spans); });
+  if (has(outcomes, Fate::returned))
+    spans.complete(collective, ownership_.by_rank(), Flat::residual);
+  const auto root = [&](Flat which, std::vector<diloco::Digest>& leaves) {
+    return ownership_.root(collective, fragment, spans, which, leaves);
+  };
+  const diloco::Digest anchor_root = root(Flat::anchor, state.leaves.anchor);
+  state.digest = diloco::state_digest(anchor_root, root(Flat::momentum, state.leaves.momentum));
+  follow_anchor(state, synchronous() || has(outcomes, Fate::forgotten), spans);
+  state.confirmed_share = share.value_or(state.confirmed_share);
+  ++state.version;
+  state.held_out_loss.reset();
+  state.intact = true;
+  return outcomes;
+}
+
+// Steps that no contribution holds yet stay, unless an earlier life of the worker contributed them.
+void OuterRound::follow_anchor(OuterState& state, bool drop_open_work, OuterSpans& spans) const {
+  if (drop_open_work) {
+    spans.copy(Flat::anchor, Flat::params);
+    state.mark.clear();
+    state.work = {};
+  } else if (overlap_.variant == Variant::streaming) {
+    spans.mix(overlap_.mixing, ownership_.fragments().segments(fragment_of(state)));
+  }
+}
+
+void OuterRound::check_state(const diloco::CommitRecord& record, const OuterState& state) const {
+  if (record.state == state.digest) return;
+  throw std::system_error(diloco::Errc::divergence,
+                          fmt::format("round {} was decided for state {} but region {} holds {}",
+                                      record.round, diloco::to_hex(record.state).substr(0, 12),
+                                      place_.region, diloco::to_hex(state.digest).substr(0, 12)));
+}
+
+void OuterRound::reduce(const diloco::CommitRecord& record,
+                        std::span<const std::span<const std::byte>> payloads,
+                        OuterSpans& spans) const {
+  const std::size_t fragment = ownership_.fragments().of_round(record.round);
+  const Segments mine = ownership_.mine(fragment);
+  const auto lowest = only(ownership_.layout(), mine,
+                           [](auto kind) { return kind == diloco::SegmentClass::lowest; });
+  const auto others = only(ownership_.layout(), mine,
+                           [](auto kind) { return kind != diloco::SegmentClass::lowest; });
+  const auto decoders = decoders_of(record, payloads, fragment);
+  std::vector<OuterSpans::Term> all, of_lowest;
+  for (std::size_t i = 0; i < decoders.size(); ++i) {
+    all.push_back({&decoders[i], record.participants[i].weight, name_of(record, i)});
+    if (i == place_of_lowest(record)) of_lowest.push_back({&decoders[i], 1.0F, name_of(record, i)});
+  }
+  spans.sum(all, others);
+  spans.sum(of_lowest, lowest);
+}
+
+std::vector<Decoder> OuterRound::decoders_of(const diloco::CommitRecord& record,
+                                             std::span<const std::span<const std::byte>> payloads,
+                                             std::size_t fragment) const {
+  std::vector<Decoder> decoders;
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    try {
+      decoders.emplace_back(payloads[i], ownership_.layout(),
+                            ownership_.fragments().segments(fragment));
+    } catch (const std::system_error& error) {
+      throw std::system_error(error.code(), name_of(record, i) + ": " + message_of(error));
+    }
+  }
+  return decoders;
+}
+
+std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,
+                                            OuterSpans& spans) const {
+  Settled settled = settle(
+      record, {.region = place_.region, .feedback = feedback_, .follows_anchor = synchronous()},
+      state);
+  if (settled.forget_residual) spans.clear(Flat::residual, spans.everything());
+  for (const InFlight& returned : settled.returned) add_own(returned, 1.0F, Flat::residual, spans);
+  return std::move(settled.outcomes);
+}
+
+// which += weight * Q, on the own segments. What did not count of a statistic is gone with its
+// round: the next one says what it is then.
+void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const {
+  const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
+  const Decoder decoder(own.payload.bytes(), ownership_.layout(),
+                        ownership_.fragments().segments(fragment));
+  const auto steps = only(ownership_.layout(), ownership_.mine(fragment),
+                          [](auto kind) { return !diloco::is_statistic(kind); });
+  spans.add(decoder, weight, which, steps);
+}
+
+// With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean
+// (docs/rounds.md, "One round").
+void OuterRound::step(const diloco::CommitRecord& record, Segments segments,
+                      OuterSpans& spans) const {
+  diloco::OuterOptions options = outer_;
+  options.momentum = record.momentum.value_or(outer_.momentum);
+  // Delayed Nesterov is for rounds of little weight.
+  using Kind = diloco::OuterOptions::Kind;
+  if (record.skip_momentum && options.kind == Kind::nesterov) options.kind = Kind::sgd;
+  spans.outer_step(options, record.round / ownership_.fragments().count(), segments);
 }
 
 }  // namespace causeway::intra

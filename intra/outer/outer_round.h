@@ -125,8 +125,6 @@ class OuterRound {
   diloco::OuterOptions outer_;
   diloco::OverlapOptions overlap_;
   Ownership ownership_;
-  // What encode_own() made; kept, as touching fresh memory costs more than filling it.
-  mutable std::vector<std::byte> own_;
 };
 
 }  // namespace causeway::intra

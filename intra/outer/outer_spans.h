@@ -78,6 +78,9 @@ class OuterSpans {
   };
   virtual void sum(std::span<const Term> terms, Segments segments);
 
+  // What this rank encoded last: kept, as touching fresh memory costs more than filling it.
+  std::vector<std::byte> encoding;
+
  protected:
   void add_term(const Term& term, Segments segments);
   // That of segment `index`.

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace causeway::intra {
 
 OuterState::OuterState(const diloco::Layout& layout, const Kept& kept)
@@ -131,7 +133,7 @@ std::string describe_tensors(const diloco::Layout& layout) {
   std::string description;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     description += tensor.spec.name;
-    for (const std::int64_t size : tensor.spec.shape) description += ' ' + std::to_string(size);
+    for (const std::int64_t size : tensor.spec.shape) description += fmt::format(" {}", size);
     description += '\n';
   }
   return description;
@@ -160,5 +162,10 @@ std::string fingerprint(const diloco::Layout& layout) {
   const std::string description = describe_tensors(layout);
   return diloco::to_hex(diloco::sha256(std::as_bytes(std::span(description))));
 }
+
+OwnPayload::OwnPayload(diloco::SealedBytes bytes)
+    : sealed_(std::move(bytes)), hash_(std::async(std::launch::async, [sealed = sealed_] {
+        return diloco::sha256(sealed.bytes());
+      })) {}
 
 }  // namespace causeway::intra

@@ -6,16 +6,37 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "diloco/files/sealed_bytes.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/digest.h"
 #include "diloco/maths/layout.h"
-#include "intra/outer/own_payload.h"
 
 namespace causeway::intra {
+
+// What a region contributed to a round: the payload's bytes and their hash, which a thread of its
+// own computes while the worker goes on.
+
+class OwnPayload {
+ public:
+  OwnPayload() = default;  // none
+  explicit OwnPayload(diloco::SealedBytes bytes);
+
+  bool empty() const { return sealed_.empty(); }
+  const diloco::SealedBytes& sealed() const { return sealed_; }
+  std::span<const std::byte> bytes() const { return sealed_.bytes(); }
+  // SHA-256; waits for it. There must be a payload.
+  const diloco::Digest& hash() const { return hash_.get(); }
+
+ private:
+  diloco::SealedBytes sealed_;
+  std::shared_future<diloco::Digest> hash_;
+};
 
 // A contribution of this region whose outcome is not known yet.
 struct InFlight {

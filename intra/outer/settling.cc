@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "diloco/maths/digest.h"
 
 namespace causeway::intra {
@@ -71,10 +73,10 @@ Settled settle(const diloco::CommitRecord& record, const Settling& how, OuterSta
 }
 
 std::string sentence(const Outcome& outcome, diloco::Round round) {
-  const std::string what = "the " + std::to_string(outcome.steps) + " inner steps of round " +
-                           std::to_string(outcome.round) +
-                           (outcome.part > 0 ? ", part " + std::to_string(outcome.part) : "");
-  const std::string here = "round " + std::to_string(round) + ": ";
+  const std::string what =
+      fmt::format("the {} inner steps of round {}{}", outcome.steps, outcome.round,
+                  outcome.part > 0 ? fmt::format(", part {}", outcome.part) : "");
+  const std::string here = fmt::format("round {}: ", round);
   switch (outcome.fate) {
     case Fate::delivered:
       if (outcome.round == round) return {};
@@ -84,8 +86,10 @@ std::string sentence(const Outcome& outcome, diloco::Round round) {
     case Fate::dropped:
       return here + what + " are dropped";
     case Fate::forgotten:
-      return here + "lists a contribution of round " + std::to_string(outcome.round) +
-             " from before a restart, which the saved state does not have; the residual is dropped";
+      return fmt::format(
+          "{}lists a contribution of round {} from before a restart, which the saved state does "
+          "not have; the residual is dropped",
+          here, outcome.round);
   }
   return {};
 }

@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <span>
 #include <sstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
+#include "intra/base/safetensors.h"
 
 namespace causeway::intra {
 namespace {
@@ -22,7 +26,7 @@ using Metadata = std::map<std::string, std::string>;
 constexpr const char* kFormat = "causeway-state-3";
 
 fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
-  const std::string name = age == 0 ? "state" : "state." + std::to_string(age);
+  const std::string name = age == 0 ? "state" : fmt::format("state.{}", age);
   return checkpoint_directory(region_directory) / (name + ".safetensors");
 }
 
@@ -353,12 +357,52 @@ void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
   snapshot.read_unhashed("momentum", std::span(state.momentum));
   state.digest = whole_digest(state);
   if (state.digest != digest) {
-    throw std::system_error(Errc::bad_checkpoint,
-                            "the snapshot of version " + std::to_string(version) +
-                                " does not have the digest that was announced");
+    throw std::system_error(
+        Errc::bad_checkpoint,
+        fmt::format("the snapshot of version {} does not have the digest that was announced",
+                    version));
   }
   state.adopt(version);
   state.intact = true;
+}
+
+namespace {
+
+constexpr std::size_t kHeaderBytesMax = 16'000'000;  // some 100 bytes for each tensor of a model
+constexpr std::size_t kPieceElements = 64 * diloco::kLeafElements;
+
+diloco::Digest root_of(const SafetensorsReader& file, const std::string& tensor) {
+  std::size_t left = 1;
+  for (const std::int64_t extent : file.shape(tensor)) left *= static_cast<std::size_t>(extent);
+  // A layout pads to whole leaves. With fewer zeros at its end a tensor would have the same digest.
+  if (file.shape(tensor).size() != 1 || left % diloco::kLeafElements != 0)
+    throw std::system_error(Errc::bad_checkpoint, tensor + " is not padded to whole leaves");
+  std::vector<diloco::Digest> leaves;
+  std::vector<float> piece(kPieceElements);
+  for (std::size_t begin = 0; left > 0; begin += kPieceElements) {
+    const std::size_t count = std::min(left, kPieceElements);
+    file.read_part(tensor, begin, std::span(piece).first(count));
+    const auto some = diloco::merkle_leaves(std::span(piece).first(count));
+    leaves.insert(leaves.end(), some.begin(), some.end());
+    left -= count;
+  }
+  return diloco::merkle_root(leaves);
+}
+
+}  // namespace
+
+std::string wrong_snapshot(const std::filesystem::path& file, const diloco::Digest& state) {
+  try {
+    const SafetensorsReader reader(file, kHeaderBytesMax);
+    const diloco::Digest found =
+        diloco::state_digest(root_of(reader, "anchor"), root_of(reader, "momentum"));
+    if (found == state) return {};
+    return "holds another state than it was said to hold (" + diloco::to_hex(found) +
+           " where the run has " + diloco::to_hex(state) + ")";
+  } catch (const std::system_error& error) {
+    if (error.code() != Errc::bad_checkpoint) throw;
+    return std::string("is no snapshot (") + error.what() + ")";
+  }
 }
 
 }  // namespace causeway::intra

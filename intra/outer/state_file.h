@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "diloco/maths/digest.h"
 #include "diloco/maths/layout.h"
 #include "intra/base/safetensors.h"
 #include "intra/outer/outer_state.h"
@@ -104,5 +105,11 @@ void write_snapshot(const std::filesystem::path& file, const diloco::Layout& lay
 // intact, if it is not the state with this digest.
 void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
                     diloco::Round version, const diloco::Digest& digest, OuterState& state);
+
+// Whether a file is the snapshot that somebody says it is.
+
+// Empty, or what the file is instead of a snapshot of the state with this digest, as a clause that
+// follows its name. The file is untrusted. Holds a small part of it in memory at a time.
+std::string wrong_snapshot(const std::filesystem::path& file, const diloco::Digest& state);
 
 }  // namespace causeway::intra

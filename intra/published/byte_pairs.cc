@@ -8,6 +8,8 @@
 
 #include <pcre2.h>
 
+#include <fmt/format.h>
+
 namespace causeway::intra {
 namespace {
 
@@ -53,8 +55,8 @@ class UnicodeRegex::Code {
     PCRE2_SIZE offset = 0;
     code_ = pcre2_compile(units(pattern), pattern.size(), options, &error, &offset, nullptr);
     if (code_ == nullptr) {
-      throw std::invalid_argument("the pattern '" + pattern + "' is wrong at character " +
-                                  std::to_string(offset) + ": " + message_of(error));
+      throw std::invalid_argument(fmt::format("the pattern '{}' is wrong at character {}: {}",
+                                              pattern, offset, message_of(error)));
     }
     pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
     match_ = pcre2_match_data_create(1, nullptr);
@@ -95,8 +97,8 @@ std::optional<UnicodeRegex::Match> UnicodeRegex::find(std::string_view text,
   const int result = code_->match(text, from, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY);
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
-    throw std::invalid_argument("cannot be split into words at byte " + std::to_string(from) +
-                                ": " + message_of(result));
+    throw std::invalid_argument(
+        fmt::format("cannot be split into words at byte {}: {}", from, message_of(result)));
   }
   // \K in a lookaround may end a match before it begins.
   if (code_->begin() < from || code_->end() <= code_->begin()) return std::nullopt;

@@ -7,7 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "compression/base/spec.h"
+#include <fmt/format.h>
+
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"
@@ -46,9 +47,7 @@ std::vector<float> transpose(std::span<const float> values, std::int64_t rows,
 }
 
 std::string to_text(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) compression::append_item(text, std::to_string(size));
-  return "(" + text + ")";
+  return fmt::format("({})", fmt::join(shape, ", "));
 }
 
 // Tables that old versions of transformers saved with a model, and a head that is the embedding.

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"
@@ -116,7 +118,7 @@ void each_document(std::string_view bytes, DocumentFormat format, const std::str
       take(text_in(line, field));
     } catch (const std::system_error& error) {
       if (error.code() != Errc::bad_data) throw;
-      refuse_documents("line " + std::to_string(number) + " " + message_of(error));
+      refuse_documents(fmt::format("line {} {}", number, message_of(error)));
     }
   }
 }

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "intra/base/error.h"
 #include "intra/published/tokenizer_file.h"
 
@@ -118,9 +120,10 @@ class Tokenizer::Implementation {
 
   void encode(std::string_view text, const Sink& sink) const {
     if (const auto place = UnicodeRegex::first_not_utf8(text)) {
-      throw std::system_error(Errc::bad_data, "the text is not UTF-8 at byte " +
-                                                  std::to_string(*place) +
-                                                  "; convert it first, for example with iconv");
+      throw std::system_error(
+          Errc::bad_data,
+          fmt::format("the text is not UTF-8 at byte {}; convert it first, for example with iconv",
+                      *place));
     }
     WordCache cache;
     const auto found = [&](std::int32_t token) { sink(std::span(&token, 1)); };

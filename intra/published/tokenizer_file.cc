@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"
@@ -155,7 +157,7 @@ void read_model(const json& model, TokenizerFile& file) {
   }
   for (const auto& [name, token] : vocabulary) {
     if (!file.bytes.emplace(token, alphabet.decode(name).value_or(name)).second)
-      refuse_tokenizer("gives token " + std::to_string(token) + " to two texts");
+      refuse_tokenizer(fmt::format("gives token {} to two texts", token));
   }
   file.merges = read_merges(model, vocabulary);
   file.whole_words = flag(model, "ignore_merges", false);

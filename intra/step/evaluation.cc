@@ -7,6 +7,8 @@
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "intra/base/error.h"
 
 namespace causeway::intra {
@@ -50,9 +52,9 @@ class Windows {
 void check_validation(const Dataset& dataset, std::int64_t context) {
   if (dataset.validation_tokens() > static_cast<std::uint64_t>(context)) return;
   throw std::system_error(Errc::bad_data,
-                          "the validation part has " + std::to_string(dataset.validation_tokens()) +
-                              " tokens, but one sequence takes " + std::to_string(context + 1) +
-                              "; raise data.validation_fraction or give more data");
+                          fmt::format("the validation part has {} tokens, but one sequence takes "
+                                      "{}; raise data.validation_fraction or give more data",
+                                      dataset.validation_tokens(), context + 1));
 }
 
 double validation_loss(std::int64_t context, const BatchLoss& loss_of, const Dataset& dataset,

@@ -11,7 +11,6 @@
 #include "diloco/maths/digest.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_spans.h"
-#include "intra/step/host_work.h"
 #include "intra/step/stepper.h"
 #include "intra/step/training_state.h"
 #include "intra/step/worker_options.h"
@@ -89,5 +88,14 @@ void check_batch(const WorkerOptions& options);
 // Trains the model on the data, which it opens, with the stepper. `options` outlives the trainer.
 std::unique_ptr<InnerTrainer> make_model_trainer(const WorkerOptions& options,
                                                  std::unique_ptr<Stepper> stepper);
+
+// Steps that take a given time and compute nothing: for measuring how well regions are kept busy
+// when the machine cannot compute for all of them at once. Everything around the steps is real;
+// runs made with it are labelled.
+
+// train.timed_step_ms per step. Parameters change a little in every step, differently in every
+// region, so that pseudo-gradients and payloads are real. The loss is always 0, the validation loss
+// not a number. `options` outlives the trainer.
+std::unique_ptr<InnerTrainer> make_timed_trainer(const WorkerOptions& options);
 
 }  // namespace causeway::intra

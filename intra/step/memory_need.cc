@@ -4,9 +4,9 @@
 #include <numeric>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "compression/base/spec.h"
 #include "diloco/maths/digest.h"
 #include "diloco/maths/layout.h"
 #include "intra/base/error.h"
@@ -87,7 +87,7 @@ std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
   }
   if (options.train.device == Device::cpu && options.train.timed_step_ms == 0) {
     const std::int64_t sequences = sequences_at_once(options);
-    need.push_back({"activations of " + std::to_string(sequences) + " sequences",
+    need.push_back({fmt::format("activations of {} sequences", sequences),
                     working_bytes(options.model, sequences, options.model.context)});
   }
   need.push_back({"program", kProgramBytes});
@@ -131,17 +131,19 @@ void check_memory(const std::vector<MemoryPart>& need) {
 }
 
 std::string describe(const std::vector<MemoryPart>& need) {
-  std::string parts, alone;
+  std::vector<std::string> parts;
+  std::string alone;
   for (const MemoryPart& part : need) {
     const std::string text = part.name + " " + in_mib(part.bytes);
     if (part.when == When::while_alone) {
       alone += "; while this region is cut off from the others, " + text + " more";
     } else {
-      compression::append_item(parts, text);
+      parts.push_back(text);
     }
   }
   const auto together = [](const MemoryPart& part) { return part.when != When::while_alone; };
-  return "memory: at most " + in_mib(bytes_of(need, together)) + " of this host: " + parts + alone;
+  return fmt::format("memory: at most {} of this host: {}{}", in_mib(bytes_of(need, together)),
+                     fmt::join(parts, ", "), alone);
 }
 
 }  // namespace causeway::intra

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "intra/collective/collective.h"
-#include "intra/collective/gradient_buckets.h"
+#include "intra/collective/gradient_reducer.h"
 #include "intra/step/training_state.h"
 
 namespace causeway::intra {

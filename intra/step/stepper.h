@@ -3,18 +3,47 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/model/model.h"
 #include "intra/outer/outer_spans.h"
-#include "intra/step/host_work.h"
 #include "intra/step/training_state.h"
 #include "intra/step/worker_options.h"
 
 namespace causeway::intra {
+
+// What the host has to do beside the next inner step, where that hinders the step least: a device
+// computes the step meanwhile; on a CPU one comes after the other.
+
+class HostWork {
+ public:
+  // Takes the place of what waits.
+  void put(std::function<void()> work) { work_ = std::move(work); }
+  void drop() { work_ = {}; }
+  bool waits() const { return static_cast<bool>(work_); }
+
+  // Of whoever takes the step: does the work, once, even if it throws. Returns the seconds that
+  // took; 0 if there is none.
+  double run() {
+    if (!work_) return 0;
+    return seconds_of(std::exchange(work_, {}));
+  }
+  // By so much the work made its step longer.
+  void held_up(double seconds) { held_up_s_ += seconds; }
+
+  // By how much steps were made longer since this was last asked.
+  double take_held_up_s() { return std::exchange(held_up_s_, 0); }
+
+ private:
+  std::function<void()> work_;
+  double held_up_s_ = 0;
+};
 
 class Stepper {
  public:
@@ -57,4 +86,5 @@ class Stepper {
 
 // `options` outlive the stepper.
 std::unique_ptr<Stepper> make_cpu_stepper(const WorkerOptions& options);
+
 }  // namespace causeway::intra

@@ -6,16 +6,17 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
-#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
+#include "intra/cuda/step/device_stepper.h"
 #include "intra/published/checkpoint.h"
+#include "intra/step/inner_trainer.h"
 #include "intra/worker/heal_ranks.h"
-#include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::intra {
 namespace {
@@ -99,7 +100,7 @@ WorkerResult RegionWorker::run() {
       while (const auto stint = driver_.next()) take(*stint);
       return finish();
     } catch (const std::system_error& error) {
-      driver_.recover(error);
+      if (!driver_.recover(error)) throw;
       trainer_->leave();
       trainer_->host_work().drop();  // it was for this gathering
       gathering_.reset();
@@ -109,7 +110,7 @@ WorkerResult RegionWorker::run() {
 
 std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) const {
   const std::optional<WorkerResult> result = read_result(options_.directory);
-  const bool of_this_run = result && result->rounds == state.version &&
+  const bool of_this_run = result && result->progress.round() == state.version &&
                            result->run_steps == options_.train.steps && state.version > 0;
   return of_this_run ? result : std::nullopt;
 }
@@ -237,7 +238,7 @@ void RegionWorker::anchor_moved() {
   if (gathering_->leads()) {
     const std::uint64_t all = options_.train.steps, taken = state_.steps;
     const std::string alone =
-        taken > all ? " (+" + std::to_string(taken - all) + " while it was cut off)" : "";
+        taken > all ? fmt::format(" (+{} while it was cut off)", taken - all) : "";
     spdlog::info("round {} applied: step {} of {}{}, loss {:.4f}, {:.0f} tokens/s", state_.version,
                  std::min(taken, all), all, alone, progress_.loss(), progress_.tokens_per_s());
   }
@@ -291,8 +292,8 @@ WorkerResult RegionWorker::finish() {
   driver_.checkpoint(RoundDriver::Refusal::throws);
   enter("evaluate");
   WorkerResult result = make_result();
-  if (result.val_loss && std::isfinite(*result.val_loss) && !result.timed_steps) {
-    progress_.set_val_loss(*result.val_loss);
+  if (std::isfinite(result.progress.val_loss()) && !result.timed_steps) {
+    progress_.set_val_loss(result.progress.val_loss());
     progress_.set_val_version(state_.version);
   }
   together(gathering_->group(), "writing the result", [&] {
@@ -309,25 +310,92 @@ WorkerResult RegionWorker::finish() {
 }
 
 WorkerResult RegionWorker::make_result() {
-  return {.steps = state_.steps,
-          .tokens = state_.steps * batch().tokens,
-          .rounds = state_.version,
-          .run_steps = options_.train.steps,
-          .val_loss = trainer_->evaluate(spans().settled(Flat::anchor),
-                                         options_.train.validation_sequences),
-          .common_val_loss = trainer_->evaluate_common(spans().settled(Flat::anchor),
-                                                       options_.train.validation_sequences),
-          .compute_s = state_.compute_s,
-          .wait_s = state_.wait_s,
-          .in_region_s = state_.in_region_s,
-          .outer_s = state_.outer_s,
-          .memory_peak_bytes = memory_peak_bytes(),
-          .device_memory_peak_bytes = trainer_->device_memory_peak_bytes(),
-          .tokens_per_s = state_.tokens_per_s(),
-          .mfu = mfu(state_.tokens_per_s()),
-          .params_digest = diloco::to_hex(
-              driver_.round().ownership().root(gathering_->group(), spans(), Flat::anchor)),
-          .timed_steps = options_.train.timed_step_ms > 0};
+  report();
+  WorkerResult result{.progress = progress_,
+                      .run_steps = options_.train.steps,
+                      .common_val_loss = trainer_->evaluate_common(
+                          spans().settled(Flat::anchor), options_.train.validation_sequences),
+                      .params_digest = diloco::to_hex(driver_.round().ownership().root(
+                          gathering_->group(), spans(), Flat::anchor)),
+                      .timed_steps = options_.train.timed_step_ms > 0};
+  result.progress.set_step(state_.steps);
+  result.progress.set_round(state_.version);
+  result.progress.set_tokens_per_s(state_.tokens_per_s());
+  fill_in(result.progress, options_, state_, *trainer_);
+  result.progress.set_val_loss(
+      trainer_->evaluate(spans().settled(Flat::anchor), options_.train.validation_sequences));
+  return result;
+}
+
+// RegionWorker: what a region shows of itself while it works.
+
+namespace {
+
+// Weight of the newest step in the rate that displays show.
+constexpr double kRateWeight = 0.2;
+
+}  // namespace
+
+void RegionWorker::sat_out(const std::string& tensor, std::uint32_t steps) {
+  spdlog::error(
+      "round {}: {} became NaN or infinite. This region sits the round out, drops its {} inner "
+      "steps and follows the other regions; lower inner.lr or inner.clip_norm",
+      state_.version, tensor, steps);
+}
+
+// Time counts from when there is something to do.
+void RegionWorker::enter(const std::string& phase) {
+  if (phase != "wait") stopwatch_.start();
+  charge_wait();
+  progress_.set_phase(phase);
+  report();
+}
+
+void RegionWorker::waiting(const std::string&) {
+  report();
+}
+
+// Inner steps charge their own time as soon as they end.
+void RegionWorker::charge_wait() {
+  const double seconds = stopwatch_.charge(state_.wait_s);
+  if (progress_.phase() == "encode" || progress_.phase() == "apply") state_.outer_s += seconds;
+}
+
+// Returns the seconds that the step took alone.
+double RegionWorker::charge_step() {
+  const double held_up_s = trainer_->host_work().take_held_up_s();
+  const double seconds = stopwatch_.charge(state_.compute_s) - held_up_s;
+  state_.compute_s -= held_up_s;
+  state_.wait_s += held_up_s;
+  state_.outer_s += held_up_s;
+  return seconds;
+}
+
+void RegionWorker::show(const StepOutcome& outcome, double seconds) {
+  const double rate = seconds > 0 ? static_cast<double>(batch().tokens) / seconds : 0;
+  progress_.set_tokens_per_s(progress_.tokens_per_s() +
+                             (progress_.tokens_per_s() == 0 ? 1 : kRateWeight) *
+                                 (rate - progress_.tokens_per_s()));
+  progress_.set_loss(outcome.loss);
+  report();
+}
+
+void RegionWorker::report() {
+  charge_wait();
+  progress_.set_tokens(state_.steps * batch().tokens);
+  fill_in(progress_, options_, state_, *trainer_);
+  driver_.report(progress_);
+}
+
+std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options) {
+  if (options.train.device == Device::cpu) return make_cpu_stepper(options);
+  return cuda::make_device_stepper(options, cuda::make_cuda_backend(options.local_rank));
+}
+
+std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options) {
+  check_batch(options);
+  if (options.train.timed_step_ms > 0) return make_timed_trainer(options);
+  return make_model_trainer(options, make_stepper(options));
 }
 
 }  // namespace causeway::intra

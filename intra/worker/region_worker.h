@@ -66,7 +66,6 @@ class RegionWorker final : private RoundTrainer {
   void write_state() override;
   [[noreturn]] void stop() override;
 
-  double mfu(double tokens_per_s) const;
   void charge_wait();
   double charge_step();
   void show(const StepOutcome& outcome, double seconds);
@@ -87,5 +86,14 @@ class RegionWorker final : private RoundTrainer {
   diloco::Progress progress_;
   Stopwatch stopwatch_;
 };
+
+// The trainer that a worker's options ask for.
+
+// As options.train.device says. Throws what to do if that device is not there.
+std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options);
+
+// Checks that the batch divides among the ranks, opens the data and builds the model; with timed
+// steps (train.timed_step_ms) neither is needed. `options` outlives the trainer.
+std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options);
 
 }  // namespace causeway::intra

@@ -1,12 +1,15 @@
 #include "intra/worker/round_driver.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <memory>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/archive.h"
@@ -15,6 +18,7 @@
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
+#include "intra/outer/encoding_log.h"
 
 namespace causeway::intra {
 namespace {
@@ -70,9 +74,9 @@ void RoundDriver::note_earlier_life() {
   state_.forget_earlier_life(region_.name);
 }
 
-void RoundDriver::recover(const std::system_error& error) {
+bool RoundDriver::recover(const std::system_error& error) {
   const bool lost = error.code() == diloco::Errc::coordinator_lost;
-  if (!(lost || error.code() == Errc::collective) || ++failures_ > kFailuresMax) throw;
+  if (!(lost || error.code() == Errc::collective) || ++failures_ > kFailuresMax) return false;
   spdlog::warn("{}; this worker attaches again", error.what());
   if (gathering_ != nullptr && lost) {
     // A signal may come while the coordinator is away.
@@ -84,6 +88,7 @@ void RoundDriver::recover(const std::system_error& error) {
     }
   }
   leave();
+  return true;
 }
 
 // ---- Instructions ----
@@ -115,8 +120,8 @@ diloco::Instruction RoundDriver::ask() {
 void RoundDriver::check_version(const std::string& what, diloco::Round told) const {
   if (told == state_.version) return;
   throw std::system_error(diloco::Errc::lineage,
-                          "the coordinator says " + what + " " + std::to_string(told) +
-                              " but this region holds version " + std::to_string(state_.version));
+                          fmt::format("the coordinator says {} {} but this region holds version {}",
+                                      what, told, state_.version));
 }
 
 void RoundDriver::check_run(const diloco::CommitRecord& record) const {
@@ -214,7 +219,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
 
 void RoundDriver::adopt(const diloco::Restore& restore) {
   if (restore.snapshot.bytes().empty()) return trainer_.start_afresh();
-  const StateReader snapshot("the run's state of version " + std::to_string(restore.version),
+  const StateReader snapshot(fmt::format("the run's state of version {}", restore.version),
                              restore.snapshot.bytes());
   adopt_snapshot(snapshot, round_->ownership().layout(), restore.version, restore.state, state_);
 }
@@ -352,6 +357,88 @@ void RoundDriver::report(diloco::Progress& progress) {
   progress.set_step(steps_shown_);
   progress.set_round(state_.version);
   gathering_->tell([&](auto& session) { session.report(progress); });
+}
+
+// RoundDriver: from the steps of a round to a contribution that the coordinator has.
+
+// All ranks must come to the same answer, those included that were restarted a moment ago.
+SavePlan RoundDriver::save_plan() const {
+  return {.every = region_.save_rounds * round_->overlap().fragments};
+}
+
+// Of the round's steps.
+std::optional<Stint> RoundDriver::contribute() {
+  diloco::reached(diloco::ProtocolState::steps_taken);
+  Encoding made = take_delta();
+  const bool saves = save_plan().when_contributed(state_.version);
+  if (round_->overlap().encodes_beside_steps() && state_.work.steps < train_.ahead && !saves) {
+    trainer_.beside_next_step([this, made]() mutable {
+      encode_delta(made);
+      hand_over(*state_.own(0));
+    });
+    return go_ahead();
+  }
+  encode_delta(made);
+  if (saves) save(Refusal::trains_on);
+  hand_over(*state_.own(0));
+  return go_ahead();
+}
+
+// The round is decided meanwhile.
+std::optional<Stint> RoundDriver::go_ahead() {
+  if (state_.work.steps < train_.ahead) return take(Taking::ahead, train_.ahead);
+  await_stored(*state_.own(0));
+  return std::nullopt;
+}
+
+Encoding RoundDriver::take_delta() {
+  trainer_.enter("encode");
+  Encoding made =
+      round_->take_delta(gathering_->group(), trainer_.batch(), state_, trainer_.spans());
+  if (made.not_finite.empty()) return made;
+  trainer_.reset_moments();
+  if (gathering_->leads())
+    trainer_.sat_out(made.not_finite, state_.own(made.part)->contribution.steps);
+  return made;
+}
+
+void RoundDriver::encode_delta(Encoding& made) {
+  round_->encode_delta(gathering_->group(), state_, trainer_.spans(), made);
+  if (made.not_finite.empty() && gathering_->leads())
+    log_encodings(region_.directory, state_.version, made.tensors);
+  diloco::reached(diloco::ProtocolState::contribution_encoded);
+}
+
+void RoundDriver::hand_over(InFlight& own) {
+  own.contribution.run_id = state_.run_id;
+  gathering_->tell(
+      [&own](auto& session) { session.hand_over(own.contribution, own.payload.sealed()); });
+}
+
+void RoundDriver::await_stored(InFlight& own) {
+  bool stored = true;  // rank 0 knows
+  const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };
+  own.stored = gathering_->tell(await_stored) && stored;
+  diloco::reached(diloco::ProtocolState::contribution_stored);
+}
+
+bool Saving::attempt(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const std::system_error& error) {
+    if (!diloco::is_storage_failure(error)) throw;
+    if (std::has_single_bit(++refusals_)) {
+      spdlog::error(
+          "{} was not saved: {} ({} times in a row). Training goes on; what was saved before "
+          "stays, "
+          "and it is tried again when it is due. Make room or repair the disk",
+          what_, error.what(), refusals_);
+    }
+    return false;
+  }
+  if (refusals_ > 0) spdlog::info("{} is saved again, after {} refusals", what_, refusals_);
+  refusals_ = 0;
+  return true;
 }
 
 }  // namespace causeway::intra

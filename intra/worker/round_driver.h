@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "diloco/worker/worker_session.h"
@@ -30,9 +31,25 @@
 #include "intra/outer/settling.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/gathering.h"
-#include "intra/worker/saving.h"
 
 namespace causeway::intra {
+
+// Something that is written now and then while a region trains. A disk that is full, read-only or
+// failing must not end the training: it is tried again at the next occasion.
+
+class Saving {
+ public:
+  // `what` is written, in the words of the log.
+  explicit Saving(std::string what) : what_(std::move(what)) {}
+
+  // Whether `write` returned. False if the disk refused; says so at the first refusal in a row, the
+  // second, the fourth and so on, and when it works again. Throws all other errors.
+  bool attempt(const std::function<void()>& write);
+
+ private:
+  std::string what_;
+  std::uint64_t refusals_ = 0;  // in a row
+};
 
 // Inner steps to take. Each adds one to the state's work.steps.
 struct Stint {
@@ -105,9 +122,9 @@ class RoundDriver {
   // of its ranks, who hold the same state.
   void join(Gathering& gathering, OuterRound round);
   void leave();
-  // In a handler, of what a gathering ended with. Returns, after leave(), if the region is to
-  // gather again; throws it on if that will not help.
-  void recover(const std::system_error& error);
+  // What a gathering ended with. True, after leave(), if the region is to gather again; false if
+  // that will not help.
+  bool recover(const std::system_error& error);
 
   // Steps to take. Nothing: the run is over at the state's version.
   std::optional<Stint> next();

@@ -22,4 +22,15 @@ namespace causeway::intra {
 // message that says what to do.
 WorkerResult run_worker(const WorkerOptions& options, const std::function<bool()>& interrupted);
 
+// The fully synchronous baseline: what the run would be if regions averaged their gradients in
+// every step. Same model, seeds, schedule, data order, batch per region and number of steps; no
+// coordinator and no outer optimizer.
+
+// options.synchronous is set. The regions' directories are siblings: the group meets in "gloo"
+// beside them. Each region's first rank leaves result.json, checkpoints/final, and status.json
+// while it runs; the model is the same for all. Throws Errc::interrupted without saving: a baseline
+// starts over.
+WorkerResult run_synchronous(const WorkerOptions& options,
+                             const std::function<bool()>& interrupted);
+
 }  // namespace causeway::intra

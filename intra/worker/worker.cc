@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
@@ -100,7 +101,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
         if (error.code() == intra::Errc::interrupted)
           throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                                   error.what());
-        driver_.recover(error);
+        if (!driver_.recover(error)) throw;
         gathering_.reset();
       }
     }
@@ -166,7 +167,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   // Left by an earlier life. A coordinator that is not there may have ended as well.
   bool has_result() const {
     const auto result = intra::read_result(settings_.directory);
-    return result && result->rounds == state_.version && state_.version > 0;
+    return result && result->progress.round() == state_.version && state_.version > 0;
   }
 
   void end() {
@@ -180,16 +181,13 @@ class Worker::Implementation final : private intra::RoundTrainer {
     // Killed after its last steps: the state on disk knows of them.
     count_up_to(state_.work.data_cursor / settings_.samples_per_step);
     report();
-    return {.steps = steps_,
-            .tokens = progress_.tokens(),
-            .rounds = state_.version,
-            .compute_s = progress_.compute_s(),
-            .wait_s = progress_.wait_s(),
-            .outer_s = progress_.outer_s(),
-            .memory_peak_bytes = progress_.memory_peak_bytes(),
-            .tokens_per_s = progress_.tokens_per_s(),
-            .params_digest = diloco::to_hex(driver_.round().ownership().root(
-                gathering_->group(), spans_, intra::Flat::anchor))};
+    intra::WorkerResult result{.progress = progress_,
+                               .params_digest = diloco::to_hex(driver_.round().ownership().root(
+                                   gathering_->group(), spans_, intra::Flat::anchor))};
+    result.progress.set_step(steps_);
+    result.progress.set_round(state_.version);
+    result.progress.clear_val_loss();  // the program's own measure
+    return result;
   }
 
   // ---- Of a RoundTrainer ----
@@ -282,8 +280,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (!under_way_ && count > 0)
       throw std::logic_error("done() needs next() first: there are no steps under way");
     if (!under_way_ || count <= *under_way_) return;
-    throw std::invalid_argument("done() was told of " + std::to_string(count) +
-                                " steps where next() asked for " + std::to_string(*under_way_));
+    throw std::invalid_argument(
+        fmt::format("done() was told of {} steps where next() asked for {}", count, *under_way_));
   }
 
   WorkerSettings settings_;

@@ -7,78 +7,74 @@
 #include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
 #include "diloco/worker/progress_json.h"
+#include "intra/base/resources.h"
+#include "intra/step/peak_flops.h"
 
 namespace causeway::intra {
 namespace {
 
-void write(const std::filesystem::path& file, const nlohmann::json& json,
-           diloco::Durability durability) {
-  diloco::replace_file(file, json.dump(2) + "\n", durability);
-}
-
-}  // namespace
-
-void write_result(const std::filesystem::path& directory, const WorkerResult& result) {
-  const auto or_null = [](bool known, double figure) {
-    return known ? nlohmann::json(figure) : nlohmann::json(nullptr);
-  };
-  nlohmann::json json = {{"steps", result.steps},
-                         {"tokens", result.tokens},
-                         {"rounds", result.rounds},
-                         {"compute_s", result.compute_s},
-                         {"wait_s", result.wait_s},
-                         {"outer_s", result.outer_s},
-                         {"memory_peak_bytes", result.memory_peak_bytes},
-                         {"tokens_per_s", result.tokens_per_s},
-                         {"params_digest", result.params_digest}};
-  if (result.val_loss) {
-    json.update({{"run_steps", result.run_steps},
-                 {"val_loss", *result.val_loss},
-                 {"common_val_loss",
-                  or_null(result.common_val_loss.has_value(), result.common_val_loss.value_or(0))},
-                 {"in_region_s", result.in_region_s},
-                 {"device_memory_peak_bytes", result.device_memory_peak_bytes},
-                 {"mfu", or_null(result.mfu > 0, result.mfu)},
-                 {"timed_steps", result.timed_steps}});
-  }
-  json.update({{"format", diloco::kJsonFormat}, {"xxh3", diloco::kNoChecksum}});
-  diloco::replace_file(directory / "result.json", diloco::json_with_checksum(json.dump(2) + "\n"),
-                       diloco::Durability::on_disk);
-}
-
-namespace {
+using Json = nlohmann::ordered_json;
 
 // Throws nlohmann::json::exception if what every trainer tells is missing.
 WorkerResult parse_result(const nlohmann::json& json) {
-  const auto loss = [&json](const char* name) -> std::optional<double> {
-    const auto found = json.find(name);
-    if (found == json.end()) return std::nullopt;
-    return found->is_number() ? found->get<double>() : std::nan("");
-  };
-  WorkerResult result{.steps = json.at("steps"),
-                      .tokens = json.at("tokens"),
-                      .rounds = json.at("rounds"),
-                      .val_loss = loss("val_loss"),
-                      .compute_s = json.at("compute_s"),
-                      .wait_s = json.at("wait_s"),
-                      .outer_s = json.at("outer_s"),
-                      .memory_peak_bytes = json.at("memory_peak_bytes"),
-                      .tokens_per_s = json.value("tokens_per_s", 0.0),
+  WorkerResult result{.progress = diloco::progress_of(json),
                       .params_digest = json.at("params_digest")};
-  if (!result.val_loss) return result;
-  const auto known = [](std::optional<double> figure) {
-    return figure && !std::isnan(*figure) ? figure : std::nullopt;
-  };
+  result.progress.set_step(json.at("steps"));
+  result.progress.set_round(json.at("rounds"));
+  if (!json.contains("val_loss")) return result;
+  if (result.by_program()) result.progress.set_val_loss(std::nan(""));
   result.run_steps = json.at("run_steps");
-  result.common_val_loss = known(loss("common_val_loss"));
-  result.in_region_s = json.at("in_region_s");
-  result.device_memory_peak_bytes = json.value("device_memory_peak_bytes", std::uint64_t{0});
-  result.mfu = known(loss("mfu")).value_or(0);
   result.timed_steps = json.at("timed_steps");
+  const auto& common = json.at("common_val_loss");
+  if (common.is_number()) result.common_val_loss = common.get<double>();
   return result;
 }
 
 }  // namespace
+
+void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
+             const InnerTrainer& trainer) {
+  progress.set_compute_s(state.compute_s);
+  progress.set_wait_s(state.wait_s);
+  progress.set_in_region_s(state.in_region_s);
+  progress.set_outer_s(state.outer_s);
+  progress.set_memory_peak_bytes(memory_peak_bytes());
+  progress.set_device_memory_peak_bytes(trainer.device_memory_peak_bytes());
+  progress.set_mfu(model_flops_utilisation(options.model, progress.tokens_per_s(), trainer.device(),
+                                           options.world)
+                       .value_or(0));
+}
+
+double WorkerResult::utilisation() const {
+  const double total_s = progress.compute_s() + progress.wait_s();
+  return total_s > 0 ? progress.compute_s() / total_s : 0;
+}
+
+Json to_json(const WorkerResult& result) {
+  Json json = diloco::to_json(result.progress);
+  json["steps"] = result.progress.step();
+  json["rounds"] = result.progress.round();
+  json["params_digest"] = result.params_digest;
+  for (const char* passing : {"step", "round", "loss", "phase"}) json.erase(passing);
+  if (result.by_program()) {
+    for (const char* unknown : {"val_loss", "in_region_s", "mfu", "device_memory_peak_bytes"})
+      json.erase(unknown);
+    return json;
+  }
+  json["run_steps"] = result.run_steps;
+  json["common_val_loss"] = result.common_val_loss ? Json(*result.common_val_loss) : Json(nullptr);
+  json["timed_steps"] = result.timed_steps;
+  return json;
+}
+
+void write_result(const std::filesystem::path& directory, const WorkerResult& result) {
+  Json json = to_json(result);
+  const auto device_memory = json.find("device_memory_peak_bytes");
+  if (device_memory != json.end() && device_memory->is_null()) *device_memory = 0;  // as ever here
+  json.update({{"format", diloco::kJsonFormat}, {"xxh3", diloco::kNoChecksum}});
+  diloco::replace_file(directory / "result.json", diloco::json_with_checksum(json.dump(2) + "\n"),
+                       diloco::Durability::on_disk);
+}
 
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory) {
   const auto text = diloco::read_file(directory / "result.json");
@@ -97,9 +93,8 @@ std::optional<WorkerResult> read_result(const std::filesystem::path& directory) 
 }
 
 void write_status(const std::filesystem::path& directory, const diloco::Progress& progress) {
-  write(directory / "status.json",
-        {{"version", progress.round()}, {"progress", diloco::to_json(progress)}},
-        diloco::Durability::visible);
+  const Json json = {{"version", progress.round()}, {"progress", diloco::to_json(progress)}};
+  diloco::replace_file(directory / "status.json", json.dump(2) + "\n", diloco::Durability::visible);
 }
 
 }  // namespace causeway::intra

@@ -1,5 +1,5 @@
-// What a worker leaves for whoever started it: JSON files in its directory. Those that are replaced
-// are read whole or not at all.
+// What a worker shows of itself, and leaves for whoever started it: JSON files in its directory.
+// Those that are replaced are read whole or not at all.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,45 @@
 #include <optional>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "diloco/worker/worker_session.h"
+#include "intra/step/inner_trainer.h"
+#include "intra/step/training_state.h"
+#include "intra/step/worker_options.h"
 
 namespace causeway::intra {
+
+// Where its time went so far and what it needs, with the MFU of progress.tokens_per_s.
+void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
+             const InnerTrainer& trainer);
 
 // What a finished worker (rank 0) leaves in directory/result.json; one of our own also leaves
 // checkpoints/final.
 struct WorkerResult {
-  // Of the region over the whole run, those included that a worker contributed which died before
-  // it saved; times and rates leave them out.
-  std::uint64_t steps = 0, tokens = 0, rounds = 0;
-  std::uint64_t run_steps = 0;  // of the run that it is the result of
-  // None: the trainer is not ours. What only ours can tell is not in the file then, and not said
-  // here: run_steps, common_val_loss, in_region_s, device_memory_peak_bytes, mfu, timed_steps.
-  std::optional<double> val_loss = {};
+  // At the end of the run. Steps, tokens and rounds are of the region over the whole run, those
+  // included that a worker contributed which died before it saved; times and rates leave them out.
+  // No val_loss: the trainer is not ours. What only ours can tell is not in the file then, and not
+  // said here.
+  diloco::Progress progress = {};
+  std::uint64_t run_steps = 0;                 // of the run that it is the result of
   std::optional<double> common_val_loss = {};  // on data.validation_files
-  double compute_s = 0, wait_s = 0;
-  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
-  std::uint64_t memory_peak_bytes = 0, device_memory_peak_bytes = 0;
-  double tokens_per_s = 0;    // of compute_s
-  double mfu = 0;             // over the whole run; 0: unknown
-  std::string params_digest;  // hex Merkle root of the final anchor
+  std::string params_digest = {};              // hex Merkle root of the final anchor
   bool timed_steps = false;
+
+  bool by_program() const { return !progress.has_val_loss(); }
+  std::optional<double> val_loss() const {
+    return by_program() ? std::nullopt : std::optional(progress.val_loss());
+  }
+  // The part of its time that it computed.
+  double utilisation() const;
 };
 
-// result.json: keys are WorkerResult's members. A loss that is not a number is null, and so
-// is an unknown mfu of ours.
+// Keys are those of Progress, with "steps" and "rounds", and WorkerResult's own. A loss that is not
+// a number is null, and so is what is unknown.
+nlohmann::ordered_json to_json(const WorkerResult& result);
+
+// result.json.
 void write_result(const std::filesystem::path& directory, const WorkerResult& result);
 // None if there is none, or it is damaged.
 std::optional<WorkerResult> read_result(const std::filesystem::path& directory);

@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "diloco/maths/layout.h"
 #include "intra/base/strided_tensor.h"
 
@@ -19,7 +21,7 @@ namespace {
 std::string shape_of(const std::vector<std::int64_t>& shape) {
   std::string text = "(";
   for (const std::int64_t size : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", size);
   return text + ")";
 }
 
@@ -101,9 +103,8 @@ void Arrays::check_apart() const {
 
 void Arrays::arrange_like(const std::vector<Tensor>& tensors) {
   if (tensors_.size() != tensors.size()) {
-    throw nb::value_error((std::to_string(tensors_.size()) +
-                           " tensors were given where the worker was made with " +
-                           std::to_string(tensors.size()))
+    throw nb::value_error((fmt::format("{} tensors were given where the worker was made with {}",
+                                       tensors_.size(), tensors.size()))
                               .c_str());
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {

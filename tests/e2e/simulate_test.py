@@ -44,7 +44,8 @@ class Simulate(EndToEnd):
 
     def test_codecs_by_tensor_and_a_bound_on_the_error_hold_in_every_round(self):
         self.simulate(self.config(workers=(2, 1, 1), steps=20), "--no-baseline",
-                      "--set", 'codec.tensors=["*wte*=topk:k=256,value=int4,index=rice"]', "--set", "codec.error_max=0.6")
+                      "--set", 'codec.tensors=["*wte*=topk:k=256,value=int4,index=rice"]', "--set", "codec.error_max=0.6",
+                      "--set", 'codec.step_up=["topk:k=512", "dense:int4", "dense:fp32"]')
         for region in REGIONS:
             lines = (self.out / "regions" / region / "compression.jsonl").read_text().splitlines()
             rounds = [json.loads(line) for line in lines]

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "apps/run/region/run_error.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/transfer/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -24,12 +24,6 @@ inline constexpr Encoding kEncodings[] = {
     {"dense:int4,block=64", 6528, 0x42F8FD00AB5079DB, 0x52BF5B4A4303D1A5},
     {"dense:int4,block=64,rounding=stochastic", 6528, 0x55E24F911F4715FC, 0x82C43391BA02C2E5},
     {"dense:int4-asymmetric,block=64", 6624, 0xC3B93094933AFE62, 0x7F5F40C44890E2EB},
-    {"dense:nf4,block=64", 6528, 0x2A18502CD8BB50ED, 0x33520B435566A166},
-    {"dense:nf4,block=64,rounding=stochastic", 6528, 0xD5B0C472BF27656C, 0x7E49190B1C89EF78},
-    {"dense:e2m1,block=32", 6912, 0xC923F2B75218FACE, 0x03CAE9F16E1ED6A9},
-    {"dense:e3m0,block=128", 6336, 0x9B9785E14144519C, 0xB0E11F170AD46061},
-    {"dense:e3m0,block=128,rounding=stochastic", 6336, 0x76E1E9C7CBE6306B, 0xF43CC765C7F8E6A5},
-    {"dense:ternary,block=64", 2844, 0x8CF87DFF51C6DB89, 0x4BA17B5B32173FF4},
     {"dense:2bit", 3084, 0x8B9A6ACC0064FEC5, 0x2C3E4ED5FC15D451},
     {"dense:1bit,block=64", 1968, 0xAB5A01319E58E871, 0x919FAA662967D435},
     {"topk:k=1", 24, 0x6ADF428CDA81ECA9, 0xC544E955D34F58E4},
@@ -39,11 +33,10 @@ inline constexpr Encoding kEncodings[] = {
     {"topk:k=41,value=fp16,index=rice", 368, 0x4ACAE0ABD2C154B6, 0x1B882F76284A2E4C},
     {"topk:k=63,value=int4,block=16,index=packed-12", 405, 0x92E970300567D882, 0xFF72F9EBAEEDD827},
     {"topk:k=63,value=1bit,block=16,index=bitmap", 1587, 0xF034FD4E3B900573, 0x8D25C8100F81FDAC},
-    {"topk:k=63,value=ternary,block=64,index=raw", 801, 0x9F959D058DD66263, 0x71F5DBE6D466A8CD},
+    {"topk:k=63,value=int8,block=64,index=raw", 951, 0x37C149BE0718268C, 0x1BCE97DC1FABF7CF},
     {"topk:k=64,skip-zeros=yes,index=elias-fano", 124, 0x5E39372EE1E60C3A, 0x8981C3ACEB5BD0CE},
-    {"topk-global:density=0.01,value=int4,block=64,index=rice", 177, 0x877687D99215C425, 0x6547A0F033098C7D},
+    {"threshold:t=2,value=int4,block=64,index=rice", 437, 0x5B8142481E207F2B, 0x2A9F536E096AE821},
     {"threshold:t=2.5,value=int4-asymmetric,block=8,index=rice", 469, 0xBDF2AFD10E53BA86, 0x3E3FA231DC4D3559},
-    {"randk:k=64,seed=12345678901,value=2bit", 72, 0xE088EBDE1F6196E4, 0x02A1F85488B6509D},
 };
 // clang-format on
 

@@ -138,20 +138,7 @@ def pack_nibbles(codes):
     return pack_bits([(code, 4) for code in codes])
 
 
-def pack_base_three(codes):
-    return bytes(sum(digit * 3**i for i, digit in enumerate(group)) for group in blocks(codes, 5))
-
-
 INT4 = [float(level) for level in range(-7, 8)]
-NF4 = [
-    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
-    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
-    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
-]  # fmt: skip
-E2M1 = [sign * level for sign, order in ((-1, -1), (1, 1)) for level in [0.5, 1, 1.5, 2, 3, 4, 6][::order]]
-E2M1.insert(7, 0.0)
-E3M0 = [-(2.0**e) for e in range(4, -3, -1)] + [0.0] + [2.0**e for e in range(-2, 5)]
-TERNARY = [-1.0, 0.0, 1.0]
 
 
 def nearest_level(levels, y):
@@ -170,7 +157,7 @@ def stochastic_level(levels, y, u):
     return below + (u < fp32(fp32(y - low) / fp32(high - low)))
 
 
-def grid_values(levels, size, stochastic=False, pack=pack_nibbles):
+def grid_values(levels, size, stochastic=False):
     def encode(values, first):
         scales, codes, decoded = [], [], []
         for block in blocks(values, size):
@@ -184,7 +171,7 @@ def grid_values(levels, size, stochastic=False, pack=pack_nibbles):
                     code = nearest_level(levels, y)
                 codes.append(code)
                 decoded.append(fp32(ufloat16_value(bits) * levels[code]))
-        return u16s(scales) + pack(codes), decoded
+        return u16s(scales) + pack_nibbles(codes), decoded
 
     return encode
 
@@ -328,14 +315,6 @@ def by_chunk(positions, segment):
     return chunks
 
 
-def topk_global(density):
-    def select(segment):
-        kept = largest(segment, max(1, floor(density * len(segment))))
-        return by_chunk([i for i in kept if segment[i] != 0], segment)
-
-    return select
-
-
 def sum_of_squares(chunk):
     lanes = [0.0] * 256
     for i, x in enumerate(chunk):
@@ -397,31 +376,6 @@ def sparse(select, values_of, index, counts_vary=False):
     return encode
 
 
-def random_positions(k, seed, chunk):
-    chosen, words, drawn = set(), [], 0
-    for last in range(CHUNK - k, CHUNK):
-        if drawn % 4 == 0:
-            words = philox([drawn // 4, ROUND] + halves(chunk), halves(seed))
-        pick = words[drawn % 4] * (last + 1) >> 32
-        drawn += 1
-        chosen.add(last if pick in chosen else pick)
-    return sorted(chosen)
-
-
-def randk(k, seed, values_of):
-    def encode(segment):
-        data, decoded = struct.pack("<IQ", ROUND, FIRST // CHUNK), [0.0] * len(segment)
-        for chunk in range(len(segment) // CHUNK):
-            places = [chunk * CHUNK + i for i in random_positions(k, seed, FIRST // CHUNK + chunk)]
-            part, values = values_of([segment[i] for i in places], FIRST + chunk * CHUNK)
-            data += part
-            for i, value in zip(places, values):
-                decoded[i] = value
-        return data, decoded
-
-    return encode
-
-
 CODECS = {
     "dense:fp32": dense(fp32_values),
     "dense:bf16": dense(bf16_values),
@@ -432,12 +386,6 @@ CODECS = {
     "dense:int4,block=64": dense(grid_values(INT4, 64)),
     "dense:int4,block=64,rounding=stochastic": dense(grid_values(INT4, 64, True)),
     "dense:int4-asymmetric,block=64": dense(int4_asymmetric_values(64)),
-    "dense:nf4,block=64": dense(grid_values(NF4, 64)),
-    "dense:nf4,block=64,rounding=stochastic": dense(grid_values(NF4, 64, True)),
-    "dense:e2m1,block=32": dense(grid_values(E2M1, 32)),
-    "dense:e3m0,block=128": dense(grid_values(E3M0, 128)),
-    "dense:e3m0,block=128,rounding=stochastic": dense(grid_values(E3M0, 128, True)),
-    "dense:ternary,block=64": dense(grid_values(TERNARY, 64, False, pack_base_three)),
     "dense:2bit": dense(two_bit_values),
     "dense:1bit,block=64": dense(one_bit_values(64)),
     "topk:k=1": sparse(topk(1), two_bit_values, elias_fano),
@@ -447,17 +395,12 @@ CODECS = {
     "topk:k=41,value=fp16,index=rice": sparse(topk(41), fp16_values, rice),
     "topk:k=63,value=int4,block=16,index=packed-12": sparse(topk(63), grid_values(INT4, 16), packed_12),
     "topk:k=63,value=1bit,block=16,index=bitmap": sparse(topk(63), one_bit_values(16), bitmap),
-    "topk:k=63,value=ternary,block=64,index=raw": sparse(
-        topk(63), grid_values(TERNARY, 64, False, pack_base_three), raw
-    ),
+    "topk:k=63,value=int8,block=64,index=raw": sparse(topk(63), int8_values(64), raw),
     "topk:k=64,skip-zeros=yes,index=elias-fano": sparse(topk(64, True), two_bit_values, elias_fano, True),
-    "topk-global:density=0.01,value=int4,block=64,index=rice": sparse(
-        topk_global(0.01), grid_values(INT4, 64), rice, True
-    ),
+    "threshold:t=2,value=int4,block=64,index=rice": sparse(threshold(2), grid_values(INT4, 64), rice, True),
     "threshold:t=2.5,value=int4-asymmetric,block=8,index=rice": sparse(
         threshold(2.5), int4_asymmetric_values(8), rice, True
     ),
-    "randk:k=64,seed=12345678901,value=2bit": randk(64, 12345678901, two_bit_values),
 }
 
 

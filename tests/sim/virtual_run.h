@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "diloco/round/round_protocol.h"
-#include "wan-sim/virtual/internet_site.h"
+#include "wan-sim/virtual/internet.h"
 #include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::sim {

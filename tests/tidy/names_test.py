@@ -16,7 +16,7 @@ COLLECTIONS = {
         "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
     "functions on text": ("inter/base/text.h",),
     "the makers behind a table of names": (
-        "compression/value/value_formats.h", "apps/commands.h",
+        "apps/commands.h",
         "apps/run/config/config_schema.h", "apps/run/config/key_builders.h"),
     "the ways to launch kernels, or the kernels": (
         "compression/cuda/kernels.h", "intra/cuda/jobs/kernels.h", "intra/cuda/jobs/element_kernel.cuh",
@@ -28,7 +28,7 @@ COLLECTIONS = {
         "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
         "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
-        "compression/base/parallel.h", "compression/value/packing.h", "inter/base/async.h", "inter/base/retry.h",
+        "apps/run/region/own_process.h", "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",
         "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/base/resources.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
     "constants": ("inter/base/limits.h",),
@@ -37,16 +37,16 @@ COLLECTIONS = {
         "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",
         "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h",
         "intra/base/foreign_json.h", "intra/published/model_weights.h",
-        "intra/published/token_shard.h",),
+        "intra/published/token_shard.h"),
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
     "a subject of its own, as textbooks name it": (
         "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
         "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",),
     "a type without methods": (),
     "the act, where the function is the verb": (
-        "inter/mesh/greeting.h", "apps/run/simulate/simulation.h", "intra/worker/instruction_relay.h"),
+        "inter/mesh/greeting.h", "apps/run/simulate/simulation.h"),
     "processes: which, and what is done to them": (
-        "apps/run/region/process_events.h", "apps/run/simulate/region_processes.h", "apps/flag_range.h"),
+        "apps/run/simulate/region_processes.h", "apps/flags.h"),
 }
 LISTED = {name for names in COLLECTIONS.values() for name in names}
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include <fmt/format.h>
 
 namespace causeway::wan_sim {
 
@@ -41,13 +42,11 @@ bool Verdict::valid() const {
 }
 
 std::string to_string(const Verdict& verdict) {
-  char figures[200];
-  std::snprintf(figures, sizeof figures,
-                "bytes were released up to %.2f ms late (99 %%; at most %.2f ms allowed), and "
-                "%.1f %% of what a link could carry was missed (at most %.0f %% allowed)",
-                in_ms(verdict.lateness_p99), in_ms(verdict.lateness_max), 100 * verdict.shortfall,
-                100 * kShortfallMax);
-  std::string text = (verdict.valid() ? "valid: " : "INVALID: ") + std::string(figures);
+  std::string text = fmt::format(
+      "{}: bytes were released up to {:.2f} ms late (99 %; at most {:.2f} ms allowed), and "
+      "{:.1f} % of what a link could carry was missed (at most {:.0f} % allowed)",
+      verdict.valid() ? "valid" : "INVALID", in_ms(verdict.lateness_p99),
+      in_ms(verdict.lateness_max), 100 * verdict.shortfall, 100 * kShortfallMax);
   if (!kept_up(verdict)) text += "; this run describes the machine, not the WAN";
   for (const std::string& pair : verdict.silent) text += "; " + pair + " carried nothing";
   if (!verdict.silent.empty()) {

@@ -18,12 +18,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <sstream>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "wan-sim/base/error.h"
 
@@ -39,13 +40,11 @@ constexpr int kBufferBytes = 16 << 20;
 }
 
 std::string mac_of(std::size_t index) {
-  char text[24];
-  std::snprintf(text, sizeof text, "02:00:c6:12:00:%02x", static_cast<unsigned>(index + 1));
-  return text;
+  return fmt::format("02:00:c6:12:00:{:02x}", index + 1);
 }
 
 std::string address_of(std::size_t index) {
-  return "198.18.0." + std::to_string(index + 1);
+  return fmt::format("198.18.0.{}", index + 1);
 }
 
 std::string path_of(const std::string& region) {
@@ -156,8 +155,8 @@ void Namespaces::become_root_of_own() {
   }
   own_user_namespace_ = true;
   write_text("/proc/self/setgroups", "deny");
-  if (!write_text("/proc/self/uid_map", "0 " + std::to_string(user) + " 1") ||
-      !write_text("/proc/self/gid_map", "0 " + std::to_string(group) + " 1")) {
+  if (!write_text("/proc/self/uid_map", fmt::format("0 {} 1", user)) ||
+      !write_text("/proc/self/gid_map", fmt::format("0 {} 1", group))) {
     fail("cannot map users into the user namespace", "run as root");
   }
 }
@@ -173,9 +172,9 @@ int Namespaces::make_namespace() {
 
 void Namespaces::add_region(std::size_t index) {
   const int region = namespaces_[index];
-  const std::string near = "cable" + std::to_string(index);
-  run_ip(middle_, "link add " + near + " type veth peer name wan0 netns /proc/" +
-                      std::to_string(::getpid()) + "/fd/" + std::to_string(region));
+  const std::string near = fmt::format("cable{}", index);
+  run_ip(middle_, fmt::format("link add {} type veth peer name wan0 netns /proc/{}/fd/{}", near,
+                              ::getpid(), region));
   run_ip(middle_, "link set " + near + " up");
   run_ip(region, "link set lo up");
   run_ip(region, "link set wan0 address " + mac_of(index));
@@ -200,7 +199,7 @@ void Namespaces::add_neighbour(std::size_t index, std::size_t other, const LinkP
 void Namespaces::open_socket(std::size_t index) {
   set_namespace(middle_);
   const int socket = ::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, htons(ETH_P_IP));
-  const std::string interface = "cable" + std::to_string(index);
+  const std::string interface = fmt::format("cable{}", index);
   const unsigned place = ::if_nametoindex(interface.c_str());
   set_namespace(home_);
   if (socket < 0) fail("cannot open a packet socket", "run as root, or with CAP_NET_RAW");
@@ -238,7 +237,7 @@ void Namespaces::name(std::size_t index) {
   ::close(file);
   named_.push_back(path);
   ::flock(namespaces_[index], LOCK_EX | LOCK_NB);
-  const std::string source = "/proc/self/fd/" + std::to_string(namespaces_[index]);
+  const std::string source = fmt::format("/proc/self/fd/{}", namespaces_[index]);
   if (::mount(source.c_str(), path.c_str(), nullptr, MS_BIND, nullptr) != 0) {
     fail("cannot mount " + path, "run as root");
   }
@@ -258,9 +257,9 @@ std::string Namespaces::address(const std::string& region) const {
 
 std::string Namespaces::enter_command(const std::string& region) const {
   if (!own_user_namespace_) return "ip netns exec " + (kPrefix + region);
-  const std::string process = "/proc/" + std::to_string(::getpid());
-  return "nsenter --preserve-credentials --user=" + process + "/ns/user --net=" + process + "/fd/" +
-         std::to_string(namespaces_[index(region)]);
+  const std::string process = fmt::format("/proc/{}", ::getpid());
+  return fmt::format("nsenter --preserve-credentials --user={}/ns/user --net={}/fd/{}", process,
+                     process, namespaces_[index(region)]);
 }
 
 void Namespaces::enter(const std::string& region) const {

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "wan-sim/base/error.h"
@@ -60,7 +61,7 @@ Json figures(const std::map<Pair, DirectedStats>& stats) {
 [[noreturn]] void fail(const std::filesystem::path& file, std::size_t line,
                        const std::string& problem) {
   throw std::system_error(Errc::bad_scenario,
-                          file.string() + ":" + std::to_string(line) + ": " + problem);
+                          fmt::format("{}:{}: {}", file.string(), line, problem));
 }
 
 Json parse_line(const std::string& line, const std::filesystem::path& file, std::size_t number) {

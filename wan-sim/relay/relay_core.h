@@ -1,7 +1,5 @@
-// The inside of the relay. One thread.
-//
-//   relay.cc          ports and connections
-//   relay_actions.cc  the timeline, and what it does to links and connections
+// The inside of the relay: ports and connections, and the timeline with what it does to them. One
+// thread.
 #pragma once
 
 #include <map>
@@ -31,7 +29,6 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
   Verdict verdict() const;
   void stop();
 
-  // relay_actions.cc
   void begin_timeline();
   // `at`: when it was due.
   void act(const Action& action, Time at);
@@ -67,7 +64,6 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
   void reset_connections(const std::set<Pair>& dialled);
   void tell(RelayEvent::Kind kind, const Pair& pair, std::uint64_t number, std::string text = {});
 
-  // relay_actions.cc
   void arm_timeline();
   void change(const Pair& pair, const LinkProfile& profile, Time at);
   void apply_fault(const Fault& fault, const std::vector<Pair>& pairs, Time at);

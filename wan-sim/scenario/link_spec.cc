@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 namespace causeway::wan_sim {
 namespace {
 
@@ -174,9 +176,8 @@ LossProfile loss_of(const TomlReader& reader, const LinkSpec& spec, const LinkPr
   if (!spec.loss_burst_packets) return profile.loss;
   const LossProfile loss = burst_loss(mean, *spec.loss_burst_packets);
   if (loss.enter > 1) {
-    reader.fail(spec.line,
-                "loss is too high for bursts of this length: at most " +
-                    std::to_string(*spec.loss_burst_packets / (1 + *spec.loss_burst_packets)));
+    reader.fail(spec.line, fmt::format("loss is too high for bursts of this length: at most {:f}",
+                                       *spec.loss_burst_packets / (1 + *spec.loss_burst_packets)));
   }
   return loss;
 }

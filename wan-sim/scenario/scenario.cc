@@ -4,6 +4,8 @@
 #include <set>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "inter/base/text.h"
 #include "wan-sim/base/error.h"
 #include "wan-sim/scenario/link_spec.h"
@@ -89,8 +91,8 @@ void ScenarioReader::remember(std::map<Pair, LinkSpec>& links, const Pair& pair,
                               const LinkSpec& spec) const {
   const auto [other, added] = links.emplace(pair, spec);
   if (added) return;
-  reader_.fail(spec.line, "the link from '" + pair.first + "' to '" + pair.second +
-                              "' was already given in line " + std::to_string(other->second.line));
+  reader_.fail(spec.line, fmt::format("the link from '{}' to '{}' was already given in line {}",
+                                      pair.first, pair.second, other->second.line));
 }
 
 void ScenarioReader::link(const toml::table& table) {
@@ -254,10 +256,11 @@ std::vector<TimedAction> parse_action(const Scenario& scenario, const std::strin
 void require_honoured(const Scenario& scenario, Engine engine) {
   for (const SettingUse& use : scenario.uses) {
     if (use.engines & static_cast<unsigned>(engine)) continue;
-    throw std::system_error(Errc::bad_scenario,
-                            scenario.file.string() + ":" + std::to_string(use.line) + ": the " +
-                                std::string(name_of(engine)) + " engine cannot honour " + use.name +
-                                "; engines that can: " + others(use.engines));
+    throw std::system_error(
+        Errc::bad_scenario,
+        fmt::format("{}:{}: the {} engine cannot honour {}; engines that can: {}",
+                    scenario.file.string(), use.line, name_of(engine), use.name,
+                    others(use.engines)));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "inter/base/text.h"
 #include "wan-sim/base/error.h"
 
@@ -66,8 +68,7 @@ std::uint32_t line_of(const toml::node& node) {
 }
 
 void TomlReader::fail(std::uint32_t line, const std::string& problem) const {
-  const std::string where =
-      line == 0 ? file_.string() : file_.string() + ":" + std::to_string(line);
+  const std::string where = line == 0 ? file_.string() : fmt::format("{}:{}", file_.string(), line);
   throw std::system_error(Errc::bad_scenario, where + ": " + problem);
 }
 
@@ -112,9 +113,8 @@ std::vector<double> TomlReader::numbers(const toml::node& node, const NumberKey&
                                         std::size_t min, std::size_t max) const {
   const toml::array* list = node.as_array();
   if (!list || list->size() < min || list->size() > max) {
-    fail(line_of(node), std::string(key.key) + " must be a list of " + std::to_string(min) +
-                            (min == max ? "" : " to " + std::to_string(max)) + " numbers " +
-                            range(key));
+    fail(line_of(node), fmt::format("{} must be a list of {}{} numbers {}", key.key, min,
+                                    min == max ? "" : fmt::format(" to {}", max), range(key)));
   }
   std::vector<double> values;
   for (const toml::node& item : *list) values.push_back(number(item, key));

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "inter/base/file.h"
 #include "wan-sim/base/error.h"
 
@@ -55,7 +57,7 @@ class Lines {
   }
   [[noreturn]] void fail(const std::string& problem) const {
     throw std::system_error(Errc::bad_scenario,
-                            file_.string() + ":" + std::to_string(number_) + ": " + problem);
+                            fmt::format("{}:{}: {}", file_.string(), number_, problem));
   }
 
  private:
@@ -131,8 +133,8 @@ Trace parse_csv(Lines& lines) {
     if (trimmed(line).empty()) continue;
     const auto cells = split(line);
     if (cells.size() != columns.size()) {
-      lines.fail("has " + std::to_string(cells.size()) + " values where the first line has " +
-                 std::to_string(columns.size()));
+      lines.fail(
+          fmt::format("has {} values where the first line has {}", cells.size(), columns.size()));
     }
     Trace::Step step{from_s(number_in(lines, cells[0], "t", 0, kSecondsMax)), {}};
     if (!trace.steps.empty() && step.at <= trace.steps.back().at) lines.fail("t must increase");

@@ -41,6 +41,9 @@ class CombinationChecks {
     codec("codec.step_up", config_.codec.step_up);
     require(config_.codec.step_up.empty() || config_.codec.error_max > 0, "codec.step_up",
             "has no effect without codec.error_max; set that too");
+    require(config_.codec.error_max == 0 || !config_.codec.step_up.empty(), "codec.error_max",
+            "needs codec.step_up, the codecs that are tried in order, such as [\"dense:int8\", "
+            "\"dense:fp32\"]");
     synchronisation();
     overlap();
     budget();

@@ -80,8 +80,8 @@ Key<Config> tensor_codecs_key() {
 
 Key<Config> step_up_key() {
   auto key = C::make("codec.step_up", "list of texts",
-                     "What a tensor whose error exceeds error_max is sent with instead, in order. "
-                     "Empty: larger codecs up to dense:fp32.");
+                     "What a tensor whose error exceeds error_max is sent with instead, in order: "
+                     "larger codecs. The last may be dense:fp32, which loses nothing.");
   key.allowed = "codecs, such as [\"topk:k=256\", \"dense:int8\"]";
   key.get = [](const Config& c) -> Value { return c.codec.step_up; };
   key.set = [allowed = key.allowed](Config& c, const Value& value) {

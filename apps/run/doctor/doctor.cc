@@ -8,19 +8,15 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 
 #include "apps/run/config/spool_need.h"
-#include "apps/run/doctor/credentials.h"
-#include "apps/run/doctor/disk.h"
-#include "apps/run/doctor/host.h"
-#include "apps/run/doctor/judge_visit.h"
-#include "apps/run/doctor/trainer.h"
+#include "apps/run/doctor/checks.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
-#include "apps/run/region/unix_seconds.h"
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/tcp.h"
@@ -153,10 +149,10 @@ std::string to_text(const Diagnosis& diagnosis) {
   }
   const std::size_t failures = count(diagnosis.findings, Grade::fail);
   const std::size_t warnings = count(diagnosis.findings, Grade::warn);
-  return inter::printable(text) + "\n" + std::to_string(failures) +
-         (failures == 1 ? " failure, " : " failures, ") + std::to_string(warnings) +
-         (warnings == 1 ? " warning, " : " warnings, ") +
-         std::to_string(diagnosis.findings.size() - failures - warnings) + " ok\n";
+  return fmt::format("{}\n{}{}{}{}{} ok\n", inter::printable(text), failures,
+                     failures == 1 ? " failure, " : " failures, ", warnings,
+                     warnings == 1 ? " warning, " : " warnings, ",
+                     diagnosis.findings.size() - failures - warnings);
 }
 
 std::string to_json(const Diagnosis& diagnosis) {

@@ -7,7 +7,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
-#include "apps/run/doctor/finding.h"
+#include "apps/run/doctor/checks.h"
 
 namespace causeway::run {
 

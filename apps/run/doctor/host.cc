@@ -1,4 +1,4 @@
-#include "apps/run/doctor/host.h"
+#include "apps/run/doctor/checks.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include <fmt/format.h>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -143,10 +144,10 @@ Finding judge_openmp(const HostFigures& host, const RegionConfig& region) {
                 "unset it: the coordinator and other workers need these cores");
   if (region.device == intra::Device::cpu && wanted * region.workers > host.cores)
     return warn("OpenMP",
-                std::to_string(region.workers) + " workers with " + std::to_string(wanted) +
-                    " threads each on " + std::to_string(host.cores) + " cores",
+                fmt::format("{} workers with {} threads each on {} cores", region.workers, wanted,
+                            host.cores),
                 "set OMP_NUM_THREADS=" + share + " if all of them run on this host");
-  return ok("OpenMP", std::to_string(wanted) + " threads for each worker");
+  return ok("OpenMP", fmt::format("{} threads for each worker", wanted));
 }
 
 Finding judge_files(const HostFigures& host, const Config& config) {
@@ -154,7 +155,7 @@ Finding judge_files(const HostFigures& host, const Config& config) {
   const std::string text = "a process may open " + format_count(host.open_files_max) + " files";
   if (host.open_files_max < need)
     return fail("open files", text + ", and a coordinator needs up to " + format_count(need),
-                "ulimit -n " + std::to_string(need) + ", or LimitNOFILE= of a systemd unit");
+                fmt::format("ulimit -n {}, or LimitNOFILE= of a systemd unit", need));
   return ok("open files", host.open_files_max == kNoLimit ? "no limit" : text);
 }
 

@@ -1,4 +1,4 @@
-#include "apps/run/doctor/judge_visit.h"
+#include "apps/run/doctor/checks.h"
 
 #include <cmath>
 #include <optional>

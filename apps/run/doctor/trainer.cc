@@ -1,4 +1,4 @@
-#include "apps/run/doctor/trainer.h"
+#include "apps/run/doctor/checks.h"
 
 #include <sys/wait.h>
 
@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
@@ -114,9 +116,9 @@ void look_at_device(const RegionConfig& region, Findings& findings) {
   for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
     try {
       findings.push_back(
-          ok("GPU " + std::to_string(rank), intra::cuda::make_cuda_backend(rank)->device()));
+          ok(fmt::format("GPU {}", rank), intra::cuda::make_cuda_backend(rank)->device()));
     } catch (const std::exception& error) {
-      findings.push_back(fail("GPU " + std::to_string(rank), error.what(),
+      findings.push_back(fail(fmt::format("GPU {}", rank), error.what(),
                               "install the driver, or set regions.device to cpu"));
       return;
     }

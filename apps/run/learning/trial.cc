@@ -17,8 +17,8 @@
 #include "intra/model/model.h"
 #include "intra/outer/outer_round.h"
 #include "intra/step/training_state.h"
-#include "intra/worker/make_inner_trainer.h"
-#include "intra/worker/run_synchronous.h"
+#include "intra/worker/region_worker.h"
+#include "intra/worker/run_worker.h"
 
 namespace causeway::run {
 namespace {
@@ -258,7 +258,7 @@ TrialResult train_in_lockstep(const Config& configured) {
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
   TrialResult result;
-  result.loss = results.front().val_loss.value();
+  result.loss = results.front().val_loss().value();
   result.digest = results.front().params_digest;
   return result;
 }

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/format.h"
 
 namespace causeway::run {
@@ -22,7 +24,7 @@ std::size_t style_of(const Chart& chart, std::size_t series) {
   return chart.series[series].style.value_or(series) % kDashes.size();
 }
 std::string class_of(std::size_t style) {
-  return "class=\"s" + std::to_string(style) + "\"";
+  return fmt::format("class=\"s{}\"", style);
 }
 
 struct Interval {

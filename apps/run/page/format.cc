@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
+
+#include <fmt/format.h>
 
 namespace causeway::run {
 
 std::string format_fixed(double value, int decimals) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), std::abs(value) < 1e15 ? "%.*f" : "%.*g", decimals,
-                value);
-  return text.data();
+  return std::abs(value) < 1e15 ? fmt::format("{:.{}f}", value, decimals)
+                                : fmt::format("{:.{}g}", value, decimals);
 }
 
 std::string format_money(double value) {
@@ -36,9 +35,9 @@ std::string format_bytes(double bytes) {
 std::string format_duration(double seconds) {
   if (seconds < 9.95) return format_fixed(seconds, 1) + " s";
   const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
-  if (whole < 60) return std::to_string(whole) + " s";
-  if (whole < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
-  return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
 std::string format_count(std::uint64_t count) {

@@ -9,8 +9,7 @@
 
 #include "apps/run/region/process.h"
 #include "apps/run/region/region_files.h"
-#include "apps/run/region/run_error.h"
-#include "diloco/pacing/link_fit.h"
+#include "diloco/pacing/time_model.h"
 
 namespace causeway::run {
 namespace {

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "apps/run/config/config.h"
 
 namespace causeway::run {
@@ -125,8 +127,9 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment,
   const auto told = launcher.empty() ? ask_all(reader) : ask_named(reader, launcher);
   if (!told) return std::nullopt;
   if (told->world != workers) {
-    throw ConfigError(reader.shown(told->launcher->world) + ", but the region has workers = " +
-                      std::to_string(workers) + ": start as many, or change regions.workers");
+    throw ConfigError(
+        fmt::format("{}, but the region has workers = {}: start as many, or change regions.workers",
+                    reader.shown(told->launcher->world), workers));
   }
   return LaunchedRank{told->rank, told->local_rank, told->local_world, meeting_host(reader, *told)};
 }

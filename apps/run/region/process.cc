@@ -1,16 +1,5 @@
 #include "apps/run/region/process.h"
 
-#include <algorithm>
-#include <array>
-#include <cassert>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <fstream>
-#include <optional>
-#include <system_error>
-#include <utility>
-
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -18,11 +7,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "apps/run/region/signal_tree.h"
 #include "diloco/files/file_io.h"
 
 namespace causeway::run {
@@ -121,9 +127,8 @@ pid_t start(const ProcessOptions& options) {
 
 std::string to_string(const ExitStatus& status) {
   if (status.for_memory) return "killed by the kernel, which had no memory left for it";
-  if (status.signal == 0) return "exit code " + std::to_string(status.code);
-  return "killed by signal " + std::to_string(status.signal) + " (" + ::strsignal(status.signal) +
-         ")";
+  if (status.signal == 0) return fmt::format("exit code {}", status.code);
+  return fmt::format("killed by signal {} ({})", status.signal, ::strsignal(status.signal));
 }
 
 class Process::Implementation {
@@ -220,6 +225,56 @@ std::vector<std::string> last_lines(const std::filesystem::path& file, std::size
   if (lines.size() > count)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(count));
   return lines;
+}
+
+namespace {
+
+// 0: it is gone.
+pid_t parent_of(const std::filesystem::path& process) {
+  std::ifstream file(process / "status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("PPid:")) return static_cast<pid_t>(std::stol(line.substr(5)));
+  }
+  return 0;
+}
+
+std::multimap<pid_t, pid_t> children_by_parent() {
+  std::multimap<pid_t, pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
+    children.emplace(parent_of(entry.path()), static_cast<pid_t>(std::stol(name)));
+  }
+  return children;
+}
+
+// Those that are not in `tree` yet, which they are put into.
+std::vector<pid_t> newly_found(std::set<pid_t>& tree) {
+  std::vector<pid_t> found;
+  const std::multimap<pid_t, pid_t> children = children_by_parent();
+  std::vector<pid_t> open(tree.begin(), tree.end());
+  while (!open.empty()) {
+    const auto [first, last] = children.equal_range(open.back());
+    open.pop_back();
+    for (auto child = first; child != last; ++child) {
+      open.push_back(child->second);
+      if (tree.insert(child->second).second) found.push_back(child->second);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void signal_tree(pid_t root, int signal) {
+  std::set<pid_t> tree{root};
+  // Who is stopped starts nobody, and reaps nobody, so that no number is given to another process.
+  const int first = signal == SIGCONT ? 0 : SIGSTOP;
+  ::kill(root, first);
+  for (std::vector<pid_t> found = newly_found(tree); !found.empty(); found = newly_found(tree)) {
+    for (const pid_t process : found) ::kill(process, first);
+  }
+  for (const pid_t process : tree) ::kill(process, signal);
 }
 
 }  // namespace causeway::run

@@ -2,13 +2,13 @@
 // this process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <sys/types.h>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -57,5 +57,12 @@ class Process {
 
 // The last lines of a file, for showing what a child said before it ended; empty if there is none.
 std::vector<std::string> last_lines(const std::filesystem::path& file, std::size_t count);
+
+// A process and all that it started, directly or not, whatever groups or sessions these are in now.
+
+// SIGKILL, SIGSTOP or SIGCONT to `root`, which is a child of ours that was not reaped, and to all
+// its descendants. None escapes by starting another meanwhile; one whose parent has ended is not
+// found.
+void signal_tree(pid_t root, int signal);
 
 }  // namespace causeway::run

@@ -3,16 +3,49 @@
 // intra/worker/worker_result.h. Missing and half-written files are normal while a run goes on.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "apps/run/region/egress_status.h"
+#include <nlohmann/json_fwd.hpp>
 
 namespace causeway::run {
+
+// What status.json says of the cost of egress, of one region and of the run.
+
+// In the currency of links.prices.
+struct EgressLimit {
+  std::string period;  // "day", "month" or "run"
+  double limit = 0, spent = 0, forecast = 0;
+};
+
+struct EgressStatus {
+  std::string region = {};
+  double cost = 0;    // of this region, since the run began
+  double at_end = 0;  // of the run, if it goes on as it did
+  // Where there is a budget.
+  std::optional<double> run_at_end = {};  // of all regions
+  std::vector<EgressLimit> limits = {};
+  std::map<std::string, double> said = {};  // by each region, as far as this one heard
+};
+
+// None: the region's coordinator knows no prices.
+std::optional<EgressStatus> egress_of(const nlohmann::json& status);
+
+// Of all regions together: of one that is not seen, what it said to the others.
+struct RunEgress {
+  double cost = 0, at_end = 0;
+  std::vector<EgressLimit> limits = {};  // as the region says that has seen most
+};
+// None: no region knows its cost.
+std::optional<RunEgress> sum(const std::vector<EgressStatus>& regions);
+// "1.20 so far, about 4.80 at the end of the run; 0.80 of 1.00 a day, about 0.95 at its end"
+std::string to_string(const RunEgress& egress);
 
 struct LinkStatus {
   bool up = false;
@@ -80,5 +113,18 @@ std::vector<Sample> read_samples(const std::filesystem::path& file);
 std::string read_text_file(const std::filesystem::path& file);  // empty if there is none
 // Complete under its name or not there. Throws std::system_error naming the file.
 void write_text_file(const std::filesystem::path& file, const std::string& text);
+
+// A run that failed, or that left files which cannot be used.
+
+// what() says which one, and why. Exit code 1.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Of the system's clock, since 1970.
+inline double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace causeway::run

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/region/region_files.h"
-#include "apps/run/region/unix_seconds.h"
 #include "diloco/files/file_io.h"
 #include "inter/tls/pki.h"
 

@@ -5,9 +5,12 @@
 #include <exception>
 #include <utility>
 
+#include <fmt/format.h>
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
+
+#include "wan-sim/scenario/scenario.h"
 
 namespace causeway::run {
 
@@ -76,7 +79,7 @@ std::string Supervisor::how_it_ended(const Child& child, const ExitStatus& statu
   const std::string name = name_of(child.task);
   if (!status.for_memory) return name + " ended with " + to_string(status);
   const std::string times =
-      child.memory_kills > 1 ? ", " + std::to_string(child.memory_kills) + " times" : "";
+      child.memory_kills > 1 ? fmt::format(", {} times", child.memory_kills) : "";
   return name + " was " + to_string(status) + times +
          ": end what else needs memory here, take fewer regions or workers or a smaller model, or "
          "use a host with more";
@@ -231,6 +234,63 @@ void Supervisor::restart(const Chosen& chosen) {
     child.pause.cancel();
   }
   send_signal(chosen, SIGKILL);
+}
+
+namespace {
+
+using wan_sim::ProcessRole;
+using wan_sim::ProcessVerb;
+
+// What its labels begin with; those of workers without a rank end in a space.
+std::string beginning(const std::string& name, const wan_sim::ProcessTarget& target) {
+  const std::string region = name + " ";
+  switch (target.role) {
+    case ProcessRole::any:
+      return region;
+    case ProcessRole::coordinator:
+      return region + "coordinator";
+    case ProcessRole::worker:
+      return region + "worker " + (target.rank ? std::to_string(*target.rank) : "");
+  }
+  return region;
+}
+
+bool names(const std::string& region, const wan_sim::ProcessTarget& target,
+           const std::string& label) {
+  const std::string wanted = beginning(region, target);
+  return wanted.back() == ' ' ? label.starts_with(wanted) : label == wanted;
+}
+
+}  // namespace
+
+bool concerns(const wan_sim::ProcessAction& action, const std::string& label) {
+  return names(action.region, action.target, label) &&
+         std::ranges::none_of(action.spared, [&](const wan_sim::ProcessTarget& spared) {
+           return names(action.region, spared, label);
+         });
+}
+
+void carry_out(const wan_sim::ProcessAction& action, Supervisor& supervisor) {
+  const auto chosen = [&action](const Supervised& process) {
+    return concerns(action, process.label);
+  };
+  switch (action.verb) {
+    case ProcessVerb::kill:
+      return supervisor.hold_down(chosen);
+    case ProcessVerb::restart:
+      return supervisor.restart(chosen);
+    case ProcessVerb::pause:
+      return supervisor.send_signal(chosen, SIGSTOP);
+    case ProcessVerb::resume:
+      return supervisor.send_signal(chosen, SIGCONT);
+  }
+}
+
+std::string to_string(const wan_sim::ProcessAction& action) {
+  std::string text(wan_sim::kProcessVerbs[static_cast<std::size_t>(action.verb)]);
+  text += " " + beginning(action.region, action.target);
+  if (text.back() == ' ') text.pop_back();
+  return text;
 }
 
 }  // namespace causeway::run

@@ -19,6 +19,10 @@
 #include "apps/run/region/process.h"
 #include "intra/base/host_memory.h"
 
+namespace causeway::wan_sim {
+struct ProcessAction;
+}
+
 namespace causeway::run {
 
 // How long to wait before the next start: 500 ms, doubling up to 30 s with every death in a row.
@@ -136,5 +140,15 @@ class Supervisor {
   std::uint32_t restarts_ = 0;
   std::uint64_t memory_kills_ = 0;  // before, and of processes of ours
 };
+
+// What a scenario's timeline does to the processes of a simulation.
+
+// `label` as region_processes.h gives them: "us-east worker 0".
+bool concerns(const wan_sim::ProcessAction& action, const std::string& label);
+
+void carry_out(const wan_sim::ProcessAction& action, Supervisor& supervisor);
+
+// "kill eu-west coordinator"
+std::string to_string(const wan_sim::ProcessAction& action);
 
 }  // namespace causeway::run

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "apps/run/region/region_files.h"
 
 namespace causeway::run {
@@ -68,7 +70,7 @@ std::optional<unsigned> best_node(const Nodes& nodes, const WorkerSeat& seat,
 }
 
 std::string with_node(const std::string& what, std::optional<unsigned> node) {
-  return what + (node ? " (NUMA node " + std::to_string(*node) + ")" : "");
+  return what + (node ? fmt::format(" (NUMA node {})", *node) : "");
 }
 
 }  // namespace
@@ -94,8 +96,8 @@ std::string to_string(const Cores& cores) {
   for (std::size_t i = 0; i < cores.size();) {
     std::size_t end = i + 1;
     while (end < cores.size() && cores[end] == cores[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
-    if (end > i + 1) text += "-" + std::to_string(cores[end - 1]);
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cores[i]);
+    if (end > i + 1) text += fmt::format("-{}", cores[end - 1]);
     i = end;
   }
   return text;
@@ -115,7 +117,7 @@ WorkerPlacement place_worker(const fs::path& sys, const Cores& allowed, const Wo
   const Cores& cores = chosen ? placement.cores : allowed;
   placement.text = with_node("cores " + to_string(cores), chosen);
   if (!chosen && nodes.size() > 1)
-    placement.text += ", of " + std::to_string(nodes.size()) + " NUMA nodes";
+    placement.text += fmt::format(", of {} NUMA nodes", nodes.size());
   if (!seat.gpu.empty()) placement.text += ", GPU " + with_node(seat.gpu, gpu);
   if (!seat.network.empty())
     placement.text += ", network " +

@@ -1,27 +1,37 @@
 #include "apps/run/replay/replay.h"
 
-#include <algorithm>
-#include <future>
-#include <memory>
-
 #include <omp.h>
 
-#include "apps/run/replay/compare_moves.h"
-#include "apps/run/replay/first_difference.h"
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "apps/run/page/format.h"
 #include "apps/run/replay/replay_source.h"
-#include "apps/run/replay/replayed_model.h"
+#include "apps/run/replay/reweighting.h"
 #include "compression/base/codec.h"
 #include "diloco/files/error.h"
 #include "inter/base/text.h"
 #include "intra/base/error.h"
+#include "intra/base/safetensors.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
+#include "intra/outer/state_file.h"
+#include "intra/published/checkpoint.h"
+#include "intra/step/evaluation.h"
 
 namespace causeway::run {
 namespace {
 
 std::string version_text(diloco::Round version) {
-  return "version " + std::to_string(version);
+  return fmt::format("version {}", version);
 }
 
 std::string first_digits(const diloco::Digest& digest) {
@@ -82,19 +92,18 @@ class Replayer {
   void check_options() const {
     const auto within = [this](const std::string& flag, diloco::Round version, diloco::Round last) {
       if (version <= last) return;
-      throw ConfigError(
-          flag + " " + std::to_string(version) + ": the " +
-          (last == source_.rounds() ? "run has versions" : "replay goes from version") + " 0 to " +
-          std::to_string(last));
+      throw ConfigError(fmt::format(
+          "{} {}: the {} 0 to {}", flag, version,
+          last == source_.rounds() ? "run has versions" : "replay goes from version", last));
     };
     within("--to", to_, source_.rounds());
     within("--from", options_.from, to_);
     within("--version", options_.model_version.value_or(to_), to_);
     for (const Reweighting& change : options_.changes) {
       if (change.round < options_.from || change.round >= to_) {
-        throw ConfigError("round " + std::to_string(change.round) + " of " + change.region +
-                          " is not replayed: the replay goes from version " +
-                          std::to_string(options_.from) + " to " + std::to_string(to_));
+        throw ConfigError(
+            fmt::format("round {} of {} is not replayed: the replay goes from version {} to {}",
+                        change.round, change.region, options_.from, to_));
       }
       reweighted(source_.record(change.round), options_.changes);
     }
@@ -158,10 +167,12 @@ class Replayer {
   void differ(const std::optional<diloco::Digest>& agreed) {
     replay_.right = false;
     const std::string version = version_text(state_.version);
-    say("the state of " + version + " that the payloads give (" + first_digits(state_.digest) +
-        ") is not the one " +
-        (agreed ? "that was agreed on (" + first_digits(*agreed) + ")" : "that was signed") +
-        ": the first difference is in round " + std::to_string(state_.version - 1));
+    say(fmt::format(
+        "the state of {} that the payloads give ({}) is not the one {}: the first difference is in "
+        "round {}",
+        version, first_digits(state_.digest),
+        agreed ? "that was agreed on (" + first_digits(*agreed) + ")" : "that was signed",
+        state_.version - 1));
     const ReplaySource::Signers signers = source_.signers(state_.version, state_.digest);
     if (!signers.same.empty()) say("the computed state was signed by " + names_text(signers.same));
     if (!signers.other.empty()) say("another one was signed by " + names_text(signers.other));
@@ -213,9 +224,10 @@ class Replayer {
   void tell() {
     const diloco::Round right = state_.version - begun_at_;
     if (replay_.right)
-      say(std::to_string(right) + " rounds were computed again, from version " +
-          std::to_string(begun_at_) + " to " + std::to_string(state_.version) +
-          ": every state is the one in the ledger");
+      say(
+          fmt::format("{} rounds were computed again, from version {} to {}: every state is the "
+                      "one in the ledger",
+                      right, begun_at_, state_.version));
   }
 
   const ReplayOptions& options_;
@@ -235,6 +247,80 @@ class Replayer {
 
 Replay replay(const ReplayOptions& options) {
   return Replayer(options).run();
+}
+
+namespace {
+
+bool is_ours(const Config& config, const diloco::Layout& layout) {
+  return intra::fingerprint(diloco::Layout(intra::parameter_tensors(config.model))) ==
+         intra::fingerprint(layout);
+}
+
+}  // namespace
+
+void write_replayed_model(const std::filesystem::path& directory, const Config& config,
+                          const diloco::Layout& layout, const intra::OuterState& state) {
+  const std::map<std::string, std::string> metadata{{"run", state.run_id},
+                                                    {"round", std::to_string(state.version)}};
+  if (is_ours(config, layout))
+    return intra::save_model(directory, config.model, layout, state.anchor, metadata,
+                             config.origin);
+  std::vector<intra::TensorView> tensors;
+  for (const diloco::PlacedTensor& tensor : layout.tensors()) {
+    tensors.push_back({tensor.spec.name, tensor.spec.shape,
+                       std::span(state.anchor).subspan(tensor.offset, tensor.spec.count())});
+  }
+  std::filesystem::create_directories(directory);
+  intra::write_safetensors(directory / "model.safetensors", tensors, metadata);
+}
+
+std::string loss_text(const Config& config, const diloco::Layout& layout,
+                      std::span<const float> decided, std::span<const float> changed) {
+  if (!is_ours(config, layout))
+    throw ConfigError(
+        "--loss: this run trained a model that is not one of `causeway worker`; "
+        "write both with --model and measure them there");
+  const auto model = intra::make_model(config.model);
+  const intra::Dataset dataset(config.data);
+  const auto alone = intra::make_solo_collective();
+  const auto loss = [&](std::span<const float> params) {
+    return intra::validation_loss(*model, params, dataset, config.train.validation_sequences,
+                                  *alone);
+  };
+  return "validation loss: " + format_fixed(loss(decided), 6) + " as decided, " +
+         format_fixed(loss(changed), 6) + " as changed";
+}
+
+namespace {
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+std::string place_text(const diloco::Layout& layout, std::size_t element) {
+  const diloco::PlacedTensor& tensor = layout.tensor_at(element);
+  const std::size_t within = element - tensor.offset;
+  if (within >= tensor.spec.count()) return "the padding after " + tensor.spec.name;
+  return fmt::format("{}, element {}", tensor.spec.name, within);
+}
+
+}  // namespace
+
+std::optional<std::string> first_difference(const diloco::Layout& layout,
+                                            const intra::OuterState& state,
+                                            const std::filesystem::path& file) {
+  const intra::SafetensorsReader reader(file);
+  std::vector<float> other(layout.size());
+  for (const auto& [name, own] :
+       {std::pair("anchor", &state.anchor), std::pair("momentum", &state.momentum)}) {
+    reader.read(name, other);
+    const auto [here, there] = std::ranges::mismatch(*own, other, same_bits);
+    if (here == own->end()) continue;
+    return std::string(name) + ", " +
+           place_text(layout, static_cast<std::size_t>(here - own->begin())) + ": " +
+           intra::to_metadata(*there) + " there, " + intra::to_metadata(*here) + " computed";
+  }
+  return std::nullopt;
 }
 
 }  // namespace causeway::run

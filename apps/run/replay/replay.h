@@ -4,11 +4,15 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "apps/run/config/config.h"
 #include "apps/run/replay/reweighting.h"
+#include "diloco/maths/layout.h"
 #include "diloco/maths/train.h"
+#include "intra/outer/outer_state.h"
 
 namespace causeway::run {
 
@@ -33,5 +37,26 @@ struct Replay {
 // Throws ConfigError for options that do not fit the run, and std::system_error
 // (diloco::Errc::lineage) if something that is needed was not kept or is damaged.
 Replay replay(const ReplayOptions& options);
+
+// What is done with a state that a replay computed, as with the model of a run that is over.
+
+// A directory as checkpoints/final. A model that is not one of ours (of a training program that
+// uses the worker API) is written as model.safetensors alone, under the tensors' own names.
+void write_replayed_model(const std::filesystem::path& directory, const Config& config,
+                          const diloco::Layout& layout, const intra::OuterState& state);
+
+// The validation loss of both, in words. Throws as intra::Dataset does if the data is not here, and
+// ConfigError for a model that is not one of ours.
+std::string loss_text(const Config& config, const diloco::Layout& layout,
+                      std::span<const float> decided, std::span<const float> changed);
+
+// Where two states of one version part.
+
+// The first element in which the state differs from that in `file` (a snapshot), in words: span,
+// tensor, element, both numbers. None: they are equal bit for bit. Throws
+// intra::Errc::bad_checkpoint naming the file if it cannot be read.
+std::optional<std::string> first_difference(const diloco::Layout& layout,
+                                            const intra::OuterState& state,
+                                            const std::filesystem::path& file);
 
 }  // namespace causeway::run

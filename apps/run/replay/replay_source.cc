@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger.h"
@@ -44,9 +46,9 @@ Config kept_config(const std::vector<RegionLedger>& ledgers,
 // Records that led there are missing.
 [[noreturn]] void refuse_beyond(const RegionLedger& ledger, const std::string& what,
                                 diloco::Round version) {
-  refuse_replay(ledger.name + ": " + what + " is of version " + std::to_string(version) +
-                ", but the ledger ends at version " +
-                std::to_string(read_records(ledger).standing.size()) + ": records are missing");
+  refuse_replay(
+      fmt::format("{}: {} is of version {}, but the ledger ends at version {}: records are missing",
+                  ledger.name, what, version, read_records(ledger).standing.size()));
 }
 
 }  // namespace
@@ -124,7 +126,7 @@ std::string ReplaySource::versions_kept() const {
   std::string text;
   for (auto entry = states_.begin(); entry != states_.end();
        entry = states_.upper_bound(entry->first)) {
-    text += (text.empty() ? "" : ", ") + std::to_string(entry->first);
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", entry->first);
   }
   return text;
 }
@@ -140,15 +142,16 @@ void ReplaySource::begin(diloco::Round version, const diloco::Layout& layout,
                          intra::OuterState& state) const {
   const auto after = states_.upper_bound(version);
   if (after == states_.begin()) {
-    refuse_replay("no state of version " + std::to_string(version) +
-                  " or an earlier one is kept; those of versions " + versions_kept() +
-                  " are: give --from");
+    refuse_replay(fmt::format(
+        "no state of version {} or an earlier one is kept; those of versions {} are: give --from",
+        version, versions_kept()));
   }
   const auto& [found, file] = *std::prev(after);
   if (found >= rounds()) {
-    refuse_replay("the ledger ends at version " + std::to_string(rounds()) +
-                  ", and no round follows version " + std::to_string(found) +
-                  ": give a lower --from; states are kept of versions " + versions_kept());
+    refuse_replay(
+        fmt::format("the ledger ends at version {}, and no round follows version {}: give a lower "
+                    "--from; states are kept of versions {}",
+                    rounds(), found, versions_kept()));
   }
   state.run_id = run_id();
   intra::adopt_snapshot(intra::StateReader(file), layout, found, record(found).state, state);
@@ -159,11 +162,11 @@ std::vector<diloco::MappedBytes> ReplaySource::payloads(diloco::Round round) con
   for (const diloco::Participant& participant : record(round).participants) {
     auto bytes = kept_.open(participant.payload);
     if (!bytes) {
-      refuse_replay("the payload of " + participant.region + " in round " + std::to_string(round) +
-                    " (" + diloco::to_hex(participant.payload.hash) +
-                    ") is in none of these regions' spool/ or archive/: give the directories of "
-                    "other regions as well. A region with ledger.keep = \"all\" that was away "
-                    "fetches what it lacks while it takes part, if another one has it");
+      refuse_replay(fmt::format(
+          "the payload of {} in round {} ({}) is in none of these regions' spool/ or archive/: "
+          "give the directories of other regions as well. A region with ledger.keep = \"all\" that "
+          "was away fetches what it lacks while it takes part, if another one has it",
+          participant.region, round, diloco::to_hex(participant.payload.hash)));
     }
     payloads.push_back(std::move(*bytes));
   }

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "apps/run/config/config.h"
 #include "inter/base/text.h"
@@ -35,8 +39,8 @@ void refuse_if_not_listed(const diloco::CommitRecord& record, const std::string&
   if (std::ranges::count(record.participants, region, &diloco::Participant::region) > 0) return;
   std::string listed;
   for (const diloco::Participant& one : record.participants) inter::append_item(listed, one.region);
-  throw ConfigError("round " + std::to_string(record.round) + " does not list " + region +
-                    "; it lists " + (listed.empty() ? "nobody" : listed));
+  throw ConfigError(fmt::format("round {} does not list {}; it lists {}", record.round, region,
+                                listed.empty() ? "nobody" : listed));
 }
 
 void leave_out(diloco::CommitRecord& record, const std::string& region) {
@@ -45,8 +49,7 @@ void leave_out(diloco::CommitRecord& record, const std::string& region) {
                 [&](const diloco::Participant& one) { return one.region == region; });
   const double after = sum_of_weights(record);
   if (after == 0)
-    throw ConfigError("without " + region + " round " + std::to_string(record.round) +
-                      " would list nobody");
+    throw ConfigError(fmt::format("without {} round {} would list nobody", region, record.round));
   for (diloco::Participant& one : record.participants)
     one.weight = static_cast<float>(one.weight * (before / after));
 }
@@ -84,6 +87,55 @@ diloco::CommitRecord reweighted(diloco::CommitRecord record,
       if (one.region == change.region) one.weight = *change.weight;
   }
   return record;
+}
+
+namespace {
+
+constexpr std::size_t kTensorsShown = 3;
+
+std::string tensors_most_apart(const diloco::Layout& layout, std::span<const float> decided,
+                               std::span<const float> changed) {
+  std::vector<std::pair<double, std::string>> tensors;
+  for (const diloco::PlacedTensor& tensor : layout.tensors()) {
+    const auto of = [&](std::span<const float> all) {
+      return all.subspan(tensor.offset, tensor.spec.count());
+    };
+    const std::vector<float> zeros(tensor.spec.count());
+    tensors.emplace_back(apart(zeros, of(decided), of(changed)).norm_difference, tensor.spec.name);
+  }
+  std::ranges::sort(tensors, std::ranges::greater());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kTensorsShown, tensors.size()); ++i)
+    inter::append_item(text, fmt::format("{} {:.6g}", tensors[i].second, tensors[i].first));
+  return text;
+}
+
+}  // namespace
+
+Apart apart(std::span<const float> origin, std::span<const float> a, std::span<const float> b) {
+  double aa = 0, bb = 0, ab = 0, dd = 0;
+  for (std::size_t i = 0; i < origin.size(); ++i) {
+    const double x = double(a[i]) - origin[i], y = double(b[i]) - origin[i];
+    aa += x * x;
+    bb += y * y;
+    ab += x * y;
+    dd += (x - y) * (x - y);
+  }
+  const double norms = std::sqrt(aa) * std::sqrt(bb);
+  return {std::sqrt(aa), std::sqrt(bb), std::sqrt(dd), norms > 0 ? ab / norms : 1};
+}
+
+std::vector<std::string> compare_moves(const diloco::Layout& layout, diloco::Round version,
+                                       std::span<const float> before,
+                                       std::span<const float> decided,
+                                       std::span<const float> changed) {
+  const Apart moves = apart(before, decided, changed);
+  const std::string at = fmt::format("version {}: ", version);
+  return {fmt::format("{}moved {:.6g} as decided, {:.6g} as changed, since the first changed round",
+                      at, moves.norm_a, moves.norm_b),
+          fmt::format("{}the difference has norm {:.6g}; the cosine of the two moves is {:.6g}", at,
+                      moves.norm_difference, moves.cosine),
+          at + "most apart: " + tensors_most_apart(layout, decided, changed)};
 }
 
 }  // namespace causeway::run

@@ -1,6 +1,7 @@
 // What a region's directory tells of its part in a run, of one that goes on as well.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -24,5 +25,19 @@ struct RegionHistory {
 
 // Throws ConfigError if it is none of a region that was started.
 RegionHistory read_region_history(const std::filesystem::path& region_directory);
+
+// Decisions about K, as a region's events.jsonl has them.
+
+struct KChange {
+  std::uint64_t round = 0;
+  std::uint64_t from = 0, to = 0;
+  std::string text;  // why
+};
+
+// Each once, in order; those that left K as it was are left out.
+std::vector<KChange> k_changes(const std::vector<Event>& events);
+
+// A table with its heading; empty: K did not change.
+std::string k_changes_html(const std::vector<KChange>& changes);
 
 }  // namespace causeway::run

@@ -5,11 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "apps/run/region/region_files.h"
 #include "apps/run/report/region_history.h"
 
 namespace causeway::run {
 
 // One file without references to anything outside it. At least one region, all of one run.
 std::string run_report(const std::vector<RegionHistory>& regions);
+
+// The curves of a report.
+
+// Of a run's observations, in order of time. What has no two points is left out.
+std::string report_charts(const std::vector<Sample>& samples, const std::string& unit_of_loss);
 
 }  // namespace causeway::run

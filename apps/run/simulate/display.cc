@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/format.h"
 
 namespace causeway::run {
@@ -50,7 +52,7 @@ std::string validation_text(const RegionView& region) {
 }
 
 std::string round_text(const View& view) {
-  return "round " + std::to_string(view.round) + "/" + std::to_string(view.rounds);
+  return fmt::format("round {}/{}", view.round, view.rounds);
 }
 
 std::string heading(const View& view) {
@@ -119,7 +121,7 @@ std::vector<std::string> render(const View& view, std::size_t width) {
   add_regions(view, lines);
   if (view.rounds > 0) add_wan(view, width, lines);
   if (view.egress) lines.push_back("egress  " + to_string(*view.egress));
-  if (view.restarts > 0) lines.push_back("restarts: " + std::to_string(view.restarts));
+  if (view.restarts > 0) lines.push_back(fmt::format("restarts: {}", view.restarts));
   const std::size_t first = view.notes.size() - std::min(view.notes.size(), kNotesShown);
   for (std::size_t i = first; i < view.notes.size(); ++i) lines.push_back("! " + view.notes[i]);
   for (std::string& line : lines) line = clean(std::move(line), width);
@@ -132,7 +134,7 @@ std::vector<std::string> PlainProgress::lines(const View& view) {
     phase_ = view.phase;
     round_ = view.round;
     shown_at_s_.clear();
-    out.push_back(view.title + ": " + view.phase + ", " + std::to_string(view.steps) + " steps");
+    out.push_back(fmt::format("{}: {}, {} steps", view.title, view.phase, view.steps));
   }
   for (; notes_ < view.notes.size(); ++notes_) out.push_back("! " + view.notes[notes_]);
   if (view.round > round_) {
@@ -161,7 +163,7 @@ Display::Display() : terminal_(::isatty(STDOUT_FILENO) != 0) {}
 void Display::update(const View& view) {
   std::string text;
   if (terminal_) {
-    if (drawn_lines_ > 0) text = "\x1b[" + std::to_string(drawn_lines_) + "A\r";
+    if (drawn_lines_ > 0) text = fmt::format("\x1b[{}A\r", drawn_lines_);
     const std::vector<std::string> frame = render(view, terminal_width() - 1);
     for (const std::string& line : frame) text += line + "\x1b[K\n";
     text += "\x1b[J";

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/region/egress_status.h"
+#include "apps/run/region/region_files.h"
 
 namespace causeway::run {
 

@@ -2,12 +2,21 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "apps/run/region/process.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/simulate/python_mistake.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/text.h"
+#include "intra/step/memory_need.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::run {
@@ -72,7 +81,7 @@ ProcessOptions worker_command(const Launch& launch, const std::string& region, s
                        "--directory",
                        directory.string()};
   options.environment = worker_environment(launch);
-  options.log = directory / ("worker-" + std::to_string(rank) + ".log");
+  options.log = directory / fmt::format("worker-{}.log", rank);
   return options;
 }
 
@@ -170,7 +179,7 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
         [&launch, &wan, name] { return coordinator_command(launch, wan, name); }, progress));
     for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
       processes.push_back(supervised(
-          name + " worker " + std::to_string(rank),
+          fmt::format("{} worker {}", name, rank),
           [&launch, &wan, name, rank] {
             ProcessOptions options =
                 launch.worker.empty()
@@ -204,11 +213,77 @@ std::vector<Supervised> baseline_processes(const Launch& launch, const std::stri
                                {"--synchronous-rank", std::to_string(next), "--synchronous-world",
                                 std::to_string(world), "--generation", generation});
       processes.push_back(supervised(
-          "baseline " + region.name + " worker " + std::to_string(rank),
-          [options] { return options; }, [] { return std::uint64_t{0}; }));
+          fmt::format("baseline {} worker {}", region.name, rank), [options] { return options; },
+          [] { return std::uint64_t{0}; }));
     }
   }
   return processes;
+}
+
+namespace {
+
+std::uint64_t worker_bytes(const Config& config, const RegionConfig& region, bool baseline) {
+  if (!config.built_in_trainer()) return 0;
+  intra::WorkerOptions options = worker_options(config, region.name, 0, ".");
+  if (baseline) options.synchronous = {0, total_workers(config), ""};
+  return intra::held_bytes(intra::memory_need(options));
+}
+
+std::uint64_t workers_bytes(const Config& config, bool baseline) {
+  std::uint64_t bytes = 0;
+  for (const RegionConfig& region : config.regions)
+    bytes += region.workers * worker_bytes(config, region, baseline);
+  return bytes;
+}
+
+std::string counted(std::uint64_t count, const std::string& what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::uint64_t simulation_bytes(const Config& config, bool baseline) {
+  const std::uint64_t training =
+      workers_bytes(config, false) + config.regions.size() * intra::kProgramBytes;
+  return std::max(training, baseline ? workers_bytes(config, true) : 0);
+}
+
+void check_memory(const Config& config, bool baseline, const intra::HostMemory& host) {
+  const std::uint64_t needed = simulation_bytes(config, baseline);
+  if (host.total_bytes == 0 || needed <= host.available_bytes) return;
+  const std::string place = host.limit.empty() ? "this host" : "the control group " + host.limit;
+  throw ConfigError(
+      "this run needs up to " + intra::in_mib(needed) + " of memory (" +
+      counted(total_workers(config), "worker") + ", " +
+      counted(config.regions.size(), "coordinator") + "), and " + place + " has " +
+      intra::in_mib(host.available_bytes) + " free of " + intra::in_mib(host.total_bytes) +
+      ": end what else needs memory here, take fewer regions or workers or a smaller model, or use "
+      "a host with more");
+}
+
+asio::awaitable<std::string> sample_text(asio::any_io_executor executor, const Launch& launch,
+                                         std::uint32_t tokens) {
+  const Config& config = launch.config;
+  const bool text =
+      config.data.format == intra::DataOptions::Format::text || !config.origin.tokenizer.empty();
+  if (tokens == 0 || !text || config.train.timed_step_ms > 0 || !config.built_in_trainer())
+    co_return "";
+  const std::filesystem::path& out = launch.directory.path();
+  ProcessOptions generate;
+  generate.arguments = {launch.program.string(), "generate",
+                        (out / "checkpoints" / "final").string(), "--tokens",
+                        std::to_string(tokens)};
+  generate.environment = {{"OMP_NUM_THREADS", std::to_string(launch.cores)}};
+  generate.output = out / "sample.txt";
+  generate.log = out / "generate.log";
+  std::filesystem::remove(generate.output);
+  Process process(std::move(executor), generate);
+  const ExitStatus status = co_await process.wait();
+  if (status.ok()) co_return inter::printable(read_text_file(generate.output));
+  std::fprintf(stderr,
+               "causeway: there is no sample of text, because generate ended with %s; see %s\n",
+               to_string(status).c_str(), generate.log.c_str());
+  co_return "";
 }
 
 }  // namespace causeway::run

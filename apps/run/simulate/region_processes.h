@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
 #include "apps/run/config/config.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/region/supervisor.h"
 #include "apps/run/simulate/monitor.h"
 #include "apps/run/simulate/wan.h"
+#include "intra/base/host_memory.h"
 
 namespace causeway::run {
 
@@ -30,5 +34,22 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
 
 // All workers as one synchronous group, named by `generation`.
 std::vector<Supervised> baseline_processes(const Launch& launch, const std::string& generation);
+
+// Whether this host has the memory for all processes of a simulation.
+
+// Of all of them together, at most, while regions train or while the baseline does. Of a program of
+// the user's nothing is known.
+std::uint64_t simulation_bytes(const Config& config, bool baseline);
+
+// Throws ConfigError, with what is needed, what is there and what to do, if that is more than is
+// free.
+void check_memory(const Config& config, bool baseline, const intra::HostMemory& host);
+
+// Text from the trained model, for the report.
+
+// What `causeway generate` makes of the final checkpoint, of so many tokens. Empty if there is
+// none: data without a tokenizer gives no text, and neither does a program's model.
+asio::awaitable<std::string> sample_text(asio::any_io_executor executor, const Launch& launch,
+                                         std::uint32_t tokens);
 
 }  // namespace causeway::run

@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -22,11 +23,9 @@
 #include "apps/run/config/prices.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
-#include "apps/run/region/process_events.h"
-#include "apps/run/simulate/memory.h"
+#include "apps/run/region/supervisor.h"
 #include "apps/run/simulate/region_processes.h"
 #include "apps/run/simulate/report.h"
-#include "apps/run/simulate/sample_text.h"
 #include "apps/run/simulate/summary.h"
 #include "apps/run/tune/predict.h"
 #include "inter/base/text.h"
@@ -202,8 +201,7 @@ class Simulation {
     Supervisor::Options options;
     options.restart = false;  // the others of its group cannot go on without it
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const std::string generation =
-        "baseline-" + std::to_string(now.count()) + "-" + std::to_string(::getpid());
+    const std::string generation = fmt::format("baseline-{}-{}", now.count(), ::getpid());
     co_return co_await supervise(baseline_processes(launch_, generation), options,
                                  [this](double here_s) {
                                    spent_.baseline_wall_s = here_s;

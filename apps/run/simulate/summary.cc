@@ -6,15 +6,15 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
-#include "apps/run/region/run_error.h"
+#include "apps/run/region/region_files.h"
 #include "diloco/maths/layout.h"
 #include "intra/model/model.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
-#include "intra/worker/worker_result.h"
 
 namespace causeway::run {
 namespace {
@@ -27,26 +27,12 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   const RegionStatus status = read_status(directory).value_or(RegionStatus{});
   RegionSummary out;
   out.name = region.name;
-  out.steps = result->steps;
-  out.tokens = result->tokens;
-  out.rounds = result->rounds;
-  out.val_loss = result->val_loss;
+  out.result = *result;
   out.loss = status.loss;
   out.wan_tx_bytes = status.wan_tx_bytes;
-  if (status.egress) out.egress_cost = status.egress->cost;
   out.wan_rx_bytes = status.wan_rx_bytes;
-  out.compute_s = result->compute_s;
-  out.wait_s = result->wait_s;
-  out.in_region_s = result->in_region_s;
-  out.outer_s = result->outer_s;
-  out.tokens_per_s = result->tokens_per_s;
-  out.mfu = result->mfu;
-  out.memory_peak_bytes = result->memory_peak_bytes;
-  out.device_memory_peak_bytes = result->device_memory_peak_bytes;
-  const double total_s = result->compute_s + result->wait_s;
-  out.utilisation = total_s > 0 ? result->compute_s / total_s : 0;
+  if (status.egress) out.egress_cost = status.egress->cost;
   out.workers = region.workers;
-  out.params_digest = result->params_digest;
   return out;
 }
 
@@ -54,7 +40,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
 std::optional<double> baseline_loss(const Config& config, const std::filesystem::path& out) {
   const auto result = intra::read_result(out / "baseline" / config.regions.front().name);
   if (!result) return std::nullopt;
-  return result->val_loss;
+  return result->val_loss();
 }
 
 using States = std::map<std::uint64_t, std::string>;  // by round
@@ -85,7 +71,8 @@ std::uint64_t rounds_applied(const std::vector<Event>& events) {
 
 bool same_parameters(const std::vector<RegionSummary>& regions) {
   return std::all_of(regions.begin(), regions.end(), [&](const RegionSummary& region) {
-    return !region.params_digest.empty() && region.params_digest == regions.front().params_digest;
+    const std::string& digest = region.result.params_digest;
+    return !digest.empty() && digest == regions.front().result.params_digest;
   });
 }
 
@@ -95,8 +82,8 @@ std::string variant_of(const Config& config) {
     case Variant::synchronous:
       return "synchronous";
     case Variant::streaming:
-      return "streaming (P = " + std::to_string(config.overlap.fragments) +
-             ", tau = " + std::to_string(config.sync.overlap_steps) + ")";
+      return fmt::format("streaming (P = {}, tau = {})", config.overlap.fragments,
+                         config.sync.overlap_steps);
     case Variant::delayed:
       return "delayed";
     case Variant::eager:
@@ -113,29 +100,18 @@ using Json = nlohmann::ordered_json;
 
 // What is not known of a program is left out; of the built-in trainer it is null.
 Json to_json(const RegionSummary& region, bool by_program) {
-  Json json = {{"name", region.name},
-               {"steps", region.steps},
-               {"tokens", region.tokens},
-               {"rounds_applied", region.rounds_applied},
-               {"loss", region.loss},
-               {"wan_tx_bytes", region.wan_tx_bytes},
-               {"wan_rx_bytes", region.wan_rx_bytes},
-               {"compute_s", region.compute_s},
-               {"wait_s", region.wait_s},
-               {"outer_s", region.outer_s},
-               {"utilisation", region.utilisation},
-               {"tokens_per_s", region.tokens_per_s},
-               {"memory_peak_bytes", region.memory_peak_bytes},
-               {"workers", region.workers},
-               {"params_digest", region.params_digest}};
+  Json json = intra::to_json(region.result);
+  for (const char* of_the_run : {"rounds", "run_steps", "common_val_loss", "timed_steps"})
+    json.erase(of_the_run);
+  json.update(Json{{"name", region.name},
+                   {"rounds_applied", region.rounds_applied},
+                   {"loss", region.loss},
+                   {"wan_tx_bytes", region.wan_tx_bytes},
+                   {"wan_rx_bytes", region.wan_rx_bytes},
+                   {"utilisation", region.result.utilisation()},
+                   {"workers", region.workers}});
   if (region.egress_cost || !by_program)
     json["egress_cost"] = region.egress_cost ? Json(*region.egress_cost) : Json(nullptr);
-  if (by_program) return json;
-  const auto known = [](auto figure) { return figure > 0 ? Json(figure) : Json(nullptr); };
-  json["val_loss"] = region.val_loss.value_or(std::nan(""));
-  json["in_region_s"] = region.in_region_s;
-  json["mfu"] = known(region.mfu);
-  json["device_memory_peak_bytes"] = known(region.device_memory_peak_bytes);
   return json;
 }
 
@@ -143,7 +119,7 @@ Json to_json(const RegionSummary& region, bool by_program) {
 
 std::string Summary::k_text() const {
   const std::string start = std::to_string(k);
-  return k_at_end == 0 || k_at_end == k ? start : start + " to " + std::to_string(k_at_end);
+  return k_at_end == 0 || k_at_end == k ? start : fmt::format("{} to {}", start, k_at_end);
 }
 
 std::string Summary::val_loss_text() const {
@@ -203,7 +179,7 @@ std::string outer_of(const Config& config) {
     case diloco::OuterOptions::Kind::sgd:
       return "sgd";
     case diloco::OuterOptions::Kind::delayed_nesterov:
-      return "delayed nesterov over " + std::to_string(config.outer.delay) + " rounds";
+      return fmt::format("delayed nesterov over {} rounds", config.outer.delay);
   }
   return {};
 }
@@ -252,8 +228,8 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
     events.push_back(read_events(directory / "events.jsonl"));
     summary.regions.back().rounds_applied = rounds_applied(events.back());
     if (region.name != config.sync.founder) continue;
-    summary.val_loss = summary.regions.back().val_loss;
-    summary.rounds = summary.regions.back().rounds;
+    summary.val_loss = made.result.val_loss();
+    summary.rounds = made.result.progress.round();
     summary.k_at_end = read_status(directory).value_or(RegionStatus{}).k;
     summary.k_changes = k_changes(events.back());
   }

@@ -9,29 +9,20 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
-#include "apps/run/report/k_change.h"
+#include "apps/run/report/region_history.h"
+#include "intra/worker/worker_result.h"
 #include "wan-sim/base/verdict.h"
 
 namespace causeway::run {
 
 struct RegionSummary {
   std::string name;
-  std::uint64_t steps = 0, tokens = 0;
-  std::uint64_t rounds = 0;          // of the run
-  std::uint64_t rounds_applied = 0;  // fewer if it adopted a snapshot
-  std::optional<double> val_loss;    // nats per token; none: a program trained
+  intra::WorkerResult result;
+  std::uint64_t rounds_applied = 0;  // fewer than the run's if it adopted a snapshot
   double loss = 0;                   // of the last inner step
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
   std::optional<double> egress_cost;  // none: no prices are known
-  double compute_s = 0, wait_s = 0;
-  double in_region_s = 0, outer_s = 0;  // of the two: sums over the ranks; encoding and applying
-  double utilisation = 0;               // compute_s / (compute_s + wait_s)
-  double tokens_per_s = 0;              // while it computed
-  double mfu = 0;                       // 0: unknown
-  std::uint64_t memory_peak_bytes = 0;  // of its first worker
-  std::uint64_t device_memory_peak_bytes = 0;  // of that worker's GPU; 0: none
   std::uint32_t workers = 1;
-  std::string params_digest;
 };
 
 // What only the simulation knows.
@@ -52,7 +43,7 @@ struct Summary {
   std::string codec, outer;
   std::string variant;  // how the exchange overlaps with training, with its numbers
   std::uint64_t steps = 0, rounds = 0;
-  std::optional<double> val_loss;  // as in RegionSummary
+  std::optional<double> val_loss;  // nats per token; none: a program trained
   std::optional<double> baseline_val_loss;
   std::uint64_t wan_bytes = 0, wan_bytes_if_synced_every_step = 0;
   std::optional<double> egress_cost;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
-#include "apps/run/region/run_error.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"

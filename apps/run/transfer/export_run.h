@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/run/transfer/manifest.h"
-#include "apps/run/transfer/tar_writer.h"
+#include "apps/run/transfer/tar.h"
 
 namespace causeway::run {
 

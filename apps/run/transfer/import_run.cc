@@ -6,10 +6,12 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
-#include "apps/run/region/run_error.h"
-#include "apps/run/transfer/tar_reader.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/transfer/tar.h"
 #include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
@@ -50,9 +52,9 @@ void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& direct
   if (!found)
     throw RunError("the archive ends before its file " + expected.name + ": it is incomplete");
   if (found->name != expected.name || found->size != expected.size)
-    throw RunError("the archive has " + found->name + " of " + std::to_string(found->size) +
-                   " bytes where " + expected.name + " of " + std::to_string(expected.size) +
-                   " bytes belongs: it is damaged");
+    throw RunError(
+        fmt::format("the archive has {} of {} bytes where {} of {} bytes belongs: it is damaged",
+                    found->name, found->size, expected.name, expected.size));
   const fs::path path = directory / expected.name;
   diloco::create_private_directories(path.parent_path());
   diloco::AtomicFile file(path);

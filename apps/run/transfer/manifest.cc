@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/run/region/parse_object.h"
-#include "apps/run/region/run_error.h"
+#include "apps/run/region/region_files.h"
 #include "inter/blob/spool_files.h"
 
 namespace causeway::run {

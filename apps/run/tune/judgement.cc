@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/format.h"
 #include "apps/run/tune/tune.h"
 #include "compression/base/codec.h"
@@ -44,11 +46,10 @@ void tell_recipes(Tuning& tuning) {
   const Calibration& calibration = tuning.calibration;
   for (const auto& [recipe, price] : calibration.prices) {
     if (recipe == tuning.configured) continue;
-    tuning.reasons.push_back(to_string(recipe) + " needs " +
-                             with_error(price.steps, price.steps_error, 2) +
-                             " times the steps of " + to_string(tuning.configured) +
-                             " at K = " + std::to_string(calibration.k) + ", and its lambda is " +
-                             with_error(price.lambda, price.lambda_error, 3));
+    tuning.reasons.push_back(fmt::format(
+        "{} needs {} times the steps of {} at K = {}, and its lambda is {}", to_string(recipe),
+        with_error(price.steps, price.steps_error, 2), to_string(tuning.configured), calibration.k,
+        with_error(price.lambda, price.lambda_error, 3)));
   }
 }
 
@@ -72,25 +73,24 @@ void judge_price(Tuning& tuning) {
     warn_of_lockstep(tuning);
     return;
   }
-  tuning.reasons.push_back(
-      "lambda = " + with_error(calibration.fit.lambda, calibration.fit.lambda_error, 3) + " from " +
-      std::to_string(calibration.triples) + " seeds of " + std::to_string(calibration.steps) +
-      " steps, K = " + std::to_string(calibration.k) + " and " +
-      std::to_string(kCalibrationRatio * calibration.k));
+  tuning.reasons.push_back(fmt::format(
+      "lambda = {} from {} seeds of {} steps, K = {} and {}",
+      with_error(calibration.fit.lambda, calibration.fit.lambda_error, 3), calibration.triples,
+      calibration.steps, calibration.k, kCalibrationRatio * calibration.k));
   if (calibration.fit.lockstep_factor) {
-    tuning.reasons.push_back(
-        "synchronising every step needs " +
-        with_error(*calibration.fit.lockstep_factor, calibration.fit.lockstep_error, 2) +
-        " times the steps of K = " + std::to_string(calibration.k) + ", measured with them");
+    tuning.reasons.push_back(fmt::format(
+        "synchronising every step needs {} times the steps of K = {}, measured with them",
+        with_error(*calibration.fit.lockstep_factor, calibration.fit.lockstep_error, 2),
+        calibration.k));
   } else {
     warn_of_lockstep(tuning);
   }
   tell_recipes(tuning);
   if (tuning.steps > 8 * calibration.steps) {
-    tuning.warnings.push_back("the calibration's runs had " + std::to_string(calibration.steps) +
-                              " steps, the run has " + std::to_string(tuning.steps) +
-                              ": lambda may change as training goes on; give --calibrate more "
-                              "seconds");
+    tuning.warnings.push_back(
+        fmt::format("the calibration's runs had {} steps, the run has {}: lambda may change as "
+                    "training goes on; give --calibrate more seconds",
+                    calibration.steps, tuning.steps));
   }
 }
 
@@ -143,16 +143,16 @@ void judge_choice(Tuning& tuning) {
   const diloco::tuner::Row& row = tuning.recommended();
   judge_against_lockstep(tuning);
   if (tuning.steps % row.k != 0) {
-    tuning.warnings.push_back("train.steps = " + std::to_string(tuning.steps) +
-                              " is not a multiple of K = " + std::to_string(row.k) +
-                              "; set it to " + std::to_string((tuning.steps / row.k + 1) * row.k));
+    tuning.warnings.push_back(
+        fmt::format("train.steps = {} is not a multiple of K = {}; set it to {}", tuning.steps,
+                    row.k, (tuning.steps / row.k + 1) * row.k));
   }
   if (calibrated(tuning)) {
     const double low = tuning.calibration.k, high = low * kCalibrationRatio;
     if (row.k < low / 2 || row.k > 2 * high) {
-      tuning.warnings.push_back("K = " + std::to_string(row.k) +
-                                " is far outside of the calibrated range, " + format_fixed(low, 0) +
-                                " to " + format_fixed(high, 0));
+      tuning.warnings.push_back(
+          fmt::format("K = {} is far outside of the calibrated range, {} to {}", row.k,
+                      format_fixed(low, 0), format_fixed(high, 0)));
     }
   }
   if (row.overlap.variant == diloco::tuner::Variant::eager ||
@@ -185,14 +185,14 @@ void judge_runner_up(Tuning& tuning) {
   }
   if (next == nullptr || best.time_to_loss_s <= 0) return;
   const double later = next->time_to_loss_s / best.time_to_loss_s - 1;
-  tuning.reasons.push_back(
-      "the runner-up, K = " + std::to_string(next->k) + ", " + describe(*next) + ", reaches the " +
-      "loss " +
-      (later > 0 ? percent(later) + " later"
-                 : percent(-later) + " sooner, which is too little to count: then less overlap, "
-                                     "then more bits are preferred") +
-      ": it computes for " + percent(next->utilisation) + " of the time, the recommended one for " +
-      percent(best.utilisation));
+  tuning.reasons.push_back(fmt::format(
+      "the runner-up, K = {}, {}, reaches the loss {}: it computes for {} of the time, the "
+      "recommended one for {}",
+      next->k, describe(*next),
+      later > 0 ? percent(later) + " later"
+                : percent(-later) + " sooner, which is too little to count: then less overlap, "
+                                    "then more bits are preferred",
+      percent(next->utilisation), percent(best.utilisation)));
 }
 
 struct Comparison {
@@ -234,9 +234,9 @@ void judge_times(Tuning& tuning, const Comparison& comparison) {
   } else if (comparison.measured == 0) {
     tuning.reasons.push_back("round times are predicted; none was measured");
   } else {
-    tuning.reasons.push_back("round times: " + std::to_string(comparison.measured) +
-                             " measured on real processes, predicted within " +
-                             percent(comparison.worst));
+    tuning.reasons.push_back(
+        fmt::format("round times: {} measured on real processes, predicted within {}",
+                    comparison.measured, percent(comparison.worst)));
   }
   if (comparison.worst > kCloseEnough) {
     tuning.warnings.push_back("predicted round times are up to " + percent(comparison.worst) +

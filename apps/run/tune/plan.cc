@@ -4,14 +4,15 @@
 #include <cmath>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
-#include "apps/run/probe/program_probe.h"
+#include "apps/run/probe/probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
-#include "diloco/pacing/link_fit.h"
+#include "diloco/pacing/time_model.h"
 
 namespace causeway::run {
 namespace {
@@ -213,9 +214,9 @@ class Planner {
   // What the rehearsal of the recorded choice does not explain belongs to the machines. A part of
   // what is added may be hidden, so this takes a few rehearsals.
   void explain_recorded(const wan_sim::Scenario& links) {
-    explanation_ = "recorded: " + std::to_string(recording_.rounds) +
-                   " rounds of K = " + std::to_string(recording_.k) + ", " + describe(overlap_) +
-                   ", " + format_fixed(recording_.round_s, 3) + " s each; ";
+    explanation_ =
+        fmt::format("recorded: {} rounds of K = {}, {}, {} s each; ", recording_.rounds,
+                    recording_.k, describe(overlap_), format_fixed(recording_.round_s, 3));
     double first_s = 0, left_s = 0;
     for (int i = 0; i < kFittingRehearsals; ++i) {
       const tuner::Row row = predict(input(links), {recorded_choice()}).rows.front();
@@ -273,9 +274,9 @@ Recording read_recording(const std::filesystem::path& run, const Config& config)
     const std::filesystem::path directory = run / "regions" / region;
     const auto taken = stretches(directory, tokens_per_step(config, directory));
     if (taken.size() < kRoundsMin) {
-      throw ConfigError((run / "regions" / region / "events.jsonl").string() +
-                        ": has too few rounds to learn from; a plan needs a run of " +
-                        std::to_string(kRoundsMin + 2) + " rounds or more");
+      throw ConfigError(fmt::format(
+          "{}: has too few rounds to learn from; a plan needs a run of {} rounds or more",
+          (run / "regions" / region / "events.jsonl").string(), kRoundsMin + 2));
     }
     std::vector<double> steps_s;
     for (const Stretch& stretch : taken) steps_s.push_back(stretch.compute_s / stretch.steps);

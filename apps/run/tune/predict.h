@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,9 @@
 #include "apps/run/probe/probe.h"
 #include "diloco/pacing/recommendation.h"
 #include "diloco/rehearsal/rehearsal.h"
+#include "inter/route/topology.h"
 #include "wan-sim/scenario/scenario.h"
+#include "wan-sim/virtual/virtual_wan.h"
 
 namespace causeway::run {
 
@@ -46,5 +50,18 @@ double exchange_s(const wan_sim::Scenario& links, const std::vector<std::string>
 diloco::ProtocolOptions rehearsed_protocol(const Config& config);
 // Settings that rehearsals leave out, as warnings.
 std::vector<std::string> not_rehearsed(const Config& config);
+
+// The world of a rehearsal (diloco/rehearsal/rehearsal.h) over the simulated WAN's virtual engine.
+
+// What the timeline asks of processes is left out: nobody is killed in a rehearsal.
+wan_sim::Scenario without_processes(wan_sim::Scenario scenario);
+
+// The fluid mode, or chunks where the scenario has what only those can honour, such as congestion
+// control.
+wan_sim::VirtualMode mode_for(const wan_sim::Scenario& scenario);
+
+// Without processes, and in that mode. `topology`: as links.topology.
+std::unique_ptr<diloco::tuner::World> make_virtual_world(const wan_sim::Scenario& scenario,
+                                                         std::optional<inter::Shape> topology = {});
 
 }  // namespace causeway::run

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/page/format.h"
@@ -179,10 +180,9 @@ std::string costs(const Tuning& tuning) {
 std::string verdict(const Tuning& tuning) {
   if (!tuning.recommendation) return "\nNo recommendation.\n";
   const tuner::Row& best = tuning.recommended();
-  std::string out = "\nRecommended: K = " + std::to_string(best.k) + " (" +
-                    std::to_string(tuning.recommendation->low) + " to " +
-                    std::to_string(tuning.recommendation->high) + " hardly differ), " +
-                    describe(best) + "\n";
+  std::string out =
+      fmt::format("\nRecommended: K = {} ({} to {} hardly differ), {}\n", best.k,
+                  tuning.recommendation->low, tuning.recommendation->high, describe(best));
   out += "  utilisation " + format_fixed(100 * best.utilisation, 1) + " %, a round of " +
          format_fixed(best.round_s, 2) + " s (95 % within " + format_fixed(best.round_s_p95, 2) +
          "), " + format_bytes(best.sent_bytes) + " over the WAN in each\n";
@@ -207,8 +207,7 @@ std::string verdict(const Tuning& tuning) {
 std::string describe(const tuner::Overlap& overlap) {
   std::string out(tuner::to_string(overlap.variant));
   if (overlap.variant == tuner::Variant::streaming) {
-    out +=
-        " P=" + std::to_string(overlap.fragments) + " tau=" + std::to_string(overlap.overlap_steps);
+    out += fmt::format(" P={} tau={}", overlap.fragments, overlap.overlap_steps);
   }
   return out;
 }
@@ -264,12 +263,13 @@ std::string tuning_json(const Tuning& tuning) {
 }
 
 std::string tuning_text(const Tuning& tuning) {
-  std::string out = tuning.name + ": " + format_count(tuning.probe.parameters) + " parameters, " +
-                    std::to_string(tuning.regions.size()) + " regions, links " + tuning.links +
-                    "\n";
+  std::string out =
+      fmt::format("{}: {} parameters, {} regions, links {}\n", tuning.name,
+                  format_count(tuning.probe.parameters), tuning.regions.size(), tuning.links);
   out += "An inner step takes " + format_fixed(1e3 * tuning.probe.step_s, 2) + " ms" +
-         (tuning.probe.steps > 0 ? " +- " + format_fixed(1e3 * tuning.probe.step_deviation_s, 2) +
-                                       " (" + std::to_string(tuning.probe.steps) + " steps)"
+         (tuning.probe.steps > 0 ? fmt::format(" +- {} ({} steps)",
+                                               format_fixed(1e3 * tuning.probe.step_deviation_s, 2),
+                                               tuning.probe.steps)
                                  : "") +
          "; synchronising every step would make it " +
          format_duration(tuning.forecast.synchronous_step_s) + ".\n";

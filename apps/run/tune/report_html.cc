@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/chart.h"
 #include "apps/run/page/format.h"
 #include "apps/run/page/html.h"
@@ -120,7 +122,7 @@ std::string cost(const Tuning& tuning, double value) {
 }
 
 HtmlRow cells(const Tuning& tuning, const tuner::Row& row) {
-  return {std::to_string(row.k) + (&row == &tuning.recommended() ? " (recommended)" : ""),
+  return {fmt::format("{}{}", row.k, &row == &tuning.recommended() ? " (recommended)" : ""),
           row.complete ? format_fixed(row.round_s, 3) : "does not complete",
           row.measured_round_s ? format_fixed(*row.measured_round_s, 3) : "-",
           format_fixed(100 * row.utilisation, 1),
@@ -158,27 +160,27 @@ std::string summary(const Tuning& tuning) {
     return HtmlRow{name, row ? format_duration(row->time_to_loss_s) : "-",
                    row ? cost(tuning, row->cost_to_loss) : "-"};
   };
-  return "<p><b>K = " + std::to_string(best.k) + "</b>, between " +
-         std::to_string(tuning.recommendation->low) + " and " +
-         std::to_string(tuning.recommendation->high) + " it hardly matters; " +
-         escape_html(describe(best)) + ". Confidence: " + tuning.confidence + ".</p>\n" +
-         html_table({"", "time to the target loss", "cost of traffic"},
-                    {line("recommended", tuning.recommendation->row),
-                     line("half of K", tuning.recommendation->half),
-                     line("twice K", tuning.recommendation->twice),
-                     {"synchronising every step", format_duration(tuning.synchronous_time_s()),
-                      cost(tuning, tuning.synchronous_cost())}});
+  return fmt::format(
+      "<p><b>K = {}</b>, between {} and {} it hardly matters; {}. Confidence: {}.</p>\n{}", best.k,
+      tuning.recommendation->low, tuning.recommendation->high, escape_html(describe(best)),
+      tuning.confidence,
+      html_table({"", "time to the target loss", "cost of traffic"},
+                 {line("recommended", tuning.recommendation->row),
+                  line("half of K", tuning.recommendation->half),
+                  line("twice K", tuning.recommendation->twice),
+                  {"synchronising every step", format_duration(tuning.synchronous_time_s()),
+                   cost(tuning, tuning.synchronous_cost())}}));
 }
 
 }  // namespace
 
 std::string tuning_html(const Tuning& tuning) {
   const std::string title = escape_html(tuning.name) + ": the choice of K";
-  std::string out = std::string(kHtmlHead) + "<title>" + title + "</title></head><body>\n<h1>" +
-                    title + "</h1>\n<p>" + format_count(tuning.probe.parameters) + " parameters, " +
-                    std::to_string(tuning.regions.size()) + " regions, links " +
-                    escape_html(tuning.links) + "; an inner step takes " +
-                    format_fixed(1e3 * tuning.probe.step_s, 2) + " ms.</p>\n";
+  std::string out = fmt::format(
+      "{}<title>{}</title></head><body>\n<h1>{}</h1>\n<p>{} parameters, {} regions, links {}; an "
+      "inner step takes {} ms.</p>\n",
+      kHtmlHead, title, title, format_count(tuning.probe.parameters), tuning.regions.size(),
+      escape_html(tuning.links), format_fixed(1e3 * tuning.probe.step_s, 2));
   out += list(tuning.warnings, " class=\"bad\"");
   if (tuning.recommendation) {
     const tuner::Row& best = tuning.recommended();

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
-#include "apps/run/probe/program_probe.h"
+#include "apps/run/probe/probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
@@ -160,7 +162,7 @@ class Tuner {
     Choices choices = choices_of(options_.grid, input);
     price_choices(choices.rows);
     out_.warnings.insert(out_.warnings.end(), choices.warnings.begin(), choices.warnings.end());
-    note_("predicting: " + std::to_string(choices.rows.size()) + " choices over " + out_.links);
+    note_(fmt::format("predicting: {} choices over {}", choices.rows.size(), out_.links));
     out_.forecast = predict(input, std::move(choices.rows));
   }
 
@@ -314,8 +316,8 @@ class Tuner {
   }
 
   void not_measured(const tuner::Row& row, const std::string& why) {
-    out_.warnings.push_back("K = " + std::to_string(row.k) + ", " + describe(row) +
-                            " was not measured: " + why);
+    out_.warnings.push_back(
+        fmt::format("K = {}, {} was not measured: {}", row.k, describe(row), why));
   }
 
   // As the steps are timed: in whole milliseconds, alike in all regions.
@@ -335,13 +337,13 @@ class Tuner {
 
   std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index,
                                 std::uint32_t step_ms) {
-    note_("measuring: K = " + std::to_string(row.k) + ", " + describe(row));
-    const std::string name = "row-" + std::to_string(index);
+    note_(fmt::format("measuring: K = {}, {}", row.k, describe(row)));
+    const std::string name = fmt::format("row-{}", index);
     std::filesystem::remove_all(runs.path(name));
     std::vector<std::string> overrides = {
-        "train.timed_step_ms=" + std::to_string(std::lround(step_ms * row.inner_step_ratio)),
-        "train.k=" + std::to_string(row.k),
-        "train.steps=" + std::to_string(std::uint64_t{row.k} * (kMeasuredRounds + 2)),
+        fmt::format("train.timed_step_ms={}", std::lround(step_ms * row.inner_step_ratio)),
+        fmt::format("train.k={}", row.k),
+        fmt::format("train.steps={}", std::uint64_t{row.k} * (kMeasuredRounds + 2)),
         "train.checkpoint_rounds=1000",
         "codec.matrix=" + row.codec,
         "sync.k=fixed",
@@ -349,8 +351,8 @@ class Tuner {
         "sync.k_max=0",
         "sync.warmup_k=0",
         "sync.variant=" + std::string(tuner::to_string(row.overlap.variant)),
-        "sync.fragments=" + std::to_string(row.overlap.fragments),
-        "sync.overlap_steps=" + std::to_string(row.overlap.overlap_steps),
+        fmt::format("sync.fragments={}", row.overlap.fragments),
+        fmt::format("sync.overlap_steps={}", row.overlap.overlap_steps),
         "links.topology=" + topology_name(row.topology),
         "wan.profile=" + links_file_.string()};
     if (as(row).codec.feedback) overrides.emplace_back("codec.feedback=true");

@@ -16,7 +16,7 @@
 #include "apps/run/probe/probe.h"
 #include "apps/run/tune/calibration.h"
 #include "apps/run/tune/grid.h"
-#include "apps/run/tune/link_probe.h"
+#include "apps/run/tune/links.h"
 #include "apps/run/tune/predict.h"
 
 namespace causeway::run {

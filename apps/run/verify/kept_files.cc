@@ -8,7 +8,9 @@
 #include <system_error>
 #include <vector>
 
-#include "apps/run/verify/kept_payloads.h"
+#include <fmt/format.h>
+
+#include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
@@ -25,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string version_text(diloco::Round version) {
-  return "version " + std::to_string(version);
+  return fmt::format("version {}", version);
 }
 
 class KeptFiles {
@@ -191,8 +193,8 @@ class KeptFiles {
     }
     check_contributions(region);
     if (files.empty()) return;
-    std::string line = std::to_string(right) + " of " + std::to_string(files.size()) +
-                       " have the agreed state of their version";
+    std::string line =
+        fmt::format("{} of {} have the agreed state of their version", right, files.size());
     if (unknown > 0) line += "; of the last version nobody signed one";
     findings_.cover("state files of " + region.name(), line);
   }
@@ -235,7 +237,7 @@ class KeptFiles {
     for (const diloco::CommitRecord* record : history_.longest->records.standing) {
       for (const diloco::Participant& participant : record->participants) {
         const std::string which =
-            "the payload of " + participant.region + " in round " + std::to_string(record->round);
+            fmt::format("the payload of {} in round {}", participant.region, record->round);
         const KeptPayloads::Copies copies = kept.copies(participant.payload);
         for (const fs::path& file : copies.damaged)
           if (told.insert(file).second)
@@ -272,8 +274,7 @@ class KeptFiles {
 
   void tell_of_payloads(std::size_t listed, std::size_t here, bool archived,
                         const std::string& first_missing) {
-    std::string line = std::to_string(here) + " of " + std::to_string(listed) +
-                       " are here and are what the records list";
+    std::string line = fmt::format("{} of {} are here and are what the records list", here, listed);
     if (here < listed && archived)
       findings_.lack(count(listed - here, "payload") +
                      " although ledger.keep = \"all\" was set: " + first_missing + " is the first");

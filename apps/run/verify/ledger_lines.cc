@@ -1,29 +1,28 @@
 #include "apps/run/verify/ledger_lines.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <variant>
+#include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/region_files.h"
-#include "apps/run/verify/membership_story.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {
 
 std::string six_digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
+  return fmt::format("{:.6g}", value);
 }
 
 std::string contribution_text(const diloco::CommitRecord& record, const diloco::Participant& one) {
   std::string text = one.region + " " + six_digits(one.weight);
-  if (one.round < record.round) text += " (late, of round " + std::to_string(one.round) + ")";
-  if (one.part > 0) text += " (part " + std::to_string(one.part) + ")";
+  if (one.round < record.round) text += fmt::format(" (late, of round {})", one.round);
+  if (one.part > 0) text += fmt::format(" (part {})", one.part);
   return text;
 }
 
@@ -45,10 +44,10 @@ std::string round_line(const diloco::CommitRecord& record) {
   std::string taken_out;
   for (const diloco::Participant& one : record.withdrawn)
     inter::append_item(taken_out, contribution_text(record, one));
-  std::string line =
-      "round " + std::to_string(record.round) +
-      (taken_out.empty() ? "" : " again, without " + taken_out + ", which no region had any more") +
-      ": " + (listed.empty() ? "nobody contributed" : listed);
+  std::string line = fmt::format(
+      "round {}{}: {}", record.round,
+      taken_out.empty() ? "" : " again, without " + taken_out + ", which no region had any more",
+      listed.empty() ? "nobody contributed" : listed);
   if (!missing.empty()) line += "; without " + missing;
   if (record.skip_momentum) line += "; momentum left as it was";
   if (record.k_decision) line += "; " + to_string(*record.k_decision);
@@ -57,8 +56,8 @@ std::string round_line(const diloco::CommitRecord& record) {
 
 std::string standing_text(const diloco::Standing& one) {
   if (one.liveness == 0) return one.region + " is not waited for";
-  return one.region + " (liveness " + six_digits(one.liveness) + ", " + std::to_string(one.next_k) +
-         " steps)";
+  return fmt::format("{} (liveness {}, {} steps)", one.region, six_digits(one.liveness),
+                     one.next_k);
 }
 
 std::vector<std::string> round_details(const diloco::CommitRecord& record,
@@ -83,12 +82,11 @@ std::vector<std::string> round_details(const diloco::CommitRecord& record,
   for (const diloco::Standing& one : record.standings)
     inter::append_item(standings, standing_text(one));
   if (!standings.empty()) lines.push_back("  next round: " + standings);
-  lines.push_back("  next round: " + std::to_string(record.next_k) +
-                  " steps, waits for the last regions up to " +
-                  format_duration(record.next_grace_ms / 1000.0));
+  lines.push_back(fmt::format("  next round: {} steps, waits for the last regions up to {}",
+                              record.next_k, format_duration(record.next_grace_ms / 1000.0)));
   if (record.expired_before > 0)
-    lines.push_back("  contributions of rounds before " + std::to_string(record.expired_before) +
-                    " are no longer listed");
+    lines.push_back(fmt::format("  contributions of rounds before {} are no longer listed",
+                                record.expired_before));
   return lines;
 }
 
@@ -138,8 +136,9 @@ nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorm
 void check_round(const RegionLedger& ledger, std::optional<diloco::Round> round) {
   const std::size_t rounds = read_records(ledger).standing.size();
   if (!round || *round < rounds) return;
-  throw ConfigError("--round " + std::to_string(*round) + ": the ledger has " +
-                    (rounds == 0 ? "no rounds" : "rounds 0 to " + std::to_string(rounds - 1)));
+  throw ConfigError(
+      fmt::format("--round {}: the ledger has {}", *round,
+                  rounds == 0 ? "no rounds" : fmt::format("rounds 0 to {}", rounds - 1)));
 }
 
 bool is_asked(const diloco::LedgerEntry& entry, std::optional<diloco::Round> round) {
@@ -172,8 +171,7 @@ std::vector<std::string> ledger_lines(const RegionLedger& ledger, const Reported
   for (std::size_t i = 0; i < ledger.entries.size(); ++i) {
     const diloco::LedgerEntry& entry = ledger.entries[i];
     if (!is_asked(entry, round)) continue;
-    const std::string place =
-        "entry " + std::to_string(i + 1) + ", term " + std::to_string(entry.entry.term) + ", ";
+    const std::string place = fmt::format("entry {}, term {}, ", i + 1, entry.entry.term);
     const diloco::CommitRecord* record = record_in(entry);
     if (record == nullptr) {
       lines.push_back(place + members.tell(entry.entry));
@@ -203,6 +201,72 @@ nlohmann::json ledger_json(const RegionLedger& ledger, const ReportedNorms& norm
     entries.push_back(std::move(json));
   }
   return {{"run_id", ledger.run_id}, {"region", ledger.name}, {"entries", entries}};
+}
+
+namespace {
+
+std::string newcomer_text(const diloco::Member& member) {
+  return member.region + (member.witness ? ", a witness" : "") +
+         (member.incarnation.empty() ? " (no vote yet)" : " (votes)");
+}
+
+std::string change_text(const diloco::Member& before, const diloco::Member& now) {
+  if (before.incarnation != now.incarnation) {
+    if (before.incarnation.empty()) return now.region + " votes from now on";
+    if (now.incarnation.empty()) return "the vote of " + now.region + " lapses";
+    return "the vote of " + now.region + " goes to its new disk";
+  }
+  return now.region + " is at " + (now.address.empty() ? "no address" : now.address);
+}
+
+std::vector<std::string> changes_between(const diloco::Membership& before,
+                                         const diloco::Membership& now) {
+  std::vector<std::string> changes;
+  for (const diloco::Member& member : now.members) {
+    const diloco::Member* known = before.find(member.region);
+    if (known == nullptr) {
+      changes.push_back((before.members.empty() ? "" : "new: ") + newcomer_text(member));
+    } else if (!(*known == member)) {
+      changes.push_back(change_text(*known, member));
+    }
+  }
+  for (const diloco::Member& member : before.members)
+    if (now.find(member.region) == nullptr) changes.push_back(member.region + " was removed");
+  return changes;
+}
+
+}  // namespace
+
+std::string MembershipStory::tell(const diloco::LogEntry& entry) {
+  const auto* now = std::get_if<diloco::Membership>(&entry.body);
+  if (now == nullptr) return "a new leader was elected";
+  const bool first = known_.members.empty();
+  std::string text;
+  for (const std::string& change : changes_between(known_, *now)) {
+    inter::append_item(text, change);
+  }
+  const bool founders = !first && now->origin && !known_.origin;
+  known_ = *now;
+  if (founders) inter::append_item(text, "the run begins with the founder's initial values");
+  if (text.empty()) text = "no change";
+  if (first && now->origin)
+    text += fmt::format("; forked from run {} at version {}", now->origin->run_id,
+                        now->origin->version);
+  return (first ? "the run begins with " : "members: ") + text;
+}
+
+nlohmann::json MembershipStory::json(const diloco::LogEntry& entry) {
+  const auto* now = std::get_if<diloco::Membership>(&entry.body);
+  nlohmann::json json{{"kind", now == nullptr ? "leader" : "members"}, {"text", tell(entry)}};
+  if (now == nullptr) return json;
+  json["members"] = nlohmann::json::array();
+  for (const diloco::Member& member : now->members) {
+    json["members"].push_back({{"region", member.region},
+                               {"address", member.address},
+                               {"witness", member.witness},
+                               {"votes", !member.incarnation.empty()}});
+  }
+  return json;
 }
 
 }  // namespace causeway::run

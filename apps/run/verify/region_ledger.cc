@@ -1,12 +1,24 @@
 #include "apps/run/verify/region_ledger.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
+#include <vector>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
 #include "diloco/log/records.h"
+#include "diloco/maths/digest.h"
+#include "inter/blob/spool_files.h"
+#include "inter/tls/pki.h"
+#include "inter/tls/signature.h"
 
 namespace causeway::run {
 namespace {
@@ -109,9 +121,9 @@ namespace {
 
 [[noreturn]] void refuse_record(const RegionLedger& ledger, const diloco::CommitRecord& record,
                                 const std::string& why) {
-  refuse_directory(ledger.directory, "/ledger/records has a record of round " +
-                                         std::to_string(record.round) + " of run " + record.run_id +
-                                         why);
+  refuse_directory(ledger.directory,
+                   fmt::format("/ledger/records has a record of round {} of run {}{}", record.round,
+                               record.run_id, why));
 }
 
 // It must be the record that it takes the place of, and nothing else.
@@ -138,9 +150,9 @@ Records read_records(const RegionLedger& ledger) {
     if (effect == diloco::Effect::none) {
       if (record->run_id == ledger.run_id && record->revision < records.withdrawals.size())
         continue;
-      refuse_record(ledger, *record,
-                    " where round " + std::to_string(standing.size()) + " of run " + ledger.run_id +
-                        " belongs");
+      refuse_record(
+          ledger, *record,
+          fmt::format(" where round {} of run {} belongs", standing.size(), ledger.run_id));
     }
     if (effect == diloco::Effect::replaces) {
       check_withdrawal(ledger, *standing[record->round], *record);
@@ -154,12 +166,172 @@ Records read_records(const RegionLedger& ledger) {
 
 std::string describe(const diloco::LedgerEntry& entry, std::size_t index) {
   const diloco::CommitRecord* record = record_in(entry);
-  std::string text = "entry " + std::to_string(index + 1);
+  std::string text = fmt::format("entry {}", index + 1);
   if (record == nullptr) return text + " (no round)";
-  text +=
-      " (round " + std::to_string(record->round) + (record->withdrawn.empty() ? ":" : " again:");
+  text += fmt::format(" (round {}{}", record->round, record->withdrawn.empty() ? ":" : " again:");
   for (const auto& participant : record->participants) text += " " + participant.region;
   return text + ")";
+}
+
+namespace {
+
+// The first entry that the key did not sign, in words; empty: it signed all.
+std::string first_unsigned(const RegionLedger& ledger, const inter::VerifyingKey& key) {
+  for (std::size_t i = 0; i < ledger.entries.size(); ++i) {
+    const diloco::LedgerEntry& entry = ledger.entries[i];
+    if (!key.verify(diloco::signed_content(entry.hash), entry.signature))
+      return describe(entry, i) + " is not signed by its certificate";
+    if (entry.own.has_value() != !entry.own_signature.empty() ||
+        (entry.own &&
+         !key.verify(diloco::signed_content(entry.hash, *entry.own), entry.own_signature))) {
+      return "the state that it contributed from at " + describe(entry, i) +
+             " is not signed by its certificate";
+    }
+  }
+  return {};
+}
+
+// By entry: the region made that contribution from a state that was taken back afterwards, which
+// was no fault of its own.
+std::vector<bool> taken_back(const RegionLedger& ledger,
+                             const std::vector<Records::Withdrawal>& withdrawals) {
+  std::vector<bool> back(ledger.entries.size());
+  std::size_t first = 0;  // entry that has the same
+  for (std::size_t i = 0; i < ledger.entries.size(); ++i) {
+    const auto& own = ledger.entries[i].own;
+    if (i == 0 || own != ledger.entries[i - 1].own) first = i;
+    back[i] = own && std::ranges::any_of(withdrawals, [&](const Records::Withdrawal& one) {
+                return first <= one.entry && own->version > one.round;
+              });
+  }
+  return back;
+}
+
+void sort_states(const RegionLedger& ledger, const Records& records, SignedStates& states) {
+  const States agreed = agreed_states(records);
+  const std::vector<bool> back = taken_back(ledger, records.withdrawals);
+  diloco::Round right_below = 0;  // versions that a right state came after
+  for (std::size_t i = ledger.entries.size(); i-- > 0;) {
+    const diloco::LedgerEntry* const entry = &ledger.entries[i];
+    const auto right = entry->own && !back[i] ? agreed.find(entry->own->version) : agreed.end();
+    if (right == agreed.end()) continue;
+    const auto& [version, state] = *entry->own;
+    if (state == right->second) {
+      states.right[version] = state;
+      right_below = std::max(right_below, version + 1);
+    } else {
+      (version < right_below ? states.healed : states.wrong)[version] = state;
+    }
+  }
+}
+
+// Signed with the hash of what was then the last entry: the record before that version, or an entry
+// between it and the next one.
+bool is_signed_finish(const RegionLedger& ledger, const inter::VerifyingKey& key,
+                      const diloco::SignedFinish& finished) {
+  diloco::Round version = 0;
+  std::uint32_t revision = 0;
+  for (const diloco::LedgerEntry& entry : ledger.entries) {
+    if (const diloco::CommitRecord* const record = record_in(entry)) {
+      const diloco::Effect effect = diloco::effect_of(*record, version, revision);
+      if (effect != diloco::Effect::none) version = record->round + 1;
+      if (effect == diloco::Effect::replaces) ++revision;
+    }
+    if (version == finished.at.version &&
+        key.verify(diloco::signed_content(entry.hash, finished.at), finished.signature))
+      return true;
+  }
+  return false;
+}
+
+void add_finish(const RegionLedger& ledger, diloco::Round rounds, const inter::VerifyingKey& key,
+                SignedStates& states) {
+  const auto finished = diloco::read_finished(ledger.directory / "ledger");
+  if (!finished) return;
+  const std::string version = fmt::format("version {}", finished->at.version);
+  if (finished->at.version > rounds) {
+    states.finish_problem = fmt::format(
+        "its ledger/finished says that it ended at {}, but its ledger ends at version {}: records "
+        "are missing",
+        version, rounds);
+  } else if (is_signed_finish(ledger, key, *finished)) {
+    states.finished = finished->at;
+  } else {
+    states.finish_problem =
+        "its ledger/finished, of " + version + ", is not signed by its certificate for its ledger";
+  }
+}
+
+}  // namespace
+
+States agreed_states(const Records& records) {
+  States states;
+  for (const diloco::CommitRecord* record : records.standing) states[record->round] = record->state;
+  return states;
+}
+
+SignedStates signed_states(const RegionLedger& ledger, const Records& records,
+                           const std::filesystem::path& certificates) {
+  const inter::VerifyingKey key(inter::credentials_in(certificates, ledger.name).certificate);
+  SignedStates states;
+  states.problem = first_unsigned(ledger, key);
+  if (!states.problem.empty()) return states;
+  sort_states(ledger, records, states);
+  add_finish(ledger, read_records(ledger).standing.size(), key, states);
+  return states;
+}
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<diloco::MappedBytes> map_if_it_is(const fs::path& file,
+                                                const inter::BlobId& payload) {
+  if (fs::file_size(file) != payload.size_bytes) return std::nullopt;
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) diloco::throw_errno("open", file);
+  diloco::MappedBytes bytes(descriptor, payload.size_bytes);
+  if (diloco::sha256(bytes.bytes()) != payload.hash) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<fs::path> KeptPayloads::files(const inter::BlobId& payload) const {
+  std::vector<fs::path> found;
+  for (const fs::path& region : regions_) {
+    for (const fs::path& file : {inter::blob_path(diloco::archive_directory(region), payload),
+                                 inter::blob_path(region / "spool", payload)}) {
+      if (fs::is_regular_file(file)) found.push_back(file);
+    }
+  }
+  return found;
+}
+
+KeptPayloads::Copies KeptPayloads::copies(const inter::BlobId& payload) const {
+  Copies copies;
+  for (const fs::path& file : files(payload)) {
+    if (map_if_it_is(file, payload)) {
+      ++copies.good;
+    } else {
+      copies.damaged.push_back(file);
+    }
+  }
+  return copies;
+}
+
+std::optional<diloco::MappedBytes> KeptPayloads::open(const inter::BlobId& payload) const {
+  const std::vector<fs::path> candidates = files(payload);
+  for (const fs::path& file : candidates) {
+    if (auto bytes = map_if_it_is(file, payload)) return bytes;
+    spdlog::warn("{} is damaged: its content is not what its name, which is its SHA-256, says",
+                 file.string());
+  }
+  if (candidates.empty()) return std::nullopt;
+  throw std::system_error(make_error_code(diloco::Errc::lineage),
+                          candidates.front().string() +
+                              " is damaged: its content is not what its name, which is its "
+                              "SHA-256, says; take the file from another region's directory");
 }
 
 }  // namespace causeway::run

@@ -5,8 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "apps/run/verify/findings.h"
-#include "apps/run/verify/history.h"
+#include <fmt/format.h>
+
 #include "apps/run/verify/kept_files.h"
 
 namespace causeway::run {
@@ -19,7 +19,7 @@ std::string short_hex(const diloco::Digest& digest) {
 }
 
 std::string entries_of(std::size_t number) {
-  return std::to_string(number) + (number == 1 ? " entry" : " entries");
+  return fmt::format("{}{}", number, number == 1 ? " entry" : " entries");
 }
 
 class Verifier {
@@ -76,20 +76,19 @@ class Verifier {
     if (!region.own)
       return findings_.cover(name, "not compared, as no signature says which it had");
     for (const auto& [version, state] : region.own->wrong) {
-      return findings_.differ(region.name() + ": its state of version " + std::to_string(version) +
-                              " (" + short_hex(state) + ") is not the agreed one (" +
-                              short_hex(region.agreed.at(version)) + "): " +
-                              (version == 0 ? "it began with other weights"
-                                            : "round " + std::to_string(version - 1) +
-                                                  " was not applied as the others did"));
+      return findings_.differ(fmt::format(
+          "{}: its state of version {} ({}) is not the agreed one ({}): {}", region.name(), version,
+          short_hex(state), short_hex(region.agreed.at(version)),
+          version == 0 ? "it began with other weights"
+                       : fmt::format("round {} was not applied as the others did", version - 1)));
     }
     for (const auto& [version, state] : region.own->healed) {
-      findings_.say(region.name() + ": its state of version " + std::to_string(version) +
-                    " was wrong, and was healed");
+      findings_.say(fmt::format("{}: its state of version {} was wrong, and was healed",
+                                region.name(), version));
     }
     const std::size_t right = region.own->right.size(), all = region.agreed.size();
     std::string line =
-        "it signed the agreed one of " + std::to_string(right) + " of " + count(all, "version");
+        fmt::format("it signed the agreed one of {} of {}", right, count(all, "version"));
     if (right < all) line += "; of the others it contributed none, so there is none to compare";
     findings_.cover(name, line);
     if (const std::size_t listed = contributed_since_its_disk_votes(region);
@@ -144,9 +143,10 @@ class Verifier {
                                 region.name() + " on");
       }
       if (region.ledger.torn_bytes > 0)
-        findings_.lack(region.name() + ": the last " + std::to_string(region.ledger.torn_bytes) +
-                       " bytes of its ledger are no whole entry: it was being written, or is "
-                       "damaged");
+        findings_.lack(
+            fmt::format("{}: the last {} bytes of its ledger are no whole entry: it was being "
+                        "written, or is damaged",
+                        region.name(), region.ledger.torn_bytes));
       if (entries.size() < longest.size())
         findings_.say(region.name() + ": its ledger ends " +
                       entries_of(longest.size() - entries.size()) + " before that of " +
@@ -154,14 +154,14 @@ class Verifier {
     }
     const std::size_t rounds = first.records.standing.size();
     for (const Records::Withdrawal& one : first.records.withdrawals)
-      findings_.say("round " + std::to_string(one.round) + " was decided again by " +
-                    describe(longest[one.entry], one.entry) +
-                    ", without what no region had any more");
-    findings_.cover("entries",
-                    std::to_string(longest.size()) + ", " + std::to_string(rounds) +
-                        " of them rounds; the first " + std::to_string(common) +
-                        " are the same in " + count(history_.regions.size(), "ledger") +
-                        (all_signed_ ? ", signed in each" : "; not all are known to be signed"));
+      findings_.say(
+          fmt::format("round {} was decided again by {}, without what no region had any more",
+                      one.round, describe(longest[one.entry], one.entry)));
+    findings_.cover(
+        "entries",
+        fmt::format("{}, {} of them rounds; the first {} are the same in {}{}", longest.size(),
+                    rounds, common, count(history_.regions.size(), "ledger"),
+                    all_signed_ ? ", signed in each" : "; not all are known to be signed"));
   }
 
   // No record follows the last round, so none says which state is the agreed one after it.
@@ -172,14 +172,14 @@ class Verifier {
       if (region.own && region.own->finished && region.own->finished->version == last)
         signers[region.name()] = region.own->finished->state;
     }
-    const std::string which = "the state of version " + std::to_string(last) + ", the last";
+    const std::string which = fmt::format("the state of version {}, the last", last);
     for (const auto& [name, state] : signers) {
       const auto& [first, finished] = *signers.begin();
       if (state == finished) continue;
-      return findings_.differ("another state of version " + std::to_string(last) +
-                              ", the last, in " + first + " (" + short_hex(finished) +
-                              ") than in " + name + " (" + short_hex(state) +
-                              "): they applied round " + std::to_string(last - 1) + " differently");
+      return findings_.differ(
+          fmt::format("another state of version {}, the last, in {} ({}) than in {} ({}): they "
+                      "applied round {} differently",
+                      last, first, short_hex(finished), name, short_hex(state), last - 1));
     }
     if (signers.empty())
       return findings_.cover(which,
@@ -190,8 +190,8 @@ class Verifier {
     findings_.cover(which, "the same by the signatures of " + names);
     for (const AuditedRegion& region : history_.regions) {
       if (!signers.contains(region.name()) && takes_part(region.name()))
-        findings_.lack(region.name() + " signed no state of version " + std::to_string(last) +
-                       ", the last, as " + signers.begin()->first + " did");
+        findings_.lack(fmt::format("{} signed no state of version {}, the last, as {} did",
+                                   region.name(), last, signers.begin()->first));
     }
   }
 

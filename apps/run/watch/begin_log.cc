@@ -4,22 +4,56 @@
 #include <unistd.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
-#include "apps/run/watch/budgeted_sink.h"
 #include "inter/base/printable_text.h"
+#include "inter/base/retry.h"
 
 namespace causeway::run {
+namespace {
+
+// The log of the program, in which no kind of line can crowd out the others: lines that differ in
+// numbers alone have a budget of kLinesAMinute, and what is above it is counted.
+
+class BudgetedSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  static constexpr unsigned kLinesAMinute = 120;
+
+  explicit BudgetedSink(std::shared_ptr<spdlog::sinks::sink> below) : below_(std::move(below)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    const auto more = budget_.take(inter::LogBudget::kind_of(text));
+    if (!more) return;
+    const std::string whole = std::string(text) + *more;
+    spdlog::details::log_msg line = message;
+    line.payload = whole;
+    below_->log(line);
+  }
+  void flush_() override { below_->flush(); }
+  void set_pattern_(const std::string& pattern) override { below_->set_pattern(pattern); }
+  void set_formatter_(std::unique_ptr<spdlog::formatter> formatter) override {
+    below_->set_formatter(std::move(formatter));
+  }
+
+  std::shared_ptr<spdlog::sinks::sink> below_;
+  inter::LogBudget budget_{kLinesAMinute};
+};
+
+}  // namespace
+
 namespace {
 
 constexpr std::size_t kFileBytesMax = 16U << 20;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
@@ -52,7 +53,7 @@ void cut_log(const fs::path& log, std::uintmax_t bytes_max) {
     end.resize(file.read_at(size - kept, std::as_writable_bytes(std::span(end))));
     file.resize(0);
     diloco::append_to_file(
-        log, "(" + std::to_string(size - kept) + " bytes before this were cut off)\n" + end);
+        log, fmt::format("({} bytes before this were cut off)\n{}", size - kept, end));
   } catch (const std::system_error& error) {
     spdlog::warn("{}: {}; it may grow", log.string(), error.what());
   }
@@ -143,7 +144,7 @@ void CheckpointHook::bound_log() {
 
 asio::awaitable<void> CheckpointHook::run_for(std::uint64_t version) {
   const std::string what =
-      options_.region + ": checkpoint.after for version " + std::to_string(version);
+      fmt::format("{}: checkpoint.after for version {}", options_.region, version);
   try {
     const ExitStatus status = co_await start(version);
     if (stopped_) co_return;

@@ -1,7 +1,6 @@
 #include "apps/run/watch/metrics_server.h"
 
-#include <spdlog/spdlog.h>
-
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -10,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -185,10 +186,9 @@ class MetricsServer::Implementation {
     const std::optional<Request> request = error ? std::nullopt : parse_request(head);
     Answer answer{.status = 400, .text = "no request that this server knows\n"};
     if (request) answer = co_await answer_to(*request, client.address);
-    std::string text = "HTTP/1.1 " + std::to_string(answer.status) + " " +
-                       reason_phrase(answer.status) + "\r\nContent-Type: " + answer.type +
-                       "\r\nContent-Length: " + std::to_string(answer.text.size()) +
-                       "\r\nConnection: close\r\n\r\n";
+    std::string text = fmt::format(
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        answer.status, reason_phrase(answer.status), answer.type, answer.text.size());
     if (!request || request->method != "HEAD") text += answer.text;
     co_await asio::async_write(client.socket, asio::buffer(text),
                                asio::redirect_error(asio::use_awaitable, error));
@@ -246,6 +246,37 @@ MetricsServer::MetricsServer(const inter::Endpoint& address, MetricsPages pages)
 MetricsServer::~MetricsServer() = default;
 std::uint16_t MetricsServer::port() const {
   return implementation_->port();
+}
+
+namespace {
+
+// Bounds of twice the time between two scrapes: a busy host is late, and a stopped one is not
+// waited for.
+constexpr std::chrono::seconds kAwaitedMin{5};
+constexpr std::chrono::minutes kAwaitedMax{2};
+constexpr std::size_t kScrapersMax = 64;
+
+}  // namespace
+
+void Scrapes::add(const std::string& scraper, Clock::time_point now, bool shows_end) {
+  if (scrapers_.size() >= kScrapersMax && !scrapers_.contains(scraper)) {
+    scrapers_.erase(std::ranges::min_element(scrapers_, {},
+                                             [](const auto& known) { return known.second.last; }));
+  }
+  const auto [known, is_new] = scrapers_.try_emplace(scraper, Scraper{.last = now});
+  if (!is_new) known->second.interval = now - known->second.last;
+  known->second.last = now;
+  known->second.saw_end = shows_end;
+}
+
+Scrapes::Clock::time_point Scrapes::awaited_until() const {
+  Clock::time_point until = Clock::time_point::min();
+  for (const auto& [address, scraper] : scrapers_) {
+    if (!scraper.interval || scraper.saw_end) continue;
+    until = std::max(until, scraper.last + std::clamp<Clock::duration>(2 * *scraper.interval,
+                                                                       kAwaitedMin, kAwaitedMax));
+  }
+  return until;
 }
 
 }  // namespace causeway::run

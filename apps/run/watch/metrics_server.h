@@ -5,9 +5,12 @@
 // few and short: a newcomer takes the place of the oldest from the address that has most of them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "inter/mesh/mesh.h"
@@ -34,6 +37,28 @@ class MetricsServer {
  private:
   class Implementation;
   std::unique_ptr<Implementation> implementation_;
+};
+
+// Who reads this process's metrics again and again, and for how long it must stay after the end of
+// its run so that each of them reads that it ended well. Pure: told of scrapes and of the time.
+
+class Scrapes {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `scraper`: its address. `shows_end`: the page that it got says that the run is over.
+  void add(const std::string& scraper, Clock::time_point now, bool shows_end);
+  // The distant past if nobody scrapes, or all of them have seen the end. Who came once only is not
+  // waited for: that may be a person who looked.
+  Clock::time_point awaited_until() const;
+
+ private:
+  struct Scraper {
+    Clock::time_point last;
+    std::optional<Clock::duration> interval = {};
+    bool saw_end = false;
+  };
+  std::map<std::string, Scraper> scrapers_;
 };
 
 }  // namespace causeway::run

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include "apps/run/region/egress_status.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/watch/checkpoint_hook.h"
@@ -226,8 +226,7 @@ std::string RegionMetrics::not_ready() const {
   if (get<bool>(*status, "falls_behind")) {
     const auto behind =
         get<std::uint64_t>(*status, "round") - get<std::uint64_t>(*status, "version");
-    return "it falls behind: it has applied " + std::to_string(behind) +
-           " rounds less than there are";
+    return fmt::format("it falls behind: it has applied {} rounds less than there are", behind);
   }
   return "";
 }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "apps/run/config/prices.h"
@@ -53,7 +54,7 @@ std::string RegionWatch::not_healthy() const {
   const auto silent = std::chrono::steady_clock::now() - beat_.load();
   if (silent < kSilenceMax) return "";
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silent).count();
-  return "the coordinator has done nothing for " + std::to_string(seconds) + " s";
+  return fmt::format("the coordinator has done nothing for {} s", seconds);
 }
 
 void RegionWatch::add(const std::string& event) {

@@ -13,7 +13,6 @@
 #include "apps/run/watch/metrics_server.h"
 #include "apps/run/watch/region_metrics.h"
 #include "apps/run/watch/round_line.h"
-#include "apps/run/watch/scrapes.h"
 #include "apps/run/watch/tensorboard.h"
 
 namespace causeway::run {

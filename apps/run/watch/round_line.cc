@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 
@@ -61,8 +63,9 @@ std::string RoundLines::next(const LoggedRound& round) {
                      format_steps(round.step, steps_, " of ");
   if (round.loss > 0) line += ", loss " + format_fixed(round.loss, 4);
   if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);
-  line += ", " + format_count(static_cast<std::uint64_t>(round.tokens_per_s)) + " tokens/s, " +
-          std::to_string(round.participants) + " regions";
+  line +=
+      fmt::format(", {} tokens/s, {} regions",
+                  format_count(static_cast<std::uint64_t>(round.tokens_per_s)), round.participants);
   if (before_) {
     const LoggedRound& before = *before_;
     const double waited_s = std::max(0.0, round.wait_s - before.wait_s);

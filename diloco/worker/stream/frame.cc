@@ -12,6 +12,8 @@
 #include <cstring>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/wire.h"
@@ -66,7 +68,7 @@ struct Address {
                          O_PATH | O_DIRECTORY | O_CLOEXEC)) {
     if (directory.get() < 0) return;
     const std::string text =
-        "/proc/self/fd/" + std::to_string(directory.get()) + "/" + path.filename().string();
+        fmt::format("/proc/self/fd/{}/{}", directory.get(), path.filename().string());
     if (text.size() >= sizeof address.sun_path) {
       throw std::system_error(ENAMETOOLONG, std::generic_category(), path.string());
     }

@@ -69,6 +69,7 @@ TEST(ConfigCombination, SparseCodecsNeedFeedback) {
 
 TEST(ConfigCombination, CodecSpecsAreChecked) {
   EXPECT_THAT(problem_with({"codec.matrix=dense:int9"}), HasSubstr("--set codec.matrix: "));
+  EXPECT_THAT(problem_with({"codec.error_max=0.5"}), HasSubstr("needs codec.step_up"));
 }
 
 TEST(ConfigCombination, RegionsMustBeThereAndHaveNamesOfTheirOwn) {

@@ -1,4 +1,4 @@
-#include "apps/run/doctor/card.h"
+#include "apps/run/doctor/neighbours.h"
 
 #include <gtest/gtest.h>
 

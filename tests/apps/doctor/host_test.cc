@@ -1,11 +1,9 @@
-#include "apps/run/doctor/host.h"
+#include "apps/run/doctor/checks.h"
 
 #include <algorithm>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "apps/run/doctor/disk.h"
 
 namespace causeway::run {
 namespace {

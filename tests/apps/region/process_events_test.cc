@@ -1,4 +1,4 @@
-#include "apps/run/region/process_events.h"
+#include "apps/run/region/supervisor.h"
 
 #include <gtest/gtest.h>
 

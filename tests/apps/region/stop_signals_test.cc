@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/run/region/stop_signals.h"
+#include "apps/run/region/own_process.h"
 
 namespace causeway::run {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/run/replay/first_difference.h"
+#include "apps/run/replay/replay.h"
 
 #include <gtest/gtest.h>
 

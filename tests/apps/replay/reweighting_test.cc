@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "apps/run/config/config.h"
-#include "apps/run/replay/compare_moves.h"
 
 namespace causeway::run {
 namespace {

@@ -39,15 +39,15 @@ Summary example() {
   for (const char* name : {"us-east", "eu-west", "ap-northeast"}) {
     RegionSummary region;
     region.name = name;
-    region.steps = s.steps;
-    region.tokens = 614'400;
-    region.val_loss = s.val_loss;
+    diloco::Progress& end = region.result.progress;
+    end.set_step(s.steps);
+    end.set_tokens(614'400);
+    end.set_val_loss(*s.val_loss);
+    end.set_compute_s(150);
+    end.set_wait_s(30);
     region.wan_tx_bytes = 3'000'000;
     region.wan_rx_bytes = 2'000'000;
-    region.compute_s = 150;
-    region.wait_s = 30;
-    region.utilisation = 150.0 / 180;
-    region.params_digest = "0123456789abcdef";
+    region.result.params_digest = "0123456789abcdef";
     s.regions.push_back(region);
   }
   return s;
@@ -89,7 +89,7 @@ Summary of_a_program() {
   s.val_loss.reset();
   s.baseline_val_loss.reset();
   for (RegionSummary& region : s.regions) {
-    region.val_loss.reset();
+    region.result.progress.clear_val_loss();
     region.loss = 2.5;
   }
   s.regions[0].loss = 1;

@@ -38,15 +38,16 @@ class SummaryTest : public testing::Test {
 
   void write_result(const std::string& where, double val_loss, const std::string& digest) {
     std::filesystem::create_directories(directory_ / where);
-    intra::write_result(directory_ / where, {.steps = 200,
-                                             .tokens = 51'200,
-                                             .rounds = 10,
-                                             .run_steps = 200,
-                                             .val_loss = val_loss,
-                                             .compute_s = 30.0,
-                                             .wait_s = 10.0,
-                                             .tokens_per_s = 1'706.7,
-                                             .params_digest = digest});
+    diloco::Progress end;
+    end.set_step(200);
+    end.set_tokens(51'200);
+    end.set_round(10);
+    end.set_val_loss(val_loss);
+    end.set_compute_s(30);
+    end.set_wait_s(10);
+    end.set_tokens_per_s(1'706.7);
+    intra::write_result(directory_ / where,
+                        {.progress = end, .run_steps = 200, .params_digest = digest});
   }
   void write_status(const std::string& region, std::uint64_t sent) {
     directory_.write(
@@ -68,7 +69,7 @@ TEST_F(SummaryTest, AddsUpWhatTheRegionsLeft) {
   EXPECT_EQ(s.val_loss, 1.75);
   EXPECT_TRUE(s.identical);
   EXPECT_EQ(s.regions[0].name, "east");
-  EXPECT_EQ(s.regions[0].utilisation, 0.75);
+  EXPECT_EQ(s.regions[0].result.utilisation(), 0.75);
   EXPECT_EQ(s.regions[1].wan_rx_bytes, 3000U);
   EXPECT_FALSE(s.baseline_val_loss);
   EXPECT_EQ(s.wan_bytes_if_synced_every_step, 2 * 4 * s.parameters * 200);
@@ -103,7 +104,10 @@ TEST_F(SummaryTest, OfAProgramLeavesOutWhatNobodyMeasured) {
   intra::OuterState state(layout);
   for (const RegionConfig& region : config_.regions) {
     const auto directory = directory_ / ("regions/" + region.name);
-    intra::write_result(directory, {.steps = 200, .rounds = 10, .params_digest = "abc"});
+    diloco::Progress end;
+    end.set_step(200);
+    end.set_round(10);
+    intra::write_result(directory, {.progress = end, .params_digest = "abc"});
     std::filesystem::create_directories(directory / "checkpoints");
     intra::write_snapshot(intra::snapshot_file(directory), layout, state);
   }

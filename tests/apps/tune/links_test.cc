@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/tune/link_probe.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {

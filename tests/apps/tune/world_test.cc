@@ -1,5 +1,5 @@
 // Rehearsals of the real protocol over the virtual WAN.
-#include "apps/run/tune/world.h"
+#include "apps/run/tune/predict.h"
 
 #include <gtest/gtest.h>
 

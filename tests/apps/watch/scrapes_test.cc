@@ -1,4 +1,4 @@
-#include "apps/run/watch/scrapes.h"
+#include "apps/run/watch/metrics_server.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Chance: the generator, stochastic rounding, random positions.
+// Chance: the generator and stochastic rounding.
 #include "compression/base/random.h"
 #include "compression/codecs/make_codec.h"
 
@@ -81,63 +81,7 @@ TEST_P(Stochastic, RoundingIsUnbiased) {
   EXPECT_GT(nearest, 4 * bias);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stochastic,
-                         testing::Values("int8", "int4", "nf4", "e2m1", "e3m0", "ternary"));
-
-std::vector<std::size_t> positions(const Encoded& result) {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < result.decoded.size(); ++i) {
-    if (result.decoded[i] != 0) found.push_back(i);
-  }
-  return found;
-}
-
-TEST(RandomK, TakesPositionsThatAllRegionsShareAndEachRoundChanges) {
-  const auto codec = make_codec("randk:k=64,seed=9,value=fp32");
-  const Floats a = draw(gaussian_at, 2 * kChunk, 1);
-  const Floats b = draw(gaussian_at, 2 * kChunk, 2);
-  const EncodeKey key{.seed = 1, .round = 5, .region = 0, .first_element = 4 * kChunk};
-  EncodeKey other_region = key;
-  other_region.region = 1;
-  const auto first = positions(encode(*codec, a, key));
-  EXPECT_EQ(first.size(), 128U);
-  EXPECT_EQ(positions(encode(*codec, b, other_region)), first);
-  EncodeKey next_round = key;
-  ++next_round.round;
-  EXPECT_NE(positions(encode(*codec, a, next_round)), first);
-  EXPECT_NE(positions(encode(*make_codec("randk:k=64,value=fp32"), a, key)), first) << "seed";
-}
-
-TEST(RandomK, GivesAChunkTheSamePositionsInAnySegmentation) {
-  const auto codec = make_codec("randk:k=64,value=fp32");
-  const Floats input = draw(gaussian_at, 2 * kChunk, 1);
-  const EncodeKey key{.round = 5, .first_element = 4 * kChunk};
-  EncodeKey second = key;
-  second.first_element += kChunk;
-  const Floats whole = encode(*codec, input, key).decoded;
-  const Floats part = encode(*codec, {input.begin() + kChunk, input.end()}, second).decoded;
-  EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + kChunk));
-}
-
-TEST(RandomK, ReachesEveryElementEquallyOften) {
-  const auto codec = make_codec("randk:k=512,value=1bit");
-  const Floats input(kChunk, 1.0F);
-  std::vector<int> hits(kChunk);
-  constexpr std::uint32_t kRounds = 400;
-  for (std::uint32_t round = 0; round < kRounds; ++round) {
-    const Floats decoded = encode(*codec, input, {.round = round}).decoded;
-    for (std::size_t i = 0; i < kChunk; ++i) hits[i] += decoded[i] != 0 ? 1 : 0;
-  }
-  // Binomial with mean 50 and deviation 6.6: the square of the distance, over all elements.
-  double chi_squared = 0;
-  for (const int hit : hits) chi_squared += std::pow(hit - 50, 2) / (50 * 7.0 / 8);
-  EXPECT_NEAR(chi_squared / kChunk, 1, 4 * std::sqrt(2.0 / kChunk));
-}
-
-TEST(RandomK, CostsItsValuesAndTwelveBytesPerSegment) {
-  const auto codec = make_codec("randk:k=64");
-  EXPECT_EQ(codec->encoded_bytes_max(256 * kChunk), 12 + 256 * (16U + 4));
-}
+INSTANTIATE_TEST_SUITE_P(All, Stochastic, testing::Values("int8", "int4"));
 
 }  // namespace
 }  // namespace causeway::compression

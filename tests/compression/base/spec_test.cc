@@ -25,24 +25,18 @@ TEST(Spec, PrintsEveryDefault) {
   EXPECT_EQ(full("dense:fp32"), "dense:fp32");
   EXPECT_EQ(full("dense:int8"), "dense:int8,block=128");
   EXPECT_EQ(full("dense:int4"), "dense:int4,block=64");
-  EXPECT_EQ(full("dense:nf4,rounding=stochastic"), "dense:nf4,block=64,rounding=stochastic");
-  EXPECT_EQ(full("dense:nf4,rounding=nearest"), "dense:nf4,block=64");
+  EXPECT_EQ(full("dense:int4,rounding=stochastic"), "dense:int4,block=64,rounding=stochastic");
+  EXPECT_EQ(full("dense:int4,rounding=nearest"), "dense:int4,block=64");
   EXPECT_EQ(full("topk"), "topk:k=64,chunk=4096,value=2bit,index=elias-fano");
   EXPECT_EQ(full("topk:index=elias-fano,k=41"), "topk:k=41,chunk=4096,value=2bit,index=elias-fano");
   EXPECT_EQ(full("topk:value=int8,skip-zeros=yes"),
             "topk:k=64,chunk=4096,skip-zeros=yes,value=int8,block=128,index=rice");
   EXPECT_EQ(full("topk:skip-zeros=no"), "topk:k=64,chunk=4096,value=2bit,index=elias-fano");
-  EXPECT_EQ(full("topk-global"), "topk-global:density=0.015625,value=2bit,index=rice");
-  EXPECT_EQ(full("topk-global:density=1e-2,value=int4,block=64"),
-            "topk-global:density=0.01,value=int4,block=64,index=rice");
   EXPECT_EQ(full("threshold:t=2.50"), "threshold:t=2.5,value=2bit,index=rice");
-  EXPECT_EQ(full("randk"), "randk:k=64,seed=0,value=2bit");
-  EXPECT_EQ(full("randk:seed=18446744073709551615"),
-            "randk:k=64,seed=18446744073709551615,value=2bit");
 }
 
 TEST(Spec, KnowsWhichCodecsDropCoordinates) {
-  for (const char* spec : {"topk", "topk-global", "threshold", "randk"}) {
+  for (const char* spec : {"topk", "threshold"}) {
     EXPECT_TRUE(make_codec(spec)->is_sparse()) << spec;
   }
   EXPECT_FALSE(make_codec("dense:int8")->is_sparse());
@@ -80,14 +74,20 @@ TEST(Spec, RefusesNamingThePartAndWhatIsAllowed) {
   EXPECT_THAT(complaint("topk:k=1,"), HasSubstr("key=value"));
   EXPECT_THAT(complaint("topk:"), HasSubstr("key=value"));
   EXPECT_THAT(complaint("dense:int8,int8"), HasSubstr("key=value"));
-  for (const char* density : {"0", "-0.1", "1.5", "nan", "inf", "", "x", "0.1x"}) {
-    EXPECT_THAT(complaint("topk-global:density=" + std::string(density)),
-                HasSubstr("a number above 0, up to 1"));
+  for (const char* t : {"0", "-0.1", "1025", "nan", "inf", "", "x", "0.1x"}) {
+    EXPECT_THAT(complaint("threshold:t=" + std::string(t)), HasSubstr("root mean square"));
   }
-  EXPECT_THAT(complaint("threshold:t=0"), HasSubstr("root mean square"));
   EXPECT_THAT(complaint("threshold:k=3"), HasSubstr("allowed: t value index"));
-  EXPECT_THAT(complaint("randk:index=raw"), HasSubstr("\"index\""));
-  EXPECT_THAT(complaint("randk:seed=-1"), HasSubstr("below 2^64"));
+}
+
+TEST(Spec, SaysWhatToUseInPlaceOfWhatWasRemoved) {
+  for (const char* name : {"nf4", "e2m1", "e3m0"}) {
+    EXPECT_THAT(complaint("dense:" + std::string(name) + ",block=64"),
+                HasSubstr("\"" + std::string(name) + "\" was removed; use int4"));
+  }
+  EXPECT_THAT(complaint("topk:value=ternary"), HasSubstr("was removed; use 2bit or 1bit"));
+  EXPECT_THAT(complaint("randk:k=64,seed=1"), HasSubstr("\"randk\" was removed; use topk"));
+  EXPECT_THAT(complaint("topk-global:density=0.1"), HasSubstr("was removed; use topk"));
 }
 
 }  // namespace

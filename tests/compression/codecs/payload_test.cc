@@ -139,7 +139,7 @@ TEST(Payload, ListsEachCodecOnceInOrderOfUse) {
 // layer's error budget may come to.
 TEST(Payload, CarriesACodecAndASizeOfItsOwnForEachSegment) {
   const std::vector<std::string> specs{
-      "topk-global:density=0.01,value=int4,block=64,index=rice",
+      "topk:k=41,chunk=4096,skip-zeros=yes,value=int4,block=64,index=rice",
       "threshold:t=3,value=2bit,index=rice",
       "topk:k=8,chunk=4096,skip-zeros=yes,value=1bit,block=64,index=elias-fano", "dense:2bit"};
   std::vector<Bytes> encoded(specs.size());

@@ -80,7 +80,7 @@ TEST_P(Threads, NameTheFirstElementsThatAreNotFiniteAndLeaveTheResidual) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Specs, Threads,
-                         testing::Values("dense:int8", "dense:nf4", "topk:k=64",
+                         testing::Values("dense:int8", "dense:int4", "topk:k=64",
                                          "topk:k=64,index=rice", "threshold:t=2.5"),
                          [](const auto& spec) { return "spec" + std::to_string(spec.index); });
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "compression/codecs/make_codec.h"
 #include "tests/compression/codecs/encoded.h"
@@ -15,56 +14,6 @@ namespace {
 // Exact values, so that what is decoded is what was kept.
 Floats kept(const std::string& sparsifier, const Floats& input) {
   return encode(*make_codec(sparsifier + ",value=fp32"), input).decoded;
-}
-
-// The definition: sort by magnitude, then by index; keep `count`.
-Floats by_sorting(const Floats& input, std::size_t count) {
-  std::vector<std::size_t> order(input.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::fabs(input[a]) > std::fabs(input[b]);
-  });
-  Floats result(input.size());
-  for (std::size_t i = 0; i < count; ++i) result[order[i]] = input[order[i]];
-  return result;
-}
-
-TEST(GlobalTopK, KeepsTheLargestOfTheSegmentWhereverTheyAre) {
-  Floats input = draw(student_at, 3 * kChunk);
-  for (std::size_t i = 0; i < kChunk; ++i) input[i] *= 0.01F;
-  for (const double density : {0.0001, 0.01, 0.3, 1.0}) {
-    const auto count = static_cast<std::size_t>(density * static_cast<double>(input.size()));
-    EXPECT_EQ(kept("topk-global:density=" + std::to_string(density), input),
-              by_sorting(input, count));
-  }
-}
-
-TEST(GlobalTopK, OfEqualMagnitudesKeepsTheLowerIndex) {
-  Floats input = draw(gaussian_at, 4 * kChunk);
-  for (float& x : input) x = std::round(3 * x);  // a few magnitudes, each many times
-  for (const double density : {0.0625, 0.125, 0.5}) {
-    const auto count = static_cast<std::size_t>(density * static_cast<double>(input.size()));
-    EXPECT_EQ(kept("topk-global:density=" + std::to_string(density), input),
-              by_sorting(input, count));
-  }
-  const Floats equal(2 * kChunk, -2.0F);
-  const Floats result = kept("topk-global:density=0.75", equal);
-  EXPECT_EQ(std::count(result.begin(), result.begin() + 3 * kChunk / 2, -2.0F), 3 * kChunk / 2);
-}
-
-TEST(GlobalTopK, KeepsOneElementAtLeast) {
-  Floats input(kChunk);
-  input[77] = 1e-30F;
-  EXPECT_EQ(kept("topk-global:density=0.0000001", input), input);
-}
-
-TEST(GlobalTopK, SpendsNothingOnZeros) {
-  Floats input(256 * kChunk);
-  input[200 * kChunk + 5] = 1;
-  const Encoded result = encode(*make_codec("topk-global:density=0.5"), input);
-  EXPECT_EQ(result.decoded, input);
-  // Two tables of 256 entries in one bit and in none, 12 bits of position, a value.
-  EXPECT_LE(result.bytes.size(), 3U + 32 + 3 + 2 + 5);
 }
 
 TEST(Threshold, KeepsMagnitudesFromTTimesTheRootMeanSquareUp) {

@@ -10,8 +10,7 @@
 
 #include "compression/base/float16.h"
 #include "compression/base/scale.h"
-#include "compression/value/grid.h"
-#include "compression/value/packing.h"
+#include "compression/value/nibbles.h"
 #include "tests/compression/codecs/samples.h"
 
 namespace causeway::compression {
@@ -68,17 +67,12 @@ TEST(ValueSize, IsAsComputed) {
   EXPECT_EQ(bits("int4"), 4.25);
   EXPECT_EQ(bits("int4,block=128"), 4.125);
   EXPECT_EQ(bits("int4-asymmetric"), 4.3125);
-  EXPECT_EQ(bits("nf4"), 4.25);
-  EXPECT_EQ(bits("e2m1"), 4.25);
-  EXPECT_EQ(bits("e3m0"), 4.125);
-  EXPECT_NEAR(bits("ternary"), 1.85, 0.002);
   EXPECT_EQ(bits("2bit"), 2 + 32.0 / kChunk);
   EXPECT_EQ(bits("1bit"), 1.28125);
 }
 
 TEST(ValueSize, CountsPartialBlocksAndBytes) {
   EXPECT_EQ(make("int4")->bytes(65), 2 * 2 + 33U);
-  EXPECT_EQ(make("ternary")->bytes(6), 2 + 2U);
   EXPECT_EQ(make("int4-asymmetric")->bytes(65), 2 * 2 + 1 + 33U);
   EXPECT_EQ(make("1bit,block=1")->bytes(9), 9 * 2 + 3 + 2U);
 }
@@ -107,7 +101,7 @@ TEST_P(AnyCount, RoundTripsInPlaceAndAddsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(All, AnyCount,
                          testing::Values("fp32", "bf16", "fp16", "int8", "int4", "int4-asymmetric",
-                                         "nf4", "e2m1", "e3m0", "ternary", "2bit", "1bit"));
+                                         "2bit", "1bit"));
 
 TEST(Bf16, RoundsToNearestEvenAndNeverToInfinity) {
   EXPECT_EQ(bf16_nearest(1.0F), 0x3F80);
@@ -161,42 +155,6 @@ TEST(Fp16, RefusesAnExponentThatTheLargestDoesNotNeed) {
   EXPECT_FALSE(decodes("fp16", bytes_of({240, 0x00, 0x74}), 1));
 }
 
-template <typename Levels>
-void check_grid() {
-  for (std::size_t j = 0; j < Levels::kCount; ++j) {
-    EXPECT_EQ(Levels::nearest(Levels::kLevels[j]), j);
-    EXPECT_EQ(Levels::stochastic(Levels::kLevels[j], 0.0F), j);
-  }
-  for (std::size_t j = 0; j + 1 < Levels::kCount; ++j) {
-    const float low = Levels::kLevels[j];
-    const float high = Levels::kLevels[j + 1];
-    const float middle = (low + high) / 2;
-    EXPECT_EQ(Levels::nearest(std::nextafter(middle, -99.0F)), j);
-    EXPECT_EQ(Levels::nearest(std::nextafter(middle, 99.0F)), j + 1);
-    EXPECT_EQ(Levels::nearest(middle), (j + Levels::kZero) % 2 == 0 ? j : j + 1) << "a tie";
-    const float quarter = low + (high - low) / 4;
-    EXPECT_EQ(Levels::stochastic(quarter, 0.2F), j + 1);
-    EXPECT_EQ(Levels::stochastic(quarter, 0.3F), j);
-  }
-  EXPECT_EQ(Levels::nearest(1e6F), Levels::kCount - 1);
-  EXPECT_EQ(Levels::nearest(-1e6F), 0);
-  EXPECT_EQ(Levels::stochastic(1e6F, 0.99F), Levels::kCount - 1);
-  EXPECT_EQ(Levels::stochastic(-1e6F, 0.0F), 0);
-  EXPECT_EQ(Levels::kLevels[Levels::kZero], 0.0F);
-  EXPECT_TRUE(std::is_sorted(Levels::kLevels.begin(), Levels::kLevels.end()));
-}
-
-TEST(Grid, RoundsToTheNearestLevelWithTiesToAnEvenDistanceFromZero) {
-  check_grid<Int4Grid>();
-  check_grid<Nf4Grid>();
-  check_grid<E2M1Grid>();
-  check_grid<E3M0Grid>();
-  check_grid<TernaryGrid>();
-  EXPECT_EQ(Int4Grid::kLevels[Int4Grid::nearest(2.5F)], 2.0F);
-  EXPECT_EQ(Int4Grid::kLevels[Int4Grid::nearest(-3.5F)], -4.0F);
-  EXPECT_EQ(TernaryGrid::kLevels[TernaryGrid::nearest(-0.5F)], 0.0F);
-}
-
 TEST(Scale, CoversTheLargestWhereAsked) {
   for (int i = 0; i < 20000; ++i) {
     const double exponent = 276 * uniform(3, static_cast<std::uint64_t>(i)) - 149;
@@ -218,37 +176,34 @@ TEST(Scale, CoversTheLargestWhereAsked) {
   }
 }
 
-TEST(Packing, PutsTheFirstCodeLowest) {
-  const std::vector<std::uint8_t> codes{1, 0, 2, 2, 1, 2};
+TEST(Nibbles, PutTheFirstCodeLowest) {
+  const std::vector<std::uint8_t> codes{1, 0, 2, 2, 1};
   Bytes bytes(3);
-  Nibbles::pack(std::span(codes).first(5), bytes.data());
+  Nibbles::pack(codes, bytes.data());
   EXPECT_EQ(bytes, bytes_of({0x01, 0x22, 0x01}));
-  Bytes digits(2);
-  BaseThree::pack(codes, digits.data());
-  EXPECT_EQ(digits, bytes_of({1 + 2 * 9 + 2 * 27 + 81, 2}));
 }
 
-TEST(Packing, RefusesWhatItWouldNotWrite) {
-  std::vector<std::uint8_t> codes(6);
-  EXPECT_TRUE(BaseThree::unpack(bytes_of({242, 2}).data(), codes));
-  EXPECT_FALSE(BaseThree::unpack(bytes_of({243, 2}).data(), codes));
-  EXPECT_FALSE(BaseThree::unpack(bytes_of({242, 3}).data(), codes)) << "an unused digit";
-  const auto three = std::span(codes).first(3);
+TEST(Nibbles, RefuseWhatTheyWouldNotWrite) {
+  std::vector<std::uint8_t> three(3);
   EXPECT_TRUE(Nibbles::unpack(bytes_of({0xFF, 0x0F}).data(), three));
   EXPECT_FALSE(Nibbles::unpack(bytes_of({0xFF, 0x1F}).data(), three)) << "an unused half";
 }
 
-TEST(GridFormat, WritesScalesThenCodes) {
+TEST(Int4, RoundsToTheNearestIntegerWithTiesToTheEvenOne) {
+  const Floats decoded = encode("int4", {7, 2.5F, 3.5F, -2.5F, -3.5F, 0.5F, -0.5F, 1.49F}).decoded;
+  EXPECT_EQ(decoded, (Floats{7, 2, 4, -2, -4, 0, 0, 1}));
+}
+
+TEST(Int4, WritesScalesThenCodes) {
   // Scale 2; codes count levels from -7 up.
   const Result result = encode("int4,block=4", {14, -4, 0, 3.1F, 0});
   EXPECT_EQ(result.bytes, bytes_of({0x00, 0x80, 0, 0, 0x5E, 0x97, 0x07}));
   EXPECT_EQ(result.decoded, (Floats{14, -4, 0, 4, 0}));
 }
 
-TEST(GridFormat, RefusesWhatIsNotCanonical) {
+TEST(Int4, RefusesWhatIsNotCanonical) {
   EXPECT_TRUE(decodes("int4", bytes_of({0, 0x80, 0x0E}), 1));
   EXPECT_FALSE(decodes("int4", bytes_of({0, 0x80, 0x0F}), 1)) << "no such level";
-  EXPECT_TRUE(decodes("nf4", bytes_of({0, 0x80, 0x0F}), 1));
   EXPECT_TRUE(decodes("int4", bytes_of({0, 0, 0x07}), 1));
   EXPECT_FALSE(decodes("int4", bytes_of({0, 0, 0x08}), 1)) << "a value in a block of zeros";
   EXPECT_FALSE(decodes("int4", bytes_of({0xFF, 0xFE, 0x0E}), 1)) << "overflows";

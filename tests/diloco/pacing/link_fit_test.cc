@@ -1,4 +1,4 @@
-#include "diloco/pacing/link_fit.h"
+#include "diloco/pacing/time_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Strangers, certificates and hosts that are gone at the door for workers on other hosts.
-#include "diloco/worker/worker_door.h"
+#include "diloco/worker/worker_server.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

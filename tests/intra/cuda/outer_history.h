@@ -35,6 +35,7 @@ inline std::vector<HistoryCase> history_cases() {
   CodecOptions both_int8 = codec(int8), stepping_up = codec(kSparse), mixed = codec(int8);
   both_int8.vector = int8;
   stepping_up.error_max = 0.5;
+  stepping_up.step_up = {"topk:k=512", "dense:int4", "dense:int8", "dense:fp32"};
   mixed.tensors = {{"b", kSparse}, {"d", "dense:int8,block=32"}};
   const diloco::OverlapOptions streaming{.variant = Variant::streaming, .fragments = 2};
   return {

@@ -101,6 +101,7 @@ TEST(CodecPolicy, StepsUpUntilTheErrorIsWithinTheBound) {
   for (const double bound : {0.95, 0.6, 0.05, 1e-3}) {
     CodecOptions options = sparse();
     options.error_max = bound;
+    options.step_up = {"topk:k=512", "dense:int4", "dense:int8", "dense:fp32"};
     const CodecPolicy policy(options, layout());
     std::vector<float> residual(delta.size());
     std::vector<std::byte> out(3);

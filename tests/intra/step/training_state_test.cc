@@ -8,7 +8,7 @@
 
 #include "diloco/files/file_io.h"
 #include "intra/base/mapped_file.h"
-#include "intra/outer/wrong_snapshot.h"
+#include "intra/outer/state_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"

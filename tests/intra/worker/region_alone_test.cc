@@ -40,7 +40,7 @@ TEST(RegionWorker, WorkAfterALostLifeIsAnotherPartOfTheRound) {
   us.start();
   eu.start();
   EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
-  EXPECT_EQ(us.finished().steps, kRounds * kSteps + 2);
+  EXPECT_EQ(us.finished().progress.step(), kRounds * kSteps + 2);
 }
 
 TEST(RegionWorker, WhatFailsOnRankZeroAloneEndsAllRanksWithTheReason) {
@@ -80,7 +80,8 @@ TEST(RegionWorker, TrainsOnWhileItsDiskIsFullAndSavesWhenThereIsRoom) {
       full.reset();
     };
     eu.start();
-    for (std::uint32_t rank = 0; rank < world; ++rank) EXPECT_EQ(eu.finished(rank).rounds, kRounds);
+    for (std::uint32_t rank = 0; rank < world; ++rank)
+      EXPECT_EQ(eu.finished(rank).progress.round(), kRounds);
     EXPECT_FALSE(full);
     EXPECT_TRUE(exists(state));
     if (world > 1) continue;  // sums in another order
@@ -132,8 +133,8 @@ TEST(RegionWorker, TrainsOnWhileItIsCutOffAndContributesThatToo) {
     RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, world);
     eu.start();
     us.start();
-    EXPECT_EQ(us.finished().steps, kRounds * kSteps + 5);
-    EXPECT_EQ(us.finished().tokens, (kRounds * kSteps + 5) * 6 * 8);
+    EXPECT_EQ(us.finished().progress.step(), kRounds * kSteps + 5);
+    EXPECT_EQ(us.finished().progress.tokens(), (kRounds * kSteps + 5) * 6 * 8);
     EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
     for (const diloco::Contribution& made : run.contributions()) {
       if (made.part == 0) continue;
@@ -165,7 +166,7 @@ TEST(RegionWorker, CalledBackItDropsWhatWasNotCollected) {
       if (region == "eu" && progress.phase() == "apply") decided = true;
     };
     us.start();
-    EXPECT_GE(us.finished().steps, kRounds * kSteps + 3);
+    EXPECT_GE(us.finished().progress.step(), kRounds * kSteps + 3);
     EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
     for (const diloco::Contribution& made : run.contributions()) {
       EXPECT_EQ(made.part, 0);
@@ -198,10 +199,10 @@ TEST(RegionWorker, InterruptedWhileItIsCutOffItLosesNothing) {
     }
     ends.push_back(us.finished());
     EXPECT_EQ(eu.finished().params_digest, ends.back().params_digest);
-    before = static_cast<std::uint32_t>(ends[0].steps - kRounds * kSteps) - 3;
+    before = static_cast<std::uint32_t>(ends[0].progress.step() - kRounds * kSteps) - 3;
   }
   EXPECT_EQ(ends[0].params_digest, ends[1].params_digest);
-  EXPECT_EQ(ends[0].steps, ends[1].steps);
+  EXPECT_EQ(ends[0].progress.step(), ends[1].progress.step());
 }
 
 // ---- Numbers that are not finite ----

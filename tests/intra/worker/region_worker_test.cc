@@ -10,7 +10,7 @@
 #include <set>
 
 #include "intra/published/checkpoint.h"
-#include "intra/worker/run_synchronous.h"
+#include "intra/worker/run_worker.h"
 #include "tests/intra/worker/region_under_test.h"
 
 namespace causeway::intra {
@@ -28,12 +28,12 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   RegionUnderTest eu(run, directory, "eu", 0, 1);
   eu.start();
   const WorkerResult result = eu.finished();
-  EXPECT_EQ(result.steps, kRounds * kSteps);
-  EXPECT_EQ(result.rounds, kRounds);
-  EXPECT_EQ(result.tokens, kRounds * kSteps * 6 * 8);
-  EXPECT_GT(result.compute_s, 0);
-  EXPECT_GT(result.wait_s, 0);
-  EXPECT_LT(result.val_loss, 5.4) << "a model that knows nothing has ln 256 = 5.55";
+  EXPECT_EQ(result.progress.step(), kRounds * kSteps);
+  EXPECT_EQ(result.progress.round(), kRounds);
+  EXPECT_EQ(result.progress.tokens(), kRounds * kSteps * 6 * 8);
+  EXPECT_GT(result.progress.compute_s(), 0);
+  EXPECT_GT(result.progress.wait_s(), 0);
+  EXPECT_LT(result.val_loss(), 5.4) << "a model that knows nothing has ln 256 = 5.55";
   EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
   EXPECT_THAT(phases,
               testing::ElementsAre("apply", "compute", "done", "encode", "evaluate", "wait"));
@@ -41,8 +41,8 @@ TEST(RegionWorker, TrainsToTheEndAndLeavesItsResult) {
   std::ifstream file(eu.options().directory / "result.json");
   const auto json = nlohmann::json::parse(file);
   EXPECT_EQ(json.at("params_digest"), result.params_digest);
-  EXPECT_EQ(json.at("steps"), result.steps);
-  EXPECT_EQ(json.at("val_loss"), *result.val_loss);
+  EXPECT_EQ(json.at("steps"), result.progress.step());
+  EXPECT_EQ(json.at("val_loss"), *result.val_loss());
   const LoadedModel model = load_model(eu.options().directory / "checkpoints/final");
   EXPECT_EQ(diloco::to_hex(diloco::merkle_root(diloco::merkle_leaves(model.params))),
             result.params_digest);
@@ -58,8 +58,8 @@ TEST(RegionWorker, RegionsOfOneTwoAndThreeRanksEndWithTheSameBits) {
   for (auto* region : {&ap, &eu, &us}) {
     const WorkerResult result = region->finished();
     EXPECT_EQ(result.params_digest, first.params_digest);
-    EXPECT_EQ(result.val_loss, first.val_loss);
-    EXPECT_EQ(result.tokens, first.tokens);
+    EXPECT_EQ(result.val_loss(), first.val_loss());
+    EXPECT_EQ(result.progress.tokens(), first.progress.tokens());
   }
   EXPECT_EQ(run.states().size(), kRounds + 1);
 }
@@ -76,7 +76,7 @@ TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
   plain.directory = directory.path() / "plain";
   plain.synchronous = {0, 1, "plain"};
   eu.start();
-  EXPECT_EQ(eu.finished().steps, kRounds * kSteps);
+  EXPECT_EQ(eu.finished().progress.step(), kRounds * kSteps);
   run_synchronous(plain, [] { return false; });
   const LoadedModel by_round = load_model(eu.options().directory / "checkpoints/final");
   const LoadedModel by_steps = load_model(plain.directory / "checkpoints/final");
@@ -107,7 +107,7 @@ TEST_P(Interrupted, ResumesExactlyWhereItStopped) {
   eu.start();
   const WorkerResult result = eu.finished();
   EXPECT_EQ(result.params_digest, undisturbed_alone());
-  EXPECT_EQ(result.steps, kRounds * kSteps);
+  EXPECT_EQ(result.progress.step(), kRounds * kSteps);
 }
 
 INSTANTIATE_TEST_SUITE_P(AtStep, Interrupted, testing::Values(0, 1, 5, 8, 11));
@@ -167,12 +167,12 @@ TEST(RegionWorker, MomentsThatWereSharedOutResumeOnAnotherNumberOfRanks) {
   three.set_all(shared_out);
   three.start();
   EXPECT_EQ(three.finished(0).params_digest, three.finished(2).params_digest);
-  EXPECT_EQ(three.finished().steps, kRounds * kSteps);
+  EXPECT_EQ(three.finished().progress.step(), kRounds * kSteps);
   FakeRun alone_run({"eu"}, kRounds, kSteps);
   const TemporaryDirectory other;
   RegionUnderTest alone(alone_run, other, "eu", 0, 1);
   alone.start();
-  EXPECT_NEAR(*three.finished().val_loss, *alone.finished().val_loss, 1e-3);
+  EXPECT_NEAR(*three.finished().val_loss(), *alone.finished().val_loss(), 1e-3);
 }
 
 // ---- Failures ----
@@ -191,8 +191,8 @@ TEST(RegionWorker, TimedStepsComputeNothingButSendRealPayloads) {
   const WorkerResult result = us.finished();
   EXPECT_EQ(result.params_digest, eu.finished().params_digest);
   EXPECT_TRUE(result.timed_steps);
-  EXPECT_TRUE(std::isnan(result.val_loss.value()));
-  EXPECT_GE(result.compute_s, kRounds * kSteps * 0.005);
+  EXPECT_TRUE(std::isnan(result.val_loss().value()));
+  EXPECT_GE(result.progress.compute_s(), kRounds * kSteps * 0.005);
   const auto records = run.records();
   EXPECT_NE(records.at(0).participants.at(0).payload, records.at(0).participants.at(1).payload);
   EXPECT_NE(run.states().at(0), run.states().at(1));

@@ -1,4 +1,4 @@
-#include "intra/worker/run_synchronous.h"
+#include "intra/worker/run_worker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,9 +53,9 @@ TEST(SynchronousWorker, RegionsStayEqualAndEachLeavesItsResult) {
   const TemporaryDirectory directory;
   const auto results = run_group(directory, 2, 1);
   EXPECT_EQ(results[0].params_digest, results[1].params_digest);
-  EXPECT_LT(results[0].val_loss, 5.4);
-  EXPECT_EQ(results[0].steps, kSteps);
-  EXPECT_EQ(results[0].tokens, kSteps * 6 * 8);
+  EXPECT_LT(results[0].val_loss(), 5.4);
+  EXPECT_EQ(results[0].progress.step(), kSteps);
+  EXPECT_EQ(results[0].progress.tokens(), kSteps * 6 * 8);
   for (const char* region : {"r0", "r1"}) {
     std::ifstream file(directory.path() / region / "result.json");
     EXPECT_EQ(nlohmann::json::parse(file).at("params_digest"), results[0].params_digest);
@@ -68,7 +68,7 @@ TEST(SynchronousWorker, RegionsStayEqualAndEachLeavesItsResult) {
 TEST(SynchronousWorker, SplittingTheBatchOverRanksChangesLittle) {
   const TemporaryDirectory directory;
   const auto alone = run_group(directory, 1, 1), shared = run_group(directory, 1, 3, "shared");
-  EXPECT_NEAR(*alone[0].val_loss, *shared[0].val_loss, 1e-4);
+  EXPECT_NEAR(*alone[0].val_loss(), *shared[0].val_loss(), 1e-4);
 }
 
 TEST(SynchronousWorker, ASecondRegionBringsOtherSamples) {

@@ -32,10 +32,10 @@ TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
   }
   const auto left = intra::read_result(directory.path());
   ASSERT_TRUE(left);
-  EXPECT_EQ(left->steps, 4);
-  EXPECT_EQ(left->rounds, 1);
+  EXPECT_EQ(left->progress.step(), 4);
+  EXPECT_EQ(left->progress.round(), 1);
   EXPECT_EQ(left->params_digest.size(), 64);
-  EXPECT_FALSE(left->val_loss) << "nobody evaluated it";
+  EXPECT_FALSE(left->val_loss()) << "nobody evaluated it";
   Worker again(settings(directory), kInitial);
   std::ranges::fill(result, 0.0F);
   EXPECT_FALSE(again.next(result));
@@ -44,7 +44,9 @@ TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
 
 TEST(WorkerResult, OfAProgramHasNoKeysOfWhatNobodyKnows) {
   const intra::TemporaryDirectory directory;
-  intra::write_result(directory.path(), {.steps = 4, .params_digest = "ab"});
+  diloco::Progress end;
+  end.set_step(4);
+  intra::write_result(directory.path(), {.progress = end, .params_digest = "ab"});
   std::ifstream file(directory.path() / "result.json");
   const auto json = nlohmann::json::parse(file);
   EXPECT_FALSE(json.contains("val_loss"));
@@ -55,12 +57,14 @@ TEST(WorkerResult, OfAProgramHasNoKeysOfWhatNobodyKnows) {
 
 TEST(WorkerResult, ALossThatIsNoNumberIsNotOneThatIsMissing) {
   const intra::TemporaryDirectory directory;
-  intra::write_result(directory.path(), {.val_loss = std::nan(""), .params_digest = "ab"});
+  diloco::Progress end;
+  end.set_val_loss(std::nan(""));
+  intra::write_result(directory.path(), {.progress = end, .params_digest = "ab"});
   const auto result = intra::read_result(directory.path());
-  ASSERT_TRUE(result && result->val_loss);
-  EXPECT_TRUE(std::isnan(*result->val_loss));
+  ASSERT_TRUE(result && result->val_loss());
+  EXPECT_TRUE(std::isnan(*result->val_loss()));
   EXPECT_FALSE(result->common_val_loss);
-  EXPECT_EQ(result->mfu, 0);
+  EXPECT_EQ(result->progress.mfu(), 0);
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+// Flags that several subcommands have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace causeway::apps {
+
+// The range of a number. Unlike CLI::Range this refuses NaN as well, and what is negative before it
+// is made unsigned.
+inline CLI::Validator number_from(double min, double max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    double number = 0;
+    if (CLI::detail::lexical_cast(text, number) && number >= min && number <= max) return {};
+    return text + ": must be a number from " + CLI::detail::to_string(min) + " to " +
+           CLI::detail::to_string(max);
+  };
+  return {check, "NUMBER"};
+}
+
+// Options that may be repeated and take one value each time.
+
+// As an option of one value: CLI11's lists would swallow what follows the value, such as CONFIG,
+// and say so in the help.
+inline CLI::Option* add_repeated(CLI::App& command, const std::string& flag,
+                                 std::vector<std::string>& values, const std::string& meaning) {
+  const auto add = [&values](const std::string& value) { values.push_back(value); };
+  return command.add_option_function<std::string>(flag, add, meaning)->trigger_on_parse();
+}
+
+inline void add_set_option(CLI::App& command, std::vector<std::string>& overrides) {
+  add_repeated(command, "--set", overrides, "Override a setting; once for each")
+      ->type_name("SECTION.KEY=VALUE");
+}
+
+// How long a process waits at its start for what may come by itself.
+
+inline void add_start_wait(CLI::App& command, std::uint32_t& seconds) {
+  command
+      .add_option("--start-wait", seconds,
+                  "How long to wait at the start for what may come by itself: a port in use, an "
+                  "address, a name server, certificates, a disk; then it ends with exit code 75")
+      ->check(number_from(0, 86'400))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+}
+
+}  // namespace causeway::apps

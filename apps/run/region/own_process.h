@@ -1,0 +1,41 @@
+// What this process sets for itself at its start: signals, how OpenMP waits, open files.
+//
+// Ctrl-C in programs whose main thread computes or blocks: a worker, and the WAN of packets. The
+// coordinator, simulate and the relay wait for signals in their io_context instead. The first
+// SIGINT or SIGTERM asks for a clean end, the second ends at once with 130.
+//
+// No handler interrupts a thread that computes: oneDNN's JIT products point the stack pointer at
+// the heap while they run, and the frame of a signal would overwrite what lies there
+// (its x64 GEMM kernels up to version 3.11.1, uxlfoundation/oneDNN issue 4845).
+#pragma once
+
+#include <sys/resource.h>
+
+namespace causeway::run {
+
+// Blocks both signals in this thread, in the threads and in the processes that it starts from now
+// on, and begins to wait for them. To be called once, before other threads start.
+void watch_stop_signals();
+bool stop_requested();        // true after the first signal
+void unblock_stop_signals();  // for a process just forked, before it becomes another program
+
+// How OpenMP's threads wait, however this program was started.
+
+// Begins this program anew, with the same `arguments` (argv) and OMP_WAIT_POLICY=passive, unless
+// OMP_WAIT_POLICY or GOMP_SPINCOUNT is set. Threads that spin while they wait take the cores from
+// whatever else runs there, and a step then takes many times as long. OpenMP reads these variables
+// before main() begins, so nothing less helps. Returns where there is nothing to do, or it fails.
+void wait_passively(char** arguments);
+
+// How many files and connections this process may have open at a time.
+
+// As many as the system allows it: the usual soft limit of 1,024 is for programs that use select().
+// Links, doors and the spool need theirs whatever else is open.
+inline void raise_open_files_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace causeway::run
