@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "apps/run/simulate/memory.h"
+#include "apps/run/simulate/region_processes.h"
 #include "intra/base/host_memory.h"
 
 namespace causeway::run {
