@@ -108,6 +108,7 @@ GRIDS = {
     "as-one-64": [as_one(inner, 256, more=BATCH_64[1:]) for inner in INNER],
     "large": [large(inner, k, c) for inner in INNER for k, c in [(100, "int8"), (100, "2bit"), (25, "top128")]]
     + [as_one(inner, 32, config="configs/large.toml", more=LARGE[inner]) for inner in INNER],
+    "large-left": [as_one(inner, 32, config="configs/large.toml", more=LARGE[inner]) for inner in INNER] + [large("muon", 25, "top128"), run("adamw", 4, 100, "int8", "auto", config="configs/large.toml", more=["inner.lr=2e-3"])] + [as_one("adamw", 32, config="configs/large.toml", more=["inner.lr=2e-3"])] + [run(inner, 4, k, "int8", "auto", more=BATCH_64) for inner in INNER for k in [25, 50]] + [as_one(inner, 256, more=BATCH_64[1:]) for inner in INNER],
     # The quickstart's model, text and tokens: as it is, and with Muon and larger batches in fewer steps.
     "quickstart": [
         quickstart("adamw", 25, "top106", (1.7,)),

@@ -24,9 +24,10 @@ struct Line {
 };
 using Lines = std::vector<Line>;
 
+// With `price` in the place of the row's own.
 double time_to_loss(const Row& row, const StatisticalPrice& price, double steps) {
-  return steps * steps_factor(row.k, price) * steps_factor(row.overlap.variant) * row.round_s /
-         row.k;
+  const double late = row.overlap_priced ? 1 : steps_factor(row.overlap.variant);
+  return steps * steps_factor(row.k, price) * late * row.round_s / row.k;
 }
 
 Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
@@ -86,6 +87,11 @@ std::array<StatisticalPrice, 2> bounds_of(const StatisticalPrice& price) {
 
 bool counts(const Row& row) {
   return row.complete && row.participation >= kParticipationMin;
+}
+
+double steps_factor(const Row& row, const StatisticalPrice& price) {
+  return steps_factor(row.k, row.price.value_or(price)) *
+         (row.overlap_priced ? 1 : steps_factor(row.overlap.variant));
 }
 
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps) {

@@ -26,6 +26,7 @@ struct Row {
 
   // What this inner optimizer and codec need, where that was measured.
   std::optional<StatisticalPrice> price{};
+  bool overlap_priced = false;  // that includes what applying an exchange late needs
 
   bool complete = false;  // the rehearsal got through
   double round_s = 0, round_s_p95 = 0;
@@ -39,6 +40,9 @@ struct Row {
   // What is to be held against it: predicted for the steps that were timed then.
   std::optional<double> predicted_as_measured_s{};
 };
+
+// S(K) / S0 of the row; `price` if it has none of its own.
+double steps_factor(const Row& row, const StatisticalPrice& price);
 
 // Fills in time and cost to the target loss: what `steps` inner steps reach at K0 as configured.
 // `price`: of rows that have none of their own.

@@ -37,9 +37,21 @@ Recipe recipe_of(const Config& config) {
           .codec = config.codec.matrix};
 }
 
+std::string to_string(const Recipe& recipe) {
+  const std::string way = recipe.inner + " with " + recipe.codec;
+  if (!recipe.overlap) return way;
+  return way + ", " + std::string(diloco::tuner::to_string(recipe.overlap->variant));
+}
+
 Config with(Config config, const Recipe& recipe) {
   const Recipe own = recipe_of(config);
-  if (recipe == own) return config;
+  if (recipe.overlap) {
+    config.overlap.variant = recipe.overlap->variant;
+    config.overlap.fragments = recipe.overlap->fragments;
+    if (recipe.overlap->variant == diloco::tuner::Variant::streaming)
+      config.sync.overlap_steps = recipe.overlap->overlap_steps;
+  }
+  if (recipe.inner == own.inner && recipe.codec == own.codec) return config;
   if (recipe.inner != own.inner) {
     const bool muon = recipe.inner == name_of(Optimizer::muon);
     config.inner.optimizer = muon ? Optimizer::muon : Optimizer::adamw;

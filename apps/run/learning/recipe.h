@@ -1,20 +1,26 @@
-// What decides how much a run learns from its tokens besides K: inner optimizer, codec, outer step.
+// What decides how much a run learns from its tokens besides K: inner optimizer, codec, outer step,
+// and whether steps go on meanwhile.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "diloco/pacing/time_model.h"
 
 namespace causeway::run {
 
 struct Recipe {
   std::string inner;  // inner.optimizer; empty: a program of the user's own has its own
   std::string codec;  // of matrices
+  std::optional<diloco::tuner::Overlap> overlap = {};  // empty: as configured
   bool operator==(const Recipe&) const = default;
 };
 
 Recipe recipe_of(const Config& config);
+// "muon with dense:2bit, eager"
+std::string to_string(const Recipe& recipe);
 
 // The configuration with this recipe. What depends on it follows: the inner learning rate (a step
 // of Muon may be twice as long as one of AdamW), feedback for codecs of few bits, and the outer

@@ -125,8 +125,7 @@ class Calibrator {
     for (const LossKey& key : pair(base)) add(configured_, key, "as configured");
     add(configured_, base.lockstep(), "synchronised every step");
     for (Other& other : others_) {
-      for (const LossKey& key : pair(base))
-        add(other.losses, key, other.recipe.inner + ", " + other.recipe.codec);
+      for (const LossKey& key : pair(base)) add(other.losses, key, to_string(other.recipe));
     }
     add(configured_, with_half_the_tokens(base), "as configured");  // the shortest at the end
     run_side_by_side(options_.at_once, trials);
@@ -213,6 +212,26 @@ class Calibrator {
 const tuner::StatisticalPrice* Calibration::price_of(const Recipe& recipe) const {
   const auto found = std::ranges::find(prices, recipe, [](const auto& one) { return one.first; });
   return found == prices.end() ? nullptr : &found->second;
+}
+
+std::optional<tuner::StatisticalPrice> Calibration::price_of(const Recipe& recipe,
+                                                             tuner::Variant variant) const {
+  const auto late = std::ranges::find_if(prices, [&](const auto& one) {
+    return one.first.inner == recipe.inner && one.first.overlap &&
+           one.first.overlap->variant == variant;
+  });
+  const tuner::StatisticalPrice* const own = price_of(recipe);
+  if (own == nullptr || late == prices.end()) return std::nullopt;
+  const tuner::StatisticalPrice* const in_time = price_of({recipe.inner, late->first.codec});
+  if (in_time == nullptr) return std::nullopt;
+  const auto share = [](const tuner::StatisticalPrice& price) {
+    return price.steps_error / price.steps;
+  };
+  tuner::StatisticalPrice price = *own;
+  price.lambda = std::max(0.0, own->lambda + late->second.lambda - in_time->lambda);
+  price.steps *= late->second.steps / in_time->steps;
+  price.steps_error = price.steps * std::hypot(share(*own), share(late->second));
+  return price;
 }
 
 Calibration calibrate(const Config& config, const CalibrationOptions& options,

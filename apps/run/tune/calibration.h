@@ -4,7 +4,8 @@
 // Of each seed, and so with one start and one order of the data: K and T steps, 4K and T steps, K
 // and T/2 steps as configured. From these a, b and lambda = a / b (diloco/pacing/objective.h). Each
 // seed is also trained synchronised every step. Other recipes are trained with K and with 4K:
-// how many steps they need follows from how much lower their losses are, and b.
+// how many steps they need follows from how much lower their losses are, and b. So are the
+// configured codec's other ways to overlap exchanges with steps, with each inner optimizer.
 #pragma once
 
 #include <compare>
@@ -33,6 +34,10 @@ struct Calibration {
 
   bool known() const { return triples > 0 && fit.b > 0; }
   const diloco::tuner::StatisticalPrice* price_of(const Recipe& recipe) const;
+  // Of `inner` with `codec` where exchanges overlap as in `variant`, from what that costs the
+  // configured codec with this inner optimizer. None if that was not tried.
+  std::optional<diloco::tuner::StatisticalPrice> price_of(const Recipe& recipe,
+                                                          diloco::tuner::Variant variant) const;
 };
 
 struct CalibrationOptions {

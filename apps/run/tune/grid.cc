@@ -14,6 +14,17 @@ namespace tuner = diloco::tuner;
 constexpr std::uint32_t kLayersPerFragment = 3;  // Streaming DiLoCo, arXiv 2501.18512
 constexpr std::uint32_t kOverlapStepsMax = 5;    // the same
 
+std::vector<tuner::Variant> variants_of(const Grid& grid) {
+  if (!grid.variants.empty()) return grid.variants;
+  return {tuner::Variant::synchronous, tuner::Variant::streaming, tuner::Variant::eager};
+}
+
+std::uint32_t fragments_of(const Grid& grid, const Config& config, tuner::Variant variant) {
+  if (variant != tuner::Variant::streaming) return 1;
+  if (grid.fragments > 0) return grid.fragments;
+  return std::max(2U, static_cast<std::uint32_t>(config.model.layers) / kLayersPerFragment);
+}
+
 class Chooser {
  public:
   Chooser(Grid grid, const PredictInput& input)
@@ -21,10 +32,7 @@ class Chooser {
         in_(input),
         regions_(names_of(input.config)),
         ks_chosen_(grid_.ks.empty()) {
-    if (grid_.variants.empty()) {
-      grid_.variants = {tuner::Variant::synchronous, tuner::Variant::streaming,
-                        tuner::Variant::eager};
-    }
+    grid_.variants = variants_of(grid_);
     if (grid_.topologies.empty()) grid_.topologies = {in_.config.links.topology};
     if (ks_chosen_) {
       const double own_s = one_exchange_s(in_.probe.codecs.front(), 1);
@@ -47,12 +55,6 @@ class Chooser {
     return exchange_s(in_.links, regions_, double(codec.payload_bytes) / fragments);
   }
 
-  std::uint32_t fragments_of(tuner::Variant variant) const {
-    if (variant != tuner::Variant::streaming) return 1;
-    if (grid_.fragments > 0) return grid_.fragments;
-    return std::max(2U, static_cast<std::uint32_t>(in_.config.model.layers) / kLayersPerFragment);
-  }
-
   std::uint32_t overlap_steps(const CodecProbe& codec, const tuner::Overlap& overlap,
                               std::uint32_t k) const {
     if (overlap.variant != tuner::Variant::streaming) return 0;
@@ -68,7 +70,7 @@ class Chooser {
   // Rows that differ in K, and in what must then be hidden.
   void add_line(const CodecProbe& codec, tuner::Variant variant,
                 std::optional<inter::Shape> topology) {
-    const std::uint32_t fragments = fragments_of(variant);
+    const std::uint32_t fragments = fragments_of(grid_, in_.config, variant);
     std::set<std::uint32_t> ks;
     for (const std::uint32_t asked : grid_.ks) {
       const std::uint32_t k =
@@ -92,7 +94,8 @@ class Chooser {
     if (indivisible_.empty()) return;
     std::string ks;
     for (const std::uint32_t k : indivisible_) inter::append_item(ks, std::to_string(k));
-    const std::string fragments = std::to_string(fragments_of(tuner::Variant::streaming));
+    const std::string fragments =
+        std::to_string(fragments_of(grid_, in_.config, tuner::Variant::streaming));
     if (out_.rows.empty()) {
       throw ConfigError("--k " + ks + ": none is a multiple of the " + fragments +
                         " fragments of streaming; give another --k or --fragments");
@@ -110,6 +113,16 @@ class Chooser {
 };
 
 }  // namespace
+
+std::vector<tuner::Overlap> overlaps_of(const Grid& grid, const Config& config) {
+  std::vector<tuner::Overlap> overlaps;
+  for (const tuner::Variant variant : variants_of(grid)) {
+    const std::uint32_t fragments = fragments_of(grid, config, variant);
+    const std::uint32_t most = grid.overlap_steps > 0 ? grid.overlap_steps : kOverlapStepsMax;
+    overlaps.push_back({variant, fragments, std::min(most, config.train.k / fragments)});
+  }
+  return overlaps;
+}
 
 Choices choices_of(const Grid& grid, const PredictInput& input) {
   return Chooser(grid, input).run();

@@ -24,6 +24,9 @@ struct Choices {
   std::vector<std::string> warnings;     // of what was asked for and cannot be
 };
 
+// Those that are tried, with the most steps that may hide an exchange of streaming.
+std::vector<diloco::tuner::Overlap> overlaps_of(const Grid& grid, const Config& config);
+
 // Only what a configuration can hold: K that the fragments divide, overlaps that end before the
 // next exchange. Throws ConfigError if nothing is left.
 Choices choices_of(const Grid& grid, const PredictInput& input);

@@ -25,10 +25,6 @@ std::string with_error(double value, double error, int decimals) {
          (std::isfinite(error) ? format_fixed(error, decimals) : std::string("?"));
 }
 
-std::string to_string(const Recipe& recipe) {
-  return recipe.inner + " with " + recipe.codec;
-}
-
 bool calibrated(const Tuning& tuning) {
   return tuning.calibration.known();
 }
@@ -109,8 +105,7 @@ bool is_sparse(const std::string& codec) {
 
 bool calibrated_as_recommended(const Tuning& tuning) {
   const diloco::tuner::Row& row = tuning.recommended();
-  return tuning.calibration.price_of({row.inner, row.codec}) != nullptr &&
-         row.overlap.variant == tuning.configured_variant;
+  return row.price && row.overlap_priced;
 }
 
 // Steps that a codec costs are not in the table, only the time and bytes that it saves.
@@ -155,8 +150,8 @@ void judge_choice(Tuning& tuning) {
                       format_fixed(low, 0), format_fixed(high, 0)));
     }
   }
-  if (row.overlap.variant == diloco::tuner::Variant::eager ||
-      row.overlap.variant == diloco::tuner::Variant::delayed) {
+  if (!row.overlap_priced && (row.overlap.variant == diloco::tuner::Variant::eager ||
+                              row.overlap.variant == diloco::tuner::Variant::delayed)) {
     tuning.warnings.push_back(
         "the price of applying an exchange late is that of a published run "
         "of 500M parameters with K = 30, not measured here");

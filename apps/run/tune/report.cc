@@ -47,9 +47,14 @@ Json to_json(const tuner::Row& row) {
 }
 
 Json to_json(const Recipe& recipe, const tuner::StatisticalPrice& price) {
-  return {{"inner_optimizer", recipe.inner}, {"codec", recipe.codec},
-          {"steps_factor", price.steps},     {"steps_standard_error", finite(price.steps_error)},
-          {"lambda", price.lambda},          {"lambda_standard_error", finite(price.lambda_error)}};
+  return {
+      {"inner_optimizer", recipe.inner},
+      {"codec", recipe.codec},
+      {"variant", recipe.overlap ? Json(tuner::to_string(recipe.overlap->variant)) : Json(nullptr)},
+      {"steps_factor", price.steps},
+      {"steps_standard_error", finite(price.steps_error)},
+      {"lambda", price.lambda},
+      {"lambda_standard_error", finite(price.lambda_error)}};
 }
 
 Json to_json(const Probe& probe) {
@@ -116,10 +121,8 @@ Json comparison(const Tuning& tuning) {
             {"predicted_time_to_loss_s", synchronous_s},
             {"saved_s", synchronous_s - best.time_to_loss_s},
             {"saved_cost", tuning.synchronous_cost() - best.cost_to_loss},
-            {"extra_steps_share", tuner::steps_factor(best.k, tuning.price) *
-                                          tuner::steps_factor(best.overlap.variant) /
-                                          tuning.price.lockstep_factor -
-                                      1}}},
+            {"extra_steps_share",
+             tuner::steps_factor(best, tuning.price) / tuning.price.lockstep_factor - 1}}},
           {"half_k", against(tuning.recommendation->half)},
           {"twice_k", against(tuning.recommendation->twice)}};
 }

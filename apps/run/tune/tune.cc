@@ -175,16 +175,26 @@ class Tuner {
     std::vector<tuner::Row> priced;
     for (const tuner::Row& row : rows) {
       for (const std::string& inner : inner_optimizers()) {
-        const tuner::StatisticalPrice* const price = out_.calibration.price_of({inner, row.codec});
         const bool configured = inner == out_.configured.inner;
-        if (price == nullptr && !configured) continue;
         priced.push_back(row);
         priced.back().inner = inner;
         priced.back().inner_step_ratio = configured ? 1 : other_inner_step_ratio_;
-        if (price != nullptr) priced.back().price = *price;
+        price(priced.back());
+        if (!configured && !priced.back().price) priced.pop_back();
       }
     }
     rows = std::move(priced);
+  }
+
+  void price(tuner::Row& row) const {
+    const Recipe recipe{row.inner, row.codec};
+    if (const auto* const own = out_.calibration.price_of(recipe)) row.price = *own;
+    row.overlap_priced = row.price && row.overlap.variant == out_.configured_variant;
+    if (row.overlap_priced) return;
+    if (const auto late = out_.calibration.price_of(recipe, row.overlap.variant)) {
+      row.price = late;
+      row.overlap_priced = true;
+    }
   }
 
   std::vector<std::string> inner_optimizers() const {
@@ -199,8 +209,20 @@ class Tuner {
         const Recipe recipe{inner, codec.codec};
         if (recipe != out_.configured) recipes.push_back(recipe);
       }
+      for (const tuner::Overlap& overlap : other_overlaps())
+        recipes.push_back({inner, out_.configured.codec, overlap});
     }
     return recipes;
+  }
+
+  // Those whose fragments divide the K of trials.
+  std::vector<tuner::Overlap> other_overlaps() const {
+    std::vector<tuner::Overlap> overlaps;
+    for (const tuner::Overlap& overlap : overlaps_of(options_.grid, config_)) {
+      if (overlap.variant != out_.configured_variant && config_.train.k % overlap.fragments == 0)
+        overlaps.push_back(overlap);
+    }
+    return overlaps;
   }
 
   Config as(const tuner::Row& row) const {

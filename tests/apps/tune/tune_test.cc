@@ -17,6 +17,7 @@
 namespace causeway::run {
 namespace {
 
+using diloco::tuner::Variant;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
@@ -127,6 +128,39 @@ TEST_F(TuneTest, EarlierCalibrationsAreUsed) {
   EXPECT_NEAR(tuning.price.lambda, 0.04 / std::log(4) / (0.2 / std::log(2)), 1e-6);
   EXPECT_EQ(tuning.price.k_reference, 10);
   EXPECT_FALSE(tuning.calibration.fit.lockstep_factor);
+}
+
+// From losses with the same seeds: of rounds as configured, and of eager ones.
+TEST_F(TuneTest, WhatOverlappingCostsIsMeasuredWithTheConfiguredCodec) {
+  TuneOptions cached = options();
+  const Config configured = load_config(cached.config, {});
+  const auto keep = [&](const Config& config, double more) {
+    std::string lines;
+    for (int seed = 1; seed <= 3; ++seed) {
+      for (const auto& [k, steps, loss] :
+           {std::tuple{10, 800, 2.0}, {40, 800, 2.04}, {10, 400, 2.2}})
+        lines +=
+            nlohmann::json{{"k", k}, {"steps", steps}, {"seed", seed}, {"val_loss", loss + more}}
+                .dump() +
+            "\n";
+    }
+    write("cache/" + calibration_key(config) + ".jsonl", lines);
+  };
+  const Recipe own = recipe_of(configured);
+  keep(configured, 0);
+  keep(with(configured, {own.inner, own.codec, diloco::tuner::Overlap{Variant::eager}}), 0.1);
+  const Tuning tuning = tuned(cached);
+  const double b = 0.2 / std::log(2);
+  bool eager = false, streaming = false;
+  for (const auto& row : tuning.forecast.rows) {
+    if (row.codec != own.codec || row.inner != own.inner) continue;
+    EXPECT_EQ(row.overlap_priced, row.overlap.variant != Variant::streaming);
+    EXPECT_NEAR(row.price->steps, row.overlap.variant == Variant::eager ? std::exp(0.1 / b) : 1,
+                1e-6);
+    eager |= row.overlap.variant == Variant::eager;
+    streaming |= row.overlap.variant == Variant::streaming;
+  }
+  EXPECT_TRUE(eager && streaming);
 }
 
 TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
