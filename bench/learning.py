@@ -103,12 +103,15 @@ GRIDS = {
                for inner in INNER for missing in [None, "late", "returned", "dropped"]],
     "batch-16": [run(inner, 4, k, "int8", "auto", more=BATCH_16) for inner in INNER for k in [30, 100]],
     "batch-64": [run(inner, 4, k, "int8", "auto", more=BATCH_64) for inner in INNER for k in [25, 50]],
+    "outer-adamw-64": [run("adamw", 4, 25, "int8", step, more=BATCH_64) for step in [(1.0,), (0.7,), (0.7, 0.6), (1.0, 0.4)]],
     "as-one": [as_one(inner, 4 * r) for r, inner in itertools.product([2, 4], INNER)],
     "as-one-16": [as_one(inner, 64, more=BATCH_16[1:]) for inner in INNER],
     "as-one-64": [as_one(inner, 256, more=BATCH_64[1:]) for inner in INNER],
     "large": [large(inner, k, c) for inner in INNER for k, c in [(100, "int8"), (100, "2bit"), (25, "top128")]]
-    + [as_one(inner, 32, config="configs/large.toml", more=LARGE[inner]) for inner in INNER],
-    "large-left": [as_one(inner, 32, config="configs/large.toml", more=LARGE[inner]) for inner in INNER] + [large("muon", 25, "top128"), run("adamw", 4, 100, "int8", "auto", config="configs/large.toml", more=["inner.lr=2e-3"])] + [as_one("adamw", 32, config="configs/large.toml", more=["inner.lr=2e-3"])] + [run(inner, 4, k, "int8", "auto", more=BATCH_64) for inner in INNER for k in [25, 50]] + [as_one(inner, 256, more=BATCH_64[1:]) for inner in INNER],
+    + [as_one(inner, 32, config="configs/large.toml", more=LARGE[inner]) for inner in INNER]
+    # AdamW at Muon's rate
+    + [run("adamw", 4, 100, "int8", "auto", config="configs/large.toml", more=LARGE["muon"]),
+       as_one("adamw", 32, config="configs/large.toml", more=LARGE["muon"])],
     # The quickstart's model, text and tokens: as it is, and with Muon and larger batches in fewer steps.
     "quickstart": [
         quickstart("adamw", 25, "top106", (1.7,)),
