@@ -15,6 +15,7 @@ namespace causeway::run {
 namespace {
 
 using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string of_period(const std::string& period) {
   return period == "run" ? " for the whole run" : " a " + period;
@@ -80,9 +81,6 @@ std::string to_string(const RunEgress& egress) {
 }
 
 namespace {
-
-using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
 
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file);

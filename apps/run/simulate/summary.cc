@@ -43,11 +43,11 @@ std::optional<double> baseline_loss(const Config& config, const std::filesystem:
   return result->val_loss();
 }
 
-using States = std::map<std::uint64_t, std::string>;  // by round
+using StatesByRound = std::map<std::uint64_t, std::string>;
 
 // Nothing if a round was applied twice with different outcomes, or without a digest.
-std::optional<States> states_of(const std::vector<Event>& events) {
-  States states;
+std::optional<StatesByRound> states_of(const std::vector<Event>& events) {
+  StatesByRound states;
   for (const Event& event : events) {
     if (event.event != "round") continue;
     if (event.state.empty()) return std::nullopt;
@@ -156,9 +156,9 @@ std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t region
 
 bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
                       std::uint64_t rounds) {
-  States agreed;
+  StatesByRound agreed;
   for (const auto& events : events_by_region) {
-    const std::optional<States> mine = states_of(events);
+    const std::optional<StatesByRound> mine = states_of(events);
     if (!mine) return false;
     for (const auto& [round, state] : *mine) {
       if (agreed.emplace(round, state).first->second != state) return false;

@@ -48,14 +48,15 @@ class RunReportTest : public testing::Test {
     return read_region_history(directory_ / region);
   }
   void end_well(const std::string& region, const std::string& parameters) {
-    intra::write_result(directory_ / region, {.steps = 30,
-                                              .tokens = 300,
-                                              .rounds = 3,
-                                              .run_steps = 30,
-                                              .val_loss = 4.25,
-                                              .compute_s = 3,
-                                              .wait_s = 1,
-                                              .params_digest = parameters});
+    diloco::Progress end;
+    end.set_step(30);
+    end.set_tokens(300);
+    end.set_round(3);
+    end.set_val_loss(4.25);
+    end.set_compute_s(3);
+    end.set_wait_s(1);
+    intra::write_result(directory_ / region,
+                        {.progress = end, .run_steps = 30, .params_digest = parameters});
   }
   TemporaryDirectory directory_;
 };

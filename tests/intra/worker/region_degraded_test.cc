@@ -68,7 +68,8 @@ TEST_P(LosesRanks, AndTheOthersEndTheRunWithTheSameBitsAsTheOtherRegion) {
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     if (GetParam().ranks.contains(rank)) continue;
     EXPECT_EQ(us_->finished(rank).params_digest, expected);
-    EXPECT_EQ(us_->finished(rank).steps, kRounds * kSteps) << "no step is lost or taken twice";
+    EXPECT_EQ(us_->finished(rank).progress.step(), kRounds * kSteps)
+        << "no step is lost or taken twice";
   }
   expect_no_sample_lost_or_read_twice();
 }
@@ -87,7 +88,7 @@ TEST_F(Degraded, ARankThatComesBackIsTakenIn) {
   const std::string expected = eu_.finished().params_digest;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank)
     EXPECT_EQ(us_->finished(rank).params_digest, expected);
-  EXPECT_EQ(us_->finished(0).steps, kRounds * kSteps);
+  EXPECT_EQ(us_->finished(0).progress.step(), kRounds * kSteps);
   expect_no_sample_lost_or_read_twice();
 }
 
@@ -99,7 +100,7 @@ TEST_F(Degraded, WithMomentsSharedOutItGoesBackToItsLastCheckpoint) {
   us_->expect_killed(1);
   EXPECT_EQ(us_->finished(0).params_digest, eu_.finished().params_digest);
   EXPECT_EQ(us_->finished(2).params_digest, eu_.finished().params_digest);
-  EXPECT_EQ(us_->finished(0).steps, kRounds * kSteps);
+  EXPECT_EQ(us_->finished(0).progress.step(), kRounds * kSteps);
   expect_no_sample_lost_or_read_twice();
 }
 
@@ -107,7 +108,7 @@ TEST_F(Degraded, WithMomentsSharedOutItGoesBackToItsLastCheckpoint) {
 TEST_F(Degraded, TheMeanIsOverTheSameBatch) {
   eu_.start();
   us_->start();
-  const double whole = us_->finished().val_loss.value();
+  const double whole = us_->finished().val_loss().value();
   const TemporaryDirectory other;
   FakeRun run({"eu", "us"}, kRounds, kSteps);
   RegionUnderTest eu(run, other, "eu", 0, 2), us(run, other, "us", 1, 2, kRanks);
@@ -115,7 +116,7 @@ TEST_F(Degraded, TheMeanIsOverTheSameBatch) {
   eu.start();
   us.start(1);
   us.start(2);
-  EXPECT_NEAR(*us.finished(1).val_loss, whole, 1e-3);
+  EXPECT_NEAR(*us.finished(1).val_loss(), whole, 1e-3);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(RegionWorker, LosesNothingWhenItsCoordinatorDies) {
     eu.start();
     us.start();
     EXPECT_EQ(us.finished().params_digest, expected.us);
-    EXPECT_EQ(us.finished().steps, kRounds * kSteps) << "no step is taken twice";
+    EXPECT_EQ(us.finished().progress.step(), kRounds * kSteps) << "no step is taken twice";
     EXPECT_EQ(eu.finished().params_digest, expected.us);
     EXPECT_EQ(losses, 1);
   }
@@ -44,7 +44,7 @@ TEST(RegionWorker, AContributionThatFindsNoRoomIsHandedOverAgain) {
   eu.start();
   us.start();
   EXPECT_EQ(us.finished().params_digest, expected.us);
-  EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+  EXPECT_EQ(us.finished().progress.step(), kRounds * kSteps);
   EXPECT_EQ(refusals, 3);
 }
 
@@ -81,7 +81,7 @@ TEST(RegionWorker, KilledAfterItsContributionItMakesNoOtherIfItSavesEveryRound) 
     us.start();
     EXPECT_EQ(us.finished().params_digest, undisturbed_pair().us);
     EXPECT_EQ(eu.finished().params_digest, undisturbed_pair().us);
-    EXPECT_EQ(us.finished().steps, kRounds * kSteps);
+    EXPECT_EQ(us.finished().progress.step(), kRounds * kSteps);
   }
 }
 
@@ -100,8 +100,9 @@ TEST(RegionWorker, KilledAfterItsContributionItRejoinsWithTheOthersBits) {
   eu.start();
   EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
   EXPECT_EQ(run.records().at(0).participants.size(), 2);
-  EXPECT_EQ(us.finished().steps, kRounds * kSteps) << "those of the worker that died are listed";
-  EXPECT_EQ(us.finished().tokens, kRounds * kSteps * 6 * 8);
+  EXPECT_EQ(us.finished().progress.step(), kRounds * kSteps)
+      << "those of the worker that died are listed";
+  EXPECT_EQ(us.finished().progress.tokens(), kRounds * kSteps * 6 * 8);
 }
 
 TEST(RegionWorker, ALateRegionReplaysTheRecords) {
@@ -127,7 +128,7 @@ TEST(RegionWorker, ARegionFarBehindAdoptsASnapshot) {
   us.start();
   EXPECT_EQ(us.finished(0).params_digest, expected);
   EXPECT_EQ(us.finished(1).params_digest, expected);
-  EXPECT_EQ(us.finished().steps, 0);
+  EXPECT_EQ(us.finished().progress.step(), 0);
 }
 
 TEST(RegionWorker, ARegionThatStartsOverTrainsAsOneThatStarts) {

@@ -42,6 +42,34 @@ TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
   EXPECT_EQ(result, params);
 }
 
+TEST(WorkerResult, ComesBackAsItWasWritten) {
+  const intra::TemporaryDirectory directory;
+  intra::WorkerResult written{
+      .run_steps = 9, .common_val_loss = 1.5, .params_digest = "ab", .timed_steps = true};
+  diloco::Progress& end = written.progress;
+  end.set_step(8);
+  end.set_round(2);
+  end.set_tokens_per_s(0.1);
+  end.set_tokens(std::uint64_t{1} << 60);
+  end.set_compute_s(1.25);
+  end.set_wait_s(0.75);
+  end.set_in_region_s(0.5);
+  end.set_outer_s(0.25);
+  end.set_memory_peak_bytes(7);
+  end.set_device_memory_peak_bytes(6);
+  end.set_val_loss(2.5);
+  end.set_mfu(0.3);
+  intra::write_result(directory.path(), written);
+  const auto read = intra::read_result(directory.path());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->progress.SerializeAsString(), end.SerializeAsString());
+  EXPECT_EQ(read->run_steps, 9);
+  EXPECT_EQ(read->common_val_loss, 1.5);
+  EXPECT_EQ(read->params_digest, "ab");
+  EXPECT_TRUE(read->timed_steps);
+  EXPECT_EQ(read->utilisation(), 1.25 / 2);
+}
+
 TEST(WorkerResult, OfAProgramHasNoKeysOfWhatNobodyKnows) {
   const intra::TemporaryDirectory directory;
   diloco::Progress end;
