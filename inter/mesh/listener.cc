@@ -76,6 +76,9 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   if (objection.empty() && theirs.kind == ConnectionKind::detour) {
     objection = "it greets as if a third region carried it";
   }
+  if (objection.empty() && theirs.kind == ConnectionKind::follower) {
+    objection = "it greets as a follower with the certificate of a region";
+  }
   if (objection.empty() && peer == nullptr) {
     objection =
         "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self + "\"";
