@@ -20,19 +20,20 @@ bool is_ours(const Config& config, const diloco::Layout& layout) {
 }  // namespace
 
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
-                          const diloco::Layout& layout, const intra::OuterState& state) {
+                          const diloco::Layout& layout, const intra::OuterState& state,
+                          intra::StoredAs stored) {
   const std::map<std::string, std::string> metadata{{"run", state.run_id},
                                                     {"round", std::to_string(state.version)}};
   if (is_ours(config, layout))
-    return intra::save_model(directory, config.model, layout, state.anchor, metadata,
-                             config.origin);
+    return intra::save_model(directory, config.model, layout, state.anchor, metadata, config.origin,
+                             stored);
   std::vector<intra::TensorView> tensors;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     tensors.push_back({tensor.spec.name, tensor.spec.shape,
                        std::span(state.anchor).subspan(tensor.offset, tensor.spec.count())});
   }
   std::filesystem::create_directories(directory);
-  intra::write_safetensors(directory / "model.safetensors", tensors, metadata);
+  intra::write_safetensors(directory / "model.safetensors", tensors, metadata, {}, stored);
 }
 
 std::string loss_text(const Config& config, const diloco::Layout& layout,

@@ -7,6 +7,7 @@
 
 #include "apps/run/config/config.h"
 #include "diloco/maths/layout.h"
+#include "intra/base/safetensors.h"
 #include "intra/outer/outer_state.h"
 
 namespace causeway::run {
@@ -14,7 +15,8 @@ namespace causeway::run {
 // A directory as checkpoints/final. A model that is not one of ours (of a training program that
 // uses the worker API) is written as model.safetensors alone, under the tensors' own names.
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
-                          const diloco::Layout& layout, const intra::OuterState& state);
+                          const diloco::Layout& layout, const intra::OuterState& state,
+                          intra::StoredAs stored = intra::StoredAs::fp32);
 
 // The validation loss of both, in words. Throws as intra::Dataset does if the data is not here, and
 // ConfigError for a model that is not one of ours.
