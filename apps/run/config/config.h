@@ -62,6 +62,7 @@ struct LinksConfig {
   std::string congestion_control = "auto";
   std::optional<inter::Shape> topology;  // empty: as the links suggest
   std::filesystem::path prices;          // of traffic (prices.h); empty: not known
+  double followers_mbit_s = 100;         // to all followers of this region; 0: none is served
 };
 
 struct Config : intra::Recipe {

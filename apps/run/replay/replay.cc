@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include "apps/run/replay/applying_round.h"
 #include "apps/run/replay/compare_moves.h"
 #include "apps/run/replay/first_difference.h"
 #include "apps/run/replay/replay_source.h"
@@ -34,25 +35,13 @@ std::string names_text(const std::vector<std::string>& names) {
   return text;
 }
 
-// Neither training nor contributing: a region of no name, which only applies records.
-intra::OuterRound applying(const Config& config, const diloco::Layout& layout) {
-  return {intra::OuterRound::Place{},
-          config.codec,
-          config.outer,
-          {.variant = diloco::OverlapOptions::Variant::synchronous,
-           .fragments = config.overlap.fragments,
-           .order = config.overlap.order,
-           .mixing = config.overlap.mixing},
-          layout};
-}
-
 class Replayer {
  public:
   explicit Replayer(const ReplayOptions& options)
       : options_(options),
         source_(options.paths, options.certificates, options.overrides),
         layout_(source_.layout()),
-        round_(applying(source_.config(), layout_)),
+        round_(applying_round(source_.config(), layout_)),
         alone_(intra::make_solo_collective()),
         state_(layout_),
         to_(options.to.value_or(source_.rounds())) {
