@@ -1,5 +1,7 @@
 #include "diloco/follow/follow_messages.h"
 
+#include "diloco/files/checked_file.h"
+#include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/wire.h"
 
@@ -33,16 +35,32 @@ SignedHead decode(const wire::SignedHead& message) {
 
 }  // namespace
 
+std::string heads_bytes(const std::vector<SignedHead>& heads) {
+  wire::FollowerAnswer message;
+  for (const SignedHead& head : heads) encode(head, message.add_heads());
+  return with_checksum(message.SerializeAsString());
+}
+
+std::vector<SignedHead> read_heads(const std::filesystem::path& ledger_directory) {
+  const auto content = without_checksum(read_file(ledger_directory / "heads").value_or(""));
+  wire::FollowerAnswer message;
+  std::vector<SignedHead> heads;
+  if (!content || !message.ParseFromString(*content)) return heads;
+  for (const wire::SignedHead& head : message.heads()) heads.push_back(decode(head));
+  return heads;
+}
+
 std::string serialize(const FollowerQuestion& question) {
   wire::FollowerQuestion message;
   message.set_first(question.first);
   message.set_wait(question.wait);
+  message.set_most(question.most);
   return message.SerializeAsString();
 }
 
 FollowerQuestion parse_question(const std::string& bytes) {
   const auto message = parsed<wire::FollowerQuestion>(bytes, "a follower's question");
-  return {.first = message.first(), .wait = message.wait()};
+  return {.first = message.first(), .wait = message.wait(), .most = message.most()};
 }
 
 std::string serialize(const FollowerAnswer& answer) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace causeway::diloco {
 struct FollowerQuestion {
   std::uint64_t first = 0;  // of the entries that are wanted
   bool wait = false;        // until there is one of them, or the run ends, or some seconds passed
+  std::uint32_t most = 0;   // entries; 0: as many as an answer takes
 };
 
 // A region says under its signature what its ledger's first `entries` entries are.
@@ -38,6 +40,12 @@ struct FollowerAnswer {
   std::optional<Applied> finished;   // the run ended there
   std::string settings;              // with the first entry: of all regions
 };
+
+// What a follower that serves others keeps beside its ledger, which it has not signed itself: who
+// did. In ledger/heads, checked like the other files there.
+std::string heads_bytes(const std::vector<SignedHead>& heads);
+// None: there are none, or they are damaged.
+std::vector<SignedHead> read_heads(const std::filesystem::path& ledger_directory);
 
 // The most that an answer's entries take together, unless it is one alone.
 inline constexpr std::size_t kAnswerBytes = 1U << 20;

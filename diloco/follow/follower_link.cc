@@ -12,12 +12,11 @@
 namespace causeway::diloco {
 namespace {
 
-using inter::Errc;
 using inter::FrameType;
 using inter::LinkError;
 
 [[noreturn]] void throw_unasked(const inter::FrameView& frame) {
-  throw LinkError(Errc::bad_frame,
+  throw LinkError(inter::Errc::bad_frame,
                   "it sends " + std::string(to_string(frame.type)) + ", which was not asked for");
 }
 
@@ -33,7 +32,7 @@ asio::awaitable<std::unique_ptr<FollowerLink>> FollowerLink::open(asio::any_io_e
 asio::awaitable<void> FollowerLink::connect() {
   const std::vector<asio::ip::tcp::endpoint> endpoints =
       co_await inter::resolve(settings_.address, settings_.open_deadline);
-  LinkError failure(Errc::bad_address, "the name has no address");
+  LinkError failure(inter::Errc::bad_address, "the name has no address");
   for (const asio::ip::tcp::endpoint& endpoint : endpoints) {
     try {
       connection_ = std::make_unique<inter::Connection>(
@@ -41,7 +40,7 @@ asio::awaitable<void> FollowerLink::connect() {
           inter::ConnectionSettings{kFollowerMessageBytesMax, settings_.silence_max, {}});
       connection_->count_into(traffic_);
       const inter::Deadline deadline(executor_, settings_.open_deadline, [this] {
-        connection_->close(Errc::deadline,
+        connection_->close(inter::Errc::deadline,
                            "no answer within " + inter::seconds_text(settings_.open_deadline));
       });
       co_await connection_->connect(endpoint);
@@ -57,20 +56,20 @@ asio::awaitable<void> FollowerLink::connect() {
 asio::awaitable<void> FollowerLink::greet() {
   const std::string there = co_await connection_->handshake();
   if (there != settings_.region) {
-    throw LinkError(Errc::bad_address, "the certificate there is that of " + there);
+    throw LinkError(inter::Errc::bad_address, "the certificate there is that of " + there);
   }
   const inter::Bytes hello =
       encode(inter::Hello{inter::ConnectionKind::follower, {}, settings_.self, {}});
   co_await connection_->write(hello);
   const inter::FrameView verdict = co_await connection_->read();
   if (verdict.type == FrameType::refuse)
-    throw LinkError(Errc::refused, "it refuses: " + inter::decode_reason(verdict.body));
+    throw LinkError(inter::Errc::refused, "it refuses: " + inter::decode_reason(verdict.body));
   if (verdict.type != FrameType::accept) throw_unasked(verdict);
 }
 
 asio::awaitable<inter::FrameView> FollowerLink::read() {
   const inter::Deadline deadline(executor_, settings_.silence_max, [this] {
-    connection_->close(Errc::deadline,
+    connection_->close(inter::Errc::deadline,
                        "it says nothing for " + inter::seconds_text(settings_.silence_max));
   });
   co_return co_await connection_->read();
@@ -86,10 +85,10 @@ asio::awaitable<FollowerAnswer> FollowerLink::ask(FollowerQuestion question) {
   try {
     parsed = parse_answer({text, answer.body.size()});
   } catch (const std::system_error& error) {
-    throw LinkError(Errc::bad_frame, error.what());
+    throw LinkError(inter::Errc::bad_frame, error.what());
   }
   if (parsed.first != question.first)
-    throw LinkError(Errc::bad_frame, "it answers another question");
+    throw LinkError(inter::Errc::bad_frame, "it answers another question");
   co_return parsed;
 }
 

@@ -77,7 +77,7 @@ class FollowerServer::Implementation {
  public:
   explicit Implementation(FollowerServerOptions options)
       : options_(std::move(options)),
-        ledger_(options_.directory, options_.owner),
+        ledger_(options_.directory, options_.signs ? options_.owner : ""),
         rate_(options_.bytes_per_s) {}
   Implementation(const Implementation&) = delete;
   Implementation& operator=(const Implementation&) = delete;
@@ -259,7 +259,7 @@ class FollowerServer::Implementation {
       co_await news_.wait();
       ledger_.look();
     }
-    FollowerAnswer answer = ledger_.answer(question.first);
+    FollowerAnswer answer = ledger_.answer(question.first, question.most);
     if (question.first == 0) answer.settings = options_.settings;
     const inter::Bytes frame = inter::encode_text(inter::FrameType::message, serialize(answer));
     co_await send(connection, frame);

@@ -20,8 +20,9 @@
 namespace causeway::diloco {
 
 struct FollowerServerOptions {
-  std::string owner;                // a region, which signed the ledger
-  std::filesystem::path directory;  // the region's
+  std::string owner;                // who says so in the log
+  bool signs = true;                // it is a region, which signed the ledger; or else a follower
+  std::filesystem::path directory;  // its
   inter::Credentials credentials;
   std::string settings;           // that all regions share
   std::uint64_t bytes_per_s = 0;  // to all followers together; 0: nobody is served

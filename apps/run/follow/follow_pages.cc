@@ -25,7 +25,7 @@ double published_version(const FollowFigures& figures) {
   return figures.published.is_null() ? 0 : figures.published.value("version", 0.0);
 }
 
-std::string metrics(const FollowFigures& figures) {
+std::string metrics_text(const FollowFigures& figures) {
   const auto gauge = MetricType::Gauge;
   const std::vector<prometheus::MetricFamily> families{
       family("rounds", "Rounds that the run has decided on, as far as is known", gauge,
@@ -41,7 +41,7 @@ std::string metrics(const FollowFigures& figures) {
   return prometheus::TextSerializer().Serialize(families);
 }
 
-std::string version(const FollowFigures& figures, const std::string& seen) {
+std::string version_text_of(const FollowFigures& figures, const std::string& seen) {
   if (figures.published.is_null()) return "";
   if (std::to_string(figures.published.value("version", std::uint64_t{0})) == seen) return "";
   return figures.published.dump(2) + "\n";
@@ -50,7 +50,7 @@ std::string version(const FollowFigures& figures, const std::string& seen) {
 }  // namespace
 
 MetricsPages follow_pages(const FollowReport& report) {
-  return {.metrics = [&report](const std::string&) { return metrics(report.look()); },
+  return {.metrics = [&report](const std::string&) { return metrics_text(report.look()); },
           .not_healthy = [] { return std::string(); },
           .not_ready =
               [&report] {
@@ -58,7 +58,8 @@ MetricsPages follow_pages(const FollowReport& report) {
                 return figures.published.is_null() ? "no version is published yet"
                                                    : figures.trouble;
               },
-          .version = [&report](const std::string& seen) { return version(report.look(), seen); }};
+          .version =
+              [&report](const std::string& seen) { return version_text_of(report.look(), seen); }};
 }
 
 }  // namespace causeway::run

@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/records.h"
 #include "inter/base/error.h"
@@ -53,64 +54,75 @@ FollowedRun::FollowedRun(fs::path directory, std::vector<std::string> trusted, s
   ledger_.emplace(ledger);
   for (diloco::Index first = 1; first <= ledger_->committed(); first += kReadAtOnce) {
     const std::size_t count = std::min<std::size_t>(kReadAtOnce, ledger_->committed() + 1 - first);
-    for (const diloco::LogEntry& entry : ledger_->read(first, count)) add(entry);
+    for (const diloco::LogEntry& entry : ledger_->read(first, count)) apply(entry);
   }
   taken_back_.reset();
+  for (const diloco::SignedHead& head : diloco::read_heads(ledger))
+    if (head.entries == entries()) signatures_[head.region] = head;
 }
 
-ToldEntries FollowedRun::told(const diloco::FollowerAnswer& answer) const {
-  if (answer.first != entries()) refuse_answer("it answers for other entries than were asked for");
-  const std::string& run = run_id().empty() ? answer.run_id : run_id();
-  ToldEntries told{.entries = answer.entries, .hashes = {}};
-  diloco::Digest hash = run_id().empty() ? diloco::chain_start(run) : head();
-  for (const diloco::LogEntry& entry : told.entries)
-    told.hashes.push_back(hash = diloco::chain_next(hash, diloco::content_of(entry)));
-  return told;
+// Of the entries before entry `at` of `told`.
+diloco::Digest FollowedRun::hash_before(const std::string& run, const ToldEntries& told,
+                                        std::uint64_t at) const {
+  if (at > 0) return told.hashes[at - 1];
+  return run_id().empty() ? diloco::chain_start(run) : head();
+}
+
+void FollowedRun::add(ToldEntries& told, const diloco::FollowerAnswer& answer) const {
+  if (answer.first != entries() + told.size())
+    refuse_answer("it answers for other entries than were asked for");
+  if (told.size() > 0 && told.run_id != answer.run_id) refuse_answer("it changes its run");
+  told.run_id = answer.run_id;
+  told.known = answer.known;
+  diloco::Digest hash = hash_before(told.run_id, told, told.size());
+  for (const diloco::LogEntry& entry : answer.entries) {
+    hash = diloco::chain_next(hash, diloco::content_of(entry));
+    told.entries.push_back(entry);
+    told.hashes.push_back(hash);
+  }
 }
 
 FollowedRun::Signatures FollowedRun::signers(const ToldEntries& told,
                                              const diloco::FollowerAnswer& answer,
                                              const inter::TlsContext& context) const {
-  // The answer begins somewhere in `told`, and perhaps goes on behind it.
   const std::uint64_t last = entries() + told.size();
   if (told.size() == 0 || answer.first < entries() || answer.first >= last) return {};
   std::uint64_t at = answer.first - entries();
-  diloco::Digest hash = at > 0 ? told.hashes[at - 1]
-                               : (run_id().empty() ? diloco::chain_start(answer.run_id) : head());
-  std::map<std::uint64_t, diloco::Digest> hashes;  // by how many entries they are of
+  diloco::Digest hash = hash_before(answer.run_id, told, at);
   for (const diloco::LogEntry& entry : answer.entries) {
+    if (at == told.size()) break;
     hash = diloco::chain_next(hash, diloco::content_of(entry));
-    if (at < told.size() && hash != told.hashes[at])
-      refuse_answer("its history is another one at entry " + std::to_string(entries() + at + 1));
-    hashes[entries() + ++at] = hash;
+    if (hash != told.hashes[at++])
+      refuse_answer("its history is another one at entry " + std::to_string(entries() + at));
   }
   Signatures signatures;
   for (const diloco::SignedHead& one : answer.heads) {
-    const auto signed_hash = hashes.find(one.entries);
-    if (one.entries < last || signed_hash == hashes.end() ||
-        std::ranges::find(trusted_, one.region) == trusted_.end())
-      continue;
+    const bool counts = std::ranges::find(trusted_, one.region) != trusted_.end();
+    if (one.entries != last || at != told.size() || !counts) continue;
     const inter::VerifyingKey key(one.certificate, one.region, context);
-    if (!key.verify(diloco::signed_content(signed_hash->second), one.signature))
-      refuse_answer("what it says that " + inter::printable(one.region) +
-                    " signed has another signature");
-    signatures[one.region] = one.signature;
+    if (!key.verify(diloco::signed_content(hash), one.signature))
+      refuse_answer("what it says that " + one.region + " signed has another signature");
+    signatures[one.region] = one;
   }
   return signatures;
 }
 
-void FollowedRun::take(const std::string& run_id, const ToldEntries& told, Signatures signatures) {
+void FollowedRun::take(const ToldEntries& told, Signatures signatures) {
   if (told.size() == 0) return;
-  if (this->run_id().empty()) {
+  if (run_id().empty()) {
     ledger_->save_raft(1, "", 1, {});  // a ledger without promises counts as damaged
-    ledger_->set_run_id(run_id);
+    ledger_->set_run_id(told.run_id);
   }
   ledger_->append(told.entries);
-  for (const diloco::LogEntry& entry : told.entries) add(entry);
+  for (const diloco::LogEntry& entry : told.entries) apply(entry);
   signatures_ = std::move(signatures);
+  std::vector<diloco::SignedHead> heads;
+  for (const auto& [region, head] : signatures_) heads.push_back(head);
+  diloco::replace_file(directory_ / "ledger" / "heads", diloco::heads_bytes(heads),
+                       diloco::Durability::visible);
 }
 
-void FollowedRun::add(const diloco::LogEntry& entry) {
+void FollowedRun::apply(const diloco::LogEntry& entry) {
   if (const auto* const members = std::get_if<diloco::Membership>(&entry.body)) members_ = *members;
   const auto* const record = std::get_if<diloco::CommitRecord>(&entry.body);
   if (record == nullptr) return;

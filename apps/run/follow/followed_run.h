@@ -19,16 +19,19 @@ namespace causeway::run {
 
 // Entries that were told and are not taken in yet, with the chain of hashes over them.
 struct ToldEntries {
+  std::string run_id;
   std::vector<diloco::LogEntry> entries;
   std::vector<diloco::Digest> hashes;  // of each
+  std::uint64_t known = 0;             // entries that whoever told has, with those before
 
   std::uint64_t size() const { return entries.size(); }
 };
 
 class FollowedRun {
  public:
-  // Opens or creates `directory`/ledger. `trusted`: whose signatures count; `needed`: of how many.
-  // What a disk has damaged is thrown away and fetched again.
+  // Opens or creates `directory`/ledger, with the signatures in ledger/heads. `trusted`: whose
+  // signatures count; `needed`: of how many. What a disk has damaged is thrown away and fetched
+  // again.
   FollowedRun(std::filesystem::path directory, std::vector<std::string> trusted,
               std::size_t needed);
 
@@ -38,31 +41,38 @@ class FollowedRun {
   const std::vector<std::string>& trusted() const { return trusted_; }
   std::size_t needed() const { return needed_; }
 
-  // The answer's entries behind ours. Throws inter::LinkError if the answer is of another place.
-  ToldEntries told(const diloco::FollowerAnswer& answer) const;
-  // Who signed all of `told`, by what `answer` says, which `region` gave: by region, the signature.
-  // Others' answers may have fewer entries, or more. Throws inter::LinkError if the answer's
-  // history is another one, or one that it says is signed is not.
-  using Signatures = std::map<std::string, std::string>;
+  // Adds the answer's entries, which must follow ours and those in `told`. Throws inter::LinkError
+  // if they do not.
+  void add(ToldEntries& told, const diloco::FollowerAnswer& answer) const;
+  // Who signed all of `told`, and no more, by what `answer` says: by region. Throws
+  // inter::LinkError if the answer's history is another one, or one that it says is signed is not.
+  using Signatures = std::map<std::string, diloco::SignedHead>;
   Signatures signers(const ToldEntries& told, const diloco::FollowerAnswer& answer,
                      const inter::TlsContext& context) const;
   bool enough(const Signatures& signatures) const { return signatures.size() >= needed_; }
   // They are the run's. On disk when this returns.
-  void take(const std::string& run_id, const ToldEntries& told, Signatures signatures);
+  void take(const ToldEntries& told, Signatures signatures);
 
-  // Of the last entry that was taken in; none after a start, until there is another.
+  // Of the last entry that was taken in.
   const Signatures& signatures() const { return signatures_; }
   const diloco::Membership& members() const { return members_; }
   diloco::Round rounds() const { return rounds_; }  // records that stand
   // That of round `round`, if it stands and is of `kept_from` or later; null otherwise.
   const diloco::CommitRecord* record(diloco::Round round) const;
   void forget_before(diloco::Round round);
+  // For whoever follows this follower.
+  void offer(const diloco::Snapshot& snapshot) { ledger_->save(snapshot); }
+  void finish(diloco::Round version, const diloco::Digest& state) {
+    ledger_->save_finished(version, state);
+  }
   // How often the run took records back, and the lowest round that it did so for since the last
   // call: states of later versions are void.
   std::optional<diloco::Round> take_back();
 
  private:
-  void add(const diloco::LogEntry& entry);
+  diloco::Digest hash_before(const std::string& run_id, const ToldEntries& told,
+                             std::uint64_t at) const;
+  void apply(const diloco::LogEntry& entry);
 
   std::filesystem::path directory_;
   std::vector<std::string> trusted_;

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kPause{1};        // while nothing can be done
+constexpr std::chrono::seconds kNothingToDo{1};  // while nothing can be done
 constexpr std::chrono::seconds kLookForRoom{3};  // on a full disk
 
 [[noreturn]] void refuse_run(const std::string& why) {
@@ -118,6 +118,7 @@ asio::awaitable<void> Follower::run() {
     } catch (const inter::LinkError& error) {
       trouble = error.reason();
       regions_.drop(region, trouble);
+      told_ = {};
     }
     for (const std::string& liar : liars_)
       regions_.drop(liar, "it sent other bytes than it should");
@@ -139,7 +140,7 @@ void Follower::show() {
 }
 
 asio::awaitable<void> Follower::pause() {
-  asio::steady_timer timer(executor_, kPause);
+  asio::steady_timer timer(executor_, kNothingToDo);
   co_await timer.async_wait(asio::use_awaitable);
 }
 
@@ -166,7 +167,7 @@ void Follower::restore() {
 // False: there was nothing that could be done.
 asio::awaitable<bool> Follower::step(Link& link) {
   const bool behind = state_ && run_.record(state_->version()) != nullptr;
-  const diloco::FollowerQuestion question{.first = run_.entries(), .wait = !behind};
+  const diloco::FollowerQuestion question{.first = run_.entries() + told_.size(), .wait = !behind};
   const diloco::FollowerAnswer answer = co_await link.ask(question);
   if (answer.run_id.empty()) co_return false;
   check_run(link, answer);
@@ -174,6 +175,7 @@ asio::awaitable<bool> Follower::step(Link& link) {
   finished_ = answer.finished;
   const bool told = !answer.entries.empty();
   if (told) co_await take_entries(link, answer);
+  if (told_.size() > 0) co_return true;  // there is more of it
   show();
   const bool advanced = co_await advance(link);
   // At the end no region waits before it answers.
@@ -201,26 +203,29 @@ void Follower::check_settings(const Link& link, const std::string& settings) {
   throw inter::LinkError(inter::Errc::bad_frame, what);
 }
 
+// Once all are here that the region has.
 asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerAnswer& answer) {
-  const ToldEntries told = run_.told(answer);
-  FollowedRun::Signatures signatures = run_.signers(told, answer, regions_.context());
-  co_await confirm(link.region(), told, signatures);
+  run_.add(told_, answer);
+  if (run_.entries() + told_.size() < told_.known) co_return;
+  FollowedRun::Signatures signatures = run_.signers(told_, answer, regions_.context());
+  co_await confirm(link.region(), signatures);
   if (!run_.enough(signatures)) {
     std::string signers;
-    for (const auto& [region, signature] : signatures) inter::append_item(signers, region);
+    for (const auto& [region, head] : signatures) inter::append_item(signers, region);
     throw inter::LinkError(
         inter::Errc::bad_frame,
         "its newest entry is signed by " + (signers.empty() ? "nobody" : signers) + "; " +
             std::to_string(run_.needed()) + " of the configured regions must have signed it");
   }
-  run_.take(answer.run_id, told, std::move(signatures));
+  run_.take(std::exchange(told_, {}), std::move(signatures));
   know_members();
 }
 
 // Others say whether they have the same entries, until enough have.
-asio::awaitable<void> Follower::confirm(const std::string& main, const ToldEntries& told,
+asio::awaitable<void> Follower::confirm(const std::string& main,
                                         FollowedRun::Signatures& signatures) {
-  const diloco::FollowerQuestion question{.first = run_.entries() + told.size() - 1, .wait = true};
+  const diloco::FollowerQuestion question{
+      .first = run_.entries() + told_.size() - 1, .wait = true, .most = 1};
   for (const std::string& region : run_.trusted()) {
     if (run_.enough(signatures)) co_return;
     if (region == main || signatures.contains(region)) continue;
@@ -229,7 +234,7 @@ asio::awaitable<void> Follower::confirm(const std::string& main, const ToldEntri
     std::string failure;
     try {
       const diloco::FollowerAnswer answer = co_await link->ask(question);
-      signatures.merge(run_.signers(told, answer, regions_.context()));
+      signatures.merge(run_.signers(told_, answer, regions_.context()));
     } catch (const inter::LinkError& error) {
       failure = error.reason();
     }
@@ -405,12 +410,20 @@ void Follower::check_digest(const diloco::CommitRecord& record) {
 
 void Follower::save() {
   state_->save(state_file());
+  std::optional<diloco::Snapshot> offered;
+  if (options_.serves) {
+    const std::uint64_t size = fs::file_size(state_file());
+    const inter::BlobId blob = spool_.put(mapped(state_file(), size).bytes());
+    offered = {state_->version(), state_->digest(), blob};
+    run_.offer(*offered);
+  }
   run_.forget_before(state_->version());
-  remove_old_payloads();
+  remove_old_payloads(offered);
 }
 
-void Follower::remove_old_payloads() {
+void Follower::remove_old_payloads(const std::optional<diloco::Snapshot>& offered) {
   std::set<inter::BlobId> listed;
+  if (offered) listed.insert(offered->blob);
   for (diloco::Round round = state_->version(); round < run_.rounds(); ++round) {
     if (const diloco::CommitRecord* const record = run_.record(round))
       for (const diloco::Participant& one : record->participants) listed.insert(one.payload);
@@ -431,9 +444,9 @@ nlohmann::ordered_json Follower::facts() const {
                                {"entry", run_.entries()},
                                {"entry_hash", diloco::to_hex(run_.head())},
                                {"signatures", nlohmann::ordered_json::object()}};
-  for (const auto& [region, signature] : run_.signatures()) {
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(signature.data());
-    facts["signatures"][region] = inter::hex({bytes, signature.size()});
+  for (const auto& [region, head] : run_.signatures()) {
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(head.signature.data());
+    facts["signatures"][region] = inter::hex({bytes, head.signature.size()});
   }
   return facts;
 }
@@ -485,6 +498,7 @@ void Follower::check_end(const std::string& region) {
                                std::to_string(finished_->version) + " than the payloads give");
   }
   proven_ = over_ = true;
+  run_.finish(finished_->version, finished_->state);
 }
 
 }  // namespace causeway::run

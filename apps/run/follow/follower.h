@@ -40,6 +40,7 @@ struct FollowOptions {
   diloco::Round every = 1;                          // publish every so many versions
   std::size_t kept = 2;                             // versions that stay, the newest included
   intra::StoredAs stored = intra::StoredAs::bf16;
+  bool serves = false;  // others follow this follower: its state is kept for them, too
 };
 
 class Follower {
@@ -59,8 +60,7 @@ class Follower {
   void check_run(const Link& link, const diloco::FollowerAnswer& answer);
   void check_settings(const Link& link, const std::string& settings);
   asio::awaitable<void> take_entries(Link& link, const diloco::FollowerAnswer& answer);
-  asio::awaitable<void> confirm(const std::string& main, const ToldEntries& told,
-                                FollowedRun::Signatures& signatures);
+  asio::awaitable<void> confirm(const std::string& main, FollowedRun::Signatures& signatures);
   void know_members();
 
   asio::awaitable<bool> advance(Link& link);
@@ -74,7 +74,7 @@ class Follower {
   asio::awaitable<bool> fetch_from(Link& link, inter::BlobId blob);
   void check_digest(const diloco::CommitRecord& record);
   void save();
-  void remove_old_payloads();
+  void remove_old_payloads(const std::optional<diloco::Snapshot>& offered);
   nlohmann::ordered_json facts() const;
   void publish_if_due();
   bool is_published_already() const;
@@ -95,6 +95,7 @@ class Follower {
   std::unique_ptr<FollowedState> state_;
   std::optional<diloco::Snapshot> snapshot_;  // the newest, as the region that is asked says
   std::optional<diloco::Applied> finished_;   // likewise
+  ToldEntries told_;                          // not confirmed yet
   std::set<std::string> other_settings_;      // regions that have others
   std::set<std::string> liars_;               // regions that sent other bytes, in this step
   std::string unpublished_;                   // why the newest version is not; empty: it is
