@@ -1,5 +1,6 @@
 // causeway follow: the newest weights of a run that trains, exact, for whoever only reads them.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -24,14 +25,18 @@
 #include "apps/run/watch/metrics_server.h"
 #include "apps/set_option.h"
 #include "diloco/files/file_io.h"
+#include "diloco/follow/follower_server.h"
+#include "inter/door/tls_door.h"
+#include "inter/mesh/resolve.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::apps {
 namespace {
 
 struct FollowFlags {
   std::filesystem::path config, directory, certificates;
-  std::vector<std::string> overrides, peers;
-  std::string name, region, dtype = "bfloat16", after, http;
+  std::vector<std::string> overrides, peers, from;
+  std::string name, region, dtype = "bfloat16", after, http, serve;
   std::uint64_t every = 1, keep = 2, signatures = 0;
 };
 
@@ -40,6 +45,14 @@ void put_first(std::vector<run::FollowedRegions::Address>& addresses, const std:
   if (found == addresses.end())
     throw run::ConfigError("--region " + region + ": no region of that name");
   std::rotate(addresses.begin(), found, found + 1);
+}
+
+// "NAME=HOST:PORT" of another follower.
+run::FollowedRegions::Address follower_at(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    throw run::ConfigError("--from " + text + ": must be NAME=HOST:PORT of another follower");
+  return {text.substr(0, equals) + ".follower", inter::parse_endpoint(text.substr(equals + 1))};
 }
 
 run::FollowOptions follow_options(const run::Config& config, const FollowFlags& flags) {
@@ -57,6 +70,8 @@ run::FollowOptions follow_options(const run::Config& config, const FollowFlags& 
   for (const std::string& region : options.trusted)
     options.addresses.push_back({region, endpoints.at(region)});
   if (!flags.region.empty()) put_first(options.addresses, flags.region);
+  for (auto from = flags.from.rbegin(); from != flags.from.rend(); ++from)
+    options.addresses.insert(options.addresses.begin(), follower_at(*from));
   options.signatures = flags.signatures > 0 ? flags.signatures : options.trusted.size() / 2 + 1;
   if (options.signatures > options.trusted.size())
     throw run::ConfigError("--signatures " + std::to_string(flags.signatures) + ": the run has " +
@@ -93,6 +108,43 @@ diloco::Descriptor lock(const std::filesystem::path& directory) {
   return std::move(*lock);
 }
 
+// Other followers read from this one what it has: what they believe, regions have signed.
+class Served {
+ public:
+  Served(asio::io_context& context, const run::Config& config, const run::FollowOptions& options,
+         const std::string& address)
+      : context_(context),
+        server_({.owner = options.self,
+                 .signs = false,
+                 .directory = options.directory,
+                 .credentials = options.credentials,
+                 .settings = run::shared_settings(config),
+                 .bytes_per_s = run::follower_bytes_per_s(config)}),
+        door_(context.get_executor(), {.owner = options.self, .credentials = options.credentials},
+              [this](inter::TlsDoor::Guest guest) {
+                if (inter::is_follower(guest.name)) server_.admit(std::move(guest));
+              }) {
+    const inter::Endpoint bind = inter::parse_endpoint(address);
+    try {
+      door_.listen(inter::listening_address(bind, std::chrono::seconds(10)));
+    } catch (const std::system_error& error) {
+      inter::throw_cannot_listen(bind, error.code());
+    }
+    door_.start();
+    spdlog::info("serves other followers on port {}", door_.port());
+  }
+  void tell() { server_.tell(); }
+  asio::awaitable<void> see_off() {
+    door_.close();
+    co_await server_.see_off(context_.get_executor());
+  }
+
+ private:
+  asio::io_context& context_;
+  diloco::FollowerServer server_;
+  inter::TlsDoor door_;
+};
+
 int run_follow(const FollowFlags& flags) {
   const run::Config config = run::load_config(flags.config, flags.overrides);
   const diloco::Descriptor locked = lock(flags.directory);
@@ -108,7 +160,16 @@ int run_follow(const FollowFlags& flags) {
   });
   if (http)
     spdlog::info("serves /version, /metrics, /healthz and /readyz on port {}", http->port());
-  const run::FollowOptions options = follow_options(config, flags);
+  run::FollowOptions options = follow_options(config, flags);
+  std::optional<Served> served;
+  if (!flags.serve.empty()) {
+    served.emplace(context, config, options, flags.serve);
+    options.tell = [&served] { served->tell(); };
+  }
+  const auto follow = [&]() -> asio::awaitable<void> {
+    co_await run::follow(context.get_executor(), config, options, report);
+    if (served) co_await served->see_off();
+  };
 
   bool interrupted = false;
   asio::signal_set signals(context, SIGINT, SIGTERM);
@@ -119,11 +180,10 @@ int run_follow(const FollowFlags& flags) {
   });
   std::exception_ptr failure;
   asio::co_spawn(context, hook.run(), [&](std::exception_ptr) { signals.cancel(); });
-  asio::co_spawn(context, run::follow(context.get_executor(), config, options, report),
-                 [&](std::exception_ptr error) {
-                   failure = std::move(error);
-                   failure ? hook.stop() : hook.finish();
-                 });
+  asio::co_spawn(context, follow, [&](std::exception_ptr error) {
+    failure = std::move(error);
+    failure ? hook.stop() : hook.finish();
+  });
   context.run();
   if (failure) std::rethrow_exception(failure);
   return interrupted ? 130 : 0;
@@ -157,6 +217,10 @@ void add_flags(CLI::App& command, FollowFlags& flags) {
   command.add_option("--http", flags.http,
                      "HOST:PORT where /version (/version?after=N waits for another one), /metrics, "
                      "/healthz and /readyz are served, to anybody who reaches it");
+  command.add_option("--serve", flags.serve,
+                     "HOST:PORT where other followers may read what this one has");
+  add_repeated(command, "--from", flags.from,
+               "NAME=HOST:PORT of a follower that serves, which is asked before the regions");
   command.add_option("--signatures", flags.signatures,
                      "How many regions must have signed a record (default: most of the file's)");
   command.add_option("--certificates", flags.certificates,

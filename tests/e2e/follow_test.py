@@ -159,6 +159,23 @@ class Follow(RunByHand):
         follower.kill()
         self.stop_run()
 
+    def test_followers_follow_followers_and_no_region_sends_for_them(self):
+        config = self.begin(steps=1500)
+        self.run_causeway("certs", "--directory", "certificates", "add-follower", "behind")
+        port = free_port()
+        first = self.follow(config, "--serve", f"127.0.0.1:{port}")
+        nowhere = [flag for region in REGIONS for flag in ("--peer", f"{region}=127.0.0.1:{free_port()}")]
+        second = self.start("follow", config, "--as", "behind", "--directory", self.directory / "behind", *nowhere,
+                            "--from", f"reader=127.0.0.1:{port}")
+        self.finish_all(self.coordinators + self.workers)
+        self.finish(first)
+        self.finish(second)
+        theirs, ours = (read_json(place / "current.json") for place in (self.served, self.directory / "behind"))
+        self.assertEqual(theirs["model_sha256"], ours["model_sha256"])
+        self.assertEqual(ours["version"], self.version(REGIONS[0]))
+        self.assertEqual(theirs["signatures"], ours["signatures"])
+        self.assertIn("follows by way of reader.follower", second.log.read_text())
+
     def stand_still(self, version):
         """The run at some version, with what it needs to go on."""
         wait_until(lambda: self.version(REGIONS[0]) >= version and (self.region_directory(REGIONS[0]) / "ledger" / "snapshot").exists(),

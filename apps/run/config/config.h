@@ -113,6 +113,8 @@ std::string shared_settings(const Config& config);
 std::string region_settings(const Config& config, const std::string& region);
 std::string reference_markdown();  // docs/configuration.md
 
+// What links.followers_mbit_s comes to.
+std::uint64_t follower_bytes_per_s(const Config& config);
 // How many steps the rounds have.
 diloco::Pace pace(const Config& config);
 // How K is chosen while the run goes on.

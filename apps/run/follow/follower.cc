@@ -218,6 +218,7 @@ asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerA
             std::to_string(run_.needed()) + " of the configured regions must have signed it");
   }
   run_.take(std::exchange(told_, {}), std::move(signatures));
+  if (options_.tell) options_.tell();
   know_members();
 }
 
@@ -411,7 +412,7 @@ void Follower::check_digest(const diloco::CommitRecord& record) {
 void Follower::save() {
   state_->save(state_file());
   std::optional<diloco::Snapshot> offered;
-  if (options_.serves) {
+  if (options_.tell) {
     const std::uint64_t size = fs::file_size(state_file());
     const inter::BlobId blob = spool_.put(mapped(state_file(), size).bytes());
     offered = {state_->version(), state_->digest(), blob};
@@ -499,6 +500,7 @@ void Follower::check_end(const std::string& region) {
   }
   proven_ = over_ = true;
   run_.finish(finished_->version, finished_->state);
+  if (options_.tell) options_.tell();
 }
 
 }  // namespace causeway::run

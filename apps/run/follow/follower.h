@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -40,7 +41,8 @@ struct FollowOptions {
   diloco::Round every = 1;                          // publish every so many versions
   std::size_t kept = 2;                             // versions that stay, the newest included
   intra::StoredAs stored = intra::StoredAs::bf16;
-  bool serves = false;  // others follow this follower: its state is kept for them, too
+  // Others follow this follower, and there is something new for them. Empty: nobody does.
+  std::function<void()> tell = {};
 };
 
 class Follower {
