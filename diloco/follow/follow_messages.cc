@@ -19,14 +19,14 @@ Message parsed(const std::string& bytes, const char* what) {
   return message;
 }
 
-void encode(const SignedHead& head, wire::SignedHead* out) {
+void put_head(const SignedHead& head, wire::SignedHead* out) {
   out->set_region(head.region);
   out->set_certificate(head.certificate);
   out->set_entries(head.entries);
   out->set_signature(head.signature);
 }
 
-SignedHead decode(const wire::SignedHead& message) {
+SignedHead take_head(const wire::SignedHead& message) {
   return {.region = message.region(),
           .certificate = message.certificate(),
           .entries = message.entries(),
@@ -37,7 +37,7 @@ SignedHead decode(const wire::SignedHead& message) {
 
 std::string heads_bytes(const std::vector<SignedHead>& heads) {
   wire::FollowerAnswer message;
-  for (const SignedHead& head : heads) encode(head, message.add_heads());
+  for (const SignedHead& head : heads) put_head(head, message.add_heads());
   return with_checksum(message.SerializeAsString());
 }
 
@@ -46,7 +46,7 @@ std::vector<SignedHead> read_heads(const std::filesystem::path& ledger_directory
   wire::FollowerAnswer message;
   std::vector<SignedHead> heads;
   if (!content || !message.ParseFromString(*content)) return heads;
-  for (const wire::SignedHead& head : message.heads()) heads.push_back(decode(head));
+  for (const wire::SignedHead& head : message.heads()) heads.push_back(take_head(head));
   return heads;
 }
 
@@ -69,7 +69,7 @@ std::string serialize(const FollowerAnswer& answer) {
   message.set_first(answer.first);
   for (const LogEntry& entry : answer.entries) message.add_entries(content_of(entry));
   message.set_known(answer.known);
-  for (const SignedHead& head : answer.heads) encode(head, message.add_heads());
+  for (const SignedHead& head : answer.heads) put_head(head, message.add_heads());
   if (answer.snapshot) encode(*answer.snapshot, message.mutable_snapshot());
   if (answer.finished) {
     message.mutable_finished()->set_version(answer.finished->version);
@@ -92,7 +92,7 @@ FollowerAnswer parse_answer(const std::string& bytes) {
                         .settings = message.settings()};
   for (const std::string& entry : message.entries())
     answer.entries.push_back(decode(parsed<wire::LogEntry>(entry, "an entry")));
-  for (const wire::SignedHead& head : message.heads()) answer.heads.push_back(decode(head));
+  for (const wire::SignedHead& head : message.heads()) answer.heads.push_back(take_head(head));
   if (message.has_snapshot()) answer.snapshot = decode(message.snapshot());
   if (message.has_finished()) {
     answer.finished = {message.finished().version(), decode_digest(message.finished().state())};

@@ -41,6 +41,7 @@ struct FollowOptions {
   diloco::Round every = 1;                          // publish every so many versions
   std::size_t kept = 2;                             // versions that stay, the newest included
   intra::StoredAs stored = intra::StoredAs::bf16;
+  const char* dtype() const { return stored == intra::StoredAs::bf16 ? "bfloat16" : "float32"; }
   // Others follow this follower, and there is something new for them. Empty: nobody does.
   std::function<void()> tell = {};
 };
