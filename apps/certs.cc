@@ -64,6 +64,17 @@ void issue_observers(const CertsFlags& flags) {
   }
 }
 
+void issue_followers(const CertsFlags& flags) {
+  for (const std::string& name : flags.regions) {
+    inter::add_follower(flags.directory, name, std::chrono::days{flags.days});
+    const inter::Credentials made = inter::credentials_in(flags.directory, name);
+    std::cout << "Wrote " << made.certificate.string() << " and " << made.key.string()
+              << ". Whoever has these two and " << made.ca_certificate.string()
+              << " can read the run's records and weights (`causeway follow`), and do nothing "
+                 "else.\n";
+  }
+}
+
 void renew(const CertsFlags& flags) {
   for (const std::string& region : flags.regions) {
     inter::renew_region(flags.directory, region, std::chrono::days{flags.days});
@@ -114,6 +125,14 @@ void add_certs(CLI::App& app, int&) {
       ->check(CLI::Range(1, 3650))
       ->capture_default_str();
   observer->callback([flags] { issue_observers(*flags); });
+
+  CLI::App* follower = certs->add_subcommand(
+      "add-follower", "Issue a certificate for reading a run's weights: `causeway follow`");
+  follower->add_option("NAME", flags->regions, "Names")->required();
+  follower->add_option("--days", flags->days, "Days of validity")
+      ->check(CLI::Range(1, 3650))
+      ->capture_default_str();
+  follower->callback([flags] { issue_followers(*flags); });
 
   CLI::App* renewal = certs->add_subcommand("renew", "Issue a new certificate for a region's key");
   renewal->add_option("REGION", flags->regions, "Region names")->required();

@@ -23,6 +23,7 @@ void add_ledger(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
 void add_import(CLI::App& app, int& exit_code);
+void add_follow(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_plan(CLI::App& app, int& exit_code);
 void add_wan_sim(CLI::App& app, int& exit_code);

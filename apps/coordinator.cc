@@ -119,6 +119,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.shared_config = run::shared_settings(config);
   options.egress_prices = run::prices_of(config).from(flags.region);
   if (config.keeps_all) options.kept_config = run::to_toml(config);
+  options.follower_bytes_per_s = run::follower_bytes_per_s(config);
   options.wrong_snapshot = intra::wrong_snapshot;
   options.directory = run::region_path(config, flags.region, flags.directory);
   if (!flags.worker_listen.empty())

@@ -119,8 +119,8 @@ int report_place(const std::filesystem::filesystem_error& error) {
 
 // On several threads, in this process.
 bool computes(std::string_view subcommand) {
-  constexpr std::array<std::string_view, 5> kComputing{"worker", "tune", "eval", "generate",
-                                                       "replay"};
+  constexpr std::array<std::string_view, 6> kComputing{"worker",   "tune",   "eval",
+                                                       "generate", "replay", "follow"};
   return std::ranges::find(kComputing, subcommand) != kComputing.end();
 }
 
@@ -176,6 +176,7 @@ int main(int argc, char** argv) {
   causeway::apps::add_verify(app, exit_code);
   causeway::apps::add_export(app, exit_code);
   causeway::apps::add_import(app, exit_code);
+  causeway::apps::add_follow(app, exit_code);
   causeway::apps::add_ledger(app, exit_code);
   causeway::apps::add_replay(app, exit_code);
   causeway::apps::add_report(app, exit_code);

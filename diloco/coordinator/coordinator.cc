@@ -20,6 +20,7 @@
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/follow/follower_server.h"
 #include "inter/base/retry.h"
 
 namespace causeway::diloco {
@@ -92,7 +93,8 @@ class Coordinator::Implementation {
   std::optional<PeerLinks> links_;
   std::optional<WorkerSide> worker_;
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
-  std::optional<ArchiveFill> archive_fill_;    // where everything is kept
+  std::optional<FollowerServer> followers_;
+  std::optional<ArchiveFill> archive_fill_;  // where everything is kept
   WaitLog wait_log_;
   std::string last_error_;
   mutable OwnEgress own_egress_;
@@ -127,18 +129,25 @@ asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
 }
 
 void Coordinator::Implementation::open() {
+  followers_.emplace(FollowerServerOptions{.owner = options_.region,
+                                           .directory = options_.directory,
+                                           .credentials = options_.mesh.credentials,
+                                           .settings = options_.shared_config,
+                                           .bytes_per_s = options_.follower_bytes_per_s});
   driver_.emplace(executor_, ending_, directory_.spool(), directory_.protocol_options(),
                   directory_.state(), [this](const Action& action) { carry_out(action); });
   directory_.refuse_if_anothers(driver_->protocol().membership());
   own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
   earlier_egress_said_ = directory_.files().earlier_egress_said();
-  const CoordinatorContext context{.executor = executor_,
-                                   .options = options_,
-                                   .ending = ending_,
-                                   .directory = directory_,
-                                   .driver = *driver_,
-                                   .status = [this] { return status(); },
-                                   .lose = [this](const inter::BlobId& id) { lose(id); }};
+  const CoordinatorContext context{
+      .executor = executor_,
+      .options = options_,
+      .ending = ending_,
+      .directory = directory_,
+      .driver = *driver_,
+      .status = [this] { return status(); },
+      .lose = [this](const inter::BlobId& id) { lose(id); },
+      .on_follower = [this](inter::TlsDoor::Guest guest) { followers_->admit(std::move(guest)); }};
   links_.emplace(context);
   links_->start();
   if (!options_.kept_config.empty()) {
@@ -167,6 +176,8 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   if (operator_door_) co_await operator_door_->stop();
   if (worker_ && ending_.succeeded()) co_await worker_->say_goodbye();
   if (worker_) co_await worker_->stop();
+  if (followers_ && ending_.succeeded()) co_await followers_->see_off(executor_);
+  followers_.reset();
   co_await tasks_.join();
   if (operator_door_) write_last_status();
   directory_.close();
@@ -356,6 +367,7 @@ void Coordinator::Implementation::carry_out(const SaveRaft& action) {
 
 void Coordinator::Implementation::carry_out(const AppendLedger& action) {
   directory_.append(action, driver_->protocol().contribution());
+  if (followers_) followers_->tell();
 }
 
 void Coordinator::Implementation::carry_out(const EndRun& action) {

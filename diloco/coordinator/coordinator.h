@@ -9,6 +9,7 @@
 //   region_directory.h     the ledger, the spool and the files shown: which run this region is in
 //   peer_links.h           what other regions say (inter), and what is said to them
 //   worker_side.h          what this region's worker says, and what it is told
+//   follow/follower_server.h  whoever reads the run without taking part
 //   contribution_intake.h  what the worker hands over, on its way into the spool
 //   protocol_driver.h               why it ends, and what it does while its disk takes nothing
 #pragma once
@@ -78,7 +79,9 @@ struct CoordinatorOptions {
   std::function<std::string(const std::filesystem::path& file, const Digest& state)>
       wrong_snapshot = {};
   EgressPrices egress_prices = {};  // of what this region sends
-  inter::MeshOptions mesh;          // self, greeting filled in by the coordinator
+  // How fast all followers together are served; 0: not at all.
+  std::uint64_t follower_bytes_per_s = 0;
+  inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
 };
 
 // Everybody who is configured, in the log's order.

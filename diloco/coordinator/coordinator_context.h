@@ -8,6 +8,7 @@
 #include "diloco/coordinator/coordinator_status.h"
 #include "diloco/coordinator/protocol_driver.h"
 #include "diloco/coordinator/region_directory.h"
+#include "inter/door/tls_door.h"
 
 namespace causeway::diloco {
 
@@ -19,6 +20,7 @@ struct CoordinatorContext {
   ProtocolDriver& driver;
   std::function<CoordinatorStatus()> status;       // as it would be shown now
   std::function<void(const inter::BlobId&)> lose;  // a copy in the spool that was damaged is gone
+  std::function<void(inter::TlsDoor::Guest)> on_follower = {};
 
   const RoundProtocol& protocol() const { return driver.protocol(); }
   // A line of events.jsonl.

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "diloco/coordinator/coordinator_context.h"
@@ -42,6 +43,9 @@ class PeerLinks : public inter::MeshHandler {
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report(const std::string&) override {
     return context_.directory.files().text(context_.status());
+  }
+  void on_follower(inter::TlsDoor::Guest guest) override {
+    if (context_.on_follower) context_.on_follower(std::move(guest));
   }
   void on_refused_by(const std::string& peer, const inter::LinkError& refusal) override;
   void on_peer_up(const std::string& peer, const std::string& via) override;

@@ -116,16 +116,28 @@ std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const st
   return entries;
 }
 
+std::optional<std::size_t> end_of_entry(std::string_view bytes, std::size_t offset) {
+  if (bytes.size() - offset < kLengthBytes) return std::nullopt;
+  const std::size_t length = read_length(bytes, offset);
+  if (bytes.size() - offset - kLengthBytes < length) return std::nullopt;
+  return offset + kLengthBytes + length;
+}
+
+LedgerEntry parse_entry(std::string_view entry) {
+  wire::LedgerEntry message;
+  const std::string_view body = entry.substr(kLengthBytes);
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    throw_malformed("an entry cannot be parsed");
+  return unpack(message);
+}
+
 std::vector<LogEntry> parse_entries(std::string_view bytes) {
   std::vector<LogEntry> entries;
   while (bytes.size() >= kLengthBytes) {
-    const std::size_t length = read_length(bytes, 0);
-    wire::LedgerEntry entry;
-    const bool whole = bytes.size() - kLengthBytes >= length &&
-                       entry.ParseFromArray(bytes.data() + kLengthBytes, static_cast<int>(length));
-    if (!whole) throw_malformed("an entry cannot be parsed");
-    entries.push_back(unpack(entry).entry);
-    bytes.remove_prefix(kLengthBytes + length);
+    const std::optional<std::size_t> end = end_of_entry(bytes, 0);
+    if (!end) throw_malformed("an entry cannot be parsed");
+    entries.push_back(parse_entry(bytes.substr(0, *end)).entry);
+    bytes.remove_prefix(*end);
   }
   return entries;
 }

@@ -63,6 +63,11 @@ std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const st
 // The entries in `bytes`, which were checked before and are whole. Throws Errc::malformed.
 std::vector<LogEntry> parse_entries(std::string_view bytes);
 
+// One entry as entry_at() gives it, which was checked before. Throws Errc::malformed.
+LedgerEntry parse_entry(std::string_view entry);
+// Where the entry that begins at `offset` ends; none: not all of it is in `bytes`.
+std::optional<std::size_t> end_of_entry(std::string_view bytes, std::size_t offset);
+
 // The bytes that an entry's hash is of.
 std::string content_of(const LogEntry& entry);
 // One entry of the file. Without `sign` its signatures are empty.

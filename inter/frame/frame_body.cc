@@ -171,7 +171,7 @@ Hello decode_hello(std::span<const std::byte> body) {
   ByteReader reader(body);
   Hello hello;
   hello.kind = static_cast<ConnectionKind>(reader.number<std::uint8_t>());
-  if (hello.kind < ConnectionKind::control || hello.kind > ConnectionKind::detour)
+  if (hello.kind < ConnectionKind::control || hello.kind > ConnectionKind::follower)
     bad_frame("unknown kind of connection");
   const auto nonce = reader.bytes(hello.nonce.size());
   std::ranges::transform(nonce, hello.nonce.begin(),

@@ -13,7 +13,13 @@
 
 namespace causeway::inter {
 
-enum class ConnectionKind : std::uint8_t { control = 1, data = 2, observer = 3, detour = 4 };
+enum class ConnectionKind : std::uint8_t {
+  control = 1,
+  data = 2,
+  observer = 3,
+  detour = 4,
+  follower = 5,
+};
 
 // Ties a data connection to the control connection of the same dialling.
 using SessionNonce = std::array<std::uint8_t, 16>;
@@ -21,7 +27,7 @@ using SessionNonce = std::array<std::uint8_t, 16>;
 struct Hello {
   ConnectionKind kind = ConnectionKind::control;
   SessionNonce nonce{};
-  std::string sender;    // as certified: a region's name, or an observer's
+  std::string sender;    // as certified: a region's name, an observer's or a follower's
   std::string greeting;  // of control connections and detours
 };
 

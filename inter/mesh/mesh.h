@@ -37,6 +37,7 @@
 
 #include "inter/base/error.h"
 #include "inter/blob/spool.h"
+#include "inter/door/tls_door.h"
 #include "inter/frame/blob.h"
 #include "inter/route/topology.h"
 #include "inter/tls/pki.h"
@@ -136,6 +137,9 @@ class MeshHandler {
   // For an observer (observer.h): what `asker`, a region of the run or a certificate that may only
   // look, may see of this region now.
   virtual std::string report(const std::string& /*asker*/) { return {}; }
+  // Somebody knocked with a follower's certificate, which links have no business with. Unanswered,
+  // it is closed.
+  virtual void on_follower(TlsDoor::Guest /*guest*/) {}
   // By its answer to our greeting (Errc::refused), or because our certificate is revoked there.
   virtual void on_refused_by(const std::string& peer, const LinkError& refusal) = 0;
   // `via`: the third region by way of which it is; empty: directly. When that changes it is down

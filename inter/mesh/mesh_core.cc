@@ -4,6 +4,7 @@
 
 #include "inter/mesh/resolve.h"
 #include "inter/tls/credential_watch.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::inter {
 namespace {
@@ -70,7 +71,11 @@ void MeshCore::start(const Self& self) {
 
 void MeshCore::open_door(const Self& self) {
   const auto admit = [weak = std::weak_ptr(self)](TlsDoor::Guest guest) {
-    if (const Self core = weak.lock()) core->tasks_.spawn(serve(core, std::move(guest)));
+    const Self core = weak.lock();
+    if (!core) return;
+    // Its certificate says what it may do, before it has said a word: nothing here hears it.
+    if (is_follower(guest.name)) return core->handler_.on_follower(std::move(guest));
+    core->tasks_.spawn(serve(core, std::move(guest)));
   };
   const MeshOptions& options = self->options_;
   self->door_ =

@@ -24,7 +24,8 @@ using std::filesystem::path;
 constexpr std::chrono::seconds kClockSkew{
     300};  // of the hosts that will check the CA's certificate
 
-constexpr std::string_view kObserverSuffix = ".observer";
+// No region can have a name with a dot.
+constexpr std::string_view kObserverSuffix = ".observer", kFollowerSuffix = ".follower";
 
 struct Issuer {
   CertificatePtr certificate;
@@ -194,11 +195,15 @@ void issue_new(const path& directory, const std::string& name, const std::string
   write_certificate(files.certificate, certificate.get());
 }
 
-// What the certificate that is there is for: an observer's name is not that of its file.
+// What the certificate that is there is for: an observer's name, or a follower's, is not that of
+// its file.
 std::string present_name(const Credentials& files, const std::string& name) {
-  const std::string observer = name + std::string(kObserverSuffix);
   const auto names = dns_names(load_certificate(files.certificate).get());
-  return names == std::vector{observer} ? observer : name;
+  for (const std::string_view suffix : {kObserverSuffix, kFollowerSuffix}) {
+    const std::string certified = name + std::string(suffix);
+    if (names == std::vector{certified}) return certified;
+  }
+  return name;
 }
 
 // The certificate that is there may be older than ca.issued.
@@ -279,18 +284,36 @@ void add_region(const path& directory, const std::string& region, std::chrono::d
   issue_new(directory, region, region, starts_in, validity);
 }
 
-void add_observer(const path& directory, const std::string& name, std::chrono::days validity) {
-  constexpr std::size_t kNameMax = 63 - kObserverSuffix.size();
+namespace {
+
+// For somebody who is no region, called `who` in messages.
+void add_reader(const path& directory, const std::string& name, std::string_view suffix,
+                const std::string& who, std::chrono::days validity) {
+  const std::size_t name_max = 63 - suffix.size();
   check_region_name(name);
-  if (name.size() > kNameMax) {
-    throw std::system_error(Errc::bad_name, "\"" + name + "\": an observer's name has at most " +
-                                                std::to_string(kNameMax) + " characters");
+  if (name.size() > name_max) {
+    throw std::system_error(Errc::bad_name, "\"" + name + "\": " + who + "'s name has at most " +
+                                                std::to_string(name_max) + " characters");
   }
-  issue_new(directory, name, name + std::string(kObserverSuffix), -kClockSkew, validity);
+  issue_new(directory, name, name + std::string(suffix), -kClockSkew, validity);
+}
+
+}  // namespace
+
+void add_observer(const path& directory, const std::string& name, std::chrono::days validity) {
+  add_reader(directory, name, kObserverSuffix, "an observer", validity);
 }
 
 bool is_observer(const std::string& certified_name) {
   return certified_name.ends_with(kObserverSuffix);
+}
+
+void add_follower(const path& directory, const std::string& name, std::chrono::days validity) {
+  add_reader(directory, name, kFollowerSuffix, "a follower", validity);
+}
+
+bool is_follower(const std::string& certified_name) {
+  return certified_name.ends_with(kFollowerSuffix);
 }
 
 void renew_region(const path& directory, const std::string& region, std::chrono::days validity) {

@@ -40,6 +40,10 @@ void add_region(const std::filesystem::path& directory, const std::string& regio
 void add_observer(const std::filesystem::path& directory, const std::string& name,
                   std::chrono::days validity = std::chrono::days{365});
 bool is_observer(const std::string& certified_name);
+// Likewise for somebody who may fetch the run's records, states and payloads, and nothing else.
+void add_follower(const std::filesystem::path& directory, const std::string& name,
+                  std::chrono::days validity = std::chrono::days{365});
+bool is_follower(const std::string& certified_name);
 
 // A new certificate for a region's key, in place of the old one. Running coordinators take it up.
 void renew_region(const std::filesystem::path& directory, const std::string& region,

@@ -1,9 +1,13 @@
 #include "inter/tls/signature.h"
 
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
 
+#include "inter/base/error.h"
 #include "inter/base/openssl.h"
 #include "inter/tls/certificate.h"
 
@@ -63,6 +67,28 @@ struct VerifyingKey::Implementation {
 VerifyingKey::VerifyingKey(const std::filesystem::path& certificate)
     : implementation_(std::make_unique<Implementation>()) {
   implementation_->certificate = load_certificate(certificate);
+}
+
+VerifyingKey::VerifyingKey(const std::string& pem, const std::string& region,
+                           const TlsContext& trusted)
+    : implementation_(std::make_unique<Implementation>()) {
+  const BioPtr text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  CertificatePtr certificate(text ? PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)
+                                  : nullptr);
+  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
+      X509_STORE_CTX_new());
+  const bool accepted = certificate && check &&
+                        X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(trusted.get()),
+                                            certificate.get(), nullptr) == 1 &&
+                        X509_verify_cert(check.get()) == 1 &&
+                        dns_names(certificate.get()) == std::vector<std::string>{region};
+  take_openssl_error();
+  if (!accepted) {
+    throw LinkError(Errc::refused, "a certificate that is said to be that of " + region +
+                                       " is not: it is for another name, of another authority, "
+                                       "expired or revoked");
+  }
+  implementation_->certificate = std::move(certificate);
 }
 
 VerifyingKey::~VerifyingKey() = default;

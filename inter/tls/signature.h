@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "inter/tls/tls.h"
+
 namespace causeway::inter {
 
 class SigningKey {
@@ -24,6 +26,9 @@ class VerifyingKey {
  public:
   // The public key of a PEM certificate. Throws std::system_error naming the file.
   explicit VerifyingKey(const std::filesystem::path& certificate);
+  // Of a certificate that somebody sent, in PEM. Throws LinkError (Errc::refused) unless it is for
+  // `region`, and one that a connection made with `trusted` would accept.
+  VerifyingKey(const std::string& pem, const std::string& region, const TlsContext& trusted);
   ~VerifyingKey();
 
   bool verify(const std::string& content, const std::string& signature) const;

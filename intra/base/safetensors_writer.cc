@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compression/base/float16.h"
 #include "compression/base/parallel.h"
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
@@ -43,31 +44,56 @@ void check(std::span<const TensorView> tensors) {
   }
 }
 
-// Each by a thread, as many at a time as there are: a hash takes longer than its bytes' way to
-// disk.
-std::vector<std::string> hashes_of(std::span<const TensorView> tensors) {
-  std::vector<std::string> hashes(tensors.size());
-  compression::first_failure(
-      tensors.size(),
-      [&](std::size_t i) {
-        hashes[i] = diloco::to_hex(diloco::sha256(std::as_bytes(tensors[i].values)));
-        return true;
-      },
-      1);
-  return hashes;
-}
+// The tensors' bytes as they are written.
+class Written {
+ public:
+  Written(std::span<const TensorView> tensors, StoredAs stored)
+      : tensors_(tensors), stored_(stored), rounded_(tensors.size()) {
+    if (stored == StoredAs::fp32) return;
+    for_each([this](std::size_t i) {
+      rounded_[i].resize(tensors_[i].values.size());
+      std::ranges::transform(tensors_[i].values, rounded_[i].begin(), compression::bf16_nearest);
+    });
+  }
+  const char* type() const { return stored_ == StoredAs::fp32 ? "F32" : "BF16"; }
+  std::span<const std::byte> bytes(std::size_t i) const {
+    return stored_ == StoredAs::fp32 ? std::as_bytes(tensors_[i].values)
+                                     : std::as_bytes(std::span(rounded_[i]));
+  }
+  // Each by a thread, as many at a time as there are: a hash takes longer than its bytes' way to
+  // disk.
+  std::vector<std::string> hashes() const {
+    std::vector<std::string> hashes(tensors_.size());
+    for_each([&](std::size_t i) { hashes[i] = diloco::to_hex(diloco::sha256(bytes(i))); });
+    return hashes;
+  }
 
-std::string make_header(std::span<const TensorView> tensors,
+ private:
+  template <typename Work>
+  void for_each(const Work& work) const {
+    const auto one = [&](std::size_t i) {
+      work(i);
+      return true;
+    };
+    compression::first_failure(tensors_.size(), one, 1);
+  }
+
+  std::span<const TensorView> tensors_;
+  StoredAs stored_;
+  std::vector<std::vector<std::uint16_t>> rounded_;
+};
+
+std::string make_header(std::span<const TensorView> tensors, const Written& written,
                         const std::map<std::string, std::string>& metadata) {
   nlohmann::json header;
   header["__metadata__"] = metadata;
   std::size_t begin = 0;
-  std::vector<std::string> hashes = hashes_of(tensors);
+  std::vector<std::string> hashes = written.hashes();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorView& tensor = tensors[i];
-    const std::size_t end = begin + tensor.values.size_bytes();
+    const std::size_t end = begin + written.bytes(i).size();
     header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+        {"dtype", written.type()}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
     header["__metadata__"][std::string(kSafetensorsHashPrefix) + tensor.name] =
         std::move(hashes[i]);
     begin = end;
@@ -86,15 +112,16 @@ std::string make_header(std::span<const TensorView> tensors,
 
 void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata,
-                       const std::function<void()>& before_it_is_named) {
+                       const std::function<void()>& before_it_is_named, StoredAs stored) {
   check(tensors);
-  const std::string header = make_header(tensors, metadata);
+  const Written written(tensors, stored);
+  const std::string header = make_header(tensors, written, metadata);
   assert(header.size() <= kSafetensorsHeaderBytesMax);
   const std::uint64_t length = header.size();
   diloco::AtomicFile out(file);
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(header)));
-  for (const TensorView& tensor : tensors) out.append(std::as_bytes(tensor.values));
+  for (std::size_t i = 0; i < tensors.size(); ++i) out.append(written.bytes(i));
   if (before_it_is_named) before_it_is_named();
   out.commit(diloco::Durability::on_disk);
 }

@@ -181,20 +181,21 @@ void read_weights(const fs::path& directory, const ModelOptions& options,
 
 void save_model(const fs::path& directory, const ModelOptions& options,
                 const diloco::Layout& layout, std::span<const float> params,
-                const std::map<std::string, std::string>& metadata, const ModelOrigin& origin) {
+                const std::map<std::string, std::string>& metadata, const ModelOrigin& origin,
+                StoredAs stored) {
   diloco::create_private_directories(directory);
   std::optional<std::int64_t> end;
   if (!origin.tokenizer.empty()) end = end_of_text(directory_of(origin.tokenizer));
   if (end && *end >= options.vocabulary) end.reset();
   copy_tokenizer(origin.tokenizer, directory, end);
   const fs::path config = origin.model.empty() ? fs::path() : origin.model / kConfig;
-  diloco::replace_file(directory / kConfig, model_config(options, config, end),
+  diloco::replace_file(directory / kConfig, model_config(options, config, end, stored),
                        diloco::Durability::on_disk);
   auto with_hashes = metadata;
   std::vector<std::string> companions{kConfig};
   companions.insert(companions.end(), std::begin(kTokenizerFiles), std::end(kTokenizerFiles));
   add_companions(directory, companions, with_hashes);
-  write_weights(directory / kWeights, options, layout, params, with_hashes);
+  write_weights(directory / kWeights, options, layout, params, with_hashes, stored);
 }
 
 LoadedModel load_model(const fs::path& checkpoint) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "diloco/maths/layout.h"
+#include "intra/base/safetensors.h"
 #include "intra/model/model.h"
 
 namespace causeway::intra {
@@ -57,7 +58,8 @@ void read_weights(const std::filesystem::path& directory, const ModelOptions& op
 // `metadata` (run, round) goes into the weights' file.
 void save_model(const std::filesystem::path& directory, const ModelOptions& options,
                 const diloco::Layout& layout, std::span<const float> params,
-                const std::map<std::string, std::string>& metadata, const ModelOrigin& origin);
+                const std::map<std::string, std::string>& metadata, const ModelOrigin& origin,
+                StoredAs stored = StoredAs::fp32);
 
 struct LoadedModel {
   ModelOptions options;

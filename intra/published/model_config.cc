@@ -251,7 +251,7 @@ std::string generation_config(const std::string& text, std::int64_t end) {
 }
 
 std::string model_config(const ModelOptions& options, const std::filesystem::path& origin,
-                         std::optional<std::int64_t> end) {
+                         std::optional<std::int64_t> end, StoredAs stored) {
   // transformers would fill in the tokens of the published models.
   ordered_json config = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
   if (!origin.empty()) config = parse<ordered_json>(origin);
@@ -261,7 +261,7 @@ std::string model_config(const ModelOptions& options, const std::filesystem::pat
   const bool gpt2 = options.family == Family::gpt2;
   config.update(gpt2 ? gpt2_entries(options) : llama_entries(options));
   name_end(config, end);
-  config["dtype"] = "float32";
+  config["dtype"] = stored == StoredAs::fp32 ? "float32" : "bfloat16";
   config[kPrecisionKey] = options.precision == Precision::bf16 ? "bf16" : "fp32";
   return config.dump(2) + "\n";
 }

@@ -69,7 +69,7 @@ bool fits(const ModelOptions& options, const diloco::TensorSpec& spec, Shape sha
 
 void write_weights(const fs::path& file, const ModelOptions& options, const diloco::Layout& layout,
                    std::span<const float> params,
-                   const std::map<std::string, std::string>& metadata) {
+                   const std::map<std::string, std::string>& metadata, StoredAs stored) {
   assert(params.size() == layout.size());
   std::vector<std::vector<float>> transposed;
   transposed.reserve(layout.tensors().size());
@@ -84,7 +84,7 @@ void write_weights(const fs::path& file, const ModelOptions& options, const dilo
   }
   auto all_metadata = metadata;
   all_metadata["format"] = "pt";  // transformers asks which library's arrays these are
-  write_safetensors(file, tensors, all_metadata);
+  write_safetensors(file, tensors, all_metadata, {}, stored);
 }
 
 WeightFiles::WeightFiles(const fs::path& path) : path_(path) {

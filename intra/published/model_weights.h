@@ -19,7 +19,8 @@ namespace causeway::intra {
 
 void write_weights(const std::filesystem::path& file, const ModelOptions& options,
                    const diloco::Layout& layout, std::span<const float> params,
-                   const std::map<std::string, std::string>& metadata);
+                   const std::map<std::string, std::string>& metadata,
+                   StoredAs stored = StoredAs::fp32);
 
 // Untrusted files. All throw Errc::bad_checkpoint naming the file and the tensor.
 class WeightFiles {

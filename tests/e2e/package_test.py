@@ -66,7 +66,7 @@ class Package(EndToEnd):
 
     def test_shells_complete_commands_options_and_values(self):
         self.assertEqual(self.completed("causeway", "sim"), ["simulate"])
-        self.assertEqual(self.completed("causeway", "certs", "add"), ["add-region", "add-observer"])
+        self.assertEqual(self.completed("causeway", "certs", "add"), ["add-region", "add-observer", "add-follower"])
         self.assertEqual(self.completed("causeway", "simulate", "run.toml", "--wan", ""), ["relay", "none", "packet"])
         self.assertIn("--auto", self.completed("causeway", "coordinator", "run.toml", "--"))
         for shell, file in (("fish", "fish/vendor_completions.d/causeway.fish"), ("zsh", "zsh/vendor-completions/_causeway")):

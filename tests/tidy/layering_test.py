@@ -33,11 +33,14 @@ ROOMS = {
     "diloco/region": ["diloco/maths", "diloco/log", "diloco/pacing", "inter/base", "inter/frame"],
     "diloco/round": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "inter/base",
                      "inter/frame"],
+    "diloco/follow": ["diloco/maths", "diloco/files", "diloco/log", "diloco/ledger", "inter/base", "inter/frame",
+                      "inter/tls", "inter/door", "inter/blob", "inter/mesh"],
     "diloco/worker/stream": ["diloco/files", "diloco/log", "inter/base", "inter/tls"],
     "diloco/worker": ["diloco/maths", "diloco/files", "diloco/log", "diloco/worker/stream", "inter/base", "inter/tls",
                       "inter/door", "inter/mesh"],
     "diloco/coordinator": ["diloco/maths", "diloco/files", "diloco/log", "diloco/ledger", "diloco/pacing",
-                           "diloco/region", "diloco/round", "diloco/worker/stream", "diloco/worker", "inter/*"],
+                           "diloco/region", "diloco/round", "diloco/follow", "diloco/worker/stream", "diloco/worker",
+                           "inter/*"],
     "diloco/rehearsal": ["diloco/maths", "diloco/log", "diloco/pacing", "diloco/region", "diloco/round", "inter/mesh"],
 
     # Of diloco, intra sees the mathematics, files and the worker's session with what that hands over: never the protocol.
@@ -88,6 +91,7 @@ ROOMS = {
                         "intra/*"],
     "apps/run/replay": ["apps/run/config", "apps/run/page", "apps/run/verify", "compression/*", "inter/*", "diloco/*",
                         "intra/*"],
+    "apps/run/follow": ["apps/run/config", "apps/run/watch", "apps/run/replay", "inter/*", "diloco/*", "intra/*"],
     "apps/run/transfer": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/verify", "inter/*",
                           "diloco/*", "intra/*"],
     "apps/wan": ["apps/run/region", "inter/*", "wan-sim/*"],

@@ -35,7 +35,7 @@ COLLECTIONS = {
     "errors": ("compression/cuda/error.h",),
     "to and from bytes": (
         "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",
-        "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h",
+        "diloco/follow/follow_messages.h", "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h",
         "intra/base/foreign_json.h", "intra/published/model_weights.h",
         "intra/published/token_shard.h"),
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),

@@ -239,6 +239,10 @@ diloco::ProtocolOptions protocol_options(const Config& config, const std::string
   return options;
 }
 
+std::uint64_t follower_bytes_per_s(const Config& config) {
+  return static_cast<std::uint64_t>(config.links.followers_mbit_s * 125'000);
+}
+
 std::vector<std::string> names_of(const Config& config) {
   std::vector<std::string> names;
   for (const RegionConfig& region : config.regions) names.push_back(region.name);

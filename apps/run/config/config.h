@@ -61,6 +61,7 @@ struct LinksConfig {
   std::string congestion_control = "auto";
   std::optional<inter::Shape> topology;  // empty: as the links suggest
   std::filesystem::path prices;          // of traffic (prices.h); empty: not known
+  double followers_mbit_s = 100;         // to all followers of this region; 0: none is served
 };
 
 struct Config : intra::Recipe {
@@ -111,6 +112,8 @@ std::string shared_settings(const Config& config);
 std::string region_settings(const Config& config, const std::string& region);
 std::string reference_markdown();  // docs/configuration.md
 
+// What links.followers_mbit_s comes to.
+std::uint64_t follower_bytes_per_s(const Config& config);
 // How many steps the rounds have.
 diloco::Pace pace(const Config& config);
 // How K is chosen while the run goes on.

@@ -76,6 +76,11 @@ void add_link_keys(std::vector<Key<Config>>& keys) {
           "links.prices", [](auto& c) -> auto& { return c.links.prices; }, "a file, or empty",
           "Prices of traffic between regions, as `causeway tune --prices` takes them: the "
           "cost is shown in the metrics and by `causeway status` (docs/operate.md)."))));
+  keys.push_back(of_process(C::number(
+      "links.followers_mbit_s", [](auto& c) -> auto& { return c.links.followers_mbit_s; },
+      {0, 100'000},
+      "Most that this region sends to all its followers together (docs/follow.md), so that rounds "
+      "do not wait for readers. 0: it serves none.")));
   using inter::Shape;
   keys.push_back(of_process(C::choice<std::optional<Shape>>(
       "links.topology", [](auto& c) -> auto& { return c.links.topology; },

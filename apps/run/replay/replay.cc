@@ -44,25 +44,13 @@ std::string names_text(const std::vector<std::string>& names) {
   return text;
 }
 
-// Neither training nor contributing: a region of no name, which only applies records.
-intra::OuterRound applying(const Config& config, const diloco::Layout& layout) {
-  return {intra::OuterRound::Place{},
-          config.codec,
-          config.outer,
-          {.variant = diloco::OverlapOptions::Variant::synchronous,
-           .fragments = config.overlap.fragments,
-           .order = config.overlap.order,
-           .mixing = config.overlap.mixing},
-          layout};
-}
-
 class Replayer {
  public:
   explicit Replayer(const ReplayOptions& options)
       : options_(options),
         source_(options.paths, options.certificates, options.overrides),
         layout_(source_.layout()),
-        round_(applying(source_.config(), layout_)),
+        round_(applying_round(source_.config(), layout_)),
         alone_(intra::make_solo_collective()),
         state_(layout_),
         to_(options.to.value_or(source_.rounds())) {
@@ -245,6 +233,17 @@ class Replayer {
 
 }  // namespace
 
+intra::OuterRound applying_round(const Config& config, const diloco::Layout& layout) {
+  return {intra::OuterRound::Place{},
+          config.codec,
+          config.outer,
+          {.variant = diloco::OverlapOptions::Variant::synchronous,
+           .fragments = config.overlap.fragments,
+           .order = config.overlap.order,
+           .mixing = config.overlap.mixing},
+          layout};
+}
+
 Replay replay(const ReplayOptions& options) {
   return Replayer(options).run();
 }
@@ -259,19 +258,20 @@ bool is_ours(const Config& config, const diloco::Layout& layout) {
 }  // namespace
 
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
-                          const diloco::Layout& layout, const intra::OuterState& state) {
+                          const diloco::Layout& layout, const intra::OuterState& state,
+                          intra::StoredAs stored) {
   const std::map<std::string, std::string> metadata{{"run", state.run_id},
                                                     {"round", std::to_string(state.version)}};
   if (is_ours(config, layout))
-    return intra::save_model(directory, config.model, layout, state.anchor, metadata,
-                             config.origin);
+    return intra::save_model(directory, config.model, layout, state.anchor, metadata, config.origin,
+                             stored);
   std::vector<intra::TensorView> tensors;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
     tensors.push_back({tensor.spec.name, tensor.spec.shape,
                        std::span(state.anchor).subspan(tensor.offset, tensor.spec.count())});
   }
   std::filesystem::create_directories(directory);
-  intra::write_safetensors(directory / "model.safetensors", tensors, metadata);
+  intra::write_safetensors(directory / "model.safetensors", tensors, metadata, {}, stored);
 }
 
 std::string loss_text(const Config& config, const diloco::Layout& layout,

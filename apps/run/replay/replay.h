@@ -12,6 +12,8 @@
 #include "apps/run/replay/reweighting.h"
 #include "diloco/maths/layout.h"
 #include "diloco/maths/train.h"
+#include "intra/base/safetensors.h"
+#include "intra/outer/outer_round.h"
 #include "intra/outer/outer_state.h"
 
 namespace causeway::run {
@@ -38,12 +40,17 @@ struct Replay {
 // (diloco::Errc::lineage) if something that is needed was not kept or is damaged.
 Replay replay(const ReplayOptions& options);
 
+// Applies records to a state, as a worker does, but trains nothing and contributes nothing: a
+// region of no name. `layout` outlives it.
+intra::OuterRound applying_round(const Config& config, const diloco::Layout& layout);
+
 // What is done with a state that a replay computed, as with the model of a run that is over.
 
 // A directory as checkpoints/final. A model that is not one of ours (of a training program that
 // uses the worker API) is written as model.safetensors alone, under the tensors' own names.
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
-                          const diloco::Layout& layout, const intra::OuterState& state);
+                          const diloco::Layout& layout, const intra::OuterState& state,
+                          intra::StoredAs stored = intra::StoredAs::fp32);
 
 // The validation loss of both, in words. Throws as intra::Dataset does if the data is not here, and
 // ConfigError for a model that is not one of ours.

@@ -27,17 +27,13 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kLook{1};
 
-fs::path state_file(const fs::path& directory) {
-  return directory / "checkpoint-after.json";
+fs::path log_file(const CheckpointHookOptions& options) {
+  return options.directory / (options.file + ".log");
 }
 
-fs::path log_file(const fs::path& directory) {
-  return directory / "checkpoint-after.log";
-}
-
-void write(const fs::path& directory, const CheckpointHookState& state) {
+void write(const CheckpointHookOptions& options, const CheckpointHookState& state) {
   const nlohmann::ordered_json json = {{"version", state.version}, {"failures", state.failures}};
-  write_text_file(state_file(directory), json.dump() + "\n");
+  write_text_file(options.directory / (options.file + ".json"), json.dump() + "\n");
 }
 
 // A command may print without end, and is started again and again. It appends, wherever the end is.
@@ -61,8 +57,9 @@ void cut_log(const fs::path& log, std::uintmax_t bytes_max) {
 
 }  // namespace
 
-std::optional<CheckpointHookState> read_checkpoint_hook(const fs::path& directory) {
-  const auto json = parse_object(read_text_file(state_file(directory)));
+std::optional<CheckpointHookState> read_checkpoint_hook(const fs::path& directory,
+                                                        const std::string& file) {
+  const auto json = parse_object(read_text_file(directory / (file + ".json")));
   if (!json) return std::nullopt;
   return CheckpointHookState{.version = get<std::uint64_t>(*json, "version"),
                              .failures = get<std::uint64_t>(*json, "failures")};
@@ -72,7 +69,13 @@ CheckpointHook::CheckpointHook(asio::any_io_executor executor, CheckpointHookOpt
     : options_(std::move(options)),
       timer_(executor),
       log_timer_(std::move(executor)),
-      state_(read_checkpoint_hook(options_.directory).value_or(CheckpointHookState{})) {}
+      state_(
+          read_checkpoint_hook(options_.directory, options_.file).value_or(CheckpointHookState{})) {
+}
+
+void CheckpointHook::look() {
+  if (command_ == nullptr) timer_.cancel();
+}
 
 void CheckpointHook::finish() {
   finishing_ = true;
@@ -87,9 +90,15 @@ void CheckpointHook::stop() {
 
 std::optional<std::uint64_t> CheckpointHook::due() const {
   if (options_.command.empty() || stopped_) return std::nullopt;
+  const std::optional<std::uint64_t> version = newest();
+  return version && *version > state_.version ? version : std::nullopt;
+}
+
+std::optional<std::uint64_t> CheckpointHook::newest() const {
+  if (options_.newest) return options_.newest();
   try {
     const auto snapshot = diloco::read_snapshot(options_.directory / "ledger" / "snapshot");
-    if (snapshot && snapshot->version > state_.version) return snapshot->version;
+    if (snapshot) return snapshot->version;
   } catch (const std::system_error&) {
     // Damaged: whoever needs it says so.
   }
@@ -115,7 +124,7 @@ asio::awaitable<void> CheckpointHook::run() {
 asio::awaitable<ExitStatus> CheckpointHook::start(std::uint64_t version) {
   ProcessOptions process{.arguments = {"/bin/sh", "-c", options_.command},
                          .environment = options_.environment,
-                         .log = log_file(options_.directory),
+                         .log = log_file(options_),
                          .output = {},
                          .with_descendants = true};
   process.environment["CAUSEWAY_VERSION"] = std::to_string(version);
@@ -130,12 +139,12 @@ asio::awaitable<ExitStatus> CheckpointHook::start(std::uint64_t version) {
   } const running{*this};
   bound_log();
   const ExitStatus status = co_await command.wait();
-  cut_log(log_file(options_.directory), options_.log_bytes_max);
+  cut_log(log_file(options_), options_.log_bytes_max);
   co_return status;
 }
 
 void CheckpointHook::bound_log() {
-  cut_log(log_file(options_.directory), options_.log_bytes_max);
+  cut_log(log_file(options_), options_.log_bytes_max);
   log_timer_.expires_after(kLook);
   log_timer_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled && command_ != nullptr) bound_log();
@@ -144,14 +153,14 @@ void CheckpointHook::bound_log() {
 
 asio::awaitable<void> CheckpointHook::run_for(std::uint64_t version) {
   const std::string what =
-      fmt::format("{}: checkpoint.after for version {}", options_.region, version);
+      fmt::format("{}: {} for version {}", options_.region, options_.key, version);
   try {
     const ExitStatus status = co_await start(version);
     if (stopped_) co_return;
     failed_ = !status.ok();
     if (failed_) {
       spdlog::error("{} ended with {}; what it said is in {}. It is tried again", what,
-                    to_string(status), log_file(options_.directory).string());
+                    to_string(status), log_file(options_).string());
     } else {
       spdlog::info("{} is done", what);
     }
@@ -165,7 +174,7 @@ asio::awaitable<void> CheckpointHook::run_for(std::uint64_t version) {
     state_.version = version;
   }
   try {
-    write(options_.directory, state_);
+    write(options_, state_);
   } catch (const std::system_error& error) {
     spdlog::warn("{}: {}; that is not kept", what, error.what());
   }

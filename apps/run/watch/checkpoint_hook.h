@@ -1,11 +1,13 @@
 // checkpoint.after: a command of the user's, started for the newest snapshot that the run
 // confirmed, to bring it elsewhere. What it did is in checkpoint-after.json of the region's
-// directory, the end of what it printed in checkpoint-after.log.
+// directory, the end of what it printed in checkpoint-after.log. A follower's --after is another,
+// for the newest version that it published.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +23,10 @@ namespace causeway::run {
 struct CheckpointHookOptions {
   std::string command;  // for /bin/sh; empty: none
   std::string region;
+  std::string key = "checkpoint.after";   // what the log calls the command
+  std::string file = "checkpoint-after";  // its files: .json and .log
+  // What is there for it; none: the snapshot that the directory's ledger names.
+  std::function<std::optional<std::uint64_t>()> newest = {};
   std::filesystem::path directory;                 // the region's
   std::map<std::string, std::string> environment;  // beside CAUSEWAY_VERSION
   std::chrono::seconds retry{60};                  // after a failure
@@ -32,7 +38,8 @@ struct CheckpointHookState {
   std::uint64_t version = 0;   // the newest for which the command succeeded
   std::uint64_t failures = 0;  // since the run began
 };
-std::optional<CheckpointHookState> read_checkpoint_hook(const std::filesystem::path& directory);
+std::optional<CheckpointHookState> read_checkpoint_hook(
+    const std::filesystem::path& directory, const std::string& file = "checkpoint-after");
 
 class CheckpointHook {
  public:
@@ -41,6 +48,7 @@ class CheckpointHook {
   // One command at a time, each for the snapshot that is the newest when it starts. Until one of
   // the two below.
   asio::awaitable<void> run();
+  void look();    // there may be something new: now, rather than in a second
   void finish();  // once more if the last snapshot was not brought away
   void stop();    // at once: a command that runs is killed
 
@@ -48,6 +56,7 @@ class CheckpointHook {
   asio::awaitable<void> run_for(std::uint64_t version);
   asio::awaitable<ExitStatus> start(std::uint64_t version);
   std::optional<std::uint64_t> due() const;
+  std::optional<std::uint64_t> newest() const;
   void bound_log();  // again and again, while a command runs
   asio::awaitable<void> pause(std::chrono::seconds time);
 

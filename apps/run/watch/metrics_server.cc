@@ -1,10 +1,13 @@
 #include "apps/run/watch/metrics_server.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -39,6 +42,7 @@ constexpr std::size_t kReadingMax = 8;  // pages at a time whose files are being
 constexpr std::chrono::seconds kPatience{
     5};  // with one connection, from its first byte to its last
 constexpr std::chrono::seconds kPatienceAtEnd{1};
+constexpr std::chrono::seconds kVersionWait{30};  // of who waits for the next one
 constexpr std::chrono::seconds kResolveBind{10};
 
 struct Answer {
@@ -51,6 +55,8 @@ const char* reason_phrase(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 204:
+      return "No Content";
     case 400:
       return "Bad Request";
     case 404:
@@ -69,7 +75,7 @@ Answer unless(const std::string& why) {
 }
 
 struct Request {
-  std::string method, path;
+  std::string method, path, query;
 };
 
 // Of "GET /path?query HTTP/1.1"; nothing else of a request matters here.
@@ -80,7 +86,9 @@ std::optional<Request> parse_request(const std::string& head) {
   if (method == std::string::npos || version == std::string::npos || version <= method)
     return std::nullopt;
   const std::string target = line.substr(method + 1, version - method - 1);
-  return Request{line.substr(0, method), target.substr(0, target.find('?'))};
+  const std::size_t query = std::min(target.find('?'), target.size());
+  return Request{line.substr(0, method), target.substr(0, query),
+                 query == target.size() ? "" : target.substr(query + 1)};
 }
 
 // Whoever connected.
@@ -118,6 +126,7 @@ class MetricsServer::Implementation {
       std::error_code ignored;
       acceptor_.close(ignored);
       ending_ = true;
+      versions_.notify();
       if (connected_ == 0) return io_.stop();
       patience_at_end_.expires_after(kPatienceAtEnd);
       patience_at_end_.async_wait([this](std::error_code) { io_.stop(); });
@@ -126,6 +135,9 @@ class MetricsServer::Implementation {
     reading_.join();
   }
   std::uint16_t port() const { return port_; }
+  void tell_version() {
+    asio::post(io_, [this] { versions_.notify(); });
+  }
 
  private:
   static void rethrow(const std::exception_ptr& failure) {
@@ -171,13 +183,19 @@ class MetricsServer::Implementation {
   asio::awaitable<void> serve(ClientPointer client) {
     ++connected_;
     clients_.enter(client);  // in place of somebody slower, if there are too many
-    const inter::Deadline deadline(io_.get_executor(), kPatience, [client] { client->close(); });
-    co_await exchange(*client);
+    std::optional<inter::Deadline> deadline;
+    const auto give = [this, client, &deadline](std::chrono::seconds patience) {
+      deadline.emplace(io_.get_executor(), patience, [client] { client->close(); });
+    };
+    give(kPatience);
+    co_await exchange(*client, give);
     clients_.leave(client);
     if (--connected_ == 0 && ending_) io_.stop();
   }
 
-  asio::awaitable<void> exchange(Client& client) {
+  using Give = std::function<void(std::chrono::seconds patience)>;
+
+  asio::awaitable<void> exchange(Client& client, const Give& give) {
     std::string head;
     std::error_code error;
     co_await asio::async_read_until(client.socket, asio::dynamic_buffer(head, kRequestBytesMax),
@@ -185,7 +203,13 @@ class MetricsServer::Implementation {
     if (error && error != asio::error::not_found) co_return;  // gone, or given up
     const std::optional<Request> request = error ? std::nullopt : parse_request(head);
     Answer answer{.status = 400, .text = "no request that this server knows\n"};
-    if (request) answer = co_await answer_to(*request, client.address);
+    if (request && request->path == "/version" && pages_.version) {
+      give(kVersionWait + kPatience);
+      answer = co_await version_after(*request);
+      give(kPatience);
+    } else if (request) {
+      answer = co_await answer_to(*request, client.address);
+    }
     std::string text = fmt::format(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         answer.status, reason_phrase(answer.status), answer.type, answer.text.size());
@@ -210,6 +234,26 @@ class MetricsServer::Implementation {
       co_return co_await read(page);
     }
     co_return Answer{.status = 404, .text = "there are /metrics, /healthz and /readyz\n"};
+  }
+
+  // "/version": what there is. "/version?after=SEEN": the first that is another one.
+  asio::awaitable<Answer> version_after(const Request& request) {
+    constexpr std::string_view kAfter = "after=";
+    const bool waits = request.query.starts_with(kAfter);
+    const std::string seen = waits ? request.query.substr(kAfter.size()) : "";
+    bool late = !waits;
+    const inter::Deadline deadline(io_.get_executor(), kVersionWait, [this, &late] {
+      late = true;
+      versions_.notify();
+    });
+    std::string text = pages_.version(seen);
+    while (text.empty() && !late && !ending_) {
+      co_await versions_.wait();
+      text = pages_.version(seen);
+    }
+    if (!text.empty()) co_return Answer{.text = std::move(text), .type = "application/json"};
+    if (waits) co_return Answer{.status = 204, .text = ""};
+    co_return Answer{.status = 503, .text = "there is no version yet\n"};
   }
 
   asio::awaitable<Answer> read(std::function<Answer()> page) {
@@ -237,6 +281,7 @@ class MetricsServer::Implementation {
   inter::Strangers<Client> clients_;
   std::size_t connected_ = 0, being_read_ = 0;
   bool ending_ = false;
+  inter::Signal versions_{io_.get_executor()};
   asio::steady_timer patience_at_end_{io_};
   std::thread thread_;
 };
@@ -246,6 +291,9 @@ MetricsServer::MetricsServer(const inter::Endpoint& address, MetricsPages pages)
 MetricsServer::~MetricsServer() = default;
 std::uint16_t MetricsServer::port() const {
   return implementation_->port();
+}
+void MetricsServer::tell_version() {
+  implementation_->tell_version();
 }
 
 namespace {

@@ -1,8 +1,10 @@
-// /metrics, /healthz and /readyz over HTTP, for Prometheus and whoever watches processes. Nothing
-// can be changed by it and nobody is asked who they are, so it binds where the user says.
+// /metrics, /healthz and /readyz over HTTP, for Prometheus and whoever watches processes, and
+// /version for who loads what a follower publishes. Nothing can be changed by it and nobody is
+// asked who they are, so it binds where the user says.
 //
 // Whoever reaches the port may connect as often as they like and say nothing. So connections are
-// few and short: a newcomer takes the place of the oldest from the address that has most of them.
+// few and short (who waits for a version is there for longer): a newcomer takes the place of the
+// oldest from the address that has most of them.
 #pragma once
 
 #include <chrono>
@@ -22,6 +24,9 @@ struct MetricsPages {
   std::function<std::string(const std::string& address)> metrics = {};
   std::function<std::string()> not_healthy = {};  // why this process is not; empty: it is
   std::function<std::string()> not_ready = {};    // likewise of the region
+  // /version, for who waits for something newer: what there is, as JSON, if that is not `seen`.
+  // Empty: it is, or there is nothing. Without this function there is no such page. Must not wait.
+  std::function<std::string(const std::string& seen)> version = {};
 };
 
 // On two threads of its own: not_healthy is called on one, so it must not wait for anything; what
@@ -33,6 +38,7 @@ class MetricsServer {
   ~MetricsServer();
 
   std::uint16_t port() const;
+  void tell_version();  // there is another one; any thread
 
  private:
   class Implementation;

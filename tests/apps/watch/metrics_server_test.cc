@@ -1,6 +1,7 @@
 #include "apps/run/watch/metrics_server.h"
 
 #include <future>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -95,6 +96,41 @@ TEST_F(MetricsServerTest, APageThatHangsKeepsHealthFromNobody) {
   disk.set_value();
   while (!get("/metrics").ends_with("late 1\n")) {
   }
+}
+
+TEST_F(MetricsServerTest, WhoKnowsAVersionWaitsForAnotherOne) {
+  std::mutex mutex;
+  std::string version;
+  serve({.version = [&](const std::string& seen) {
+    const std::lock_guard lock(mutex);
+    return version == seen ? "" : version;
+  }});
+  const auto publish = [&](const std::string& next) {
+    {
+      const std::lock_guard lock(mutex);
+      version = next;
+    }
+    server_->tell_version();
+  };
+  EXPECT_TRUE(get("/version").starts_with("HTTP/1.1 503 ")) << "there is none yet";
+  tcp::socket first = connect("GET /version?after= HTTP/1.1\r\n\r\n");
+  publish("7");
+  EXPECT_TRUE(read(first).ends_with("\r\n\r\n7"));
+  EXPECT_TRUE(get("/version").ends_with("\r\n\r\n7"));
+  EXPECT_TRUE(get("/version?after=6").ends_with("\r\n\r\n7"));
+  tcp::socket second = connect("GET /version?after=7 HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 ")) << "meanwhile";
+  publish("8");
+  EXPECT_TRUE(read(second).ends_with("\r\n\r\n8"));
+  tcp::socket third = connect("GET /version?after=8 HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+  server_.reset();
+  EXPECT_TRUE(read(third).starts_with("HTTP/1.1 204 ")) << "told that there is nothing";
+}
+
+TEST_F(MetricsServerTest, WithoutVersionsThereIsNoSuchPage) {
+  serve({});
+  EXPECT_TRUE(get("/version").starts_with("HTTP/1.1 404 "));
 }
 
 TEST_F(MetricsServerTest, APageThatCannotBeMadeIsAnAnswerToo) {

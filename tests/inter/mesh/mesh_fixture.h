@@ -31,6 +31,7 @@ class Region : public MeshHandler {
   std::string greeting() override { return "greeting of " + name; }
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report(const std::string&) override { return shown; }
+  void on_follower(TlsDoor::Guest guest) override { followers.push_back(guest.name); }
   void on_refused_by(const std::string& peer, const LinkError& refusal) override;
   void on_peer_up(const std::string& peer, const std::string& via) override;
   void on_peer_down(const std::string& peer, const std::string& reason) override;
@@ -47,6 +48,7 @@ class Region : public MeshHandler {
   std::string judged;   // whom it is about; empty: everybody
   std::string shown;    // to observers
   std::vector<std::string> greetings, refusals, downs, messages;
+  std::vector<std::string> followers;  // as certified
   std::vector<std::pair<std::string, BlobId>> blobs;
   std::map<std::string, std::string> ways;  // to each peer that came up: the third region, or ""
   int ups = 0;

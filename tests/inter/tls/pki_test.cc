@@ -96,6 +96,18 @@ TEST_F(Pki, NoRegionCanHaveAnObserversName) {
   EXPECT_THROW(add_observer(path(), std::string(55, 'x')), std::system_error);
 }
 
+TEST_F(Pki, AFollowerIsNeitherARegionNorAnObserver) {
+  create_ca(path(), "test");
+  add_follower(path(), "reader");
+  const auto names = describe_certificate(path() / "reader.crt").dns_names;
+  ASSERT_THAT(names, ElementsAre("reader.follower"));
+  EXPECT_TRUE(is_follower(names[0]));
+  EXPECT_FALSE(is_observer(names[0]));
+  EXPECT_THROW(add_region(path(), names[0]), std::system_error);
+  renew_region(path(), "reader");
+  EXPECT_EQ(describe_certificate(path() / "reader.crt").dns_names, names);
+}
+
 TEST_F(Pki, ARenewedObserverIsStillOne) {
   create_ca(path(), "run");
   add_observer(path(), "watch");

@@ -1,0 +1,243 @@
+// causeway follow: the newest weights of a run that trains, exact, for whoever only reads them.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+
+#include "apps/commands.h"
+#include "apps/run/config/config.h"
+#include "apps/run/config/link_flags.h"
+#include "apps/run/follow/follow_pages.h"
+#include "apps/run/follow/follower.h"
+#include "apps/run/watch/checkpoint_hook.h"
+#include "apps/run/watch/metrics_server.h"
+#include "apps/flags.h"
+#include "diloco/files/file_io.h"
+#include "diloco/follow/follower_server.h"
+#include "inter/door/tls_door.h"
+#include "inter/mesh/resolve.h"
+#include "inter/tls/pki.h"
+
+namespace causeway::apps {
+namespace {
+
+struct FollowFlags {
+  std::filesystem::path config, directory, certificates;
+  std::vector<std::string> overrides, peers, from;
+  std::string name, region, dtype = "bfloat16", after, http, serve;
+  std::uint64_t every = 1, keep = 2, signatures = 0;
+};
+
+void put_first(std::vector<run::FollowedRegions::Address>& addresses, const std::string& region) {
+  const auto found = std::ranges::find(addresses, region, &run::FollowedRegions::Address::region);
+  if (found == addresses.end())
+    throw run::ConfigError("--region " + region + ": no region of that name");
+  std::rotate(addresses.begin(), found, found + 1);
+}
+
+// "NAME=HOST:PORT" of another follower.
+run::FollowedRegions::Address follower_at(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    throw run::ConfigError("--from " + text + ": must be NAME=HOST:PORT of another follower");
+  return {text.substr(0, equals) + ".follower", inter::parse_endpoint(text.substr(equals + 1))};
+}
+
+run::FollowOptions follow_options(const run::Config& config, const FollowFlags& flags) {
+  run::FollowOptions options;
+  options.directory = flags.directory;
+  options.self = flags.name + ".follower";
+  options.credentials = inter::credentials_in(
+      flags.certificates.empty() ? config.certificates : flags.certificates, flags.name);
+  run::LinkFlags links;
+  links.region = options.self;
+  links.peers = flags.peers;
+  const auto endpoints = run::peer_addresses(config, links);
+  options.trusted = run::names_of(config);
+  if (!config.witness.name.empty()) options.trusted.push_back(config.witness.name);
+  for (const std::string& region : options.trusted)
+    options.addresses.push_back({region, endpoints.at(region)});
+  if (!flags.region.empty()) put_first(options.addresses, flags.region);
+  for (auto from = flags.from.rbegin(); from != flags.from.rend(); ++from)
+    options.addresses.insert(options.addresses.begin(), follower_at(*from));
+  options.signatures = flags.signatures > 0 ? flags.signatures : options.trusted.size() / 2 + 1;
+  if (options.signatures > options.trusted.size())
+    throw run::ConfigError("--signatures " + std::to_string(flags.signatures) + ": the run has " +
+                           std::to_string(options.trusted.size()) + " regions");
+  options.every = flags.every;
+  options.kept = flags.keep;
+  options.stored = flags.dtype == "float32" ? intra::StoredAs::fp32 : intra::StoredAs::bf16;
+  return options;
+}
+
+run::CheckpointHookOptions hook_options(const FollowFlags& flags, const run::FollowReport& report) {
+  return {.command = flags.after,
+          .region = flags.name,
+          .key = "--after",
+          .file = "after",
+          .newest = [&report]() -> std::optional<std::uint64_t> {
+            const auto published = report.look().published;
+            if (published.is_null()) return std::nullopt;
+            return published.value("version", std::uint64_t{0});
+          },
+          .directory = flags.directory,
+          .environment = {
+              {"CAUSEWAY_DIRECTORY", std::filesystem::absolute(flags.directory).string()},
+              {"CAUSEWAY_MODEL", std::filesystem::absolute(flags.directory / "current").string()}}};
+}
+
+// Two of them would write over each other.
+diloco::Descriptor lock(const std::filesystem::path& directory) {
+  diloco::create_private_directories(directory);
+  std::optional<diloco::Descriptor> lock = diloco::lock_file(directory / "follow.lock");
+  if (!lock)
+    throw run::ConfigError("another follower uses " + directory.string() +
+                           ": give this one a --directory of its own");
+  return std::move(*lock);
+}
+
+// Other followers read from this one what it has: what they believe, regions have signed.
+class Served {
+ public:
+  Served(asio::io_context& context, const run::Config& config, const run::FollowOptions& options,
+         const std::string& address)
+      : context_(context),
+        server_({.owner = options.self,
+                 .signs = false,
+                 .directory = options.directory,
+                 .credentials = options.credentials,
+                 .settings = run::shared_settings(config),
+                 .bytes_per_s = run::follower_bytes_per_s(config)}),
+        door_(context.get_executor(), {.owner = options.self, .credentials = options.credentials},
+              [this](inter::TlsDoor::Guest guest) {
+                if (inter::is_follower(guest.name)) server_.admit(std::move(guest));
+              }) {
+    const inter::Endpoint bind = inter::parse_endpoint(address);
+    try {
+      door_.listen(inter::listening_address(bind, std::chrono::seconds(10)));
+    } catch (const std::system_error& error) {
+      inter::throw_cannot_listen(bind, error.code());
+    }
+    door_.start();
+    spdlog::info("serves other followers on port {}", door_.port());
+  }
+  void tell() { server_.tell(); }
+  asio::awaitable<void> see_off() {
+    door_.close();
+    co_await server_.see_off(context_.get_executor());
+  }
+
+ private:
+  asio::io_context& context_;
+  diloco::FollowerServer server_;
+  inter::TlsDoor door_;
+};
+
+int run_follow(const FollowFlags& flags) {
+  const run::Config config = run::load_config(flags.config, flags.overrides);
+  const diloco::Descriptor locked = lock(flags.directory);
+  run::FollowReport report;
+  asio::io_context context(1);
+  run::CheckpointHook hook(context.get_executor(), hook_options(flags, report));
+  std::optional<run::MetricsServer> http;
+  if (!flags.http.empty())
+    http.emplace(inter::parse_endpoint(flags.http), run::follow_pages(report));
+  report.set_news([&] {
+    hook.look();
+    if (http) http->tell_version();
+  });
+  if (http)
+    spdlog::info("serves /version, /metrics, /healthz and /readyz on port {}", http->port());
+  run::FollowOptions options = follow_options(config, flags);
+  std::optional<Served> served;
+  if (!flags.serve.empty()) {
+    served.emplace(context, config, options, flags.serve);
+    options.tell = [&served] { served->tell(); };
+  }
+  const auto follow = [&]() -> asio::awaitable<void> {
+    co_await run::follow(context.get_executor(), config, options, report);
+    if (served) co_await served->see_off();
+  };
+
+  bool interrupted = false;
+  asio::signal_set signals(context, SIGINT, SIGTERM);
+  signals.async_wait([&](const asio::error_code& error, int) {
+    if (error) return;
+    interrupted = true;
+    context.stop();  // what is on disk is whole at any instant
+  });
+  std::exception_ptr failure;
+  asio::co_spawn(context, hook.run(), [&](std::exception_ptr) { signals.cancel(); });
+  asio::co_spawn(context, follow, [&](std::exception_ptr error) {
+    failure = std::move(error);
+    failure ? hook.stop() : hook.finish();
+  });
+  context.run();
+  if (failure) std::rethrow_exception(failure);
+  return interrupted ? 130 : 0;
+}
+
+void add_flags(CLI::App& command, FollowFlags& flags) {
+  command.add_option("CONFIG", flags.config, "The run's configuration file")->required();
+  add_set_option(command, flags.overrides);
+  command
+      .add_option("--as", flags.name,
+                  "Whose certificate to show: NAME of `causeway certs add-follower NAME`")
+      ->required();
+  command
+      .add_option("--directory", flags.directory,
+                  "Where the model goes, in DIRECTORY/current, and what is needed to go on")
+      ->required();
+  command.add_option("--region", flags.region,
+                     "The nearest region, which is asked first (default: the first of the file)");
+  command.add_option("--every", flags.every, "Publish every so many rounds")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+      ->capture_default_str();
+  command.add_option("--dtype", flags.dtype, "How the weights are written")
+      ->check(CLI::IsMember({"bfloat16", "float32"}))
+      ->capture_default_str();
+  command.add_option("--keep", flags.keep, "Versions that stay on disk, the newest included")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--after", flags.after,
+                     "A command for /bin/sh, started when a version is there (CAUSEWAY_MODEL, "
+                     "CAUSEWAY_VERSION)");
+  command.add_option("--http", flags.http,
+                     "HOST:PORT where /version (/version?after=N waits for another one), /metrics, "
+                     "/healthz and /readyz are served, to anybody who reaches it");
+  command.add_option("--serve", flags.serve,
+                     "HOST:PORT where other followers may read what this one has");
+  add_repeated(command, "--from", flags.from,
+               "NAME=HOST:PORT of a follower that serves, which is asked before the regions");
+  command.add_option("--signatures", flags.signatures,
+                     "How many regions must have signed a record (default: most of the file's)");
+  command.add_option("--certificates", flags.certificates,
+                     "Directory with ca.crt, NAME.crt and NAME.key (default: "
+                     "certificates.directory)");
+  add_repeated(command, "--peer", flags.peers,
+               "REGION=HOST:PORT to dial instead of the advertised one");
+}
+
+}  // namespace
+
+void add_follow(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<FollowFlags>();
+  CLI::App* command = app.add_subcommand(
+      "follow", "Keep the newest weights of a run that trains, for a server that loads them");
+  add_flags(*command, *flags);
+  command->callback([flags, &exit_code] { exit_code = run_follow(*flags); });
+}
+
+}  // namespace causeway::apps

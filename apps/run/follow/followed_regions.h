@@ -1,0 +1,77 @@
+// The regions that a follower may ask, and its links to them: each is opened when it is needed, and
+// one that does not answer is left alone for a while.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "diloco/follow/follower_link.h"
+#include "inter/base/retry.h"
+#include "inter/mesh/mesh.h"
+#include "inter/tls/credential_watch.h"
+#include "inter/tls/pki.h"
+
+namespace causeway::run {
+
+class FollowedRegions {
+ public:
+  struct Address {
+    std::string region;
+    inter::Endpoint endpoint;  // without a host it cannot be asked
+  };
+
+  // `self`: as certified. `addresses`: the nearest first. Throws std::system_error naming a
+  // credential that cannot be used.
+  FollowedRegions(asio::any_io_executor executor, std::string self, inter::Credentials credentials,
+                  const std::vector<Address>& addresses);
+
+  // Regions that the log names and nobody configured can be asked too.
+  void know(const std::vector<Address>& addresses);
+
+  // The link that this gave last, while it stands; then one to the first that answers, in their
+  // order. Waits as long as none does. Throws inter::LinkError (Errc::refused) if most refuse and
+  // the rest is silent.
+  asio::awaitable<diloco::FollowerLink*> nearest();
+  // Null: it does not answer now.
+  asio::awaitable<diloco::FollowerLink*> link(const std::string& region);
+  // What it said or did not say makes its link useless.
+  void drop(const std::string& region, const std::string& why);
+
+  std::vector<std::string> names() const;  // in their order
+  const inter::TlsContext& context() const { return context_; }
+  std::uint64_t received_bytes() const;  // so far, from all
+  std::string connected() const;         // whom the last nearest() gave; empty: nobody
+
+ private:
+  struct Place {
+    Address address;
+    std::unique_ptr<diloco::FollowerLink> link;
+    inter::Backoff backoff;
+    std::chrono::steady_clock::time_point not_before{};
+    std::string refusal;  // the last word of one that refuses
+    inter::LogThrottle failures;
+  };
+  asio::awaitable<diloco::FollowerLink*> open(Place& place);
+  Place* find(const std::string& region);
+  void throw_if_most_refuse() const;
+
+  asio::any_io_executor executor_;
+  std::string self_;
+  inter::Credentials credentials_;
+  inter::CredentialWatch watch_;
+  inter::TlsContext context_;
+  std::vector<std::unique_ptr<Place>> places_;
+  asio::steady_timer retry_;
+  std::uint64_t received_before_ = 0;  // over links that are gone
+  std::string connected_;
+};
+
+}  // namespace causeway::run

@@ -1,0 +1,234 @@
+#include "apps/run/follow/follower.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/coordinator/greeting.h"
+#include "diloco/files/error.h"
+#include "inter/base/error.h"
+#include "inter/base/text.h"
+#include "intra/base/error.h"
+#include "intra/outer/state_file.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kNothingToDo{1};  // while nothing can be done
+constexpr std::chrono::seconds kLookForRoom{3};  // on a full disk
+
+// A follower reads, whoever takes part.
+std::string without_names(const std::string& settings) {
+  std::istringstream lines(settings);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("regions.name = ")) kept += line + "\n";
+  return kept;
+}
+
+}  // namespace
+
+Follower::Follower(asio::any_io_executor executor, const Config& config, FollowOptions options,
+                   FollowReport& report)
+    : executor_(executor),
+      config_(config),
+      options_(std::move(options)),
+      report_(report),
+      regions_(executor, options_.self, options_.credentials, options_.addresses),
+      run_(options_.directory, options_.trusted, options_.signatures),
+      spool_(options_.directory / "spool", std::numeric_limits<std::uint64_t>::max()),
+      versions_(options_.directory, options_.kept) {
+  if (auto published = versions_.current(); !published.is_null())
+    report_.publish(std::move(published));
+  know_members();
+}
+
+// What it knew may be ahead of what is on disk when that is full, so it begins anew.
+asio::awaitable<void> follow(asio::any_io_executor executor, const Config& config,
+                             const FollowOptions& options, FollowReport& report) {
+  bool begun = false;
+  for (;;) {
+    std::string full;
+    try {
+      Follower follower(executor, config, options, report);
+      begun = true;
+      co_await follower.run();
+      co_return;
+    } catch (const std::system_error& error) {
+      if (!begun || !inter::is_out_of_room(error)) throw;
+      full = std::string("there is no room: ") + error.what() + "; it goes on when there is";
+    }
+    spdlog::error("{}", full);
+    report.change([&](FollowFigures& figures) { figures.trouble = full; });
+    asio::steady_timer timer(executor, kLookForRoom);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+asio::awaitable<void> Follower::run() {
+  restore();
+  const nlohmann::ordered_json published = report_.look().published;
+  if (!published.is_null() && published.value("final", false) &&
+      published.value("dtype", "") == options_.dtype()) {
+    spdlog::info("run {} is over, and its last version is there", published.value("run", ""));
+    report_.change([](FollowFigures& figures) { figures.over = true; });
+    co_return;
+  }
+  while (!over_) {
+    show();
+    Link& link = *co_await regions_.nearest();
+    const std::string region = link.region();
+    liars_.clear();
+    bool got_on = false;
+    std::string trouble;
+    try {
+      got_on = co_await step(link);
+    } catch (const inter::LinkError& error) {
+      trouble = error.reason();
+      regions_.drop(region, trouble);
+      told_ = {};
+    }
+    for (const std::string& liar : liars_)
+      regions_.drop(liar, "it sent other bytes than it should");
+    if (trouble.empty()) trouble = unpublished_;
+    report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
+    if (!got_on && !over_) co_await pause();
+  }
+  show();
+}
+
+void Follower::show() {
+  report_.change([&](FollowFigures& figures) {
+    figures.rounds = run_.rounds();
+    figures.version = state_ ? state_->version() : 0;
+    figures.connected = regions_.connected();
+    figures.received_bytes = regions_.received_bytes();
+    figures.over = over_;
+  });
+}
+
+asio::awaitable<void> Follower::pause() {
+  asio::steady_timer timer(executor_, kNothingToDo);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+// A state that was kept is used only if it is the one that the records name.
+void Follower::restore() {
+  if (!fs::exists(state_file())) return;
+  try {
+    diloco::Round version = 0;
+    intra::StateReader(state_file()).read("version", version);
+    if (const diloco::CommitRecord* const record = run_.record(version)) {
+      state_ = std::make_unique<FollowedState>(config_, run_.run_id(), state_file(), version,
+                                               record->state);
+      run_.forget_before(version);
+      spdlog::info("goes on from version {}", version);
+    }
+  } catch (const std::system_error& error) {
+    if (error.code() != intra::Errc::bad_checkpoint) throw;
+    spdlog::warn("{}; a snapshot of the run's is fetched instead", intra::message_of(error));
+  }
+}
+
+// ---- What the run decided ----
+
+// False: there was nothing that could be done.
+asio::awaitable<bool> Follower::step(Link& link) {
+  const bool behind = state_ && run_.record(state_->version()) != nullptr;
+  const diloco::FollowerQuestion question{.first = run_.entries() + told_.size(), .wait = !behind};
+  const diloco::FollowerAnswer answer = co_await link.ask(question);
+  if (answer.run_id.empty()) co_return false;
+  check_run(link, answer);
+  snapshot_ = answer.snapshot;
+  finished_ = answer.finished;
+  const bool told = !answer.entries.empty();
+  if (told) co_await take_entries(link, answer);
+  if (told_.size() > 0) co_return true;  // there is more of it
+  show();
+  const bool advanced = co_await advance(link);
+  // At the end no region waits before it answers.
+  co_return told || advanced || !(behind || finished_);
+}
+
+void Follower::check_run(const Link& link, const diloco::FollowerAnswer& answer) {
+  if (!run_.run_id().empty() && answer.run_id != run_.run_id()) {
+    throw std::system_error(make_error_code(diloco::Errc::lineage),
+                            options_.directory.string() + " follows run " + run_.run_id() +
+                                ", but " + link.region() + " is in run " +
+                                inter::printable_line(answer.run_id) +
+                                ": give each run that you follow a --directory of its own");
+  }
+  if (answer.first == 0) check_settings(link, answer.settings);
+}
+
+// One region's word alone ends nobody.
+void Follower::check_settings(const Link& link, const std::string& settings) {
+  const std::string differences =
+      diloco::config_differences({without_names(shared_settings(config_)), "here"},
+                                 {without_names(settings), "in " + link.region()});
+  if (differences.empty()) return;
+  other_settings_.insert(link.region());
+  const std::string what = "the configuration here is not the run's: " + differences;
+  if (other_settings_.size() >= run_.needed()) throw ConfigError(what);
+  throw inter::LinkError(inter::Errc::bad_frame, what);
+}
+
+// Once all are here that the region has.
+asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerAnswer& answer) {
+  run_.add(told_, answer);
+  if (run_.entries() + told_.size() < told_.known) co_return;
+  FollowedRun::Signatures signatures = run_.signers(told_, answer, regions_.context());
+  co_await confirm(link.region(), signatures);
+  if (!run_.enough(signatures)) {
+    std::string signers;
+    for (const auto& [region, head] : signatures) inter::append_item(signers, region);
+    throw inter::LinkError(
+        inter::Errc::bad_frame,
+        "its newest entry is signed by " + (signers.empty() ? "nobody" : signers) + "; " +
+            std::to_string(run_.needed()) + " of the configured regions must have signed it");
+  }
+  run_.take(std::exchange(told_, {}), std::move(signatures));
+  if (options_.tell) options_.tell();
+  know_members();
+}
+
+// Others say whether they have the same entries, until enough have.
+asio::awaitable<void> Follower::confirm(const std::string& main,
+                                        FollowedRun::Signatures& signatures) {
+  const diloco::FollowerQuestion question{
+      .first = run_.entries() + told_.size() - 1, .wait = true, .most = 1};
+  for (const std::string& region : run_.trusted()) {
+    if (run_.enough(signatures)) co_return;
+    if (region == main || signatures.contains(region)) continue;
+    Link* const link = co_await regions_.link(region);
+    if (link == nullptr) continue;
+    std::string failure;
+    try {
+      const diloco::FollowerAnswer answer = co_await link->ask(question);
+      signatures.merge(run_.signers(told_, answer, regions_.context()));
+    } catch (const inter::LinkError& error) {
+      failure = error.reason();
+    }
+    if (!failure.empty()) regions_.drop(region, failure);
+  }
+}
+
+void Follower::know_members() {
+  std::vector<FollowedRegions::Address> addresses;
+  for (const diloco::Member& member : run_.members().members) {
+    if (!member.address.empty() && !member.witness)
+      addresses.push_back({member.region, inter::parse_endpoint(member.address)});
+  }
+  regions_.know(addresses);
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,114 @@
+// Follows a run: takes in the records that most regions have signed, computes the run's state from
+// its payloads, bit for bit, and publishes it for whoever serves the model.
+//
+//   DIR/ledger/             the records, as a region has them
+//   DIR/spool/              payloads since the state that is kept, as a region has them
+//   DIR/state.safetensors   that state; a start goes on from it
+//   DIR/versions/, current  what servers load (published_versions.h)
+//
+// Whatever ends it, at whatever instant, the next start goes on from there.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include "apps/run/config/config.h"
+#include "apps/run/follow/follow_report.h"
+#include "apps/run/follow/followed_regions.h"
+#include "apps/run/follow/followed_run.h"
+#include "apps/run/follow/followed_state.h"
+#include "apps/run/follow/published_versions.h"
+#include "inter/blob/spool.h"
+
+namespace causeway::run {
+
+struct FollowOptions {
+  std::filesystem::path directory;
+  std::string self;  // as certified
+  inter::Credentials credentials;
+  std::vector<FollowedRegions::Address> addresses;  // the nearest first
+  std::vector<std::string> trusted;                 // whose signatures count
+  std::size_t signatures = 1;                       // of how many of them are needed
+  diloco::Round every = 1;                          // publish every so many versions
+  std::size_t kept = 2;                             // versions that stay, the newest included
+  intra::StoredAs stored = intra::StoredAs::bf16;
+  const char* dtype() const { return stored == intra::StoredAs::bf16 ? "bfloat16" : "float32"; }
+  // Others follow this follower, and there is something new for them. Empty: nobody does.
+  std::function<void()> tell = {};
+};
+
+class Follower {
+ public:
+  // `config` and `report` outlive it. Throws std::system_error naming what cannot be used.
+  Follower(asio::any_io_executor executor, const Config& config, FollowOptions options,
+           FollowReport& report);
+
+  // Until the run is over and its last version is published. Throws what cannot be waited out.
+  asio::awaitable<void> run();
+
+ private:
+  using Link = diloco::FollowerLink;
+
+  void restore();
+  asio::awaitable<bool> step(Link& link);
+  void check_run(const Link& link, const diloco::FollowerAnswer& answer);
+  void check_settings(const Link& link, const std::string& settings);
+  asio::awaitable<void> take_entries(Link& link, const diloco::FollowerAnswer& answer);
+  asio::awaitable<void> confirm(const std::string& main, FollowedRun::Signatures& signatures);
+  void know_members();
+
+  asio::awaitable<bool> advance(Link& link);
+  void drop_what_is_void();
+  asio::awaitable<void> begin(Link& link);
+  asio::awaitable<bool> is_agreed(Link& link, diloco::Snapshot snapshot);
+  asio::awaitable<std::size_t> count_that_say(Link& link, diloco::Snapshot snapshot,
+                                              std::optional<diloco::Applied> end);
+  asio::awaitable<bool> take_round(Link& link, const diloco::CommitRecord& record);
+  asio::awaitable<bool> fetch(Link& link, inter::BlobId blob);
+  asio::awaitable<bool> fetch_from(Link& link, inter::BlobId blob);
+  void check_digest(const diloco::CommitRecord& record);
+  void save();
+  void remove_old_payloads(const std::optional<diloco::Snapshot>& offered);
+  nlohmann::ordered_json facts() const;
+  void publish_if_due();
+  bool is_published_already() const;
+  void check_end(const std::string& region);
+  void show();
+  asio::awaitable<void> pause();
+
+  std::filesystem::path state_file() const { return options_.directory / "state.safetensors"; }
+
+  asio::any_io_executor executor_;
+  const Config& config_;
+  FollowOptions options_;
+  FollowReport& report_;
+  FollowedRegions regions_;
+  FollowedRun run_;
+  inter::Spool spool_;
+  PublishedVersions versions_;
+  std::unique_ptr<FollowedState> state_;
+  std::optional<diloco::Snapshot> snapshot_;  // the newest, as the region that is asked says
+  std::optional<diloco::Applied> finished_;   // likewise
+  ToldEntries told_;                          // not confirmed yet
+  std::set<std::string> other_settings_;      // regions that have others
+  std::set<std::string> liars_;               // regions that sent other bytes, in this step
+  std::string unpublished_;                   // why the newest version is not; empty: it is
+  bool computed_ = false;                     // the state is our own work, rather than a snapshot
+  bool proven_ = false;                       // a state that was our own work was the run's
+  bool over_ = false;
+};
+
+// The whole of it, over disks that are full for a while.
+asio::awaitable<void> follow(asio::any_io_executor executor, const Config& config,
+                             const FollowOptions& options, FollowReport& report);
+
+}  // namespace causeway::run

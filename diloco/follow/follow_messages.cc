@@ -1,0 +1,103 @@
+#include "diloco/follow/follow_messages.h"
+
+#include "diloco/files/checked_file.h"
+#include "diloco/files/file_io.h"
+#include "diloco/ledger/ledger_file.h"
+#include "diloco/log/wire.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr int kHeadsMax = 64;
+
+template <typename Message>
+Message parsed(const std::string& bytes, const char* what) {
+  Message message;
+  if (!message.ParseFromString(bytes)) {
+    throw_malformed(std::string(what) + " cannot be parsed");
+  }
+  return message;
+}
+
+void put_head(const SignedHead& head, wire::SignedHead* out) {
+  out->set_region(head.region);
+  out->set_certificate(head.certificate);
+  out->set_entries(head.entries);
+  out->set_signature(head.signature);
+}
+
+SignedHead take_head(const wire::SignedHead& message) {
+  return {.region = message.region(),
+          .certificate = message.certificate(),
+          .entries = message.entries(),
+          .signature = message.signature()};
+}
+
+}  // namespace
+
+std::string heads_bytes(const std::vector<SignedHead>& heads) {
+  wire::FollowerAnswer message;
+  for (const SignedHead& head : heads) put_head(head, message.add_heads());
+  return with_checksum(message.SerializeAsString());
+}
+
+std::vector<SignedHead> read_heads(const std::filesystem::path& ledger_directory) {
+  const auto content = without_checksum(read_file(ledger_directory / "heads").value_or(""));
+  wire::FollowerAnswer message;
+  std::vector<SignedHead> heads;
+  if (!content || !message.ParseFromString(*content)) return heads;
+  for (const wire::SignedHead& head : message.heads()) heads.push_back(take_head(head));
+  return heads;
+}
+
+std::string serialize(const FollowerQuestion& question) {
+  wire::FollowerQuestion message;
+  message.set_first(question.first);
+  message.set_wait(question.wait);
+  message.set_most(question.most);
+  return message.SerializeAsString();
+}
+
+FollowerQuestion parse_question(const std::string& bytes) {
+  const auto message = parsed<wire::FollowerQuestion>(bytes, "a follower's question");
+  return {.first = message.first(), .wait = message.wait(), .most = message.most()};
+}
+
+std::string serialize(const FollowerAnswer& answer) {
+  wire::FollowerAnswer message;
+  message.set_run_id(answer.run_id);
+  message.set_first(answer.first);
+  for (const LogEntry& entry : answer.entries) message.add_entries(content_of(entry));
+  message.set_known(answer.known);
+  for (const SignedHead& head : answer.heads) put_head(head, message.add_heads());
+  if (answer.snapshot) encode(*answer.snapshot, message.mutable_snapshot());
+  if (answer.finished) {
+    message.mutable_finished()->set_version(answer.finished->version);
+    encode(answer.finished->state, message.mutable_finished()->mutable_state());
+  }
+  message.set_settings(answer.settings);
+  return message.SerializeAsString();
+}
+
+FollowerAnswer parse_answer(const std::string& bytes) {
+  const auto message = parsed<wire::FollowerAnswer>(bytes, "an answer to a follower");
+  if (message.heads_size() > kHeadsMax) throw_malformed("an answer with too many signatures");
+  FollowerAnswer answer{.run_id = message.run_id(),
+                        .first = message.first(),
+                        .entries = {},
+                        .known = message.known(),
+                        .heads = {},
+                        .snapshot = {},
+                        .finished = {},
+                        .settings = message.settings()};
+  for (const std::string& entry : message.entries())
+    answer.entries.push_back(decode(parsed<wire::LogEntry>(entry, "an entry")));
+  for (const wire::SignedHead& head : message.heads()) answer.heads.push_back(take_head(head));
+  if (message.has_snapshot()) answer.snapshot = decode(message.snapshot());
+  if (message.has_finished()) {
+    answer.finished = {message.finished().version(), decode_digest(message.finished().state())};
+  }
+  return answer;
+}
+
+}  // namespace causeway::diloco

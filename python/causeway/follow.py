@@ -1,0 +1,106 @@
+"""The weights that `causeway follow` publishes, in place: for a process that serves the model while it trains.
+
+    from causeway.follow import Follower
+
+    for weights in Follower("served"):          # the directory of `causeway follow`; ends with the run's last version
+        model.load_state_dict(weights)          # {name: tensor}, mapped from the file: nothing is copied before this
+        print(weights.version)
+
+It reads files, asks nobody, and needs nothing but PyTorch or NumPy.
+"""
+import json
+import mmap
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+_NUMPY_TYPES = {"F32": "float32"}
+_HEADER_BYTES_MAX = 100_000_000
+
+
+class Weights(dict[str, Any]):
+    """One version: {name: tensor}. The tensors are read-only views of the file, which stays mapped while one of them lives."""
+
+    def __init__(self, directory: pathlib.Path, array: Any):
+        super().__init__()
+        self.directory = directory
+        self.facts: dict[str, Any] = json.loads((directory / "version.json").read_text())
+        self.version: int = self.facts["version"]
+        with open(directory / "model.safetensors", "rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        length = int.from_bytes(content[:8], "little")
+        if length > min(_HEADER_BYTES_MAX, len(content) - 8):
+            raise ValueError(f"{directory / 'model.safetensors'} is damaged: its header has {length} bytes")
+        header = json.loads(content[8:8 + length])
+        header.pop("__metadata__", None)
+        for name, tensor in header.items():
+            begin, end = (8 + length + offset for offset in tensor["data_offsets"])
+            if not 0 <= begin <= end <= len(content):
+                raise ValueError(f"{directory / 'model.safetensors'} is damaged: {name} lies outside")
+            self[name] = array(content, tensor["dtype"], tensor["shape"], begin, end - begin)
+
+
+def _torch_array(content: mmap.mmap, dtype: str, shape: list[int], begin: int, size: int) -> Any:
+    import torch
+    types = {"F32": torch.float32, "BF16": torch.bfloat16}
+    if size == 0:
+        return torch.empty(shape, dtype=types[dtype])
+    count = size // types[dtype].itemsize
+    return torch.frombuffer(content, dtype=types[dtype], count=count, offset=begin).reshape(shape)
+
+
+def _numpy_array(content: mmap.mmap, dtype: str, shape: list[int], begin: int, size: int) -> Any:
+    import numpy
+    if dtype not in _NUMPY_TYPES:
+        raise ValueError(f"NumPy has no {dtype}: use framework=\"torch\", or `causeway follow --dtype float32`")
+    count = size // numpy.dtype(_NUMPY_TYPES[dtype]).itemsize
+    return numpy.frombuffer(content, _NUMPY_TYPES[dtype], count, begin).reshape(shape)
+
+
+class Follower:
+    """The versions in a directory of `causeway follow`: the newest whenever one is asked for; those between are skipped."""
+
+    def __init__(self, directory: str | pathlib.Path, framework: str = "torch", poll_s: float = 0.2):
+        self._directory = pathlib.Path(directory)
+        self._array = {"torch": _torch_array, "numpy": _numpy_array}[framework]
+        self._poll_s = poll_s
+        self._seen = ""  # what `current` pointed to
+
+    def newest(self) -> Weights | None:
+        """The newest version, if it is another one than the last that was given; None: it is not, or there is none yet."""
+        gone = None
+        while (directory := self._current()) is not None and directory.name != self._seen:
+            try:
+                weights = Weights(directory, self._array)
+            except FileNotFoundError:
+                if directory == gone:
+                    raise
+                gone = directory  # it gave way to a newer one while it was opened
+                continue
+            self._seen = directory.name
+            return weights
+        return None
+
+    def over(self) -> bool:
+        """Whether the run is, and its last version was given."""
+        directory = self._current()
+        if directory is None or directory.name != self._seen:
+            return False
+        return bool(json.loads((directory / "version.json").read_text())["final"])
+
+    def _current(self) -> pathlib.Path | None:
+        try:
+            return (self._directory / "current").resolve(strict=True)
+        except FileNotFoundError:
+            return None
+
+    def __iter__(self) -> Iterator[Weights]:
+        while True:
+            weights = self.newest()
+            if weights is not None:
+                yield weights
+            elif self.over():
+                return
+            else:
+                time.sleep(self._poll_s)

@@ -1,0 +1,290 @@
+// What a follower's certificate is good for, over real TLS: reading what lies in a region's
+// directory, and nothing else.
+#include "diloco/follow/follower_server.h"
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/use_future.hpp>
+
+#include "diloco/follow/follower_link.h"
+#include "diloco/ledger/ledger.h"
+#include "inter/door/tls_door.h"
+#include "inter/frame/frame_body.h"
+#include "inter/mesh/connection.h"
+#include "inter/tls/signature.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/test_pki.h"
+
+namespace causeway::diloco {
+namespace {
+
+using testing::HasSubstr;
+
+class FollowerServerTest : public ::testing::Test {
+ protected:
+  FollowerServerTest() {
+    inter::add_follower(pki_.path(), "reader");
+    inter::add_follower(pki_.path(), "other");
+    ledger_.set_run_id("run-1");
+    add_entry();
+    payload_ = spool_.put(std::vector<std::byte>(300'000, std::byte{7}));
+    serve(1'000'000'000);
+  }
+  ~FollowerServerTest() override {
+    door_.reset();
+    server_.reset();
+  }
+
+  void serve(std::uint64_t bytes_per_s) {
+    door_.reset();
+    server_.emplace(FollowerServerOptions{.owner = "a",
+                                          .directory = directory_.path(),
+                                          .credentials = pki_.credentials("a"),
+                                          .settings = "train.k = 4\n",
+                                          .bytes_per_s = bytes_per_s});
+    door_.emplace(io_.get_executor(),
+                  inter::TlsDoorOptions{.owner = "a", .credentials = pki_.credentials("a")},
+                  [this](inter::TlsDoor::Guest guest) { server_->admit(std::move(guest)); });
+    door_->listen({asio::ip::address_v4::loopback(), 0});
+    door_->start();
+  }
+  void add_entry() {
+    const LogEntry entry{.term = ++term_, .body = {}};
+    ledger_.append(std::span(&entry, 1));
+  }
+
+  // Runs what the test does against the server.
+  template <typename Result>
+  Result run(asio::awaitable<Result> task) {
+    auto result = asio::co_spawn(io_, std::move(task), asio::use_future);
+    io_.restart();
+    while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
+    return result.get();
+  }
+  inter::TlsContext context(const std::string& name) {
+    return inter::make_tls_context(pki_.credentials(name), inter::TlsRole::client);
+  }
+  std::unique_ptr<FollowerLink> open(const std::string& name = "reader") {
+    return run(FollowerLink::open(io_.get_executor(), {.self = name + ".follower",
+                                                       .region = "a",
+                                                       .address = {"127.0.0.1", door_->port()},
+                                                       .context = context(name)}));
+  }
+  FollowerAnswer ask(FollowerLink& link, std::uint64_t first, bool wait = false) {
+    return run(link.ask({.first = first, .wait = wait}));
+  }
+  // What the server's answer to these frames ends with, after the greeting.
+  std::string end_of(const inter::Hello& hello, const inter::Bytes& frame,
+                     const std::string& name = "reader") {
+    return run(say(hello, frame, name));
+  }
+  asio::awaitable<std::string> say(inter::Hello hello, inter::Bytes frame, std::string name) {
+    inter::Connection connection(asio::ip::tcp::socket(io_), context(name), {1 << 20, {}, {}});
+    try {
+      co_await connection.connect({asio::ip::address_v4::loopback(), door_->port()});
+      co_await connection.handshake();
+      const inter::Bytes greeting = encode(hello);
+      co_await connection.write(greeting);
+      inter::FrameView answer = co_await connection.read();
+      if (answer.type == inter::FrameType::refuse)
+        co_return "refused: " + inter::decode_reason(answer.body);
+      co_await connection.write(frame);
+      answer = co_await connection.read();
+      co_return "answered with " + std::string(to_string(answer.type));
+    } catch (const inter::LinkError& error) {
+      co_return error.reason();
+    }
+  }
+  static inter::Hello hello(inter::ConnectionKind kind = inter::ConnectionKind::follower,
+                            const std::string& name = "reader.follower") {
+    return {kind, {}, name, {}};
+  }
+
+  asio::io_context io_{1};
+  test::TestPki pki_{{"a"}};
+  test::TemporaryDirectory directory_, own_;
+  inter::SigningKey key_{pki_.credentials("a").key};
+  Ledger ledger_{directory_.path() / "ledger",
+                 [this](const std::string& content) { return key_.sign(content); }};
+  inter::Spool spool_{directory_.path() / "spool", 1U << 30};
+  inter::Spool received_{own_.path(), 1U << 30};
+  inter::BlobId payload_;
+  Term term_ = 0;
+  std::optional<FollowerServer> server_;
+  std::optional<inter::TlsDoor> door_;
+};
+
+TEST_F(FollowerServerTest, TellsEntriesWithASignatureThatCoversThem) {
+  add_entry();
+  const auto link = open();
+  const FollowerAnswer answer = ask(*link, 0);
+  EXPECT_EQ(answer.run_id, "run-1");
+  EXPECT_EQ(answer.settings, "train.k = 4\n");
+  ASSERT_EQ(answer.entries.size(), 2U);
+  EXPECT_EQ(answer.known, 2U);
+  ASSERT_EQ(answer.heads.size(), 1U);
+  EXPECT_EQ(answer.heads[0].entries, 2U);
+  const inter::VerifyingKey key(answer.heads[0].certificate, "a", context("reader"));
+  EXPECT_TRUE(key.verify(signed_content(ledger_.head()), answer.heads[0].signature));
+  EXPECT_TRUE(ask(*link, 2).entries.empty());
+  EXPECT_TRUE(ask(*link, 7'000).entries.empty()) << "more than there are";
+}
+
+TEST_F(FollowerServerTest, WhoWaitsIsToldOfTheNextEntry) {
+  const auto link = open();
+  auto answer = asio::co_spawn(io_, link->ask({.first = 1, .wait = true}), asio::use_future);
+  io_.restart();
+  io_.poll();
+  add_entry();
+  server_->tell();
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_EQ(answer.get().entries.size(), 1U);
+}
+
+TEST_F(FollowerServerTest, GivesPayloadsAndGoesOnWhereACopyEnds) {
+  const auto content = spool_.read(payload_, 0, payload_.size_bytes);
+  received_.write(payload_, 1,
+                  std::span(content).subspan(inter::kSmallChunkBytes, inter::kSmallChunkBytes));
+  const auto link = open();
+  EXPECT_TRUE(run(link->fetch(payload_, received_)));
+  EXPECT_EQ(received_.read(payload_, 0, payload_.size_bytes), content);
+  EXPECT_LT(link->received_bytes(), payload_.size_bytes) << "one chunk was there";
+  inter::BlobId absent = payload_;
+  absent.hash[0] ^= 1;
+  EXPECT_FALSE(run(link->fetch(absent, received_)));
+  EXPECT_EQ(ask(*link, 0).entries.size(), 1U) << "the link goes on";
+}
+
+TEST_F(FollowerServerTest, WrongBytesAreFoundByTheFollower) {
+  std::fstream(spool_.path(payload_), std::ios::in | std::ios::out).put('x');
+  const auto link = open();
+  try {
+    run(link->fetch(payload_, received_));
+    ADD_FAILURE() << "a changed payload was taken";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), inter::Errc::hash_mismatch);
+  }
+  EXPECT_FALSE(received_.has(payload_));
+}
+
+TEST_F(FollowerServerTest, TakesNoOtherFrameThanAQuestionAndAFetch) {
+  using inter::FrameType;
+  for (int number = 1; number <= static_cast<int>(FrameType::relayed); ++number) {
+    const auto type = static_cast<FrameType>(number);
+    if (type == FrameType::message || type == FrameType::blob_fetch) continue;
+    // A body of a length that every type takes, so that the type alone is judged.
+    inter::ByteWriter writer(inter::kFrameHeaderBytes);
+    write_frame_header(writer, type, 0);
+    EXPECT_EQ(end_of(hello(), writer.take()), "the peer closed the connection") << to_string(type);
+  }
+  EXPECT_EQ(ask(*open(), 0).entries.size(), 1U);
+}
+
+TEST_F(FollowerServerTest, IsNoRegionNoObserverAndNobodyElse) {
+  using inter::ConnectionKind;
+  const inter::Bytes question = inter::encode_text(inter::FrameType::message, "");
+  for (const auto kind : {ConnectionKind::control, ConnectionKind::data, ConnectionKind::observer,
+                          ConnectionKind::detour})
+    EXPECT_THAT(end_of(hello(kind), question),
+                HasSubstr("for following a run, and for nothing else"));
+  EXPECT_THAT(end_of(hello(ConnectionKind::follower, "a"), question), HasSubstr("nothing else"));
+  EXPECT_THAT(end_of(hello(ConnectionKind::follower, "other.follower"), question),
+              HasSubstr("nothing else"));
+  EXPECT_EQ(end_of(hello(), question), "answered with message");
+}
+
+TEST_F(FollowerServerTest, AQuestionThatIsNoneEndsTheLink) {
+  EXPECT_EQ(end_of(hello(), inter::encode_text(inter::FrameType::message, "\xff\xff")),
+            "the peer closed the connection");
+  EXPECT_EQ(end_of(hello(), inter::encode_text(inter::FrameType::message, std::string(100, 'x'))),
+            "the peer closed the connection");
+}
+
+TEST_F(FollowerServerTest, ANameHasFewConnectionsAndOthersKeepTheirs) {
+  const auto others = open("other");
+  std::vector<std::unique_ptr<FollowerLink>> links;
+  for (int i = 0; i < 8; ++i) links.push_back(open());
+  EXPECT_THROW(ask(*links.front(), 0), inter::LinkError);
+  EXPECT_EQ(ask(*links.back(), 0).entries.size(), 1U);
+  EXPECT_EQ(ask(*others, 0).entries.size(), 1U);
+}
+
+TEST_F(FollowerServerTest, OneWhoAsksForEverythingAndReadsNothingHoldsUpNobody) {
+  const auto large = spool_.put(std::vector<std::byte>(64U << 20, std::byte{1}));
+  inter::Connection greedy(asio::ip::tcp::socket(io_), context("other"), {1 << 20, {}, {}});
+  const auto flood = [&]() -> asio::awaitable<bool> {
+    co_await greedy.connect({asio::ip::address_v4::loopback(), door_->port()});
+    co_await greedy.handshake();
+    const inter::Bytes greeting = encode(hello(inter::ConnectionKind::follower, "other.follower"));
+    co_await greedy.write(greeting);
+    co_await greedy.read();
+    const inter::Bytes fetch = encode(inter::BlobFetch{
+        .id = large, .start = 0, .held = inter::ChunkMap(inter::chunk_count(large.size_bytes))});
+    for (int i = 0; i < 100; ++i) co_await greedy.write(fetch);
+    co_return true;
+  };
+  EXPECT_TRUE(run(flood()));
+  const auto link = open();
+  EXPECT_TRUE(run(link->fetch(payload_, received_)));
+  spool_.remove(large);
+  EXPECT_FALSE(run(link->fetch(large, received_))) << "what the run lets go is gone";
+}
+
+TEST_F(FollowerServerTest, ATransferThatHasBegunComesToItsEndAlthoughTheRunLetsTheBlobGo) {
+  const auto large = spool_.put(std::vector<std::byte>(64U << 20, std::byte{1}));
+  const auto link = open();
+  auto fetched = asio::co_spawn(io_, link->fetch(large, received_), asio::use_future);
+  io_.restart();
+  while (received_.received_bytes(large) == 0) io_.run_one();
+  spool_.remove(large);
+  while (fetched.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_TRUE(fetched.get());
+  EXPECT_TRUE(received_.has(large));
+}
+
+TEST_F(FollowerServerTest, ARegionThatServesNobodySaysSo) {
+  serve(0);
+  EXPECT_THAT(end_of(hello(), {}), HasSubstr("links.followers_mbit_s = 0"));
+}
+
+TEST_F(FollowerServerTest, AFollowerThatIsRevokedIsDroppedAndRefused) {
+  const auto link = open();
+  EXPECT_EQ(ask(*link, 0).entries.size(), 1U);
+  inter::revoke_region(pki_.path(), "reader");
+  auto answer = asio::co_spawn(io_, link->ask({.first = 1, .wait = true}), asio::use_future);
+  io_.restart();
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_THROW(answer.get(), inter::LinkError);
+  try {
+    open();
+    ADD_FAILURE() << "a revoked follower was let in";
+  } catch (const inter::LinkError& error) {
+    EXPECT_TRUE(inter::is_refusal(error.code())) << error.reason();
+  }
+  EXPECT_EQ(ask(*open("other"), 0).entries.size(), 1U);
+}
+
+TEST_F(FollowerServerTest, TheEndWaitsForWhoReadsAndNotForWhoIsGone) {
+  auto link = open();
+  ledger_.save_finished(1, {});
+  EXPECT_EQ(ask(*link, 1, true).finished, (Applied{1, {}}));
+  link->close();
+  const auto see_off = [this]() -> asio::awaitable<bool> {
+    co_await server_->see_off(io_.get_executor());
+    co_return true;
+  };
+  EXPECT_TRUE(run(see_off()));
+}
+
+}  // namespace
+}  // namespace causeway::diloco
