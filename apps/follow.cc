@@ -17,13 +17,13 @@
 #include <asio/signal_set.hpp>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/follow/follow_pages.h"
 #include "apps/run/follow/follower.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/metrics_server.h"
-#include "apps/flags.h"
 #include "diloco/files/file_io.h"
 #include "diloco/follow/follower_server.h"
 #include "inter/door/tls_door.h"
