@@ -16,6 +16,7 @@
 #include "intra/cuda/step/device_stepper.h"
 #include "intra/published/checkpoint.h"
 #include "intra/step/inner_trainer.h"
+#include "intra/step/peak_flops.h"
 #include "intra/worker/heal_ranks.h"
 
 namespace causeway::intra {
@@ -396,6 +397,19 @@ std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options) {
   check_batch(options);
   if (options.train.timed_step_ms > 0) return make_timed_trainer(options);
   return make_model_trainer(options, make_stepper(options));
+}
+
+void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
+             const InnerTrainer& trainer) {
+  progress.set_compute_s(state.compute_s);
+  progress.set_wait_s(state.wait_s);
+  progress.set_in_region_s(state.in_region_s);
+  progress.set_outer_s(state.outer_s);
+  progress.set_memory_peak_bytes(memory_peak_bytes());
+  progress.set_device_memory_peak_bytes(trainer.device_memory_peak_bytes());
+  progress.set_mfu(model_flops_utilisation(options.model, progress.tokens_per_s(), trainer.device(),
+                                           options.world)
+                       .value_or(0));
 }
 
 }  // namespace causeway::intra

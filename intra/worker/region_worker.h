@@ -96,4 +96,9 @@ std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options);
 // steps (train.timed_step_ms) neither is needed. `options` outlives the trainer.
 std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options);
 
+// Where the time of a worker of ours went so far and what it needs, with the MFU of
+// progress.tokens_per_s.
+void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
+             const InnerTrainer& trainer);
+
 }  // namespace causeway::intra

@@ -7,8 +7,6 @@
 #include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
 #include "diloco/worker/progress_json.h"
-#include "intra/base/resources.h"
-#include "intra/step/peak_flops.h"
 
 namespace causeway::intra {
 namespace {
@@ -31,19 +29,6 @@ WorkerResult parse_result(const nlohmann::json& json) {
 }
 
 }  // namespace
-
-void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
-             const InnerTrainer& trainer) {
-  progress.set_compute_s(state.compute_s);
-  progress.set_wait_s(state.wait_s);
-  progress.set_in_region_s(state.in_region_s);
-  progress.set_outer_s(state.outer_s);
-  progress.set_memory_peak_bytes(memory_peak_bytes());
-  progress.set_device_memory_peak_bytes(trainer.device_memory_peak_bytes());
-  progress.set_mfu(model_flops_utilisation(options.model, progress.tokens_per_s(), trainer.device(),
-                                           options.world)
-                       .value_or(0));
-}
 
 double WorkerResult::utilisation() const {
   const double total_s = progress.compute_s() + progress.wait_s();

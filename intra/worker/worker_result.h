@@ -1,4 +1,4 @@
-// What a worker shows of itself, and leaves for whoever started it: JSON files in its directory.
+// What a worker leaves for whoever started it: JSON files in its directory.
 // Those that are replaced are read whole or not at all.
 #pragma once
 
@@ -10,15 +10,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "diloco/worker/worker_session.h"
-#include "intra/step/inner_trainer.h"
-#include "intra/step/training_state.h"
-#include "intra/step/worker_options.h"
 
 namespace causeway::intra {
-
-// Where its time went so far and what it needs, with the MFU of progress.tokens_per_s.
-void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
-             const InnerTrainer& trainer);
 
 // What a finished worker (rank 0) leaves in directory/result.json; one of our own also leaves
 // checkpoints/final.
