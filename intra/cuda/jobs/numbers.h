@@ -156,7 +156,9 @@ struct Dropout {
                                        static_cast<std::uint32_t>(sample >> 32)},
                                       scalars->dropout_key);
     const auto threshold = static_cast<std::uint32_t>(probability * (1 << 24));
-    return draw[e / 16] >> 8 < threshold ? 0.0F : 1.0F / (1.0F - probability);
+    // Picked by comparisons: an index that is not known at compile time moves the draw to memory.
+    const std::uint32_t word = e < 32 ? (e < 16 ? draw[0] : draw[1]) : e < 48 ? draw[2] : draw[3];
+    return word >> 8 < threshold ? 0.0F : 1.0F / (1.0F - probability);
   }
 
   // Rows of (rows, width), whose elements are numbered within their sequence and padded to tiles.
