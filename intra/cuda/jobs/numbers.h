@@ -106,6 +106,11 @@ constexpr Floats operator+(const Floats& a, const Floats& b) {
   for (unsigned i = 0; i < kPack; ++i) sum.v[i] = a.v[i] + b.v[i];
   return sum;
 }
+constexpr Floats operator*(const Floats& a, const Floats& b) {
+  Floats product{};
+  for (unsigned i = 0; i < kPack; ++i) product.v[i] = a.v[i] * b.v[i];
+  return product;
+}
 constexpr float dot(const Floats& a, const Floats& b) {
   float sum = 0;
   for (unsigned i = 0; i < kPack; ++i) sum += a.v[i] * b.v[i];
