@@ -80,13 +80,18 @@ find_libraries() {
 }
 
 run() {
-  local sanitize=no plain=no failed=0 libraries filter program codec tool
+  local sanitize=no plain=no failed=0 libraries filter program codec tool products options
   while (($#)); do
     case $1 in --sanitize) sanitize=yes ;; --without-cudnn) plain=yes ;; *) usage 2 ;; esac
     shift
   done
   find_libraries $plain
   for program in "$here"/bench_*_gpu; do part 40 "$program"; done
+  products=$(mktemp -d)/products
+  for options in "--time-products $products" "--time-products $products"; do
+    # shellcheck disable=SC2086  # words; the second reads what the first kept
+    part 60 "$here/bench_train_step_gpu" $options
+  done
   part 30 "$here/bench_outer_gpu" --offload
   part 150 "$here/bench_train_step_gpu" --plain-attention --steps 10  # some 60 to 100 s by estimate
   # PyTorch brings its own libraries.
