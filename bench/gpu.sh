@@ -88,7 +88,7 @@ run() {
   find_libraries $plain
   for program in "$here"/bench_*_gpu; do part 40 "$program"; done
   products=$(mktemp -d)/products
-  for options in --plain-sums "--time-products $products" "--time-products $products"; do
+  for options in "--time-products $products" "--time-products $products"; do
     # shellcheck disable=SC2086  # words; the second reads what the first kept
     part 60 "$here/bench_train_step_gpu" $options
   done

@@ -71,6 +71,7 @@ def backward(step, s):
     for inputs, outputs, more in ((s.hidden, s.width, rh), (s.width, s.hidden, 0), (s.width, s.width, 0), (s.width, 3 * s.width, 0)):
         step.product("products backward", s.rows, outputs, inputs, s.layers, more)
         step.product("products backward", outputs, s.rows, inputs, s.layers, result=2 * FP32)
+        step.add("ColumnSums", s.rows * outputs * BF16, times=s.layers)
     step.add("attention backward", 8 * rw, 5 * s.rows * s.length * s.width, s.layers)
     step.add("PositionGradient", rw)
     step.add("TokenGradient", rw + 2 * s.vocabulary * s.width * FP32)

@@ -5,10 +5,10 @@
 //
 //   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--warm-up N]
 //                        [--recompute 0|1|2] [--muon] [--no-graphs] [--plain-attention]
-//                        [--plain-sums] [--time-products FILE] [--round CODEC]
+//                        [--time-products FILE] [--round CODEC]
 //
-// With --plain-sums biases' gradients are kernels of their own. With --time-products the fastest
-// algorithm of each product is taken, as FILE has it or as it is timed now, and all are printed.
+// With --time-products the fastest algorithm of each product is taken, as FILE has it or as it is
+// timed now, and all are printed.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -281,8 +281,6 @@ Settings parse(int argc, char** argv) {
       settings.cuda.graphs = false;
     } else if (argument == "--plain-attention") {
       settings.cuda.fused_attention = false;
-    } else if (argument == "--plain-sums") {
-      settings.cuda.fused_sums = false;
     } else if (argument == "--time-products" && i + 1 < argc) {
       settings.cuda.kept_algorithms = argv[++i];
       spdlog::set_level(spdlog::level::debug);

@@ -113,10 +113,6 @@ void CudaBackend::multiply(const Product& product) {
   if (!products_.run(product, stream().get())) multiply_in_steps(product);
 }
 
-bool CudaBackend::multiply_and_sum(const Product& product) {
-  return options_.fused_sums && products_.run(product, stream().get());
-}
-
 template <typename T>
 void run_gelu(Backend& backend, const Product& product) {
   auto* before = static_cast<Pack<T>*>(product.before_gelu);

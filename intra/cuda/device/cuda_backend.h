@@ -19,7 +19,6 @@ namespace causeway::intra::cuda {
 struct CudaOptions {
   bool graphs = true;           // record repeated work, and replay it
   bool fused_attention = true;  // cuDNN's, where it has a kernel
-  bool fused_sums = true;       // of biases' gradients, in products
   // Products are timed, and the fastest algorithms kept in this file (matrix_products.h).
   std::optional<std::filesystem::path> kept_algorithms = {};
 };
@@ -70,7 +69,6 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
   using OnStream::run;
   void run(const Job& job) override;
   void multiply(const Product& product) override;
-  bool multiply_and_sum(const Product& product) override;
   void attend(const AttentionArrays<float>& arrays) override;
   void attend(const AttentionArrays<Bfloat16>& arrays) override;
   void repeat(std::uint64_t name, const std::function<void()>& work) override;

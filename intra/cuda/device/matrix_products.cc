@@ -52,8 +52,7 @@ std::string name_of(const Product& product) {
 }
 
 std::string shape_of(const Product& product) {
-  constexpr std::array<const char*, 5> kEpilogues{"", " + bias", " + bias, GELU", " x GELU'",
-                                                  ", sums of a"};
+  constexpr std::array<const char*, 4> kEpilogues{"", " + bias", " + bias, GELU", " x GELU'"};
   return (product.count > 1 ? std::to_string(product.count) + " times " : std::string()) +
          std::to_string(product.m) + " x " + std::to_string(product.n) + " x " +
          std::to_string(product.k) + kEpilogues[static_cast<std::size_t>(product.epilogue)];

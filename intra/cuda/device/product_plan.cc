@@ -21,8 +21,6 @@ cublasLtEpilogue_t epilogue_of(const Product& product) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Product::Epilogue::gelu_gradient:
       return CUBLASLT_EPILOGUE_DGELU;
-    case Product::Epilogue::sums_of_a:
-      return CUBLASLT_EPILOGUE_BGRADB;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -57,9 +55,6 @@ void ProductPlan::set_pointers(const Product& product) const {
   using enum Product::Epilogue;
   if (product.epilogue == bias || product.epilogue == bias_gelu) {
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
-  }
-  if (product.epilogue == sums_of_a) {
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(product.sums_of_a));
   }
   if (product.epilogue == bias_gelu || product.epilogue == gelu_gradient) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.before_gelu);

@@ -27,7 +27,6 @@ struct Product {
     bias,           // c += bias
     bias_gelu,      // before_gelu = c + bias; c = gelu(before_gelu)
     gelu_gradient,  // c *= gelu'(before_gelu)
-    sums_of_a,      // sums_of_a = the sum of each row of a
   };
 
   Element element = Element::bf16;  // of a, b, bias and before_gelu
@@ -36,11 +35,10 @@ struct Product {
   Operand a, b;
   void* c = nullptr;
   std::int64_t c_stride = 0;
-  bool accumulate = false;  // c += a b; without an epilogue that changes c
+  bool accumulate = false;  // c += a b; without an epilogue
   Epilogue epilogue = Epilogue::none;
   const void* bias = nullptr;   // (n)
   void* before_gelu = nullptr;  // as c
-  float* sums_of_a = nullptr;   // (m); c is fp32
 };
 
 // Product `i` of several.
@@ -107,8 +105,6 @@ class Backend : public Queue {
   using Queue::run;
   virtual void run(const Job& job) = 0;
   virtual void multiply(const Product& product) = 0;
-  // With the epilogue sums_of_a. False, and nothing is done: a product and a job are better.
-  virtual bool multiply_and_sum(const Product& product) = 0;
   // out and log_sum_exp; d_qkv. Null `d_out`: forward.
   virtual void attend(const AttentionArrays<float>& arrays) = 0;
   virtual void attend(const AttentionArrays<Bfloat16>& arrays) = 0;

@@ -30,7 +30,7 @@ void DeviceTransformerOf<T>::backward_head() {
     const std::int64_t count = std::min(buffers_.logit_rows, rows() - first);
     const std::int64_t at = first * options_.model.width;
     classify(first, count, true);
-    backend_.multiply(weight_gradient(head, count, buffers_.head_in + at, buffers_.logits));
+    weight_gradient(head, count, buffers_.head_in + at, buffers_.logits);
     Product product = product_of<T>(count, head.in, head.out);
     product.a = {buffers_.logits, head.y_stride, false};
     product.b = {weight(head.weights.front()), head.in, false};
@@ -47,8 +47,8 @@ void DeviceTransformerOf<T>::backward_head() {
 
 // dW += dy^T x.
 template <typename T>
-Product DeviceTransformerOf<T>::weight_gradient(const Linear& linear, std::int64_t rows, const T* x,
-                                                const T* dy) const {
+void DeviceTransformerOf<T>::weight_gradient(const Linear& linear, std::int64_t rows, const T* x,
+                                             const T* dy) {
   Product product = product_of<T>(linear.out, linear.in, rows);
   product.result = Element::fp32;
   product.a = {dy + linear.column, linear.y_stride, true};
@@ -56,7 +56,7 @@ Product DeviceTransformerOf<T>::weight_gradient(const Linear& linear, std::int64
   product.c = grad(linear.weights.front());
   product.c_stride = linear.in;
   product.accumulate = true;
-  return product;
+  backend_.multiply(product);
 }
 
 // into += the sum of the stripes' partial sums.
@@ -69,21 +69,12 @@ void DeviceTransformerOf<T>::fold(std::int64_t stripes, const Pack<float>* parti
   report(into);
 }
 
-// dW, and the bias's gradient: of every column of dy its sum.
 template <typename T>
-void DeviceTransformerOf<T>::weight_and_bias_gradient(const Linear& linear, const T* x,
-                                                      const T* dy) {
-  Product product = weight_gradient(linear, rows(), x, dy);
-  if (linear.bias.count == 0) return backend_.multiply(product);
-  Pack<float>* sums = buffers_.partials[0];
-  Product summing = product;
-  summing.epilogue = Product::Epilogue::sums_of_a;
-  summing.sums_of_a = sums->v;
-  if (backend_.multiply_and_sum(summing)) return fold(1, sums, linear.bias);
+void DeviceTransformerOf<T>::bias_gradient(const Linear& linear, const T* dy) {
+  if (linear.bias.count == 0) return;
   const Stripes stripes = stripes_of(rows(), linear.y_stride / kPack);
-  backend_.run(ColumnSums<T>{stripes, packs_of(dy), sums});
-  fold(stripes.stripes, sums, linear.bias);
-  backend_.multiply(product);
+  backend_.run(ColumnSums<T>{stripes, packs_of(dy), buffers_.partials[0]});
+  fold(stripes.stripes, buffers_.partials[0], linear.bias);
 }
 
 // Linear layers that share the input x, from the last to the first. Weight gradients come first, so
@@ -93,7 +84,8 @@ void DeviceTransformerOf<T>::backward_linears(std::span<const Linear> linears, c
                                               const T* dy, T* dx, const T* before_gelu) {
   for (std::size_t i = linears.size(); i-- > 0;) {
     const Linear& linear = linears[i];
-    weight_and_bias_gradient(linear, x, dy);
+    bias_gradient(linear, dy);
+    weight_gradient(linear, rows(), x, dy);
     for (auto tensor = linear.weights.rbegin(); tensor != linear.weights.rend(); ++tensor) {
       report(*tensor);
     }

@@ -130,8 +130,8 @@ class DeviceTransformerOf final : public DeviceTransformer {
   // dx of one linear's, or several side by side, weight gradients first.
   void backward_linears(std::span<const Linear> linears, const T* x, const T* dy, T* dx,
                         const T* before_gelu = nullptr);
-  Product weight_gradient(const Linear& linear, std::int64_t rows, const T* x, const T* dy) const;
-  void weight_and_bias_gradient(const Linear& linear, const T* x, const T* dy);
+  void weight_gradient(const Linear& linear, std::int64_t rows, const T* x, const T* dy);
+  void bias_gradient(const Linear& linear, const T* dy);
   void fold(std::int64_t stripes, const Pack<float>* partials, const FlatRange& into);
   const T* branch_gradient(const Dropout& dropout);
   void backward_norm(const Norm& norm, const T* x, const Statistics* statistics);

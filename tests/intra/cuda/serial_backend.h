@@ -169,12 +169,6 @@ class SerialBackend final : public SerialQueue<Backend> {
       for (std::int64_t i = 0; i < product.count; ++i) multiply_one(product_at(product, i));
     });
   }
-  // Either way is played.
-  bool multiply_and_sum(const Product& product) override {
-    if (order()->backwards) return false;
-    multiply(product);
-    return true;
-  }
   void attend(const AttentionArrays<float>& arrays) override { attend_by_jobs(*this, arrays); }
   void attend(const AttentionArrays<Bfloat16>& arrays) override { attend_by_jobs(*this, arrays); }
   void repeat(std::uint64_t, const std::function<void()>& work) override { work(); }
@@ -200,11 +194,6 @@ class SerialBackend final : public SerialQueue<Backend> {
   template <typename T, typename Result>
   void multiply(const Product& product) const {
     for (std::int64_t i = 0; i < product.m; ++i) {
-      if (product.epilogue == Product::Epilogue::sums_of_a) {
-        float sum = 0;
-        for (std::int64_t l = 0; l < product.k; ++l) sum += at<T>(product.a, i, l);
-        product.sums_of_a[i] = sum;
-      }
       for (std::int64_t j = 0; j < product.n; ++j) {
         float sum = 0;
         for (std::int64_t l = 0; l < product.k; ++l) {
@@ -222,7 +211,6 @@ class SerialBackend final : public SerialQueue<Backend> {
     auto* before_gelu = static_cast<T*>(product.before_gelu);
     switch (product.epilogue) {
       case Product::Epilogue::none:
-      case Product::Epilogue::sums_of_a:
         return sum;
       case Product::Epilogue::bias:
         return sum + load(static_cast<const T*>(product.bias)[column]);
