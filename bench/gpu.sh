@@ -61,6 +61,17 @@ part() {
   timeout --kill-after=5 "$limit" env LD_LIBRARY_PATH="$libraries" "$@" || { echo "gpu.sh: exit $?: $1"; failed=1; }
 }
 
+# tests SECONDS PROGRAM...: a part of which passed tests are not told. One that does not end is named last. Threads that wait for
+# each other do not spin, as other programs may fill the cores.
+tests() {
+  { OMP_WAIT_POLICY=passive part "$@" --gtest_filter="$filter"; [[ $failed == 0 ]]; } | awk '
+    /^\[ RUN/ { begun = $0 "\n"; next }
+    /^\[ +OK/ { begun = ""; next }
+    /^\[---|^$/ { next }
+    { printf "%s%s\n", begun, $0; begun = ""; fflush() }
+    END { printf "%s", begun }' || failed=1
+}
+
 # Sets `libraries`, the folders to find CUDA's libraries in, and `filter`, the tests that can run with them.
 find_libraries() {
   local plain=$1 name folder
@@ -80,25 +91,30 @@ find_libraries() {
 }
 
 run() {
-  local sanitize=no plain=no failed=0 libraries filter program codec tool
+  local sanitize=no plain=no failed=0 libraries filter program codec tool products options
   while (($#)); do
     case $1 in --sanitize) sanitize=yes ;; --without-cudnn) plain=yes ;; *) usage 2 ;; esac
     shift
   done
   find_libraries $plain
   for program in "$here"/bench_*_gpu; do part 40 "$program"; done
+  products=$(mktemp -d)/products
+  for options in "--time-products $products" "--time-products $products"; do
+    # shellcheck disable=SC2086  # words; the second reads what the first kept
+    part 60 "$here/bench_train_step_gpu" $options
+  done
   part 30 "$here/bench_outer_gpu" --offload
   part 150 "$here/bench_train_step_gpu" --plain-attention --steps 10  # some 60 to 100 s by estimate
   # PyTorch brings its own libraries.
   echo "== train_step_torch.py"
   if ! python3 -c 'import torch' 2>/dev/null; then echo "not run: no PyTorch"
   else timeout --kill-after=5 120 python3 "$here/train_step_torch.py" || failed=1; fi
-  for program in "$here"/*_test; do part 40 "$program" --gtest_brief=1 --gtest_filter="$filter"; done
+  for program in "$here"/*_test; do tests 120 "$program"; done
   for codec in dense:int8,block=128 topk:k=64; do part 30 "$here/bench_train_step_gpu" --round "$codec"; done
   CAUSEWAY=$here/causeway CAUSEWAY_ON_GPU=$here/causeway part 120 python3 "$here/gpu_double_test.py"
   [[ $sanitize == no ]] || for program in "$here"/*_test; do
     for tool in memcheck racecheck synccheck; do
-      part 90 compute-sanitizer --tool "$tool" --error-exitcode 1 "$program" --gtest_brief=1 --gtest_filter="$filter"
+      tests 90 compute-sanitizer --tool "$tool" --error-exitcode 1 "$program"
     done
   done
   return $failed

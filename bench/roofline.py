@@ -67,8 +67,7 @@ def backward(step, s):
     step.product("head", s.rows, s.columns, s.width)
     step.product("head", s.columns, s.rows, s.width, result=2 * FP32)  # added to what is there
     step.add("clear", rw + s.parameters * FP32)
-    step.add("NormColumnSums", 2 * rw, times=2 * s.layers + 1)
-    step.add("NormGradient", 4 * rw, times=2 * s.layers + 1)
+    step.add("NormBackward", 4 * rw, times=2 * s.layers + 1)
     for inputs, outputs, more in ((s.hidden, s.width, rh), (s.width, s.hidden, 0), (s.width, s.width, 0), (s.width, 3 * s.width, 0)):
         step.product("products backward", s.rows, outputs, inputs, s.layers, more)
         step.product("products backward", outputs, s.rows, inputs, s.layers, result=2 * FP32)

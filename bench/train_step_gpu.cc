@@ -5,7 +5,12 @@
 //
 //   bench_train_step_gpu [--batch N] [--micro-batches N] [--steps N] [--warm-up N]
 //                        [--recompute 0|1|2] [--muon] [--no-graphs] [--plain-attention]
-//                        [--round CODEC]
+//                        [--time-products FILE] [--round CODEC]
+//
+// With --time-products the fastest algorithm of each product is taken, as FILE has it or as it is
+// timed now, and all are printed.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -276,6 +281,9 @@ Settings parse(int argc, char** argv) {
       settings.cuda.graphs = false;
     } else if (argument == "--plain-attention") {
       settings.cuda.fused_attention = false;
+    } else if (argument == "--time-products" && i + 1 < argc) {
+      settings.cuda.kept_algorithms = argv[++i];
+      spdlog::set_level(spdlog::level::debug);
     } else {
       std::fprintf(stderr, "unknown argument %s; see the top of bench/train_step_gpu.cc\n",
                    argv[i]);

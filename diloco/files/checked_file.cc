@@ -21,10 +21,6 @@ std::uint64_t sum_of(std::string_view content) {
   return inter::checksum(std::as_bytes(std::span(content)));
 }
 
-std::string hex_sum_of(std::string_view content) {
-  return fmt::format("{:016x}", sum_of(content));
-}
-
 // Where the digits stand in a JSON text; npos: it has none.
 std::size_t find_sum(std::string_view text) {
   constexpr std::string_view kMember = R"("xxh3": ")";
@@ -36,6 +32,10 @@ std::size_t find_sum(std::string_view text) {
 }
 
 }  // namespace
+
+std::string hex_checksum(std::string_view content) {
+  return fmt::format("{:016x}", sum_of(content));
+}
 
 std::string with_checksum(std::string_view content) {
   return std::string(kCheckedMagic) + inter::little_endian_text(sum_of(content)) +
@@ -56,13 +56,13 @@ std::optional<std::string> without_checksum(std::string_view bytes) {
 
 std::string line_with_checksum(std::string_view text) {
   const std::string checked = std::string(text) + kLineFormat;
-  return checked + "\nxxh3 " + hex_sum_of(checked) + "\n";
+  return checked + "\nxxh3 " + hex_checksum(checked) + "\n";
 }
 
 std::optional<std::string> line_without_checksum(std::string_view bytes) {
   const std::string text(bytes.substr(0, bytes.find('\n')));
   if (text.find(' ') != std::string::npos) return std::nullopt;  // another line's
-  const std::string before = text + "\nxxh3 " + hex_sum_of(text) + "\n";
+  const std::string before = text + "\nxxh3 " + hex_checksum(text) + "\n";
   const bool right =
       bytes == line_with_checksum(text) || bytes == before || bytes == text || bytes == text + "\n";
   return right ? std::optional(text) : std::nullopt;
@@ -70,7 +70,7 @@ std::optional<std::string> line_without_checksum(std::string_view bytes) {
 
 std::string json_with_checksum(std::string text) {
   const std::size_t digits = find_sum(text);
-  return text.replace(digits, std::string_view(kNoChecksum).size(), hex_sum_of(text));
+  return text.replace(digits, std::string_view(kNoChecksum).size(), hex_checksum(text));
 }
 
 Checksum checksum_of_json(std::string text) {
@@ -81,7 +81,7 @@ Checksum checksum_of_json(std::string text) {
   if (!has_sum || !has_format) return Checksum::wrong;
   const std::string said = text.substr(digits, std::string_view(kNoChecksum).size());
   text.replace(digits, said.size(), kNoChecksum);
-  return said == hex_sum_of(text) ? Checksum::right : Checksum::wrong;
+  return said == hex_checksum(text) ? Checksum::right : Checksum::wrong;
 }
 
 }  // namespace causeway::diloco

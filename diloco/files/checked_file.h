@@ -18,6 +18,9 @@ std::string with_checksum(std::string_view content);
 // None if the bytes are damaged, or there are none.
 std::optional<std::string> without_checksum(std::string_view bytes);
 
+// The XXH3 of the content in 16 hex digits.
+std::string hex_checksum(std::string_view content);
+
 // A line of text without spaces, the line "format 1", and the line "xxh3 " with 16 hex digits,
 // which are the XXH3 of the two before it, the newline between them included. Earlier versions
 // wrote the text alone, or with its checksum.

@@ -21,10 +21,13 @@ if(CAUSEWAY_HAS_CUDA)
   find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${python_packages} PATH_SUFFIXES nvidia/cudnn/include)
   causeway_library(
     intra_cuda
+    ${CMAKE_CURRENT_LIST_DIR}/device/cublas_lt.cc
     ${CMAKE_CURRENT_LIST_DIR}/device/cuda_backend.cc
     ${CMAKE_CURRENT_LIST_DIR}/device/device.cc
     ${CMAKE_CURRENT_LIST_DIR}/jobs/kernels.cu
+    ${CMAKE_CURRENT_LIST_DIR}/device/kept_algorithms.cc
     ${CMAKE_CURRENT_LIST_DIR}/device/matrix_products.cc
+    ${CMAKE_CURRENT_LIST_DIR}/device/product_plan.cc
     ${CMAKE_CURRENT_LIST_DIR}/jobs/outer_kernels.cu
     ${CMAKE_CURRENT_LIST_DIR}/device/shared_library.cc)
   if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)

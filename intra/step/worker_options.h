@@ -49,6 +49,8 @@ struct TrainOptions {
   std::int32_t recompute = 0;
   // Of devices: anchor, outer momentum and residual stay in the host's memory.
   bool offload_outer_state = false;
+  // Of GPUs: the fastest of cuBLASLt's kernels are found on each machine once (docs/gpu.md).
+  bool time_products = false;
   // Of devices in bf16: weights are rounded up or down at random, so that the mean is exact.
   bool stochastic_rounding = false;
 };

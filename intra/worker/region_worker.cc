@@ -390,7 +390,8 @@ void RegionWorker::report() {
 
 std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options) {
   if (options.train.device == Device::cpu) return make_cpu_stepper(options);
-  return cuda::make_device_stepper(options, cuda::make_cuda_backend(options.local_rank));
+  return cuda::make_device_stepper(
+      options, cuda::make_cuda_backend(options.local_rank, options.train.time_products));
 }
 
 std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options) {

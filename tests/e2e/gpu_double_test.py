@@ -3,6 +3,7 @@ rounds are as they are shipped. bench/gpu.sh has the same runs on a GPU (CAUSEWA
 import os
 import signal
 import unittest
+import unittest.mock
 
 import harness
 from harness import DENSE, REGIONS, SPARSE, EndToEnd, read_json, wait_until
@@ -79,6 +80,19 @@ class GpuRegion(WithDouble, EndToEnd):
         self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE), inner='optimizer = "muon"'))
         self.assertIn("GPU 0000:1b:00.0", self.log_of(REGIONS[0], 1))
         self.assertNotIn("summed by way of the host", self.log_of(REGIONS[0]))
+
+    def test_products_that_two_ranks_timed_give_the_same_bits_in_a_later_run(self):
+        cache = self.directory / "cache"
+        caches = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=str(cache))
+        caches.start()
+        self.addCleanup(caches.stop)
+        config = on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE), train="time_products = true")
+        self.run_beside_cpus(config)
+        kept = (cache / "causeway" / "products").read_text()
+        self.run_causeway("simulate", config, "--out", self.directory / "again", "--no-baseline")
+        self.assertEqual((cache / "causeway" / "products").read_text(), kept)
+        digests = {region["params_digest"] for out in (self.out, self.directory / "again") for region in read_json(out / "summary.json")["regions"]}
+        self.assertEqual(len(digests), 1, digests)
 
     def test_it_is_interrupted_and_goes_on_with_the_same_bits(self):
         config = on_gpu(self.config(steps=150, **DENSE), train="checkpoint_rounds = 1")

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "tests/gpu_double/cudart.h"
@@ -48,6 +49,23 @@ const Layout& of(cublasLtMatrixLayout_t opaque) {
 
 // An algorithm is for what it was chosen for, and works in this much memory.
 constexpr std::uint64_t kWorkspaceBytes = std::uint64_t{1} << 20;
+
+// What the library proposes, in this order. All but the first sum the other way round.
+struct Kind {
+  double milliseconds;
+  std::uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
+  bool works = true;  // when it comes to it
+};
+constexpr Kind kKinds[]{
+    {1}, {0.2, CUBLASLT_REDUCTION_SCHEME_INPLACE}, {0.6}, {0.1, 0, false}, {0.8}};
+constexpr std::uint64_t kKindCount = std::size(kKinds);
+
+std::uint64_t& kind_of(cublasLtMatmulAlgo_t& algorithm) {
+  return algorithm.data[1];
+}
+std::uint64_t kind_of(const cublasLtMatmulAlgo_t& algorithm) {
+  return algorithm.data[1];
+}
 
 std::uint64_t fingerprint(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
   std::uint64_t hash = 0xCBF29CE484222325;
@@ -147,6 +165,7 @@ struct Product {
   const void *a_values, *b_values;
   void* c_values;
   float alpha, beta;
+  std::uint64_t kind;
 
   // An operand as rows of k numbers each, so that sums go through memory in order.
   static std::vector<float> rows_of(const void* values, const Layout& layout, bool by_column) {
@@ -163,6 +182,7 @@ struct Product {
   }
 
   void compute() const {
+    causeway::gpu_double::spend(kKinds[kind].milliseconds);
     for (std::int32_t i = 0; i < c.count; ++i) {
       const auto from = [i](const Layout& layout) {
         return static_cast<std::size_t>(i * layout.apart) * bytes_of(layout.type);
@@ -181,7 +201,10 @@ struct Product {
     const std::vector<float> columns = rows_of(b_values, b, d.b == CUBLAS_OP_N);
     const auto sum_of = [&](std::uint64_t i, std::uint64_t j) {
       float sum = 0;
-      for (std::uint64_t l = 0; l < k; ++l) sum += rows[i * k + l] * columns[j * k + l];
+      for (std::uint64_t step = 0; step < k; ++step) {
+        const std::uint64_t l = kind == 0 ? step : k - 1 - step;
+        sum += rows[i * k + l] * columns[j * k + l];
+      }
       return sum;
     };
     for (std::uint64_t j = 0; j < c.columns; ++j) {
@@ -214,6 +237,9 @@ cublasStatus_t take(const void* value, std::size_t bytes, Value& into) {
 
 extern "C" {
 
+size_t cublasLtGetVersion() {
+  return CUBLAS_VERSION;
+}
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   static int some = 0;
   *handle = reinterpret_cast<cublasLtHandle_t>(&some);
@@ -304,7 +330,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
   *found = 0;
@@ -317,10 +343,35 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (reinterpret_cast<cublasLtMatmulPreferenceInner*>(preference)->workspace_bytes <
       kWorkspaceBytes)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  *found = 1;
-  results[0] = {};
-  results[0].algo.data[0] = fingerprint(of(description), of(a), of(b), of(c));
-  results[0].workspaceSize = kWorkspaceBytes;
+  for (std::uint64_t kind = 0; kind < kKindCount && *found < most; ++kind) {
+    cublasLtMatmulHeuristicResult_t& result = results[(*found)++];
+    result = {};
+    result.algo.data[0] = fingerprint(of(description), of(a), of(b), of(c));
+    kind_of(result.algo) = kind;
+    result.workspaceSize = kWorkspaceBytes;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (algorithm->data[0] != fingerprint(of(description), of(a), of(b), of(c)) ||
+      kind_of(*algorithm) >= kKindCount)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  result->workspaceSize = kWorkspaceBytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* value, size_t bytes, size_t* written) {
+  if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || bytes != sizeof(std::uint32_t))
+    return wrong("an attribute of an algorithm that is not known here");
+  std::memcpy(value, &kKinds[kind_of(*algorithm)].reduction, bytes);
+  *written = bytes;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -335,6 +386,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (algorithm->data[0] != fingerprint(of(description), of(a), of(b), of(c)))
     return wrong("an algorithm that was chosen for another product");
+  if (!kKinds[kind_of(*algorithm)].works) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (workspace_bytes < kWorkspaceBytes ||
       causeway::gpu_double::where(workspace, workspace_bytes) !=
           causeway::gpu_double::Where::device)
@@ -350,7 +402,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                         b_values,
                         d_values,
                         *static_cast<const float*>(alpha),
-                        *static_cast<const float*>(beta)};
+                        *static_cast<const float*>(beta),
+                        kind_of(*algorithm)};
   causeway::gpu_double::enqueue(stream, [product] { product.compute(); });
   return CUBLAS_STATUS_SUCCESS;
 }

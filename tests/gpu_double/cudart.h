@@ -22,6 +22,9 @@ namespace causeway::gpu_double {
 // What a kernel's launch does.
 void enqueue(cudaStream_t stream, std::function<void()> kernel);
 
+// Called by work: it takes this long, as events see it. A kernel takes 10 us besides.
+void spend(double milliseconds);
+
 // What waits for another process: tried until it is true. False: the stream is another GPU's.
 bool enqueue_until_done(cudaStream_t stream, std::function<bool()> work);
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -36,17 +37,21 @@ struct CUevent_st {
   CUstream_st* stream = nullptr;  // null: never recorded
   std::uint64_t place = 0;
   bool in_graph = false;
+  bool is_timed = false;
+  std::shared_ptr<double> at_ms = {};  // of a timed one
 };
 
 namespace causeway::gpu_double {
 namespace {
 
 constexpr std::uint64_t kDoneByAsking = 16;
+constexpr double kKernelMs = 0.01;
 
 struct Streams {
   std::recursive_mutex mutex;
   std::set<CUstream_st*> all;
   Counts counts;
+  double clock_ms = 0;
 };
 Streams& streams() {
   static Streams* const known = new Streams;
@@ -116,10 +121,16 @@ void enqueue(cudaStream_t stream, std::function<void()> kernel) {
   const std::lock_guard lock(streams().mutex);
   const cudaError_t error = put(stream, [kernel = std::move(kernel)] {
     ++streams().counts.launches;
+    spend(kKernelMs);
     kernel();
     return true;
   });
   if (error != cudaSuccess) last = error;
+}
+
+void spend(double milliseconds) {
+  const std::lock_guard lock(streams().mutex);
+  streams().clock_ms += milliseconds;
 }
 
 bool enqueue_until_done(cudaStream_t stream, std::function<bool()> work) {
@@ -156,6 +167,10 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = chosen;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
@@ -220,8 +235,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return put(stream, [on = event->stream, until = event->place] { return drain(*on, until); });
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st;
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new CUevent_st{.is_timed = (flags & cudaEventDisableTiming) == 0};
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -231,7 +246,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Lock lock(streams().mutex);
   if (stream->device != chosen) return cudaErrorInvalidResourceHandle;
-  *event = {.stream = stream, .place = stream->asked(), .in_graph = stream->recorded != nullptr};
+  std::shared_ptr<double> at_ms;
+  if (event->is_timed) {
+    at_ms = std::make_shared<double>();
+    put(stream, [at_ms] {
+      *at_ms = streams().clock_ms;
+      return true;
+    });
+  }
+  *event = {.stream = stream,
+            .place = stream->asked(),
+            .in_graph = stream->recorded != nullptr,
+            .is_timed = event->is_timed,
+            .at_ms = at_ms};
   return cudaSuccess;
 }
 // Who asks again and again lets the stream go on.
@@ -248,8 +275,13 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->stream != nullptr) wait_for(lock, *event->stream, event->place);
   return cudaSuccess;
 }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = 1;
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  Lock lock(streams().mutex);
+  for (const cudaEvent_t event : {start, end}) {
+    if (!event->at_ms) return cudaErrorInvalidResourceHandle;
+    if (event->stream->done < event->place) return cudaErrorNotReady;
+  }
+  *milliseconds = static_cast<float>(*end->at_ms - *start->at_ms);
   return cudaSuccess;
 }
 

@@ -57,7 +57,7 @@ ROOMS = {
                    "compression/base", "diloco/maths"],
     "intra/cuda/jobs": ["intra/base", "intra/collective", "intra/model/kernels", "compression/base",
                         "compression/cuda", "diloco/maths"],
-    "intra/cuda/device": ["intra/base", "intra/collective", "intra/cuda/jobs", "compression/cuda"],
+    "intra/cuda/device": ["intra/base", "intra/collective", "intra/cuda/jobs", "compression/cuda", "diloco/files"],
     "intra/cuda/step": ["intra/base", "intra/collective", "intra/model", "intra/outer", "intra/step",
                         "intra/cuda/jobs", "compression/cuda"],
     "intra/worker": ["intra/base", "intra/collective", "intra/outer", "intra/published", "intra/step",

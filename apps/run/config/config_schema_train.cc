@@ -54,6 +54,11 @@ void add_device_keys(std::vector<Key<Config>>& keys) {
       "On GPUs: anchor, outer momentum and residual stay in the host's memory and pass through the "
       "GPU's in outer rounds, to save 12 bytes a parameter there (16 where the exchange "
       "overlaps)."))));
+  keys.push_back(of_built_in_trainer(of_process(C::boolean(
+      "train.time_products", [](auto& c) -> auto& { return c.train.time_products; },
+      "On GPUs: a start that meets a product of matrices for the first time on this machine times "
+      "cuBLASLt's kernels for it, and keeps which is the fastest in causeway/products of the "
+      "user's cache (docs/gpu.md)."))));
   keys.push_back(of_built_in_trainer(of_region(C::boolean(
       "train.stochastic_rounding", [](auto& c) -> auto& { return c.train.stochastic_rounding; },
       "On GPUs with model.precision bf16: the weights that are multiplied are rounded from the "

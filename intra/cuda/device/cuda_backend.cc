@@ -8,6 +8,7 @@
 
 #include "intra/base/error.h"
 #include "intra/cuda/device/collective_nccl.h"
+#include "intra/cuda/device/kept_algorithms.h"
 #include "intra/cuda/jobs/kernels.h"
 
 namespace causeway::intra::cuda {
@@ -73,7 +74,10 @@ template class OnStream<Queue>;
 template class OnStream<Backend>;
 
 CudaBackend::CudaBackend(int index, const CudaOptions& options)
-    : CurrentDevice(index), OnStream(Stream::Priority::low), options_(options) {
+    : CurrentDevice(index),
+      OnStream(Stream::Priority::low),
+      options_(options),
+      products_(device_name, options.kept_algorithms) {
   if (options.fused_attention) attention_ = make_fused_attention();
 }
 
@@ -199,7 +203,7 @@ std::string pci_address(std::uint32_t rank) {
   return text;
 }
 
-std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank) {
+std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank, bool times_products) {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error != cudaSuccess || devices == 0) {
@@ -209,7 +213,9 @@ std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank) {
             "): nvidia-smi shows which GPU and driver there are; without one, set regions.device "
             "to cpu");
   }
-  return std::make_unique<CudaBackend>(static_cast<int>(rank) % devices);
+  CudaOptions options;
+  if (times_products) options.kept_algorithms = KeptAlgorithms::default_file();
+  return std::make_unique<CudaBackend>(static_cast<int>(rank) % devices, options);
 }
 
 }  // namespace causeway::intra::cuda

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ namespace causeway::intra::cuda {
 struct CudaOptions {
   bool graphs = true;           // record repeated work, and replay it
   bool fused_attention = true;  // cuDNN's, where it has a kernel
+  // Products are timed, and the fastest algorithms kept in this file (matrix_products.h).
+  std::optional<std::filesystem::path> kept_algorithms = {};
 };
 
 // A GPU, which becomes the calling thread's.

@@ -1,10 +1,14 @@
-// Matrix products by cuBLASLt, chosen by its heuristic once per shape: the same kernels, and so the
-// same bits, in every run on one kind of GPU.
+// Matrix products by cuBLASLt. Which of its algorithms does a product is chosen once per shape: the
+// first that the library proposes, the same on every machine of one kind; or the fastest of some,
+// timed once on this machine and kept (kept_algorithms.h). All give the same bits in every run.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "intra/cuda/jobs/backend.h"
 
@@ -12,11 +16,12 @@ namespace causeway::intra::cuda {
 
 class MatrixProducts {
  public:
-  // Throws if cuBLASLt cannot be opened.
-  MatrixProducts();
+  // `kept`: algorithms are timed, and kept in this file. Throws if cuBLASLt cannot be opened.
+  MatrixProducts(const std::string& device_name, const std::optional<std::filesystem::path>& kept);
   ~MatrixProducts();
 
-  // False if cuBLASLt has no kernel for such a product: for epilogues. Does not wait.
+  // False if cuBLASLt has no kernel for such a product: for epilogues. Does not wait, but for the
+  // timing of a shape's first product.
   bool run(const Product& product, cudaStream_t stream);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace causeway::intra::cuda {
 
-std::unique_ptr<Backend> make_cuda_backend(std::uint32_t) {
+std::unique_ptr<Backend> make_cuda_backend(std::uint32_t, bool) {
   throw std::system_error(
       Errc::no_device,
       "regions.device is cuda, but this program was built without CUDA: build it with nvcc of CUDA "

@@ -113,9 +113,10 @@ class Backend : public Queue {
   virtual void repeat(std::uint64_t name, const std::function<void()>& work) = 0;
 };
 
-// On GPU `rank` modulo how many there are. Throws std::system_error saying what to do if there is
-// none, or if this program was built without CUDA.
-std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank);
+// On GPU `rank` modulo how many there are. With `times_products` the fastest of cuBLASLt's kernels
+// are found on this machine once, and kept in the user's cache. Throws std::system_error saying
+// what to do if there is none, or if this program was built without CUDA.
+std::unique_ptr<Backend> make_cuda_backend(std::uint32_t rank, bool times_products = false);
 // Where that GPU hangs, "0000:1b:00.0"; empty: there is none.
 std::string pci_address(std::uint32_t rank);
 

@@ -144,9 +144,11 @@ struct Stripes {
   constexpr std::int64_t begin(std::int64_t stripe) const { return stripe * rows / stripes; }
   constexpr std::int64_t count() const { return stripes * packs; }
 };
-constexpr Stripes stripes_of(std::int64_t rows, std::int64_t packs) {
-  const std::int64_t most = kColumnThreads > packs ? kColumnThreads / packs : 1;
+constexpr Stripes stripes_of(std::int64_t rows, std::int64_t packs, std::int64_t most) {
   return {rows, packs, rows < most ? rows : most};
+}
+constexpr Stripes stripes_of(std::int64_t rows, std::int64_t packs) {
+  return stripes_of(rows, packs, kColumnThreads > packs ? kColumnThreads / packs : 1);
 }
 
 template <typename T>
@@ -189,6 +191,102 @@ struct NormColumnSums {
     }
     store(weight, weight_partials[i]);
     if (bias_partials != nullptr) store(bias, bias_partials[i]);
+  }
+};
+
+// What NormGradient and NormColumnSums do, of rows that fit into a warp's registers: everything is
+// read once. Row i of the job is stripe i.
+template <typename T>
+struct NormBackward {
+  static constexpr unsigned kLanes = 32, kPacksOfLane = 4;
+  static constexpr std::int64_t kPacksMax = kLanes * kPacksOfLane;
+  // As many warps as an H100 holds of it at once: in stripes of equal length, so that all of them
+  // end together.
+  static constexpr std::int64_t kStripesMax = 1536;
+  struct Memory {};
+
+  std::int64_t rows = 0;
+  Stripes stripes;
+  const Pack<T>* x = nullptr;
+  const Statistics* statistics = nullptr;
+  const Pack<float>* weight = nullptr;
+  const Pack<T>* dy = nullptr;
+  Pack<T>* gradient = nullptr;
+  Pack<float>* weight_partials = nullptr;
+  Pack<float>* bias_partials = nullptr;  // null: RMSNorm
+
+  // A lane's packs are `lane`, `lane` + kLanes and so on.
+  struct Row {
+    Pack<T> x[kPacksOfLane], dy[kPacksOfLane], gradient[kPacksOfLane];
+  };
+  struct Columns {
+    Floats weight[kPacksOfLane], bias[kPacksOfLane];
+  };
+  template <typename F>
+  constexpr void each_pack(unsigned lane, const F& f) const {
+    for (unsigned k = 0; k < kPacksOfLane; ++k)
+      if (lane + k * kLanes < stripes.packs) f(k, std::int64_t{lane + k * kLanes});
+  }
+  static constexpr Floats normalised(const Statistics& of_row, Floats v) {
+    for (float& value : v.v) value = (value - of_row.mean) * of_row.inverse;
+    return v;
+  }
+
+  template <typename Group, typename PerLane>
+  constexpr void one_row(Group& group, std::int64_t r, PerLane& columns) const {
+    const Statistics own = statistics[r];
+    typename Group::template PerLane<Row> loaded;
+    group.each([&](unsigned lane) {
+      each_pack(lane, [&](unsigned k, std::int64_t p) {
+        const std::int64_t at = r * stripes.packs + p;
+        loaded.of(lane).x[k] = x[at];
+        loaded.of(lane).dy[k] = dy[at];
+        loaded.of(lane).gradient[k] = gradient[at];
+      });
+    });
+    const auto h = [&](unsigned lane, unsigned k) {
+      return normalised(own, unpack(loaded.of(lane).x[k]));
+    };
+    const auto g = [&](unsigned lane, unsigned k, std::int64_t p) {
+      return unpack(loaded.of(lane).dy[k]) * unpack(weight[p]);
+    };
+    const float g_sum = group.sum([&](unsigned lane) {
+      float sum = 0;
+      each_pack(lane, [&](unsigned k, std::int64_t p) { sum += total(g(lane, k, p)); });
+      return sum;
+    });
+    const float gh_sum = group.sum([&](unsigned lane) {
+      float sum = 0;
+      each_pack(lane, [&](unsigned k, std::int64_t p) { sum += dot(g(lane, k, p), h(lane, k)); });
+      return sum;
+    });
+    const auto width = static_cast<float>(stripes.packs * kPack);
+    const float g_mean = bias_partials != nullptr ? g_sum / width : 0, gh_mean = gh_sum / width;
+    group.each([&](unsigned lane) {
+      each_pack(lane, [&](unsigned k, std::int64_t p) {
+        const Floats of_dy = unpack(loaded.of(lane).dy[k]), of_g = g(lane, k, p), of_h = h(lane, k);
+        Floats d = unpack(loaded.of(lane).gradient[k]);
+        for (unsigned i = 0; i < kPack; ++i)
+          d.v[i] += own.inverse * (of_g.v[i] - g_mean - of_h.v[i] * gh_mean);
+        store(d, gradient[r * stripes.packs + p]);
+        columns.of(lane).weight[k] = columns.of(lane).weight[k] + of_dy * of_h;
+        columns.of(lane).bias[k] = columns.of(lane).bias[k] + of_dy;
+      });
+    });
+  }
+
+  template <typename Group>
+  constexpr void row(Group& group, Memory&, std::int64_t stripe) const {
+    typename Group::template PerLane<Columns> columns;
+    for (std::int64_t r = stripes.begin(stripe); r < stripes.begin(stripe + 1); ++r)
+      one_row(group, r, columns);
+    group.each([&](unsigned lane) {
+      each_pack(lane, [&](unsigned k, std::int64_t p) {
+        const std::int64_t at = stripe * stripes.packs + p;
+        store(columns.of(lane).weight[k], weight_partials[at]);
+        if (bias_partials != nullptr) store(columns.of(lane).bias[k], bias_partials[at]);
+      });
+    });
   }
 };
 

@@ -28,9 +28,10 @@ struct JobList {
 };
 
 using Job = JobList<FoldStripes, FoldTokens, AddLosses, SquareSums, Clip, MuonMomentum>::With<
-    AddNorm, NormGradient, ColumnSums, NormColumnSums, Gelu, GeluGradient, Swiglu, SwigluGradient,
-    Embed, Drop, Rotate, Round, Classify, TokenGradient, PositionGradient, AdamWStep, MuonScale,
-    MuonMix, MuonStep, AttentionForward, AttentionQueryGradient, AttentionKeyGradient>;
+    AddNorm, NormBackward, NormGradient, ColumnSums, NormColumnSums, Gelu, GeluGradient, Swiglu,
+    SwigluGradient, Embed, Drop, Rotate, Round, Classify, TokenGradient, PositionGradient,
+    AdamWStep, MuonScale, MuonMix, MuonStep, AttentionForward, AttentionQueryGradient,
+    AttentionKeyGradient>;
 
 // What outer rounds are made of, of the same two kinds.
 using OuterJob = std::variant<CopyPacks, TakeDelta, BlockSquares, compression::cuda::EncodeTopK,

@@ -106,6 +106,11 @@ constexpr Floats operator+(const Floats& a, const Floats& b) {
   for (unsigned i = 0; i < kPack; ++i) sum.v[i] = a.v[i] + b.v[i];
   return sum;
 }
+constexpr Floats operator*(const Floats& a, const Floats& b) {
+  Floats product{};
+  for (unsigned i = 0; i < kPack; ++i) product.v[i] = a.v[i] * b.v[i];
+  return product;
+}
 constexpr float dot(const Floats& a, const Floats& b) {
   float sum = 0;
   for (unsigned i = 0; i < kPack; ++i) sum += a.v[i] * b.v[i];
@@ -156,7 +161,9 @@ struct Dropout {
                                        static_cast<std::uint32_t>(sample >> 32)},
                                       scalars->dropout_key);
     const auto threshold = static_cast<std::uint32_t>(probability * (1 << 24));
-    return draw[e / 16] >> 8 < threshold ? 0.0F : 1.0F / (1.0F - probability);
+    // Picked by comparisons: an index that is not known at compile time moves the draw to memory.
+    const std::uint32_t word = e < 32 ? (e < 16 ? draw[0] : draw[1]) : e < 48 ? draw[2] : draw[3];
+    return word >> 8 < threshold ? 0.0F : 1.0F / (1.0F - probability);
   }
 
   // Rows of (rows, width), whose elements are numbered within their sequence and padded to tiles.

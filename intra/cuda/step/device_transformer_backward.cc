@@ -116,16 +116,24 @@ const T* DeviceTransformerOf<T>::branch_gradient(const Dropout& dropout) {
 template <typename T>
 void DeviceTransformerOf<T>::backward_norm(const Norm& norm, const T* x,
                                            const Statistics* statistics) {
-  const bool centred = norm.bias.count > 0;
-  const Stripes stripes = stripes_of(rows(), width_packs());
+  const bool centred = norm.bias.count > 0, joined = width_packs() <= NormBackward<T>::kPacksMax;
+  const Stripes stripes = joined ? stripes_of(rows(), width_packs(), NormBackward<T>::kStripesMax)
+                                 : stripes_of(rows(), width_packs());
   const Pack<T>* dy = packs_of(buffers_.branch);
-  backend_.run(NormColumnSums<T>{stripes, packs_of(x), statistics, dy, buffers_.partials[0],
-                                 centred ? buffers_.partials[1] : nullptr});
+  Pack<T>* gradient = packs_of(buffers_.gradient);
+  const Pack<float>* weight = packs_of(param(norm.weight));
+  Pack<float>* of_weight = buffers_.partials[0];
+  Pack<float>* of_bias = centred ? buffers_.partials[1] : nullptr;
+  if (joined) {
+    backend_.run(NormBackward<T>{stripes.stripes, stripes, packs_of(x), statistics, weight, dy,
+                                 gradient, of_weight, of_bias});
+  } else {
+    backend_.run(NormColumnSums<T>{stripes, packs_of(x), statistics, dy, of_weight, of_bias});
+    backend_.run(NormGradient<T>{rows(), width_packs(), packs_of(x), statistics, weight, centred,
+                                 dy, gradient});
+  }
   fold(stripes.stripes, buffers_.partials[1], norm.bias);
   fold(stripes.stripes, buffers_.partials[0], norm.weight);
-  backend_.run(NormGradient<T>{rows(), width_packs(), packs_of(x), statistics,
-                               packs_of(param(norm.weight)), centred, dy,
-                               packs_of(buffers_.gradient)});
 }
 
 template <typename T>

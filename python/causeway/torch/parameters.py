@@ -34,10 +34,7 @@ def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 class Staging:
-    """Copies between a device and the host, on a stream of their own, so that they wait for nothing but what they copy.
-
-    CUDA's part of it was not yet run on a GPU.
-    """
+    """Copies between a device and the host, on a stream of their own, so that they wait for nothing but what they copy."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

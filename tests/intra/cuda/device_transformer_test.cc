@@ -96,6 +96,23 @@ TEST_P(OnTheCpu, ReportsEveryTensorOnce) {
 INSTANTIATE_TEST_SUITE_P(Models, OnTheCpu, testing::ValuesIn(cases()),
                          [](const auto& each) { return each.param.name; });
 
+// Those go through two jobs instead of one.
+TEST(DeviceModel, RowsThatAreTooWideForAWarpHaveTheModelsGradients) {
+  ModelOptions wide = gpt2();
+  wide.width = 1040;
+  wide.heads = wide.kv_heads = 5;
+  wide.hidden = 16;
+  wide.layers = 1;
+  ASSERT_GT(wide.width, NormBackward<float>::kPacksMax * std::int64_t{kPack});
+  Reference reference(wide);
+  SerialBackend backend;
+  DeviceTransformerUnderTest device(backend, {wide, 1});
+  const tiny::Sequences sequences(wide, 1, 8);
+  reference.model->train(sequences.all(), kKey, 1, reference.params, reference.gradients, {});
+  device.decoder->train(sequences.all(), kKey, 1, {});
+  expect_close(device.layout, device.values(device.spans.gradients), reference.gradients, 3e-5);
+}
+
 TEST(DeviceModel, RefusesHeadsThatItsJobsCannotRun) {
   SerialBackend backend;
   EXPECT_THROW(DeviceTransformerUnderTest(backend, {tiny::gpt2(), 1}), std::system_error);

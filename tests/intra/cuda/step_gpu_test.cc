@@ -1,6 +1,7 @@
 // The training step on a GPU against the same jobs played on the CPU, which
 // device_transformer_test.cc and device_stepper_test.cc compare with the CPU's own model.
 #include <cmath>
+#include <filesystem>
 #include <tuple>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "tests/intra/cuda/models.h"
 #include "tests/intra/cuda/on_gpu.h"
 #include "tests/intra/cuda/serial_backend.h"
+#include "tests/intra/temporary_directory.h"
 
 namespace causeway::intra::cuda {
 namespace {
@@ -93,6 +95,18 @@ TEST_F(Step, RepeatsItsBitsRecordedOrNot) {
   const Gradients expected = gradients_on(once, model, 1);
   EXPECT_EQ(gradients_on(again, model, 1).values, expected.values);
   EXPECT_EQ(gradients_on(plain, model, 1).values, expected.values);
+}
+
+// Timing leaves no trace in the step that it is done in.
+TEST_F(Step, RepeatsItsBitsWithProductsThatAreTimedAndThenKept) {
+  ModelOptions model = gpt2();
+  model.precision = Precision::bf16;
+  const TemporaryDirectory directory;
+  const CudaOptions options{.kept_algorithms = directory.path() / "products"};
+  CudaBackend timing(0, options), reading(0, options);
+  const Gradients expected = gradients_on(timing, model, 0);
+  EXPECT_EQ(gradients_on(reading, model, 0).values, expected.values);
+  EXPECT_TRUE(std::filesystem::exists(*options.kept_algorithms));
 }
 
 // The parameters after kSteps.
