@@ -9,10 +9,22 @@
 #include <mutex>
 #include <thread>
 
-#include "apps/run/simulate/region_processes.h"
 #include "intra/base/host_memory.h"
+#include "intra/step/memory_need.h"
 
 namespace causeway::run {
+
+namespace {
+
+// Of all its regions, as one trial holds them.
+std::uint64_t trial_bytes(const Config& config) {
+  std::uint64_t bytes = intra::kProgramBytes;
+  for (const RegionConfig& region : config.regions)
+    bytes += intra::held_bytes(intra::memory_need(worker_options(config, region.name, 0, ".")));
+  return bytes;
+}
+
+}  // namespace
 
 std::size_t trials_side_by_side(const Config& config) {
   const auto on_gpu = [](const RegionConfig& region) {
@@ -20,7 +32,7 @@ std::size_t trials_side_by_side(const Config& config) {
   };
   if (std::ranges::any_of(config.regions, on_gpu)) return 1;
   const std::uint64_t room = intra::host_memory().available_bytes;
-  const std::uint64_t fit = std::max<std::uint64_t>(1, room / simulation_bytes(config, true));
+  const std::uint64_t fit = std::max<std::uint64_t>(1, room / trial_bytes(config));
   return std::min<std::uint64_t>(fit, static_cast<std::uint64_t>(omp_get_max_threads()));
 }
 
