@@ -15,10 +15,9 @@ namespace causeway::run {
 namespace {
 
 using diloco::FollowerLink;
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kAgainMin{100}, kAgainMax{5'000};
+constexpr std::chrono::milliseconds kAgainMin{100}, kAgainMax{5'000};
 
 }  // namespace
 
