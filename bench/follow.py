@@ -20,6 +20,7 @@ import socket
 import statistics
 import subprocess
 import time
+import zlib
 
 CAUSEWAY = os.environ.get("CAUSEWAY", "build-release/apps/causeway")
 REGIONS = ("us-east", "eu-west", "ap-northeast")
@@ -140,19 +141,38 @@ def figures(port):
     return dict((name, float(value)) for name, value in re.findall(r"^causeway_follower_(\w+) (\S+)$", text, re.M))
 
 
+def weights(version):
+    content = (version / "model.safetensors").read_bytes()
+    return content[8 + int.from_bytes(content[:8], "little"):]
+
+
+def patch_bytes(before, after):
+    """What the change of the bf16 bits would take: XOR, high and low bytes apart, deflate."""
+    changed = bytes(a ^ b for a, b in zip(weights(before), weights(after)))
+    return sum(len(zlib.compress(changed[plane::2], 9)) for plane in (0, 1))
+
+
+def neighbours(run):
+    """Two versions that follow one another, as long as they are on disk."""
+    names = sorted((run.out / "reader" / "versions").glob("*-????????"), key=lambda path: int(path.name.split("-")[0]))
+    numbers = [int(path.name.split("-")[0]) for path in names]
+    return next(((a, b) for a, b, x, y in zip(names, names[1:], numbers, numbers[1:]) if y == x + 1), None)
+
+
 def measure_bytes(options):
-    print("| rounds | model as bf16 | bytes of a version | of the model |\n|---|---|---|---|")
+    print("| rounds | model as bf16 | bytes of a version | of the model | a patch would take |\n|---|---|---|---|---|")
     for codec in CODECS:
-        with Run(options.out / codec.replace(" ", "-"), codec, options.width, 8, options.step_ms) as run:
+        with Run(options.out / codec.replace(" ", "-"), codec, options.width, 8, 0) as run:  # real steps
             port = free_port()
-            run.follow("reader", "--http", f"127.0.0.1:{port}")
+            run.follow("reader", "--http", f"127.0.0.1:{port}", "--keep", "1000")
             run.wait(lambda: run.published("reader") > 2, "the first versions")
             model = (run.out / "reader" / "current" / "model.safetensors").stat().st_size
             before = figures(port)
             run.wait(lambda: run.published("reader") >= before["version"] + options.rounds, "some more")
             after = figures(port)
+            patch = patch_bytes(*neighbours(run))
         each = (after["received_bytes_total"] - before["received_bytes_total"]) / (after["version"] - before["version"])
-        print(f"| {codec} | {model / 1e6:.2f} MB | {each / 1e3:.1f} kB | {each / model:.4f} |", flush=True)
+        print(f"| {codec} | {model / 1e6:.2f} MB | {each / 1e3:.1f} kB | {each / model:.4f} | {patch / 1e3:.1f} kB |", flush=True)
 
 
 def applied_at(run):
@@ -218,7 +238,7 @@ def main():
     parser.add_argument("what", choices=("bytes", "behind", "rounds"))
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--width", type=int, default=128, help="of the model; 4 layers")
-    parser.add_argument("--step-ms", type=float, default=100, help="of an inner step; 8 make a round")
+    parser.add_argument("--step-ms", type=int, default=100, help="of an inner step; 8 make a round")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=30)

@@ -63,13 +63,15 @@ asio::awaitable<FollowerLink*> FollowedRegions::nearest() {
     co_return place->link.get();
   for (;;) {
     auto again = steady_clock::now() + kAgainMax;
-    for (const auto& place : places_) {
-      if (FollowerLink* const link = co_await open(*place)) {
-        connected_ = link->region();
+    for (const std::string& name : names()) {  // whose order may change meanwhile
+      Place& place = *find(name);
+      FollowerLink* const link = co_await open(place);
+      if (link != nullptr) {
+        connected_ = name;
         spdlog::info("follows by way of {}", connected_);
         co_return link;
       }
-      again = std::min(again, place->not_before);
+      again = std::min(again, place.not_before);
     }
     connected_.clear();
     throw_if_most_refuse();
@@ -114,6 +116,8 @@ void FollowedRegions::drop(const std::string& region, const std::string& why) {
   if (place->link) received_before_ += place->link->received_bytes();
   place->link.reset();
   place->not_before = steady_clock::now() + place->backoff.next();
+  const auto at = std::ranges::find(places_, place, &std::unique_ptr<Place>::get);
+  std::rotate(at, at + 1, places_.end());
   if (const auto more = place->failures.note(why))
     spdlog::warn("{} at {}: {}{}", region, to_string(place->address.endpoint), why, *more);
 }

@@ -42,7 +42,7 @@ class FollowedRegions {
   asio::awaitable<diloco::FollowerLink*> nearest();
   // Null: it does not answer now.
   asio::awaitable<diloco::FollowerLink*> link(const std::string& region);
-  // What it said or did not say makes its link useless.
+  // What it said or did not say makes its link useless. All others come before it from here on.
   void drop(const std::string& region, const std::string& why);
 
   std::vector<std::string> names() const;  // in their order
