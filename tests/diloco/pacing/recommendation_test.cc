@@ -83,11 +83,10 @@ TEST(Recommendation, RowsArePricedInTimeAndMoney) {
 
 TEST(Recommendation, WhatOverlappingCostsIsThePublishedPriceUnlessItWasMeasured) {
   auto rows = line("dense:int8", 8, 1, {Variant::eager});
-  rows.resize(2);
-  rows[1].k = rows[0].k;
-  rows[1].price = StatisticalPrice{.k_reference = double(rows[0].k), .steps = 1.5};
+  rows[0].price = StatisticalPrice{.k_reference = double(rows[0].k), .steps = 1.5};
+  rows.resize(1);
+  rows.push_back(rows[0]);
   rows[1].overlap_priced = true;
-  rows[0].price = rows[1].price;
   price_rows(rows, {}, 1000);
   EXPECT_NEAR(rows[0].time_to_loss_s / rows[1].time_to_loss_s, steps_factor(Variant::eager), 1e-9);
   EXPECT_NEAR(steps_factor(rows[1], {}), 1.5, 1e-9);
