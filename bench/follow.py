@@ -153,10 +153,9 @@ def patch_bytes(before, after):
 
 
 def neighbours(run):
-    """Two versions that follow one another, as long as they are on disk."""
-    names = sorted((run.out / "reader" / "versions").glob("*-????????"), key=lambda path: int(path.name.split("-")[0]))
-    numbers = [int(path.name.split("-")[0]) for path in names]
-    return next(((a, b) for a, b, x, y in zip(names, names[1:], numbers, numbers[1:]) if y == x + 1), None)
+    """The two versions on disk with the fewest rounds between them, and how many these are."""
+    versions = sorted((int(path.name.split("-")[0]), path) for path in (run.out / "reader" / "versions").glob("*-????????"))
+    return min(((y - x, a, b) for (x, a), (y, b) in zip(versions, versions[1:])), key=lambda pair: pair[0])
 
 
 def measure_bytes(options):
@@ -165,14 +164,17 @@ def measure_bytes(options):
         with Run(options.out / codec.replace(" ", "-"), codec, options.width, 8, 0) as run:  # real steps
             port = free_port()
             run.follow("reader", "--http", f"127.0.0.1:{port}", "--keep", "1000")
-            run.wait(lambda: run.published("reader") > 2, "the first versions")
+            run.wait(lambda: run.published("reader") > 0, "the first version")
+            first = run.published("reader")
+            run.wait(lambda: run.published("reader") > first, "the next one")
             model = (run.out / "reader" / "current" / "model.safetensors").stat().st_size
             before = figures(port)
-            run.wait(lambda: run.published("reader") >= before["version"] + options.rounds, "some more")
+            run.wait(lambda: figures(port)["version"] >= before["version"] + options.rounds, "some more")
             after = figures(port)
-            patch = patch_bytes(*neighbours(run))
+            rounds, older, newer = neighbours(run)
+            patch = patch_bytes(older, newer)
         each = (after["received_bytes_total"] - before["received_bytes_total"]) / (after["version"] - before["version"])
-        print(f"| {codec} | {model / 1e6:.2f} MB | {each / 1e3:.1f} kB | {each / model:.4f} | {patch / 1e3:.1f} kB |", flush=True)
+        print(f"| {codec} | {model / 1e6:.2f} MB | {each / 1e3:.1f} kB | {each / model:.4f} | {patch / 1e3:.1f} kB over {rounds} |", flush=True)
 
 
 def applied_at(run):

@@ -202,7 +202,7 @@ class Follow(RunByHand):
         follower = self.follow(config)
         before = self.wait_for_version(1, follower)["version"]
         resource.prlimit(follower.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-        wait_until(lambda: "there is no room" in follower.log.read_text(), "the follower to say so", follower)
+        wait_until(lambda: "the disk takes nothing" in follower.log.read_text(), "the follower to say so", follower)
         self.assertTrue(self.model())
         resource.prlimit(follower.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         self.wait_for_version(before + 5, follower)

@@ -64,8 +64,8 @@ asio::awaitable<void> follow(asio::any_io_executor executor, const Config& confi
       co_await follower.run();
       co_return;
     } catch (const std::system_error& error) {
-      if (!begun || !inter::is_out_of_room(error)) throw;
-      full = std::string("there is no room: ") + error.what() + "; it goes on when there is";
+      if (!begun || !diloco::is_storage_failure(error)) throw;
+      full = std::string("the disk takes nothing: ") + error.what() + "; it goes on when it does";
     }
     spdlog::error("{}", full);
     report.change([&](FollowFigures& figures) { figures.trouble = full; });

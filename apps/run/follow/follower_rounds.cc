@@ -265,7 +265,7 @@ void Follower::publish_if_due() {
     spdlog::info("version {} of run {} is in {}", version, run_.run_id(),
                  (options_.directory / "current").string());
   } catch (const std::system_error& error) {
-    if (!inter::is_out_of_room(error)) throw;
+    if (!diloco::is_storage_failure(error)) throw;
     unpublished_ = "version " + std::to_string(version) + " has no room: " + error.what() +
                    "; a version is published when there is";
     spdlog::error("{}", unpublished_);
