@@ -224,13 +224,14 @@ std::optional<tuner::StatisticalPrice> Calibration::price_of(const Recipe& recip
   if (own == nullptr || late == prices.end()) return std::nullopt;
   const tuner::StatisticalPrice* const in_time = price_of({recipe.inner, late->first.codec});
   if (in_time == nullptr) return std::nullopt;
-  const auto share = [](const tuner::StatisticalPrice& price) {
-    return price.steps_error / price.steps;
+  const auto squared_share = [](const tuner::StatisticalPrice& price) {
+    const double share = price.steps_error / price.steps;
+    return share * share;
   };
   tuner::StatisticalPrice price = *own;
   price.lambda = std::max(0.0, own->lambda + late->second.lambda - in_time->lambda);
   price.steps *= late->second.steps / in_time->steps;
-  price.steps_error = price.steps * std::hypot(share(*own), share(late->second));
+  price.steps_error = price.steps * std::sqrt(squared_share(*own) + squared_share(late->second));
   return price;
 }
 
