@@ -14,7 +14,6 @@
 #include "apps/run/region/supervisor.h"
 #include "apps/run/simulate/monitor.h"
 #include "apps/run/simulate/wan.h"
-#include "intra/base/host_memory.h"
 
 namespace causeway::run {
 
@@ -34,16 +33,6 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
 
 // All workers as one synchronous group, named by `generation`.
 std::vector<Supervised> baseline_processes(const Launch& launch, const std::string& generation);
-
-// Whether this host has the memory for all processes of a simulation.
-
-// Of all of them together, at most, while regions train or while the baseline does. Of a program of
-// the user's nothing is known.
-std::uint64_t simulation_bytes(const Config& config, bool baseline);
-
-// Throws ConfigError, with what is needed, what is there and what to do, if that is more than is
-// free.
-void check_memory(const Config& config, bool baseline, const intra::HostMemory& host);
 
 // Text from the trained model, for the report.
 

@@ -24,6 +24,7 @@
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/supervisor.h"
+#include "apps/run/simulate/memory.h"
 #include "apps/run/simulate/region_processes.h"
 #include "apps/run/simulate/report.h"
 #include "apps/run/simulate/summary.h"

@@ -1,4 +1,4 @@
-#include "apps/run/simulate/region_processes.h"
+#include "apps/run/simulate/memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
