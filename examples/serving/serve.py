@@ -17,7 +17,7 @@ import urllib.parse
 
 import torch
 from causeway.follow import Follower
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 TOKENS = 32  # of an answer
 
@@ -36,20 +36,33 @@ class Served:
     def __init__(self, directory):
         self.lock = threading.Lock()
         self.follower = Follower(directory)
-        while (weights := self.follower.newest()) is None:
+        while (version := self.first()) is None:
             time.sleep(0.1)
-        has_tokenizer = (weights.directory / "tokenizer.json").exists()
-        self.tokenizer = AutoTokenizer.from_pretrained(weights.directory) if has_tokenizer else Bytes()
-        self.model = AutoModelForCausalLM.from_pretrained(weights.directory).eval()
-        self.version = weights.version
+        self.model, self.tokenizer, self.version = version
         threading.Thread(target=self.follow, daemon=True).start()
+
+    def first(self):
+        """None: there is no version yet, or it gave way to a newer one while it was opened. Its weights stay mapped, its other files go."""
+        weights = self.follower.newest()
+        if weights is None:
+            return None
+        try:
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(weights.directory)).eval()
+            has_tokenizer = (weights.directory / "tokenizer.json").exists()
+            tokenizer = AutoTokenizer.from_pretrained(weights.directory) if has_tokenizer else Bytes()
+        except OSError:
+            if weights.directory.exists():
+                raise
+            return None
+        model.load_state_dict(weights, strict=False)  # tied weights are in the file once
+        return model, tokenizer, weights.version
 
     def follow(self):
         for weights in self.follower:
             begin = time.perf_counter()
             with self.lock:  # between two answers
                 waited = time.perf_counter() - begin
-                self.model.load_state_dict(weights, strict=False)  # tied weights are in the file once
+                self.model.load_state_dict(weights, strict=False)
                 self.version = weights.version
             print(f"version {weights.version}: {1000 * (time.perf_counter() - begin - waited):.1f} ms", flush=True)
 
