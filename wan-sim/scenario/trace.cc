@@ -26,7 +26,7 @@ std::string read_input(const std::filesystem::path& file, const std::string& wha
 namespace {
 
 constexpr std::size_t kStepsMax = 2'000'000;
-constexpr double kSecondsMax = 1e6;
+constexpr double kTraceSecondsMax = 1e6;
 constexpr std::uint64_t kMillisecondsMax = 1'000'000'000;
 // Opportunities are counted over this long, as the mean rate over it.
 constexpr std::uint64_t kBinMs = 20;
@@ -136,7 +136,7 @@ Trace parse_csv(Lines& lines) {
       lines.fail(
           fmt::format("has {} values where the first line has {}", cells.size(), columns.size()));
     }
-    Trace::Step step{from_s(number_in(lines, cells[0], "t", 0, kSecondsMax)), {}};
+    Trace::Step step{from_s(number_in(lines, cells[0], "t", 0, kTraceSecondsMax)), {}};
     if (!trace.steps.empty() && step.at <= trace.steps.back().at) lines.fail("t must increase");
     for (std::size_t i = 1; i < cells.size(); ++i) {
       const Column& column = *columns[i];

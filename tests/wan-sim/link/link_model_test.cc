@@ -1,4 +1,4 @@
-#include "wan-sim/link/link_rules.h"
+#include "wan-sim/link/link_model.h"
 
 #include <cmath>
 #include <random>
