@@ -74,7 +74,7 @@ class Calibrator {
     LossTable losses;
   };
 
-  // As if one trial after the other took all of them.
+  // How long its trials keep this host: their steps, divided by how many run at once.
   double steps_per_seed() const {
     const double steps = kStepsPerTriple + kStepsPerPair * double(others_.size());
     return options_.at_once == 1 ? steps : std::ceil(steps / double(options_.at_once));
