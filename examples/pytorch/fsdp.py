@@ -6,6 +6,7 @@ Regions may divide it in different ways, or not at all. To try it in three regio
     causeway simulate causeway.toml --worker 'torchrun --standalone --nproc-per-node 2 examples/pytorch/fsdp.py'
 """
 import hashlib
+import os
 
 import torch
 import torch.distributed as dist
@@ -50,6 +51,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(f"ends with loss {loss.item():.4f}, parameters {hashlib.sha256(values).hexdigest()[:12]}", flush=True)
     dist.destroy_process_group()
+    os._exit(0)  # with Gloo, a Python that ends by itself may abort (docs/python.md, "Gloo at the end")
 
 
 if __name__ == "__main__":

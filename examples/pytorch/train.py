@@ -79,6 +79,7 @@ def main() -> None:
         print(f"ends with loss {loss.item():.4f}, parameters {digest(model)}", flush=True)
     if ranks > 1:
         dist.destroy_process_group()
+        os._exit(0)  # with Gloo, a Python that ends by itself may abort (docs/python.md, "Gloo at the end")
 
 
 if __name__ == "__main__":

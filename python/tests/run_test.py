@@ -163,15 +163,16 @@ class ByHand(InARun):
 
 
 DIFFERENT_RANK = """
-import sys, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 from causeway.torch import Run
 directory, rank = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=2)
 try:
     Run(torch.nn.Linear(2 + rank, 2), directory=directory).__enter__()
 except ValueError as error:
-    print(error)
+    print(error, flush=True)
 dist.destroy_process_group()
+os._exit(0)  # docs/python.md, "Gloo at the end"
 """
 
 

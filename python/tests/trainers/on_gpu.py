@@ -65,3 +65,4 @@ with Run(model, optimizer, directory=directory, samples_per_step=BATCH, tokens_p
 print(f"loss after {held_out_loss():.4f}, on {next(model.parameters()).device}", flush=True)
 if how != "plain":
     dist.destroy_process_group()
+    os._exit(0)  # docs/python.md, "Gloo at the end"

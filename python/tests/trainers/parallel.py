@@ -165,6 +165,7 @@ def main():
     print("held-out loss at last", held_out_loss(trained), flush=True)
     if how != "one":
         dist.destroy_process_group()
+        os._exit(0)  # docs/python.md, "Gloo at the end"
 
 
 if __name__ == "__main__":
